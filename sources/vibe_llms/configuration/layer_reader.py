@@ -124,7 +124,7 @@ class LayerReader(TableReader):
             self._add(path, value, definition.kind)
 
     def _read_plugins(self, value: Any) -> None:
-        """Read ``plugins``, where tables of plugins are mixed with settings of ours."""
+        """Read ``plugins``, where tables of plugins are mixed with our own settings."""
         tables = {}
         for key, inner in self.survey(("plugins",), value):
             if f"plugins.{key}" in self.definitions or not isinstance(inner, Mapping):

@@ -200,7 +200,7 @@ class _Loader:
         ).read_layer(tree)
 
     def check_variable(self, variable: str, known: Mapping[str, Definition]) -> None:
-        """Report a variable that resembles one of ours; others belong to plugins."""
+        """Report a variable that resembles one of our own; others belong to plugins."""
         rests = [name.removeprefix(ENVIRONMENT_PREFIX) for name in known]
         nearest = find_nearest(variable.removeprefix(ENVIRONMENT_PREFIX), rests)
         if nearest:

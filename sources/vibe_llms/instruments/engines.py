@@ -63,7 +63,7 @@ _P = ParamSpec("_P")
 
 
 class EngineSettings(EngineOptions, total=False):
-    """Settings of an engine besides its model and its tools; see :class:`Engine`."""
+    """Settings of an engine except its model and tools; see :class:`Engine`."""
 
     approver: Approver | None
     limits: Limits | None

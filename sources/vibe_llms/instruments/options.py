@@ -1,4 +1,4 @@
-"""Options of instruments' requests, besides the prompt."""
+"""Options of instruments' requests, except the prompt."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class EngineOptions(TypedDict, total=False):
 
 
 class RequestOptions(EngineOptions, total=False):
-    """Options of one request besides its prompt, and all of :class:`EngineOptions`.
+    """Options of one request except its prompt, and all of :class:`EngineOptions`.
 
     Attributes:
         system: Instructions, put before everything.

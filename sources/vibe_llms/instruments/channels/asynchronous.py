@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class ChannelSettings(EngineSettings, total=False):
-    """Settings of a channel besides its model and its parser; see :class:`AsyncChannel`."""
+    """Settings of a channel except its model and parser; see :class:`AsyncChannel`."""
 
     prompt: Composing | str | None
     tools: Iterable[Tool] | Tool

@@ -132,7 +132,7 @@ class AnswerFollower:
             self._is_called, self._reader = True, self._produce_reader()
 
     def _finish(self, index: int, kind: str, text: str) -> bool:
-        """Take the complete content, where it arrived without parts."""
+        """Take the complete content, if it arrived without parts."""
         if self._kinds.get(index) != kind or index in self._fed:
             return False
         self._fed.add(index)

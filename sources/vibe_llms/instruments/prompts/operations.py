@@ -1,4 +1,4 @@
-"""Operations of templates besides filters: printing, concatenation, arithmetic, calls.
+"""Operations of templates other than filters: printing, concatenation, arithmetic, calls.
 
 A template can do only what is defined here. It can read values and choose among them, but has no
 side effects: only harmless methods of plain values can be called.

@@ -109,7 +109,7 @@ class AuthorizerContext:
 
     Attributes:
         name: Its name, as configured.
-        settings: The keys of its table in the configuration besides ``module``, ``package`` and
+        settings: The keys of its table in the configuration except ``module``, ``package`` and
             ``enabled``.
         data_directory: Its directory for permanent data, shared by all processes of all daemons. It
             may not exist yet.

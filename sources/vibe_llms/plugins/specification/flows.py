@@ -13,7 +13,7 @@ from vibe_llms.foundation.json_types import JsonValue
 
 @frozen(kw_only=True)
 class PredicateContext:
-    """Input of a predicate besides the response.
+    """Input of a predicate in addition to the response.
 
     Attributes:
         variables: Values of ``{{name}}`` in the flow's prompts.

@@ -33,7 +33,7 @@ class ProviderContext:
 
     Attributes:
         name: Its name, as configured.
-        settings: The keys of its table in the configuration besides ``module``, ``package`` and
+        settings: The keys of its table in the configuration except ``module``, ``package`` and
             ``enabled``: plain TOML values. The provider validates them.
         data_directory: Its directory for permanent data. It may not exist yet.
         cache_directory: Its directory for data that may be deleted at any time. It may not exist

@@ -26,7 +26,7 @@ class EnsembleContext:
 
     Attributes:
         name: Its name, as configured.
-        settings: The keys of its table in the configuration besides ``module``, ``package`` and
+        settings: The keys of its table in the configuration except ``module``, ``package`` and
             ``enabled``: plain TOML values. The ensemble validates them.
         working_directory: Start of relative paths in the settings.
         data_directory: Its directory for permanent data. It may not exist yet.
