@@ -68,7 +68,7 @@ async def test_a_session_of_claude_code_before_another_vendor(
     assert AGENTS in json.dumps(sent)
     assert "tides" in json.dumps(sent)
     losses = json.loads(answer.headers.get("x-vibe-losses", "[]"))
-    told = [loss for loss in losses if "go as the user's" in loss]
+    told = [loss for loss in losses if "sent as text of the user" in loss]
     assert len(told) == ROLES[model].count("user") - 2, losses
 
 
