@@ -247,11 +247,11 @@ def _survey_daemon(home: Path, *arguments: str) -> set[str]:
 @pytest.mark.parametrize(
     ("arguments", "later"),
     [
-        (("tools",), {"mcp", "mcp_types", "pydantic", "starlette", "anyio", "uvicorn"}),
+        (("tools",), {"mcp", "mcp_types", "pydantic", "starlette", "anyio", "prometheus_client"}),
         (
             ("agents", "--gateway", "http://127.0.0.1:1"),
             {"mcp", "pydantic", "sqlalchemy", "dbos", "aiohttp", "vibe_llms.mermaid"}
-            | {"vibe_llms.flows.adapter", "vibe_llms.batches.work"},
+            | {"vibe_llms.flows.adapter", "vibe_llms.batches.work", "prometheus_client"},
         ),
     ],
     ids=["tools", "agents"],
@@ -264,3 +264,14 @@ def test_a_daemon_is_ready_before_it_imports_what_serves_requests(
 
     assert "vibe_llms.daemons.service" in modules
     assert modules.isdisjoint(later)
+
+
+def test_a_question_imports_no_plugin_specification_that_it_does_not_need(tmp_path: Path) -> None:
+    """Nor a client of HTTP, nor a widget."""
+    modules = _survey_modules(tmp_path, "ask", "-m", "scripted:echo", "Hello")
+
+    assert "vibe_llms.providers.scripted.client" in modules
+    assert modules.isdisjoint(_HEAVY)
+    specification = "vibe_llms.plugins.specification"
+    unneeded = {"flows", "authorizers", "conversations", "daemons"}
+    assert modules.isdisjoint({f"{specification}.{name}" for name in unneeded})

@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter
-from functools import partial
+from collections.abc import Sized
+from functools import cached_property, partial
 from typing import Final
 
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.service import Service
-from vibe_llms.foundation.optional_packages import needing
+from vibe_llms.foundation.optional_packages import find_package, needing
 
 FOLDER_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -47,6 +48,50 @@ class _Tally:
         self.cents = 0.0
 
 
+class _Instruments:
+    """Metrics of the library prometheus-client, which costs a sixth of a daemon's start.
+
+    Created when pending counts are first added.
+    """
+
+    def __init__(self) -> None:
+        import prometheus_client as prometheus
+
+        registry = self.registry = prometheus.CollectorRegistry()
+        counter = partial(prometheus.Counter, registry=registry)
+        histogram = partial(prometheus.Histogram, registry=registry)
+        self.requests = counter("vibe_requests", "Requests.", ["face", "way", "model", "status"])
+        self.errors = counter("vibe_errors", "What went wrong.", ["error"])
+        self.broken = counter(
+            "vibe_broken_answers",
+            "Answers that started and were interrupted.",
+            ["face", "way", "model", "error"],
+        )
+        self.tokens = counter("vibe_tokens", "Tokens.", ["model", "kind"])
+        self.cents = counter("vibe_cost_cents", "US cents.", ["model"])
+        self.losses = counter("vibe_losses", "Losses.", ["face", "kind"])
+        self.seconds = histogram(
+            "vibe_request_seconds",
+            "Seconds until the end of the answer.",
+            ["face", "way"],
+            buckets=_SECONDS,
+        )
+        self.firsts = histogram(
+            "vibe_first_byte_seconds",
+            "Seconds until the first byte of the answer.",
+            ["face", "way"],
+            buckets=_SECONDS,
+        )
+        self.lateness = histogram(
+            "vibe_loop_late_seconds",
+            "Delay of the event loop, measured four times a second.",
+            buckets=_LATE_SECONDS,
+        )
+        gauge = partial(prometheus.Gauge, multiprocess_mode="livesum", registry=registry)
+        self.busy = gauge("vibe_requests_busy", "Being answered.")
+        self.waiting = gauge("vibe_requests_waiting", "Requests waiting in queues.")
+
+
 class Metrics:
     """Listener that counts requests.
 
@@ -62,54 +107,29 @@ class Metrics:
 
     def __init__(self, service: Service) -> None:
         with needing("serve", "prometheus-client", "Metrics"):
-            import prometheus_client as prometheus
-
-        self._prometheus = prometheus
-        self._registry = prometheus.CollectorRegistry()
+            find_package("prometheus_client")
         self._service = service
         self._is_shared = bool(os.environ.get(FOLDER_VARIABLE))
         self._tallies: dict[tuple[str, str, str, int], _Tally] = {}
+        self._lateness: list[float] = []
         self._timer: asyncio.TimerHandle | None = None
         self._models: set[str] = set()
-        counter, registry = prometheus.Counter, self._registry
-        route = ["face", "way", "model", "status"]
-        self._requests = counter("vibe_requests", "Requests.", route, registry=registry)
-        self._errors = counter("vibe_errors", "What went wrong.", ["error"], registry=registry)
-        broken = ["face", "way", "model", "error"]
-        self._broken = counter(
-            "vibe_broken_answers",
-            "Answers that started and were interrupted.",
-            broken,
-            registry=registry,
-        )
-        self._tokens = counter("vibe_tokens", "Tokens.", ["model", "kind"], registry=registry)
-        self._cents = counter("vibe_cost_cents", "US cents.", ["model"], registry=registry)
-        self._losses = counter("vibe_losses", "Losses.", ["face", "kind"], registry=registry)
-        self._seconds = prometheus.Histogram(
-            "vibe_request_seconds",
-            "Seconds until the end of the answer.",
-            ["face", "way"],
-            buckets=_SECONDS,
-            registry=registry,
-        )
-        self._firsts = prometheus.Histogram(
-            "vibe_first_byte_seconds",
-            "Seconds until the first byte of the answer.",
-            ["face", "way"],
-            buckets=_SECONDS,
-            registry=registry,
-        )
-        lateness = prometheus.Histogram(
-            "vibe_loop_late_seconds",
-            "Delay of the event loop, measured four times a second.",
-            buckets=_LATE_SECONDS,
-            registry=registry,
-        )
-        service.watch.listeners.append(lateness.observe)
+        service.watch.listeners.append(self._note_lateness)
         service.endings.append(self.flush)
-        gauge = partial(prometheus.Gauge, multiprocess_mode="livesum", registry=registry)
-        self._busy = gauge("vibe_requests_busy", "Being answered.")
-        self._waiting = gauge("vibe_requests_waiting", "Requests waiting in queues.")
+
+    @cached_property
+    def _instruments(self) -> _Instruments:
+        return _Instruments()
+
+    def _note_lateness(self, seconds: float) -> None:
+        self._lateness.append(seconds)
+        self._plan_flush(self._lateness)
+
+    def _plan_flush(self, pending: Sized) -> None:
+        if len(pending) >= _MOST_PENDING:
+            self.flush()
+        elif self._is_shared and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_FLUSH_SECONDS, self.flush)
 
     def __call__(self, record: CallRecord) -> None:
         """Count a completed request; see :data:`.records.Listener`."""
@@ -132,26 +152,32 @@ class Metrics:
         if record.cents:
             tally.cents += float(record.cents)
         if record.error:
-            self._errors.labels(record.error).inc()
+            self._instruments.errors.labels(record.error).inc()
             if record.status < 400:
-                self._broken.labels(face, way, model, record.error).inc()
+                self._instruments.broken.labels(face, way, model, record.error).inc()
         if record.losses:
             for kind, count in Counter(loss.kind for loss in record.losses).items():
-                self._losses.labels(face, str(kind)).inc(count)
-        if len(tally.seconds) >= _MOST_PENDING:
-            self.flush()
-        elif self._is_shared and self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_FLUSH_SECONDS, self.flush)
+                self._instruments.losses.labels(face, str(kind)).inc(count)
+        self._plan_flush(tally.seconds)
 
     def flush(self) -> None:
         """Add the pending counts to the metrics."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if not (self._tallies or self._lateness):
+            return
+        instruments = self._instruments
+        late, self._lateness = self._lateness, []
+        for seconds in late:
+            instruments.lateness.observe(seconds)
         tallies, self._tallies = self._tallies, {}
         for (face, way, model, status), tally in tallies.items():
-            self._requests.labels(face, way, model, str(status)).inc(len(tally.seconds))
-            for metric, times in ((self._seconds, tally.seconds), (self._firsts, tally.firsts)):
+            instruments.requests.labels(face, way, model, str(status)).inc(len(tally.seconds))
+            for metric, times in (
+                (instruments.seconds, tally.seconds),
+                (instruments.firsts, tally.firsts),
+            ):
                 if times:
                     observe = metric.labels(face, way).observe
                     for seconds in times:
@@ -162,9 +188,9 @@ class Metrics:
                 ("cache_read", tally.cache_read),
             ):
                 if count:
-                    self._tokens.labels(model, kind).inc(count)
+                    instruments.tokens.labels(model, kind).inc(count)
             if tally.cents:
-                self._cents.labels(model).inc(tally.cents)
+                instruments.cents.labels(model).inc(tally.cents)
 
     def _name_model(self, record: CallRecord) -> str:
         """Return the label of a request's model: its address, if it has ever answered."""
@@ -181,13 +207,16 @@ class Metrics:
     def write(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
         self.flush()
-        self._busy.set(self._service.busy_count)
-        self._waiting.set(self._service.waiting_count)
-        registry = self._registry
+        import prometheus_client as prometheus
+
+        instruments = self._instruments
+        instruments.busy.set(self._service.busy_count)
+        instruments.waiting.set(self._service.waiting_count)
+        registry = instruments.registry
         if os.environ.get(FOLDER_VARIABLE):
             from prometheus_client import multiprocess
 
-            registry = self._prometheus.CollectorRegistry()
+            registry = prometheus.CollectorRegistry()
             multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-        text: bytes = self._prometheus.generate_latest(registry)
+        text: bytes = prometheus.generate_latest(registry)
         return text

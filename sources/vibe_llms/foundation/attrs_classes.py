@@ -1,8 +1,9 @@
 """Decorators of attrs with shared methods, which halve the time to define classes.
 
 attrs generates and compiles the methods of each class whenever a program starts. Half of them
-compare, hash and show values; these can be the same for all classes, and are here. For type
-checkers these are the decorators of attrs, which they know.
+compare, hash and show values; these can be the same for all classes, and are here. The others are
+compiled once (:mod:`.method_cache`). For type checkers these are the decorators of attrs, which
+they know.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from vibe_llms.foundation import method_cache
 from vibe_llms.foundation.reprs import represent_fields
+
+method_cache.install()
 
 
 class _Methods:

@@ -22,7 +22,7 @@ from vibe_llms.exceptions import PluginError, TrustError, UnknownNameError
 from vibe_llms.foundation.files import read_file
 from vibe_llms.plugins.availability import is_importable
 from vibe_llms.plugins.installation import Pip, read_requirement, write_command
-from vibe_llms.plugins.specification.hooks import ALWAYS_IN_USE, HOOKS
+from vibe_llms.plugins.specification.hooks import ALWAYS_IN_USE
 from vibe_llms.processes.finished_programs import run_program
 
 if TYPE_CHECKING:
@@ -245,6 +245,6 @@ def _name_entries(module: str, hooks: dict[str, list[str]]) -> list[tuple[str, s
         for table in ("providers", "ensembles")
         for name in hooks.get(f"survey_{table}", ())
     ]
-    if not entries or any(HOOKS.get(hook) in ALWAYS_IN_USE for hook in hooks):
+    if not entries or not ALWAYS_IN_USE.isdisjoint(hooks):
         entries.append(("plugins", own, module))
     return entries

@@ -10,21 +10,21 @@ from vibe_llms.configuration.classes import PluginEntry
 from vibe_llms.configuration.definitions import DIRECTORY_STORE
 from vibe_llms.exceptions import ConverseError, PluginError
 from vibe_llms.plugins.loading import describe_error
-from vibe_llms.plugins.specification.conversations import StoreContext, StoreSpecification
-from vibe_llms.plugins.specification.models import ProviderContext, ProviderSpecification
-from vibe_llms.plugins.specification.runs import (
-    ApproverContext,
-    ApproverSpecification,
-    EnsembleContext,
-    EnsembleSpecification,
-)
 
 if TYPE_CHECKING:
     from vibe_llms.conversations.stores.interfaces import ConversationStore
     from vibe_llms.invocables.approvals import DeferringApprover
     from vibe_llms.invocables.ensembles import Ensemble
     from vibe_llms.plugins.specification.authorizers import AuthorizerSpecification
+    from vibe_llms.plugins.specification.conversations import StoreContext, StoreSpecification
     from vibe_llms.plugins.specification.daemons import Authorizer, AuthorizerContext
+    from vibe_llms.plugins.specification.models import ProviderContext, ProviderSpecification
+    from vibe_llms.plugins.specification.runs import (
+        ApproverContext,
+        ApproverSpecification,
+        EnsembleContext,
+        EnsembleSpecification,
+    )
     from vibe_llms.providers.interfaces import Provider
 
 

@@ -130,7 +130,7 @@ class PluginHost:
         """
         if entry.module in self._fatal_errors:
             raise self._fatal_errors[entry.module].with_traceback(None)
-        (hook,) = (hook for hook, made_of in specification.HOOKS.items() if made_of is kind)
+        hook = specification.find_hook(kind)
         key = (entry.module, hook)
         if key not in self._answers:
             self._answers[key] = self._ask(entry, hook, kind)

@@ -160,13 +160,13 @@ class PluginRoster:
 
     def _is_asked(self, entry: PluginEntry, kind: type[object]) -> bool:
         """Return whether a plugin must be loaded, if necessary, for a survey of a kind."""
-        from vibe_llms.plugins.specification.hooks import ALWAYS_IN_USE
-        from vibe_llms.plugins.specification.runs import ReactorsSpecification
+        from vibe_llms.plugins.specification.hooks import ALWAYS_IN_USE, find_hook
 
         if entry.table == "plugins":
             return True
-        is_meant = kind is not ReactorsSpecification or self.is_loaded(entry)
-        return kind not in ALWAYS_IN_USE and is_meant
+        hook = find_hook(kind)
+        is_meant = hook != "survey_reactors" or self.is_loaded(entry)
+        return hook not in ALWAYS_IN_USE and is_meant
 
     def choose(
         self, setting: str, name: str, kind: type[_C], *, shipped: str = ""
@@ -216,14 +216,14 @@ class PluginRoster:
 
     def check(self, entry: PluginEntry) -> None:
         """Load a plugin and call all its survey hooks. Raises its failure."""
-        from vibe_llms.plugins.specification.hooks import HOOKS
+        from vibe_llms.plugins.specification.hooks import HOOKS, access_kind
 
         host = self.load(entry)
-        for kind in HOOKS.values():
-            host.call(entry, kind)
+        for hook in HOOKS:
+            host.call(entry, access_kind(hook))
         hook = f"survey_{entry.table}"
         if hook in HOOKS and host.find_failure(entry) is None:  # the reason for another
-            self.find_specification(entry, HOOKS[hook])
+            self.find_specification(entry, access_kind(hook))
 
     @contextmanager
     def set_failures_aside(self, entry: PluginEntry) -> Iterator[None]:

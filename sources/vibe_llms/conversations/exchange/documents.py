@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vibe_llms.plugins.markers import hook
-from vibe_llms.plugins.specification.conversations import (
-    ExporterSpecification,
-    ImporterSpecification,
-)
 
 if TYPE_CHECKING:
     from vibe_llms.conversations.conversation import Conversation
     from vibe_llms.messages.losses import Translation
+    from vibe_llms.plugins.specification.conversations import (
+        ExporterSpecification,
+        ImporterSpecification,
+    )
 
 
 def _defer(reference: str) -> Callable[..., Any]:
@@ -33,6 +33,8 @@ def _defer(reference: str) -> Callable[..., Any]:
 @hook
 def survey_exporters() -> list[ExporterSpecification]:
     """Return the three export formats."""
+    from vibe_llms.plugins.specification.conversations import ExporterSpecification
+
     markdown, json = _defer("markdown:export_markdown"), _defer("json_documents:export_json")
     html = _defer("pages:export_html")
     return [
@@ -45,6 +47,8 @@ def survey_exporters() -> list[ExporterSpecification]:
 @hook
 def survey_importers() -> list[ImporterSpecification]:
     """Return the four import formats: our own JSON, and those of other services."""
+    from vibe_llms.plugins.specification.conversations import ImporterSpecification
+
     own = "the output of `vibe export --format json`"
     is_own, read_own = _defer("json_documents:is_document"), _defer("json_documents:read_json")
     chatgpt, is_chatgpt = _defer("chatgpt:read_chatgpt"), partial(_has_key, "mapping")

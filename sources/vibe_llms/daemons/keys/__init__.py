@@ -11,15 +11,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vibe_llms.plugins.markers import hook
-from vibe_llms.plugins.specification.authorizers import AuthorizerSpecification
 
 if TYPE_CHECKING:
+    from vibe_llms.plugins.specification.authorizers import AuthorizerSpecification
     from vibe_llms.plugins.specification.daemons import Authorizer, AuthorizerContext
 
 
 @hook
 def survey_authorizers() -> list[AuthorizerSpecification]:
     """Return the shipped authorizer."""
+    from vibe_llms.plugins.specification.authorizers import AuthorizerSpecification
+
     return [AuthorizerSpecification("keys", "bearer keys issued with `vibe keys`", _produce)]
 
 

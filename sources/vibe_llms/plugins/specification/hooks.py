@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 from vibe_llms.plugins.markers import hookspec
-from vibe_llms.plugins.specification.authorizers import AuthorizerSpecification
-from vibe_llms.plugins.specification.conversations import (
-    ExporterSpecification,
-    ImporterSpecification,
-    StoreSpecification,
-)
-from vibe_llms.plugins.specification.flows import PredicateSpecification
-from vibe_llms.plugins.specification.models import (
-    ModelAttributesSpecification,
-    ProviderSpecification,
-    TransportSpecification,
-)
-from vibe_llms.plugins.specification.runs import (
-    ApproverSpecification,
-    EnsembleSpecification,
-    ListenerSpecification,
-    ReactorsSpecification,
-)
-from vibe_llms.plugins.specification.users import (
-    CommandSpecification,
-)
+
+if TYPE_CHECKING:  # a plugin imports those that it uses
+    from vibe_llms.plugins.specification.authorizers import AuthorizerSpecification
+    from vibe_llms.plugins.specification.conversations import (
+        ExporterSpecification,
+        ImporterSpecification,
+        StoreSpecification,
+    )
+    from vibe_llms.plugins.specification.flows import PredicateSpecification
+    from vibe_llms.plugins.specification.models import (
+        ModelAttributesSpecification,
+        ProviderSpecification,
+        TransportSpecification,
+    )
+    from vibe_llms.plugins.specification.runs import (
+        ApproverSpecification,
+        EnsembleSpecification,
+        ListenerSpecification,
+        ReactorsSpecification,
+    )
+    from vibe_llms.plugins.specification.users import (
+        CommandSpecification,
+    )
 
 
 @hookspec
@@ -199,26 +202,38 @@ def survey_authorizers() -> Sequence[AuthorizerSpecification]:  # type: ignore[e
     """
 
 
-HOOKS: Final[Mapping[str, type[Any]]] = {
-    "survey_providers": ProviderSpecification,
-    "survey_ensembles": EnsembleSpecification,
-    "survey_reactors": ReactorsSpecification,
-    "survey_listeners": ListenerSpecification,
-    "survey_transports": TransportSpecification,
-    "survey_approvers": ApproverSpecification,
-    "survey_stores": StoreSpecification,
-    "survey_commands": CommandSpecification,
-    "survey_model_attributes": ModelAttributesSpecification,
-    "survey_exporters": ExporterSpecification,
-    "survey_importers": ImporterSpecification,
-    "survey_predicates": PredicateSpecification,
-    "survey_authorizers": AuthorizerSpecification,
+HOOKS: Final[Mapping[str, str]] = {
+    "survey_providers": "models.ProviderSpecification",
+    "survey_ensembles": "runs.EnsembleSpecification",
+    "survey_reactors": "runs.ReactorsSpecification",
+    "survey_listeners": "runs.ListenerSpecification",
+    "survey_transports": "models.TransportSpecification",
+    "survey_approvers": "runs.ApproverSpecification",
+    "survey_stores": "conversations.StoreSpecification",
+    "survey_commands": "users.CommandSpecification",
+    "survey_model_attributes": "models.ModelAttributesSpecification",
+    "survey_exporters": "conversations.ExporterSpecification",
+    "survey_importers": "conversations.ImporterSpecification",
+    "survey_predicates": "flows.PredicateSpecification",
+    "survey_authorizers": "authorizers.AuthorizerSpecification",
 }
-"""Maps each hook to the type of its items."""
+"""Maps each hook to the type of its items, in a module of this package."""
 
-ALWAYS_IN_USE: Final[frozenset[type[Any]]] = frozenset(
-    {ApproverSpecification, AuthorizerSpecification, ExporterSpecification}
-    | {ImporterSpecification, ListenerSpecification, PredicateSpecification}
-    | {StoreSpecification, TransportSpecification}
+ALWAYS_IN_USE: Final = frozenset(
+    {"survey_approvers", "survey_authorizers", "survey_exporters", "survey_importers"}
+    | {"survey_listeners", "survey_predicates", "survey_stores", "survey_transports"}
 )
-"""Kinds for which only the plugins of ``[plugins]`` are asked."""
+"""Hooks for which only the plugins of ``[plugins]`` are asked."""
+
+
+def access_kind(hook: str) -> type[Any]:
+    """Return the type of a hook's items."""
+    module, name = HOOKS[hook].split(".")
+    kind: type[Any] = getattr(import_module(f"{__package__}.{module}"), name)
+    return kind
+
+
+def find_hook(kind: type[object]) -> str:
+    """Return the hook whose items have a type."""
+    said = f"{kind.__module__.rpartition('.')[2]}.{kind.__name__}"
+    return next(hook for hook, made_of in HOOKS.items() if made_of == said)

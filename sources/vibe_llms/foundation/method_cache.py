@@ -1,0 +1,78 @@
+"""Compiled methods of attrs classes, kept from one process to the next beside the byte code.
+
+attrs generates the source of each class's methods and compiles it whenever a program starts, which
+takes half of the time to define a class. The same source gives the same code, so it is compiled
+once and stored in ``__pycache__``, under the rules of byte code: nothing is written if Python
+writes none, and a file that cannot be read or written costs only time.
+"""
+
+from __future__ import annotations
+
+import atexit
+import marshal
+import os
+import sys
+from importlib.util import MAGIC_NUMBER, cache_from_source, source_hash
+from typing import Any, Final
+
+import attr._make
+
+_MOST_BYTES: Final = 4_000_000
+"""Size above which a file is begun anew: it has the methods of earlier versions."""
+
+_OURS: Final = "vibe_llms."
+
+
+class MethodCache:
+    """Stand-in for ``compile`` in the module of attrs that compiles methods.
+
+    Args:
+        path: File of the compiled methods.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._codes = self._read()
+        self._new: dict[bytes, bytes] = {}
+
+    def __call__(self, source: Any, filename: str, mode: str) -> Any:
+        """Compile, or return what was compiled before."""
+        if not isinstance(source, str) or _OURS not in filename:
+            return compile(source, filename, mode)
+        key = source_hash(f"{filename}\n{mode}\n{source}".encode())
+        if (known := self._codes.get(key)) is not None:
+            return marshal.loads(known)
+        code = compile(source, filename, mode)
+        if not (self._new or sys.dont_write_bytecode):
+            atexit.register(self.write)
+        self._new[key] = marshal.dumps(code)
+        return code
+
+    def _read(self) -> dict[bytes, bytes]:
+        try:
+            with open(self._path, "rb") as file:  # noqa: PTH123  # pathlib is not imported yet
+                if file.read(len(MAGIC_NUMBER)) != MAGIC_NUMBER:
+                    return {}
+                codes: dict[bytes, bytes] = marshal.loads(file.read())
+                return codes
+        except (OSError, ValueError, EOFError, TypeError):
+            return {}
+
+    def write(self) -> None:
+        """Add what was compiled to the file."""
+        known = self._read()
+        if sum(map(len, known.values())) > _MOST_BYTES:
+            known = {}
+        temporary = f"{self._path}.{os.getpid()}"
+        try:
+            with open(temporary, "wb") as file:  # noqa: PTH123
+                file.write(MAGIC_NUMBER + marshal.dumps(known | self._new))
+            os.replace(temporary, self._path)  # noqa: PTH105
+        except OSError:  # a folder of another user's, or a full disk
+            return
+
+
+def install() -> None:
+    """Have attrs use the cache of this installation."""
+    # A name of the module, which Python looks up before the built-in function.
+    attr._make.compile = MethodCache(f"{cache_from_source(__file__)}.methods")  # type: ignore[attr-defined]
