@@ -8,7 +8,8 @@ Byte code is warmed first and may be written, as on a user's machine. Medians of
 runs. Each subject has a home of its own: `list` is to meet none of the conversations that `ask`
 leaves behind. Over the network a server on loopback answers at once, so that its own time is
 next to nothing. `ask` is measured by the clock, to the first character of its answer, and compared
-with the clock time of ``python -c pass``.
+with the clock time of ``python -c pass``. Instructions are those of the whole process, where
+valgrind is installed; the libraries alone, which any command needs that asks a model, are a row.
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ from pathlib import Path
 
 import attrs
 import loopback
+from instructions import count_instructions
 
 RUNS = 15
+_LIBRARIES = "import asyncio, attrs, click, hashlib, json, msgspec, pluggy, queue, tomli, tomli_w"
 _ENTRY = "from vibe_llms.interfaces.cli.entry import main; main()"
 _SOURCES = Path(__file__).resolve().parents[2] / "sources"
 
@@ -71,7 +74,7 @@ def survey_subjects(url: str) -> list[Subject]:
         Subject(
             name="vibe ask, first character",
             command=_vibe("ask", "-m", "scripted:echo", "Hello"),
-            limit=15,
+            limit=12,
             to_first_character=True,
         ),
         Subject(
@@ -83,6 +86,7 @@ def survey_subjects(url: str) -> list[Subject]:
             configuration=f'[providers.openai_conversations]\nbase_url = "{url}/at-once/v1"\n',
         ),
     ]
+    subjects.append(Subject(name="its libraries alone", command=_python(_LIBRARIES)))
     if shutil.which("llm"):
         subjects.append(Subject(name="llm --version", command=["llm", "--version"]))
     if importlib.util.find_spec("litellm"):
@@ -156,13 +160,19 @@ def _print_table(subjects: list[Subject]) -> None:
                 measure = measure_first_character if subject.to_first_character else measure_cpu
                 seconds = measure(subject.command, own[subject.name])
                 cpu[subject.name].append(seconds)
-    print(f"python -c pass: {statistics.median(base[False]) * 1000:.1f} ms of CPU")
-    print(f"{'start-up':<28}{'ms':>8}{'ratio':>8}{'aim':>8}")
-    for subject in subjects:
-        seconds = statistics.median(cpu[subject.name])
-        ratio = seconds / statistics.median(base[subject.to_first_character])
-        aim = "" if subject.limit is None else f"{subject.limit:g}"
-        print(f"{subject.name:<28}{seconds * 1000:>8.1f}{ratio:>8.2f}{aim:>8}")
+        print(f"python -c pass: {statistics.median(base[False]) * 1000:.1f} ms of CPU")
+        floor = count_instructions(pass_command, environment)
+        counts = f"{'M instr.':>10}{'ratio':>8}" if floor else ""
+        print(f"{'start-up':<28}{'ms':>8}{'ratio':>8}{'aim':>8}{counts}")
+        for subject in subjects:
+            seconds = statistics.median(cpu[subject.name])
+            ratio = seconds / statistics.median(base[subject.to_first_character])
+            aim = "" if subject.limit is None else f"{subject.limit:g}"
+            counted = count_instructions(subject.command, own[subject.name])
+            more = f"{counted / 1e6:>10.0f}{counted / floor:>8.2f}" if counted and floor else ""
+            print(
+                f"{subject.name:<28}{seconds * 1000:>8.1f}{ratio:>8.2f}{aim:>8}{more}", flush=True
+            )
     for name in ("llm --version", "import litellm"):
         if name not in cpu:
             print(f"{name:<28}{'not installed':>16}")
