@@ -16,7 +16,7 @@ from vibe_llms.conversations.index.tokenization import TOKENIZER
 from vibe_llms.foundation.files import open_handle
 from vibe_llms.logs.locks import locked
 
-VERSION = 3
+VERSION = 4
 """Of the schema and of what is written into it. Change it with either, and with the tokenizer."""
 
 PATIENCE_SECONDS = 2.0
@@ -29,7 +29,8 @@ _SCHEMA = f"""
 CREATE TABLE state (
     directory TEXT NOT NULL,        -- of the conversations that are indexed
     compared INTEGER NOT NULL,      -- moment at which all of them were last compared
-    started INTEGER NOT NULL        -- moment of the machine's last start then
+    started INTEGER NOT NULL,       -- moment of the machine's last start then
+    times TEXT NOT NULL             -- digest of the times of all shards; empty if not all are final
 );
 CREATE TABLE shards (
     shard TEXT PRIMARY KEY,
@@ -190,7 +191,7 @@ def _discard_abandoned(folder: str, *, but: str) -> None:
 def _prepare(connection: sqlite3.Connection, directory: str) -> None:
     for statement in _split(_SCHEMA):
         connection.execute(statement)
-    connection.execute("INSERT INTO state VALUES (?, 0, 0)", (directory,))
+    connection.execute("INSERT INTO state VALUES (?, 0, 0, '')", (directory,))
 
 
 def _prepare_shared(connection: sqlite3.Connection, directory: str) -> None:

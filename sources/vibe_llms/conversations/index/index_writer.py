@@ -123,16 +123,19 @@ def update_conversations(
 def settle_shards(
     connection: sqlite3.Connection,
     settled: Iterable[tuple[int, str]],
+    times: str,
     compared: tuple[int, int] | None,
 ) -> None:
     """Store the times of unchanged shards.
 
     Args:
         settled: Time and name of each.
+        times: Digest of the times of all shards; empty if not all are final.
         compared: Moment at which all conversations were compared, and of the machine's start.
     """
     with transaction(connection):
         connection.executemany("UPDATE shards SET changed = ? WHERE shard = ?", settled)
+        connection.execute("UPDATE state SET times = ?", (times,))
         if compared is not None:
             connection.execute("UPDATE state SET compared = ?, started = ?", compared)
 

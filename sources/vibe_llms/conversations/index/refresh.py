@@ -57,20 +57,29 @@ def refresh_messages(
         everything: Compare all conversations, also those whose shard did not change.
     """
     now, started = time.time_ns(), _compute_start_ns()
-    compared, known_start = connection.execute("SELECT compared, started FROM state").fetchone()
+    compared, known_start, known_times = connection.execute(
+        "SELECT compared, started, times FROM state"
+    ).fetchone()
     is_same_run = abs(started - known_start) < _RESTART_NS
     everything |= not (is_same_run and 0 <= now - compared < _COMPARISON_NS)
+    names, shards = _read_times(directory)
+    unsharded = [name for name in names if name[0] not in "._"]  # the rest are locks and shards
+    times = _digest([*shards], [*shards.values()])
+    if times == known_times and not unsharded and not everything:
+        return
     known = {
         shard: (changed, fingerprint)
         for shard, changed, fingerprint in connection.execute("SELECT * FROM shards")
     }
-    scans, settled = _scan(directory, known, now, everything=everything)
-    if not (scans or settled or everything):
+    scans, settled = _scan(directory, unsharded, shards, known, now, everything=everything)
+    is_final = not scans and all(now - changed > UNSETTLED_NS for changed in shards.values())
+    times = times if is_final and not unsharded else ""
+    if not (scans or settled or everything or times != known_times):
         return
     from vibe_llms.conversations.index.index_writer import settle_shards, update_conversations
 
     update_conversations(connection, directory, scans, progress)
-    settle_shards(connection, settled, (now, started) if everything else None)
+    settle_shards(connection, settled, times, (now, started) if everything else None)
 
 
 def _compute_start_ns() -> int:
@@ -79,41 +88,57 @@ def _compute_start_ns() -> int:
     return time.time_ns() - clock
 
 
+def _read_times(directory: str) -> tuple[list[str], dict[str, int]]:
+    """Return the entries of the conversations' folder, and the times of the shards among them."""
+    shards: dict[str, int] = {}
+    # Relative to an open folder, the system need not resolve its path for each shard.
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        names, stat = os.listdir(descriptor), os.stat
+        for shard in survey_shards(names):
+            try:  # `suppress` would take as long again
+                shards[shard] = stat(shard, dir_fd=descriptor).st_mtime_ns
+            except OSError:  # removed in the meantime
+                continue
+    finally:
+        os.close(descriptor)
+    return names, shards
+
+
 def _scan(
-    directory: str, known: dict[str, tuple[int, str]], now: int, *, everything: bool
+    directory: str,
+    unsharded: list[str],
+    shards: dict[str, int],
+    known: dict[str, tuple[int, str]],
+    now: int,
+    *,
+    everything: bool,
 ) -> tuple[list[ShardScan], list[tuple[int, str]]]:
     """Look into shards whose time has changed.
+
+    Args:
+        unsharded: Names of folders without a shard.
+        shards: Times of the shards.
+        known: Time and fingerprint of each shard at the last scan.
 
     Returns:
         Those with changed conversations; and the times and names of others whose time is settled.
     """
     scans, settled = [], []
-    # Relative to an open folder, the system need not resolve its path for each shard.
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        names = os.listdir(descriptor)
-        shards = {NO_SHARD: 0}
-        for shard in survey_shards(names):
-            try:
-                shards[shard] = os.stat(shard, dir_fd=descriptor).st_mtime_ns
-            except OSError:
-                continue
-        for shard, changed in shards.items():
-            known_change, known_fingerprint = known.get(shard, (0, ""))
-            if changed == known_change and changed and not everything:
-                continue
-            is_settled = now - changed > UNSETTLED_NS
-            changed = changed if is_settled else 0
-            entries = names if shard == NO_SHARD else _list(f"{directory}/{shard}")
-            found, numbers = _measure(directory, shard, entries)
-            fingerprint = _digest(found, numbers)
-            if fingerprint != known_fingerprint:
-                scans.append(ShardScan(shard, changed, fingerprint, _pair(shard, found, numbers)))
-            elif changed != known_change:
-                settled.append((changed, shard))
-    finally:
-        os.close(descriptor)
-    scans += [ShardScan(shard, 0, "", {}) for shard in known.keys() - shards.keys()]
+    for shard, changed in ((NO_SHARD, 0), *shards.items()):
+        known_change, known_fingerprint = known.get(shard, (0, ""))
+        if changed == known_change and changed and not everything:
+            continue
+        changed = changed if now - changed > UNSETTLED_NS else 0
+        entries = unsharded if shard == NO_SHARD else _list(f"{directory}/{shard}")
+        found, numbers = _measure(directory, shard, entries)
+        fingerprint = _digest(found, numbers)
+        if fingerprint != known_fingerprint:
+            scans.append(ShardScan(shard, changed, fingerprint, _pair(shard, found, numbers)))
+        elif changed != known_change:
+            settled.append((changed, shard))
+    gone = known.keys() - shards.keys() - {NO_SHARD}
+    scans += [ShardScan(shard, 0, "", {}) for shard in gone]
     return scans, settled
 
 
