@@ -79,6 +79,21 @@ def acquire(path: str, *, shared: bool = False, wait_seconds: float = WAIT_SECON
         file.close()  # another file has taken its place: lock that one
 
 
+def acquire_again(lock: FileIO, path: str, *, wait_seconds: float = WAIT_SECONDS) -> None:
+    """Lock a file that is still open; the caller checks that it is still the one at the path.
+
+    Raises:
+        StoreError: Another process held the lock for longer than ``wait_seconds``.
+    """
+    if not _try(lock.fileno(), False):
+        _wait(lock.fileno(), path, False, time.monotonic() + wait_seconds)
+
+
+def unlock(lock: FileIO) -> None:
+    """Release a lock, and leave its file open for :func:`acquire_again`."""
+    _release(lock.fileno())
+
+
 def _open(path: str) -> FileIO:
     try:
         return open_handle(path, _FLAGS)

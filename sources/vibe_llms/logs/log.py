@@ -33,7 +33,10 @@ class Log:
         tally: The file that records how many lines were acknowledged; ``None`` for no record.
         reading: Change nothing, so that the disk may be full or read-only: a torn end is only
             reported.
-        file: The open file, if it is its own lock. The caller closes it if this fails.
+        file: The open file, if it is its own lock, or is open already. The caller closes it if
+            this fails.
+        tally_file: The tally's file, if it is open already.
+        keeps_tally: Leave the tally open for :meth:`suspend`.
         known: The size when it was last closed, and the ``acknowledged`` lines then. If the size is
             still the same, nothing was written since: neither its end nor the tally is read again.
 
@@ -56,6 +59,8 @@ class Log:
         tally: str | None = None,
         reading: bool = False,
         file: FileIO | None = None,
+        tally_file: FileIO | None = None,
+        keeps_tally: bool = False,
         known: Tally | None = None,
     ) -> None:
         self.path = path
@@ -63,6 +68,8 @@ class Log:
         self._disk = disk
         self._lock = lock
         self._tally = tally
+        self._tally_file = tally_file
+        self._keeps_tally = keeps_tally
         self.acknowledged: int | None = None
         self._file = _open(path, disk, reading) if file is None else file
         self.descriptor = self._file.fileno()
@@ -162,9 +169,14 @@ class Log:
         former, self._certain = self._certain, end
         if self._tally is not None and end.lines > former.lines:
             known, self.acknowledged = self.acknowledged, None  # unknown also after an interrupt
-            self.acknowledged = advance_tally(
-                self._disk, self._tally, self.descriptor, former, end, known
+            file, self._tally_file = self._tally_file, None
+            self.acknowledged, file = advance_tally(
+                self._disk, self._tally, self.descriptor, former, end, known, file
             )
+            if self._keeps_tally:
+                self._tally_file = file
+            elif file is not None:
+                file.close()
 
     @property
     def modified_ns(self) -> int:
@@ -213,9 +225,23 @@ class Log:
                 yield offset, line
                 offset += len(line) + 1
 
+    def suspend(self) -> tuple[FileIO, FileIO, FileIO] | None:
+        """Release the lock, and leave the files open.
+
+        Returns:
+            The lock, the log and the tally; ``None``, after closing all, without an open tally.
+        """
+        if self._tally_file is None or self._lock is None:
+            self.close()
+            return None
+        locks.unlock(self._lock)
+        return self._lock, self._file, self._tally_file
+
     def close(self) -> None:
         """Close the file and release its lock. Does not wait for the disk."""
         try:
+            if self._tally_file is not None:
+                self._tally_file.close()
             # A file that is its own lock is closed once, together with the lock.
             if self._file is not self._lock:
                 self._file.close()

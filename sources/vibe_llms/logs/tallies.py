@@ -13,12 +13,13 @@ from __future__ import annotations
 import os
 import re
 from contextlib import suppress
+from io import FileIO
 from typing import NamedTuple
 
 from vibe_llms.exceptions import Finding
 from vibe_llms.foundation.files import open_handle
 from vibe_llms.logs.disk import Disk
-from vibe_llms.logs.lines import count_lines
+from vibe_llms.logs.lines import count_lines, read_at
 
 _FORM = b"lines = %-20d\nbytes = %-20d\n"  # fixed size, so that one write replaces it
 _SIZE_BYTES = len(_FORM % (0, 0))
@@ -66,8 +67,14 @@ def encode_tally(tally: Tally) -> bytes:
 
 
 def advance_tally(
-    disk: Disk, path: str, descriptor: int, former: Tally, end: Tally, known: int | None = None
-) -> int | None:
+    disk: Disk,
+    path: str,
+    descriptor: int,
+    former: Tally,
+    end: Tally,
+    known: int | None = None,
+    file: FileIO | None = None,
+) -> tuple[int | None, FileIO | None]:
     """Add newly acknowledged lines to a tally.
 
     Never raises for an error of the disk: the lines are kept even if they are not counted.
@@ -79,28 +86,31 @@ def advance_tally(
         end: The same with the new lines.
         known: Lines in the tally, as returned by this function when the log had the former size;
             then the tally need not be read again.
+        file: The tally, if it is open.
 
     Returns:
-        Lines in the tally now; ``None`` if that is uncertain.
+        Lines in the tally now, and its open file; ``None`` if either is uncertain.
     """
     try:
-        try:
-            file = open_handle(path, _TO_NOTE if known is None else _IN_PLACE, 0o600)
-        except FileNotFoundError:  # removed by a user to accept a loss
-            known, file = None, open_handle(path, _TO_NOTE, 0o600)
-        with file:
-            tally = file.fileno()
-            lines = _count_acknowledged(tally, descriptor, former) if known is None else known
-            lines += end.lines - former.lines
-            disk.note(tally, _FORM % (lines, end.size))
-            return lines
+        if file is None:
+            try:
+                file = open_handle(path, _TO_NOTE if known is None else _IN_PLACE, 0o600)
+            except FileNotFoundError:  # removed by a user to accept a loss
+                known, file = None, open_handle(path, _TO_NOTE, 0o600)
+        tally = file.fileno()
+        lines = _count_acknowledged(tally, descriptor, former) if known is None else known
+        lines += end.lines - former.lines
+        disk.note(tally, _FORM % (lines, end.size))
+        return lines, file
     except OSError:
-        return None
+        if file is not None:
+            file.close()
+        return None, None
 
 
 def _count_acknowledged(tally: int, descriptor: int, former: Tally) -> int:
     """Return the lines in the tally; those in the log if its size differs."""
-    known = _decode(os.read(tally, _SIZE_BYTES + 1))
+    known = _decode(read_at(tally, 0, _SIZE_BYTES + 1))
     if known is not None and known.size == former.size:
         return known.lines
     # Lost lines stay counted: the tally never decreases.

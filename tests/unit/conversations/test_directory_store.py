@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections import Counter
 from datetime import datetime
 from io import FileIO
@@ -33,6 +34,7 @@ from vibe_llms.conversations.canister_media import hydrate, replace_media
 from vibe_llms.conversations.lookup import find_newest
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.proof import collect_content, plan_collection
+from vibe_llms.conversations.stores import open_files
 from vibe_llms.exceptions import CorruptionError, StoreError
 from vibe_llms.foundation.files import open_handle
 from vibe_llms.logs.lines import measure_lines
@@ -555,10 +557,20 @@ def test_060_lines_are_measured_as_if_one_by_one(texts: list[int], count: int) -
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems are asked more")
-def test_065_an_append_asks_the_system_little(store: DirectoryStore) -> None:
-    """Nobody has written since: neither the end of the file nor its tally is looked at again."""
+@pytest.mark.parametrize("again", [False, True], ids=["opened", "open"])
+def test_065_an_append_asks_the_system_little(
+    store: DirectoryStore, monkeypatch: pytest.MonkeyPatch, again: bool
+) -> None:
+    """No other process has written since: neither the end of the file nor its tally is read again.
+
+    Files of the conversations appended to last are still open.
+    """
+    monkeypatch.setattr(open_files, "SETTLED_NS", 0)
+    time.sleep(0.02)  # longer than the times of files are apart
     position = store.append("a", [UserCanister("3")]).position
     position = store.append("a", [UserCanister("4")], after=position).position
+    if not again:
+        store.guards.files.drop("a")
     canister = UserCanister("5")  # here, as every few dozen ids the system is asked for chance
     asked: Counter[str] = Counter()
 
@@ -577,16 +589,14 @@ def test_065_an_append_asks_the_system_little(store: DirectoryStore) -> None:
         sys.setprofile(None)
         gc.enable()
 
-    assert asked == {
+    opening = {
         "access": 1,  # where the conversation is
         "open": 3,  # the lock, the messages, the tally
-        "flock": 2,
         "fstat": 1,  # with "stat", whether the lock is still in its place
-        "stat": 1,
-        "lseek": 1,
-        "write": 1,
-        "pwrite": 1,
-    }  # and as often to close: `test_locks.py` counts what stays open
+    }
+    kept = {"flock": 2, "getpid": 1, "lseek": 1, "write": 1, "pwrite": 1}
+    # The folder: whether it is unchanged, or whether its files can stay open.
+    assert asked == ({**kept, "stat": 1} if again else {**kept, **opening, "stat": 2})
     assert receipt.position == store.read("a").position
 
 

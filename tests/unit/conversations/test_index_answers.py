@@ -473,6 +473,7 @@ def _number_files_from(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
                 st_ino=status.st_ino + first,
                 st_size=status.st_size,
                 st_mtime_ns=status.st_mtime_ns,
+                st_ctime_ns=status.st_ctime_ns,
                 st_mode=status.st_mode,
                 st_dev=status.st_dev,
             )

@@ -151,17 +151,21 @@ class DirectoryStore(StoreDefaults):
     ) -> Receipt:
         data = join_lines(_access_encoder()(canisters), len(canisters))
         moment = find_moment(canisters, access_now())
-        with self.guards.opened(identity, after=after) as log:
+        log, opened = self.guards.open_to_append(identity, after)
+        try:
             merged = self._ensure_unchanged(identity, log.end.size, after)
             # The time of an empty file is that of its creation, not of a message.
             former_ns = log.modified_ns if moment is not None and log.end.size else 0
-            folder = log.path.rpartition("/")[0]
-            self.marks.mark(folder)
+            self.marks.mark(log.path)
             if data:
                 log.append(data, len(canisters), certain=True)
             if moment is not None:
                 self._date(log.path, moment, former_ns)
-            self.marks.mark(folder)
+            self.marks.mark(log.path)
+        except BaseException:
+            log.close()
+            raise
+        self.guards.put_back(identity, log, opened)
         position = Position(size=log.end.size, merged=merged, acknowledged=log.acknowledged)
         return Receipt(position=position, notices=log.notices)
 
@@ -223,7 +227,7 @@ class DirectoryStore(StoreDefaults):
             try:
                 table = toml.change_table(chain.read_table(self.layout, identity), changes)
                 path = self.layout.metadata(identity)
-                self.marks.mark(os.path.dirname(path))
+                self.marks.mark(path)
                 replace_file(self.disk, path, toml.encode_table(table))
             finally:
                 locks.release(lock)
@@ -256,6 +260,7 @@ class DirectoryStore(StoreDefaults):
         from vibe_llms.conversations.stores import removal
 
         self.layout.folder(identity)  # refuse an invalid identity before locking anything
+        self.guards.files.drop(identity)
         with self.guards.alone():
             removal.remove_conversation(
                 self.layout, self.disk, identity, self.survey(), self.guards.wait_seconds

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import FileIO
 
+import attrs
+
 from vibe_llms.conversations.stores import chain
 from vibe_llms.conversations.stores.interfaces import Position
 from vibe_llms.conversations.stores.layout import LOCK, MESSAGES, TALLY, Layout
+from vibe_llms.conversations.stores.open_files import FileCache, OpenFiles, describe_folder
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.logs import locks
 from vibe_llms.logs.disk import Disk, make_folders
@@ -24,6 +28,7 @@ class Guards:
     layout: Layout
     disk: Disk
     wait_seconds: float
+    files: FileCache = attrs.field(factory=FileCache, eq=False, repr=False)
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -67,22 +72,85 @@ class Guards:
                 with self.together():
                     removal.restore_lock(self.layout, identity)
 
-    def opened(self, identity: str, *, reading: bool = False, after: Position | None = None) -> Log:
+    def opened(self, identity: str, *, reading: bool = False) -> Log:
         """Open the messages of one conversation, locked until they are closed.
 
         Args:
             reading: Change nothing, so that a full or read-only disk is allowed: a torn last line
                 is only reported, not set aside.
+        """
+        lock, folder = self._lock(identity)
+        return self._open(lock, folder, reading=reading)
+
+    def open_to_append(self, identity: str, after: Position | None) -> tuple[Log, OpenFiles | int]:
+        """Open the messages of one conversation, locked, at the files that are still open.
+
+        Args:
             after: Position of the messages when the caller last saw them.
+
+        Returns:
+            The log, and what :meth:`put_back` takes.
         """
         known = None
         if after is not None and after.acknowledged is not None:
             known = Tally(after.acknowledged, after.size)
-        lock, folder = self._lock(identity)
+        kept = self.files.lock(identity, self.wait_seconds)
+        if kept is None:
+            opened_ns = time.time_ns()
+            lock, folder = self._lock(identity)
+            return self._open(lock, folder, known=known, keeps_tally=True), opened_ns
+        try:
+            log = Log(
+                f"{kept.folder}/{MESSAGES}",
+                self.disk,
+                lock=kept.lock,
+                file=kept.messages,
+                tally=f"{kept.folder}/{TALLY}",
+                tally_file=kept.tally,
+                keeps_tally=True,
+                known=known,
+            )
+        except BaseException:
+            kept.close()
+            raise
+        return log, kept
+
+    def put_back(self, identity: str, log: Log, opened: OpenFiles | int) -> None:
+        """Release the lock after an append; leave the files open if that is safe."""
+        if isinstance(opened, OpenFiles):
+            files = log.suspend()
+            if files is not None:
+                is_same = files[2] is opened.tally
+                kept = opened if is_same else opened._replace(tally=files[2])
+                self.files.keep(identity, kept)
+            return
+        folder = log.path.rpartition("/")[0]
+        found = describe_folder(folder, opened)
+        if found is None:
+            log.close()
+        elif (files := log.suspend()) is not None:
+            self.files.keep(identity, OpenFiles(folder, *found, os.getpid(), *files))
+
+    def _open(
+        self,
+        lock: FileIO,
+        folder: str,
+        *,
+        reading: bool = False,
+        known: Tally | None = None,
+        keeps_tally: bool = False,
+    ) -> Log:
         path = f"{folder}/{MESSAGES}"
         try:
-            tally = f"{folder}/{TALLY}"
-            return Log(path, self.disk, lock=lock, tally=tally, reading=reading, known=known)
+            return Log(
+                path,
+                self.disk,
+                lock=lock,
+                tally=f"{folder}/{TALLY}",
+                reading=reading,
+                known=known,
+                keeps_tally=keeps_tally,
+            )
         except FileNotFoundError as error:
             locks.release(lock)
             raise chain.describe_missing_messages(path) from error

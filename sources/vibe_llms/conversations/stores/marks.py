@@ -25,9 +25,13 @@ class ChangeMarks:
         self._disk = disk
         self._times: dict[str, int] = {}  # by folder; there are only as many as shards
 
-    def mark(self, folder: str) -> None:
-        """Tell lists that a conversation in its folder changes, or has changed."""
-        shard = folder.rpartition("/")[0]
+    def mark(self, path: str) -> None:
+        """Tell lists that a conversation changes, or has changed.
+
+        Args:
+            path: Path of one of its files.
+        """
+        shard = path.rsplit("/", 2)[0]
         now = time.time_ns()
         # The clock may have been set back.
         if 0 <= now - self._times.get(shard, 0) < RENEWAL_NS:
