@@ -152,17 +152,13 @@ class Application(Closing):
             UnknownNameError: No such provider or model.
             ConverseError: The provider cannot be loaded.
         """
-        from vibe_llms.providers.genera import ensure_converser
-
         resolved = self.resolve_address(address)
         shared = await self._access_client(resolved.provider, holder or self)
         self._ensure_configured(resolved, shared.client.provider)
         model = shared.models.get(resolved.name)
         if model is None:
-            model = await shared.client.access_model(resolved.name)
-            ensure_converser(model.descriptor)
             _make_room(shared.models)
-            shared.models[resolved.name] = model
+            model = shared.models[resolved.name] = await shared.client.access_model(resolved.name)
         return model
 
     async def access(

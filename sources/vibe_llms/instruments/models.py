@@ -111,8 +111,17 @@ class Model(Closing):
         return self._given_application or access_application()
 
     async def access(self) -> ConverserModel:
-        """Return the provider's model of this name."""
-        return await self.application.access_model(self.address, holder=self)
+        """Return the provider's model of this name.
+
+        Raises:
+            UnknownNameError: No such provider or model, or the model does not converse.
+            ConverseError: The provider cannot be loaded.
+        """
+        from vibe_llms.providers.genera import ensure_converser
+
+        model = await self.application.access_model(self.address, holder=self)
+        ensure_converser(model.descriptor)
+        return model
 
     def resolve_address(self) -> str:
         """Return the complete address, ``provider:name``."""
