@@ -178,8 +178,12 @@ class Application(Closing):
         from vibe_llms.models.addresses import ModelAddress
         from vibe_llms.providers.genera import access_model
 
-        text = address.strip() or self.configuration.find_default(genus)
-        resolved = ModelAddress.parse(self.configuration.follow_aliases(text))
+        configuration = self.configuration
+        text = configuration.follow_aliases(address.strip() or configuration.find_default(genus))
+        if ":" in text or text in configuration.providers:
+            resolved = ModelAddress.parse(text)  # without the provider's default converser
+        else:
+            resolved = self.resolve_address(text)
         shared = await self._access_client(resolved.provider, holder or self)
         self._ensure_configured(resolved, shared.client.provider)
         return await access_model(shared.client, resolved.name, genus)

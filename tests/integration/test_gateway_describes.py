@@ -95,7 +95,14 @@ def test_keys_are_asked_for_where_somebody_asks_for_them(tmp_path: Path) -> None
 
 
 _ECHO = "scripted:echo"
-_COMPACTING = "openai_responses:x"
+_COMPACTING = _MODERATING = "openai_responses:x"
+_EMBEDDING = "scripted:words"
+_MODELS = {
+    "EmbeddingRequest": _EMBEDDING,
+    "ModerationRequest": _MODERATING,
+    "RankingRequest": _EMBEDDING,
+}
+"""Models that answer, by the schema of the request; the others are answered by one more."""
 
 
 _SETTINGS = """
@@ -104,7 +111,7 @@ _SETTINGS = """
 positive_data_acceptance.enabled = false
 [[operations]]
 # GET asks for the model of that name, whose provider is what stands before the colon.
-include-path-regex = ":(countTokens|generateContent|streamGenerateContent)$"
+include-path-regex = ':(countTokens|\\w*[eE]mbedContents?|\\w*[gG]enerateContent)$'
 checks.allow_header_conformance.enabled = false
 """
 """All other checks that there are hold."""
@@ -123,25 +130,28 @@ def _narrow(told: Any, there: dict[tuple[str, str], dict[str, str]]) -> None:
     Args:
         there: By operation: what its paths name.
     """
-    for schema in told["components"]["schemas"].values():
+    for title, schema in told["components"]["schemas"].items():
+        model = _MODELS.get(title, _ECHO)
         for example in schema.get("examples", ()):
             inner = example.get("request", example)
-            inner["model"] = _ECHO
+            inner["model"] = model
         for each in (schema, schema.get("properties", {}).get("request", {})):
             fields = each.get("properties", {})
             if "model" in fields:
-                fields["model"]["enum"] = [_ECHO, "", "no:model"]
+                fields["model"]["enum"] = [model, "", "no:model"]
     for path, item in told["paths"].items():
         for method, operation in item.items():
             for parameter in operation.get("parameters", ()):
                 name = parameter["name"]
                 if name in ("model", "name"):
-                    parameter["schema"]["enum"] = [_ECHO, "no:model"]
+                    model = _EMBEDDING if "mbed" in path else _ECHO
+                    parameter["schema"]["enum"] = [model, "no:model"]
                 elif found := there.get((method, path), {}).get(name):
                     parameter["schema"]["enum"] = [found, "none"]
     # The path of a deployment says which model is meant, and its body may say anything.
-    azure = told["paths"]["/openai/deployments/{model}/chat/completions"]["post"]["requestBody"]
-    azure["content"]["application/json"]["schema"] = _free_model(told, azure)
+    for rest in ("chat/completions", "embeddings"):
+        azure = told["paths"][f"/openai/deployments/{{model}}/{rest}"]["post"]["requestBody"]
+        azure["content"]["application/json"]["schema"] = _free_model(told, azure)
     body = told["paths"]["/v1/responses/compact"]["post"]["requestBody"]["content"]
     body["application/json"]["schema"] = {
         "type": "object",
@@ -177,11 +187,20 @@ async def _compact(request: web.Request) -> web.Response:
     return web.json_response({"id": "resp_1", "object": "response.compaction", "output": []})
 
 
+async def _moderate(request: web.Request) -> web.Response:
+    asked = (await request.json()).get("input")
+    texts = asked if isinstance(asked, list) and asked else [asked]
+    if not all(isinstance(text, str) and text for text in texts):
+        return web.json_response({"error": {"message": "input is invalid"}}, status=400)
+    return web.json_response({"id": "modr_1", "model": "x", "results": []})
+
+
 @pytest.mark.schemathesis
 @pytest.mark.slow
 async def test_what_is_answered_is_as_described(tmp_path: Path) -> None:
     vendor = web.Application()
     vendor.router.add_post("/v1/responses/compact", _compact)
+    vendor.router.add_post("/v1/moderations", _moderate)
     records: list[CallRecord] = []
     async with TestServer(vendor) as upstream:
         application = produce_application(tmp_path, str(upstream.make_url("")).rstrip("/"))

@@ -69,7 +69,7 @@ async def session(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[aio
         ("POST", "/v1/chat/completions/x", 404, find_openai),
         ("GET", "/v1/chat/completions", 405, find_openai),
         ("PUT", "/v1/responses", 405, find_openai),
-        ("POST", "/v1/embeddings", 404, find_openai),
+        ("POST", "/v1/images/generations", 404, find_openai),
         ("GET", "/v1/models/none", 404, find_openai),
         ("POST", "/v1/models", 405, find_openai),
         ("GET", "/v1/messages", 405, find_anthropic),

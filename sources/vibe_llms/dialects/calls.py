@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, Protocol, TypeVar
 
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonObject
@@ -30,6 +30,7 @@ class CallForm(Generic[In, Out]):
 
     Attributes:
         path: The path after the base URL.
+        protocol: The protocol whose bodies the vendor takes unchanged; empty if it has quirks.
         most_inputs: Maximum inputs of one call.
         most_bytes: Maximum size of the inputs of one call.
         write: Returns the body of a call. Raises RequestError.
@@ -38,7 +39,23 @@ class CallForm(Generic[In, Out]):
     """
 
     path: str
+    protocol: str = ""
     most_inputs: int
     most_bytes: int = 500_000
     write: Callable[[In, ModelDescriptor], Translation[JsonObject]]
     read: Callable[[bytes, In, ModelDescriptor], Out]
+
+
+@frozen(kw_only=True)
+class ClientForm(Generic[In, Out]):
+    """The form of one kind of call in a protocol of clients.
+
+    Attributes:
+        protocol: The protocol; see :attr:`CallForm.protocol`.
+        read: Returns the call in a client's body. Raises RequestError.
+        write: Returns the body of a result, from the client's body and the model's name.
+    """
+
+    protocol: str
+    read: Callable[[Mapping[str, Any]], Translation[In]]
+    write: Callable[[Out, Mapping[str, Any], str], JsonObject]

@@ -5,12 +5,13 @@ Source: types of the package openai 3.57.0, and https://docs.mistral.ai/api, 202
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import msgspec
 
 from vibe_llms.dialects.calls import CallForm
-from vibe_llms.dialects.embeddings.results import decode
+from vibe_llms.dialects.embeddings.results import decode, read_texts
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import Origin, StopReason, Usage
 from vibe_llms.messages.losses import Translation
@@ -66,5 +67,26 @@ def _read_verdict(result: _Result) -> ModerationVerdict:
 
 
 FORM: Final = CallForm[ModerationRequest, Moderation](
-    path="/moderations", most_inputs=32, write=_write, read=_read
+    path="/moderations", protocol=PROTOCOL, most_inputs=32, write=_write, read=_read
 )
+
+
+def normalize(native: Mapping[str, Any]) -> Translation[ModerationRequest]:
+    """Read a client's request. Raises RequestError."""
+    return Translation(ModerationRequest(texts=read_texts(native.get("input"), "input")))
+
+
+def nativize_result(moderation: Moderation, native: Mapping[str, Any], model: str) -> JsonObject:
+    """Write verdicts for a client."""
+    return {
+        "id": moderation.origin.response_id or "",
+        "model": model,
+        "results": [
+            {
+                "flagged": verdict.is_harmful,
+                "categories": {name: name in verdict.categories for name in verdict.scores},
+                "category_scores": dict(verdict.scores),
+            }
+            for verdict in moderation
+        ],
+    }

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
 from vibe_llms.dialects.call_quirks import RankingQuirks
 from vibe_llms.dialects.calls import CallForm
-from vibe_llms.dialects.embeddings.results import decode
+from vibe_llms.dialects.embeddings.results import decode, read_texts
+from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import Origin, StopReason, Usage
 from vibe_llms.messages.losses import Translation
@@ -49,7 +51,10 @@ def produce_form(quirks: RankingQuirks) -> CallForm[RankingRequest, Ranking]:
             body[quirks.most_field] = request.most
         return Translation(body)
 
-    return CallForm(path=quirks.path, most_inputs=quirks.most_texts, write=write, read=read)
+    protocol = PROTOCOL if quirks.most_field == "top_n" else ""
+    return CallForm(
+        path=quirks.path, protocol=protocol, most_inputs=quirks.most_texts, write=write, read=read
+    )
 
 
 def read(answer: bytes, request: RankingRequest, model: ModelDescriptor) -> Ranking:
@@ -74,3 +79,43 @@ def read(answer: bytes, request: RankingRequest, model: ModelDescriptor) -> Rank
     )
     scores = ((row.index, row.relevance_score) for row in rows)
     return Ranking(ranked=rank(scores, request), origin=origin)
+
+
+def normalize(native: Mapping[str, Any]) -> Translation[RankingRequest]:
+    """Read a client's request, of Jina's form or Cohere's. Raises RequestError."""
+    documents = native.get("documents")
+    texts = [_read_document(each) for each in documents] if isinstance(documents, list) else None
+    request = RankingRequest(
+        query=_ensure_text(native.get("query")),
+        texts=read_texts(texts, "documents"),
+        most=native.get("top_n"),
+    )
+    return Translation(request)
+
+
+def _read_document(document: Any) -> Any:
+    return document.get("text") if isinstance(document, Mapping) else document
+
+
+def _ensure_text(query: Any) -> str:
+    if not isinstance(query, str):
+        raise RequestError(path="query", detail="Expected a text.", remedy="Send the query.")
+    return query
+
+
+def nativize_result(ranking: Ranking, native: Mapping[str, Any], model: str) -> JsonObject:
+    """Write a ranking for a client."""
+    shows = bool(native.get("return_documents"))
+    tokens = 0 if ranking.usage is None else ranking.usage.total_input_tokens or 0
+    return {
+        "model": model,
+        "results": [
+            {
+                "index": each.index,
+                "relevance_score": each.score,
+                **({"document": {"text": each.text}} if shows else {}),
+            }
+            for each in ranking
+        ],
+        "usage": {"total_tokens": tokens},
+    }

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import sqrt
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vibe_llms.foundation.sync_faces import SyncFace, blocking, constructed_like
-from vibe_llms.instruments.genera import CallInstrument, call_in_parts, split_call
+from vibe_llms.instruments.genera import CONCURRENCY, CallInstrument, call_in_parts, split_call
 from vibe_llms.messages.call_results import join_origins
 from vibe_llms.messages.losses import Loss, LossKind, refuse_losses
 from vibe_llms.messages.rankings import Ranking, RankingRequest, join_rankings, rank
-from vibe_llms.messages.vectors import EmbeddingRequest, Vectors, join_vectors
+from vibe_llms.messages.vectors import EmbeddingRequest, Purpose, Vectors, join_vectors
 from vibe_llms.models.genera import Genus
+
+if TYPE_CHECKING:
+    from vibe_llms.application import Application
+    from vibe_llms.providers.interfaces import CallModel
 
 
 class Ranker(CallInstrument):
@@ -46,42 +50,56 @@ class Ranker(CallInstrument):
             ConverseError: A request failed.
         """
         request = RankingRequest(query=query, texts=texts, most=most, strict=self.strict)
-        if await self._is_embedder():
-            return await self._rank_by_vectors(request)
-        model = await self.access()
-        parts: list[Ranking] = await call_in_parts(model, request, self.concurrency)
-        split = split_call(request, model.most_inputs, model.most_bytes)
-        return join_rankings(parts, [len(part.texts) for part in split], request)
+        model = await access_ranker(self.application, self.address, holder=self)
+        return await rank_with(model, request, self.concurrency)
 
-    async def _is_embedder(self) -> bool:
-        """Return whether the model is an embedder, by what is known about it."""
-        application = self.application
-        text = self.address.strip() or application.configuration.find_default(self.genus)
-        resolved = application.resolve_address(text)
-        if not resolved.name:
-            return False
-        attributes = application.catalogue.access_attributes(resolved)
-        return attributes.genus is Genus.EMBEDDER
 
-    async def _rank_by_vectors(self, request: RankingRequest) -> Ranking:
-        text = self.address.strip() or self.application.configuration.find_default(self.genus)
-        model = await self.application.access(Genus.EMBEDDER, text, holder=self)
-        reason = "an embedder stands in for a ranker: texts are ordered by their vectors"
-        loss = Loss(kind=LossKind.COERCED, path="query", reason=reason)
-        if request.strict:
-            refuse_losses([loss])
+async def access_ranker(
+    application: Application, address: str, *, holder: object = None
+) -> CallModel[Any, Any]:
+    """Return a ranker, or an embedder that stands in for one. Raises ConverseError.
 
-        async def embed(texts: Sequence[str], purpose: Any) -> Vectors:
-            asked = EmbeddingRequest(texts=texts, purpose=purpose)
-            return join_vectors(await call_in_parts(model, asked, self.concurrency))
+    Args:
+        address: As for :meth:`.Application.access`.
+    """
+    text = address.strip() or application.configuration.find_default(Genus.RANKER)
+    resolved = application.resolve_address(text)
+    known = application.catalogue.access_attributes(resolved) if resolved.name else None
+    is_embedder = known is not None and known.genus is Genus.EMBEDDER
+    genus = Genus.EMBEDDER if is_embedder else Genus.RANKER
+    return await application.access(genus, text, holder=holder)
 
-        asked = await embed([request.query], "query")
-        passages = await embed(request.texts, "passage")
-        query = asked[0]
-        scores = ((place, compare(query, row)) for place, row in enumerate(passages))
-        # Vendors without purposes embed all texts alike, which is part of the same loss.
-        origin = join_origins([asked, passages])
-        return Ranking(ranked=rank(scores, request), origin=origin, losses=(loss,))
+
+async def rank_with(
+    model: CallModel[Any, Any], request: RankingRequest, concurrency: int = CONCURRENCY
+) -> Ranking:
+    """Rank texts with a ranker, or by the vectors of an embedder. Raises ConverseError."""
+    if model.descriptor.attributes.genus is Genus.EMBEDDER:
+        return await _rank_by_vectors(model, request, concurrency)
+    parts: list[Ranking] = await call_in_parts(model, request, concurrency)
+    split = split_call(request, model.most_inputs, model.most_bytes)
+    return join_rankings(parts, [len(part.texts) for part in split], request)
+
+
+async def _rank_by_vectors(
+    model: CallModel[Any, Any], request: RankingRequest, concurrency: int
+) -> Ranking:
+    reason = "an embedder stands in for a ranker: texts are ordered by their vectors"
+    loss = Loss(kind=LossKind.COERCED, path="query", reason=reason)
+    if request.strict:
+        refuse_losses([loss])
+
+    async def embed(texts: Sequence[str], purpose: Purpose) -> Vectors:
+        asked = EmbeddingRequest(texts=texts, purpose=purpose)
+        return join_vectors(await call_in_parts(model, asked, concurrency))
+
+    asked = await embed([request.query], "query")
+    passages = await embed(request.texts, "passage")
+    query = asked[0]
+    scores = ((place, compare(query, row)) for place, row in enumerate(passages))
+    # Vendors without purposes embed all texts alike, which is part of the same loss.
+    origin = join_origins([asked, passages])
+    return Ranking(ranked=rank(scores, request), origin=origin, losses=(loss,))
 
 
 def compare(first: Sequence[float], second: Sequence[float]) -> float:

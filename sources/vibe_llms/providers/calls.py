@@ -31,8 +31,17 @@ class RemoteCallModel(Generic[In, Out]):
         self, descriptor: ModelDescriptor, client: VendorClient, form: CallForm[In, Out]
     ) -> None:
         self._descriptor = descriptor
-        self._client = client
+        self._client = self.client = client
         self._form = form
+
+    @property
+    def protocol(self) -> str:
+        """The protocol whose bodies the vendor takes unchanged; empty for none."""
+        return self._form.protocol
+
+    def compose_path(self, *, streaming: bool = False) -> str:
+        """Return the path after the base URL."""
+        return self._form.path
 
     @property
     def descriptor(self) -> ModelDescriptor:

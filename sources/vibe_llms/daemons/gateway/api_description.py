@@ -93,6 +93,38 @@ _CONVERSE: Final = _object(
     stream={"type": "boolean"},
 )
 
+_TEXTS: Final[JsonObject] = {
+    "anyOf": [
+        {"type": "string", "minLength": 1},
+        {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1},
+    ]
+}
+_EMBEDDED: Final = _object(
+    "EmbeddingRequest", "input", example={"input": _WORDS}, model=_TEXT, input=_TEXTS
+)
+_MODERATED: Final = _object(
+    "ModerationRequest", "input", example={"input": _WORDS}, model=_TEXT, input=_TEXTS
+)
+_RANKED: Final = _object(
+    "RankingRequest",
+    "query",
+    "documents",
+    example={"query": "morning", "documents": [_WORDS]},
+    model=_TEXT,
+    query={"type": "string", "minLength": 1},
+    documents={"type": "array", "minItems": 1},
+)
+_CONTENT: Final[JsonObject] = {"parts": [{"text": _WORDS}]}
+_EMBEDDED_CONTENT: Final = _object(
+    "EmbedContentRequest", "content", example={"content": _CONTENT}, content={"type": "object"}
+)
+_EMBEDDED_CONTENTS: Final = _object(
+    "BatchEmbedContentsRequest",
+    "requests",
+    example={"requests": [{"content": _CONTENT}]},
+    requests=_SOME,
+)
+
 _OPENAI_ERROR: Final = _object(
     "OpenAiError",
     "error",
@@ -130,6 +162,10 @@ _TAGS: Final[Mapping[str, tuple[str, JsonObject]]] = {
     "/openai/deployments": ("OpenAI", _OPENAI_ERROR),
     "/v1/responses": ("OpenAI", _OPENAI_ERROR),
     "/v1/conversations": ("OpenAI", _OPENAI_ERROR),
+    "/v1/embeddings": ("OpenAI", _OPENAI_ERROR),
+    "/v1/moderations": ("OpenAI", _OPENAI_ERROR),
+    "/v1/rerank": ("Cohere", _OPENAI_ERROR),
+    "/v2/rerank": ("Cohere", _OPENAI_ERROR),
     "/v1/messages": ("Anthropic", _ANTHROPIC_ERROR),
     "/v1beta/models/{model:path}:": ("Gemini", _GEMINI_ERROR),
     "/v1/models/{model:path}:": ("Gemini", _GEMINI_ERROR),
@@ -169,6 +205,10 @@ def _answer(body: JsonObject, answers: Mapping[str, JsonObject] = _WHOLE) -> Api
     return ApiOperation(summary="Answers.", body=body, answers=answers, headers=_TOLD)
 
 
+def _embed(body: JsonObject) -> ApiOperation:
+    return ApiOperation(summary="Turn texts into vectors.", body=body, headers=_TOLD)
+
+
 def _describe_generation(version: str) -> dict[tuple[str, str], ApiOperation]:
     base = f"/{version}/models/{{model:path}}"
     return {
@@ -181,6 +221,8 @@ def _describe_generation(version: str) -> dict[tuple[str, str], ApiOperation]:
             headers=_TOLD,
         ),
         ("POST", f"{base}:countTokens"): ApiOperation(summary="Counts tokens.", body=_GEMINI),
+        ("POST", f"{base}:embedContent"): _embed(_EMBEDDED_CONTENT),
+        ("POST", f"{base}:batchEmbedContents"): _embed(_EMBEDDED_CONTENTS),
     }
 
 
@@ -224,6 +266,14 @@ _OPERATIONS: Final[Mapping[tuple[str, str], ApiOperation]] = {
     ("POST", "/v1/messages/count_tokens"): ApiOperation(summary="Counts tokens.", body=_MESSAGE),
     **_describe_generation("v1beta"),
     **_describe_generation("v1"),
+    ("POST", "/v1/embeddings"): _embed(_EMBEDDED),
+    ("POST", "/openai/deployments/{model:path}/embeddings"): _embed(_EMBEDDED),
+    ("POST", "/api/embed"): _embed(_EMBEDDED),
+    ("POST", "/v1/rerank"): ApiOperation(summary="Rank texts.", body=_RANKED, headers=_TOLD),
+    ("POST", "/v2/rerank"): ApiOperation(summary="Rank texts.", body=_RANKED, headers=_TOLD),
+    ("POST", "/v1/moderations"): ApiOperation(
+        summary="Tell which texts are harmful.", body=_MODERATED, headers=_TOLD
+    ),
     ("POST", "/api/chat"): _answer(_OLLAMA, _LINES),
     ("POST", "/api/generate"): _answer(_GENERATE, _LINES),
     ("GET", "/api/ps"): ApiOperation(summary="List loaded models (always empty)."),

@@ -14,6 +14,7 @@ from vibe_llms.daemons.gateway.request_limits import GatewayLimits, ensure_bound
 from vibe_llms.daemons.gateway.translating import translate
 from vibe_llms.daemons.gateway.upstreams import Upstream, can_pass_through
 from vibe_llms.exceptions import RequestError, Stage
+from vibe_llms.models.genera import Genus
 
 if TYPE_CHECKING:
     from vibe_llms.daemons.gateway.client_requests import Face
@@ -59,14 +60,15 @@ def route(call: GatewayCall) -> Awaitable[None]:
 
 def find_upstream(call: GatewayCall) -> Awaitable[None]:
     """Find the first upstream behind the model's name."""
-    upstream = call.gateway.upstreams.find(call.request.model)
+    is_converser = call.face.genus is Genus.CONVERSER
+    upstream = call.gateway.upstreams.find(call.request.model) if is_converser else None
     if upstream is None:
         return _load_upstream(call)
     return _choose(call, upstream)
 
 
 async def _load_upstream(call: GatewayCall) -> None:
-    await _choose(call, await call.gateway.upstreams.access(call.request.model))
+    await _choose(call, await call.gateway.upstreams.access(call.request.model, call.face.genus))
 
 
 def _choose(call: GatewayCall, upstream: Upstream) -> Awaitable[None]:

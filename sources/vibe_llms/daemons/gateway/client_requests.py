@@ -18,6 +18,7 @@ from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.models.genera import Genus
 from vibe_llms.models.tokens import TokenCount
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ class Face:
         is_ours: Whether this is vibe-llms' own protocol: requests contain the accepted losses,
             and answers the losses that occurred.
         is_path: Whether any protocol is passed through, for further paths of a vendor.
+        genus: The genus of the models that answer.
     """
 
     name: str
@@ -90,6 +92,7 @@ class Face:
     is_stored: bool = False
     is_ours: bool = False
     is_path: bool = False
+    genus: Genus = Genus.CONVERSER
 
     def write_error(self, error: ConverseError) -> ErrorAnswer:
         """Write an error in the words of the protocol."""

@@ -13,6 +13,7 @@ from vibe_llms.daemons.admission import ServiceLimits
 from vibe_llms.daemons.arrivals import admits_page
 from vibe_llms.daemons.gateway.api_description import describe_routes
 from vibe_llms.daemons.gateway.faces import (
+    calls,
     chat_completions,
     converse,
     generate_content,
@@ -38,7 +39,7 @@ from vibe_llms.plugins.specification.daemons import Authorizer
 if TYPE_CHECKING:
     from vibe_llms.daemons.tracing import Tracing
 
-_FACES = (chat_completions, responses, messages, generate_content, ollama, converse, models)
+_FACES = (chat_completions, responses, messages, generate_content, ollama, converse, models, calls)
 
 
 def produce_service(

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, cast
 from urllib.parse import parse_qsl, urlencode
 
 from vibe_llms.daemons.asgi import JSON, STAGE_HEADER, HttpCall
 from vibe_llms.daemons.gateway.calls import GatewayCall
 from vibe_llms.daemons.gateway.client_requests import Face
 from vibe_llms.daemons.gateway.stream_ends import EndWatch
-from vibe_llms.daemons.gateway.upstreams import can_pass_through
+from vibe_llms.daemons.gateway.upstreams import can_pass_through, is_remote
 from vibe_llms.daemons.gateway.usage_extraction import UsageExtractor, read_usage
 from vibe_llms.daemons.gateway.usage_filter import UsageFilter, ask_for_usage
 from vibe_llms.daemons.records import CallRecord
@@ -77,7 +77,8 @@ async def pass_through(call: GatewayCall) -> None:
         ConverseError: The upstream cannot be reached, or its response broke off.
     """
     model, request, record = call.upstream.model, call.request, call.record
-    assert isinstance(model, RemoteModel)
+    assert is_remote(model)
+    model = cast(RemoteModel, model)  # a RemoteCallModel has all that is used here
     body, name = request.body, model.descriptor.name
     if request.rename is not None and request.model != name:
         body = request.rename(body, name)

@@ -107,7 +107,11 @@ class Tables:
             if target.model not in models
         )
         if self._service is not None:
-            self._service.adopt_routes((*self._routes, *self._survey_passages()))
+            passages = self._survey_passages()
+            own = {(route.method, route.pattern) for route in passages}
+            # What a table passes through wins over our own translation of the same path.
+            routes = [route for route in self._routes if (route.method, route.pattern) not in own]
+            self._service.adopt_routes((*routes, *passages))
         if not models:  # one upstream for each name, as without a file
             gateway.router, gateway.upstreams.models = None, {}
             return
@@ -128,9 +132,12 @@ class Tables:
         }
         if not allowed:
             return []
+        from vibe_llms.daemons.gateway.faces.calls import is_call
         from vibe_llms.daemons.gateway.routing.extra_paths import produce_routes
 
-        known = {(route.method, route.pattern) for route in self._routes}
+        known = {
+            (route.method, route.pattern) for route in self._routes if not is_call(route.pattern)
+        }
         routes = produce_routes(self._gateway, self._access_router, allowed)
         passing = [route for route in routes if (route.method, route.pattern) not in known]
         return describe_routes(passing, needs_key=self._gateway.needs_key)

@@ -64,7 +64,7 @@ async def translate(call: GatewayCall) -> None:
         record.losses = (*record.losses, *response.losses, *written.losses)
         answer = msgspec.json.encode(_complete(call, written.value, native))
         record.sent_bytes = len(answer)
-        await call.http.answer(200, answer, _compose_headers(call.http, record.losses))
+        await call.http.answer(200, answer, compose_headers(call.http, record.losses))
 
 
 def _read(call: GatewayCall) -> tuple[dict[str, Any], Request]:
@@ -83,7 +83,7 @@ def _normalize(call: GatewayCall, native: dict[str, Any]) -> Request:
         strict = upstream.strict or read.value.strict
         return renew(read.value, model=upstream.address, strict=strict)
     refuse_broken_media(read.value.canisters)
-    strict = upstream.strict or call.http.headers.get(STRICT_HEADER, "").lower() == "true"
+    strict = is_strict(call)
     offered = offer_allowed(read.value, face.find_allowed(native))
     known = correct_media_types(offered.value)
     replaced = _find_replaced(call.request.body)
@@ -93,6 +93,12 @@ def _normalize(call: GatewayCall, native: dict[str, Any]) -> Request:
     # An added limit is reported, but it is not a loss that strict mode refuses.
     record.losses = (*losses, *_find_added_limit(known.value, upstream))
     return renew(known.value, model=upstream.address, strict=strict, lenient=not strict)
+
+
+def is_strict(call: GatewayCall) -> bool:
+    """Return whether the client, or the model's table, refuses losses."""
+    asked = call.http.headers.get(STRICT_HEADER, "").lower() == "true"
+    return call.upstream.strict or asked
 
 
 def _normalize_for(upstream: Upstream, face: Face, native: dict[str, Any]) -> Translation[Request]:
@@ -182,7 +188,7 @@ async def _stream(call: GatewayCall, native: dict[str, Any], request: Request) -
                     # One write for each read: writing costs more than translating.
                     if data := b"".join(frames):
                         if not http.status:
-                            headers = _compose_headers(http, (*record.losses, *lost))
+                            headers = compose_headers(http, (*record.losses, *lost))
                             headers["content-type"] = writer.content_type
                             if not face.is_ours:
                                 headers["trailer"] = LOSSES_HEADER
@@ -267,7 +273,8 @@ def _complete(call: GatewayCall, answer: JsonObject, native: Mapping[str, Any]) 
     return completed if asked.response_id is None else {**completed, "id": asked.response_id}
 
 
-def _compose_headers(http: HttpCall, losses: Iterable[Loss]) -> dict[str, str]:
+def compose_headers(http: HttpCall, losses: Iterable[Loss]) -> dict[str, str]:
+    """Return the headers of a translated answer: its request id, and the losses."""
     headers = {"x-vibe-request-id": http.request_id}
     if text := write_ranked(losses):
         headers[LOSSES_HEADER] = text

@@ -7,7 +7,7 @@ import contextlib
 import logging
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, TypeGuard
+from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
 
 from vibe_llms.exceptions import (
     ConfigurationError,
@@ -19,6 +19,8 @@ from vibe_llms.exceptions import (
 )
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.models.addresses import ModelAddress
+from vibe_llms.models.genera import Genus
+from vibe_llms.providers.calls import RemoteCallModel
 from vibe_llms.providers.remote_models import RemoteModel
 
 if TYPE_CHECKING:
@@ -54,6 +56,11 @@ class Upstream:
     def name(self) -> str:
         """The vendor's name for the model."""
         return self.model.descriptor.name
+
+
+def is_remote(model: object) -> TypeGuard[RemoteModel | RemoteCallModel[Any, Any]]:
+    """Return whether a model belongs to a vendor over the network."""
+    return isinstance(model, RemoteModel | RemoteCallModel)
 
 
 def can_pass_through(model: object, protocol: str) -> TypeGuard[RemoteModel]:
@@ -93,11 +100,12 @@ class Upstreams:
             found = self._found[name] = Upstream(model)
         return found
 
-    async def access(self, name: str) -> Upstream:
+    async def access(self, name: str, genus: Genus = Genus.CONVERSER) -> Upstream:
         """Return the model of a name.
 
         Args:
             name: Empty for the configured model.
+            genus: The genus of the model.
 
         Raises:
             RequestError: The name is empty, and no default model is configured.
@@ -105,7 +113,7 @@ class Upstreams:
             ConverseError: The provider cannot be loaded.
         """
         if not name:
-            return await self._access_default()
+            return await self._access_default(genus)
         address = name
         if self.models:
             if name not in self.models:
@@ -114,7 +122,7 @@ class Upstreams:
                 )
             address = self.models[name]
         try:
-            return Upstream(await self._application.access_model(address))
+            return await self.reach(address, genus=genus)
         except UnknownNameError as error:
             if not error.kind.startswith("provider"):  # the provider's error lists its models
                 raise
@@ -130,11 +138,11 @@ class Upstreams:
                 ) from None
             raise
 
-    async def _access_default(self) -> Upstream:
+    async def _access_default(self, genus: Genus) -> Upstream:
         cause: ConverseError | None = None
         if not self.models:
             try:
-                return Upstream(await self._application.access_model(""))
+                return await self.reach("", genus=genus)
             except ConverseError as error:
                 cause = error
         raise RequestError(
@@ -144,9 +152,21 @@ class Upstreams:
             stage=Stage.FRAME,
         ) from cause
 
-    async def reach(self, address: str, *, strict: bool = False) -> Upstream:
+    async def reach(
+        self, address: str, *, strict: bool = False, genus: Genus = Genus.CONVERSER
+    ) -> Upstream:
         """Return the model of any address, also if clients may not use it. Raises like `access`."""
-        return Upstream(await self._application.access_model(address), strict)
+        application = self._application
+        if genus is Genus.CONVERSER:
+            return Upstream(await application.access_model(address), strict)
+        if genus is Genus.RANKER:
+            from vibe_llms.instruments.rankers import access_ranker
+
+            model = await access_ranker(application, address)
+        else:
+            model = await application.access(genus, address)
+        # The stages of such calls use its descriptor alone, but for the last one, which casts back.
+        return Upstream(cast("ConverserModel", model), strict)
 
     async def list_names(self) -> list[str]:
         """Return the names that clients may use, as far as known."""

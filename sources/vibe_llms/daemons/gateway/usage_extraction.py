@@ -46,7 +46,7 @@ def _find_gemini(fields: _Fields, known: _Fields | None) -> _Fields | None:
 
 
 def _find_ollama(fields: _Fields, known: _Fields | None) -> _Fields | None:
-    return fields if fields.get("done") else known
+    return fields if fields.get("done") or "embeddings" in fields else known
 
 
 def _always(fields: _Fields) -> bool:
@@ -123,7 +123,7 @@ _READINGS: Final[Mapping[str, _Reading]] = {
         measure=_measure_messages,
     ),
     "generate_content": _Reading(mark=b'"usageMetadata"', find=_find_gemini, ends=_ends_by_reason),
-    "ollama_chat": _Reading(mark=b'"done"', find=_find_ollama),
+    "ollama_chat": _Reading(mark=b'eval_count"', find=_find_ollama),
 }
 """By protocol."""
 

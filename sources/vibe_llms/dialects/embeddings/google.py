@@ -6,16 +6,19 @@ Source: types of the package google-genai 3.6.1, and https://ai.google.dev/api/e
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from vibe_llms.dialects.calls import CallForm
 from vibe_llms.dialects.embeddings.results import decode, produce_vectors
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.messages.losses import Translation
-from vibe_llms.messages.vectors import EmbeddingRequest, Vectors
+from vibe_llms.messages.vectors import PURPOSES, EmbeddingRequest, Vectors
 from vibe_llms.models.descriptors import ModelDescriptor
 
 PROTOCOL: Final = "embed_contents"
@@ -52,7 +55,7 @@ def produce_form(path: str, resource: str) -> CallForm[EmbeddingRequest, Vectors
     def write(request: EmbeddingRequest, model: ModelDescriptor) -> Translation[JsonObject]:
         return nativize(request, resource)
 
-    return CallForm(path=path, most_inputs=100, write=write, read=read)
+    return CallForm(path=path, protocol=PROTOCOL, most_inputs=100, write=write, read=read)
 
 
 def nativize(request: EmbeddingRequest, resource: str) -> Translation[JsonObject]:
@@ -73,3 +76,59 @@ def read(answer: bytes, request: EmbeddingRequest, model: ModelDescriptor) -> Ve
     usage = None if counted is None else Usage(input_tokens=counted)
     rows = [row.values for row in told.embeddings]
     return produce_vectors(rows, request, model, PROTOCOL, usage)
+
+
+def normalize_batch(native: Mapping[str, Any]) -> Translation[EmbeddingRequest]:
+    """Read a client's request of ``batchEmbedContents``. Raises RequestError."""
+    entries = native.get("requests")
+    if not isinstance(entries, list) or not all(isinstance(each, Mapping) for each in entries):
+        raise RequestError(path="requests", detail="Expected a list.", remedy="Send requests.")
+    ledger = Ledger(protocol=PROTOCOL)
+    texts = [_read_text(each, f"requests[{index}]", ledger) for index, each in enumerate(entries)]
+    shared = {(each.get("taskType"), each.get("outputDimensionality")) for each in entries}
+    if len(shared) > 1:
+        detail = "The requests differ in taskType or outputDimensionality."
+        remedy = "Send them in separate batches."
+        raise RequestError(path="requests", detail=detail, remedy=remedy)
+    task, dimensions = next(iter(shared), (None, None))
+    return _compose(texts, task, dimensions, ledger)
+
+
+def normalize(native: Mapping[str, Any]) -> Translation[EmbeddingRequest]:
+    """Read a client's request of ``embedContent``. Raises RequestError."""
+    ledger = Ledger(protocol=PROTOCOL)
+    text = _read_text(native, "content", ledger)
+    return _compose([text], native.get("taskType"), native.get("outputDimensionality"), ledger)
+
+
+def _read_text(entry: Mapping[str, Any], path: str, ledger: Ledger) -> str:
+    content = entry.get("content")
+    parts = content.get("parts") if isinstance(content, Mapping) else None
+    found = [part.get("text") for part in parts or () if isinstance(part, Mapping)]
+    texts = [text for text in found if isinstance(text, str)]
+    if not texts or len(texts) < len(parts or ()):
+        detail = "Expected parts with texts; other contents cannot be embedded here."
+        raise RequestError(path=path, detail=detail, remedy="Send texts.")
+    if entry.get("title") is not None:
+        ledger.drop(f"{path}.title", "other vendors have no field for it")
+    return "".join(texts)
+
+
+def _compose(
+    texts: Sequence[str], task: Any, dimensions: Any, ledger: Ledger
+) -> Translation[EmbeddingRequest]:
+    purpose = next((each for each in PURPOSES if TASKS[each] == task), None)
+    if task is not None and purpose is None:
+        ledger.drop("taskType", f"there is no common purpose for {task!r}")
+    request = EmbeddingRequest(texts=texts, dimensions=dimensions, purpose=purpose)
+    return Translation(request, ledger.losses)
+
+
+def nativize_batch(vectors: Vectors, native: Mapping[str, Any], model: str) -> JsonObject:
+    """Write vectors for a client of ``batchEmbedContents``."""
+    return {"embeddings": [{"values": list(row)} for row in vectors]}
+
+
+def nativize_result(vectors: Vectors, native: Mapping[str, Any], model: str) -> JsonObject:
+    """Write a vector for a client of ``embedContent``."""
+    return {"embedding": {"values": list(vectors[0])}}

@@ -5,12 +5,13 @@ Source: https://docs.ollama.com/api/embed, 2026-11-29.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
 from vibe_llms.dialects.calls import CallForm
-from vibe_llms.dialects.embeddings.results import decode, produce_vectors
+from vibe_llms.dialects.embeddings.results import decode, produce_vectors, read_texts
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import Usage
@@ -47,5 +48,27 @@ def read(answer: bytes, request: EmbeddingRequest, model: ModelDescriptor) -> Ve
 
 
 FORM: Final = CallForm[EmbeddingRequest, Vectors](
-    path="/api/embed", most_inputs=512, write=nativize, read=read
+    path="/api/embed", protocol=PROTOCOL, most_inputs=512, write=nativize, read=read
 )
+
+
+def normalize(native: Mapping[str, Any]) -> Translation[EmbeddingRequest]:
+    """Read a client's request. Raises RequestError."""
+    ledger = Ledger(protocol=PROTOCOL)
+    for name in ("keep_alive", "options"):
+        if native.get(name) is not None:
+            ledger.drop(name, "other vendors have no field for it", is_routine=name == "keep_alive")
+    if native.get("truncate", True) is True:
+        ledger.drop("truncate", "a text that is too long is refused", is_routine=True)
+    request = EmbeddingRequest(
+        texts=read_texts(native.get("input"), "input"), dimensions=native.get("dimensions")
+    )
+    return Translation(request, ledger.losses)
+
+
+def nativize_result(vectors: Vectors, native: Mapping[str, Any], model: str) -> JsonObject:
+    """Write vectors for a client."""
+    answer: dict[str, Any] = {"model": model, "embeddings": [list(row) for row in vectors]}
+    if vectors.usage is not None and vectors.usage.total_input_tokens is not None:
+        answer["prompt_eval_count"] = vectors.usage.total_input_tokens
+    return answer

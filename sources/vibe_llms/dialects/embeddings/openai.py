@@ -5,21 +5,31 @@ Source: types of the package openai 3.57.0, and the manuals named in ``kinds.tom
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+import attrs
 import msgspec
 
 from vibe_llms.dialects.call_quirks import EmbeddingQuirks
 from vibe_llms.dialects.calls import CallForm
-from vibe_llms.dialects.embeddings.results import decode, produce_vectors
+from vibe_llms.dialects.embeddings.results import (
+    decode,
+    produce_vectors,
+    read_texts,
+    unpack_base64,
+)
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.foundation.json_types import JsonObject
+from vibe_llms.exceptions import RequestError
+from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.vectors import EmbeddingRequest, Vectors
 from vibe_llms.models.descriptors import ModelDescriptor
 
 PROTOCOL: Final = "embeddings"
+STANDARD: Final = EmbeddingQuirks()
+"""OpenAI itself: a service without other quirks takes the same bodies."""
 
 
 class _Row(msgspec.Struct):
@@ -46,7 +56,14 @@ def produce_form(
     def write(request: EmbeddingRequest, model: ModelDescriptor) -> Translation[JsonObject]:
         return nativize(request, model, quirks)
 
-    return CallForm(path=path, most_inputs=quirks.most_texts, write=write, read=read)
+    is_standard = attrs.evolve(quirks, most_texts=STANDARD.most_texts) == STANDARD
+    return CallForm(
+        path=path,
+        protocol=PROTOCOL if is_standard else "",
+        most_inputs=quirks.most_texts,
+        write=write,
+        read=read,
+    )
 
 
 def nativize(
@@ -86,3 +103,44 @@ def read(answer: bytes, request: EmbeddingRequest, model: ModelDescriptor) -> Ve
         usage = Usage(input_tokens=tokens, native=msgspec.json.encode(told.usage).decode())
     numbers = [row.embedding for row in rows]
     return produce_vectors(numbers, request, model, PROTOCOL, usage, answered=told.model or "")
+
+
+def normalize(native: Mapping[str, Any]) -> Translation[EmbeddingRequest]:
+    """Read a client's request. Raises RequestError."""
+    ledger = Ledger(protocol=PROTOCOL)
+    if native.get("user") is not None:
+        ledger.drop("user", "other vendors have no field for it", is_routine=True)
+    if native.get("encoding_format") not in (None, "float", "base64"):
+        raise RequestError(
+            path="encoding_format",
+            detail=f"Unknown format {native['encoding_format']!r}.",
+            remedy="Use float or base64.",
+        )
+    request = EmbeddingRequest(
+        texts=read_texts(native.get("input"), "input"), dimensions=native.get("dimensions")
+    )
+    return Translation(request, ledger.losses)
+
+
+def nativize_result(vectors: Vectors, native: Mapping[str, Any], model: str) -> JsonObject:
+    """Write vectors for a client.
+
+    Args:
+        native: The client's request.
+        model: The model's name, as the client knows it.
+    """
+    rows: Iterable[JsonValue]
+    if native.get("encoding_format") == "base64":
+        rows = [unpack_base64(row) for row in vectors]
+    else:
+        rows = [list(row) for row in vectors]
+    tokens = 0 if vectors.usage is None else vectors.usage.total_input_tokens or 0
+    return {
+        "object": "list",
+        "data": [
+            {"object": "embedding", "index": index, "embedding": row}
+            for index, row in enumerate(rows)
+        ],
+        "model": model,
+        "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
+    }

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from array import array
-from binascii import a2b_base64
+from binascii import a2b_base64, b2a_base64
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
+from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.canisters import Origin, StopReason, Usage
 from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.vectors import FLOAT_BYTES, EmbeddingRequest, Vectors
@@ -76,3 +77,20 @@ def decode(answer: bytes, kind: Any) -> Any:
         return msgspec.json.decode(answer, type=kind)
     except msgspec.DecodeError as error:  # one line, with the place
         raise ValueError(str(error)) from None
+
+
+def unpack_base64(row: Sequence[float]) -> str:
+    """Return a row as the base64 text of little-endian 32-bit floats."""
+    numbers = array("f", row)
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return b2a_base64(numbers.tobytes(), newline=False).decode()
+
+
+def read_texts(given: Any, path: str) -> list[str]:
+    """Return the texts of a client's request: one, or a list. Raises RequestError."""
+    texts = [given] if isinstance(given, str) else given
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        detail = "Expected a text or a list of texts; tokens cannot be translated."
+        raise RequestError(path=path, detail=detail, remedy="Send the texts themselves.")
+    return texts

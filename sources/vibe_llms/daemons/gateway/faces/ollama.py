@@ -23,7 +23,7 @@ from vibe_llms.models.descriptors import ModelDescriptor
 FACE = Face(name="ollama", dialect=ollama_chat, framing="ndjson", streams_by_default=True)
 _GENERATION = attrs.evolve(FACE, name="ollama_generate", dialect=generation)
 
-_BODY_TYPES = (JSON, "application/x-www-form-urlencoded", "text/plain", "")
+BODY_TYPES = (JSON, "application/x-www-form-urlencoded", "text/plain", "")
 """Content types of clients that set none, as in the examples of Ollama's documentation: curl sends
 the second, JavaScript's ``fetch`` the third, and most HTTP libraries the last."""
 
@@ -39,7 +39,7 @@ _CAPABILITIES = (
 
 def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
     """Return the routes of this protocol."""
-    produce = partial(Route, write_error=FACE.write_error, body_types=_BODY_TYPES)
+    produce = partial(Route, write_error=FACE.write_error, body_types=BODY_TYPES)
     generate = handle(gateway, _GENERATION, ANSWER, _read_generation)
     return (
         produce(method="POST", pattern="/api/chat", handler=handle(gateway, FACE, ANSWER)),

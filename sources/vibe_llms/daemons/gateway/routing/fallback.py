@@ -21,7 +21,7 @@ from vibe_llms.daemons.gateway.routing.signatures import (
     find_signatures,
 )
 from vibe_llms.daemons.gateway.routing.targets import Target, TargetPlan
-from vibe_llms.daemons.gateway.upstreams import Upstream, can_pass_through
+from vibe_llms.daemons.gateway.upstreams import Upstream, can_pass_through, is_remote
 from vibe_llms.daemons.records import CallRecord, UpstreamAttempt
 from vibe_llms.exceptions import (
     AccessError,
@@ -89,7 +89,7 @@ class FallbackChain:
         configured = target.configured
         try:
             upstream = await self._call.gateway.upstreams.reach(
-                configured.settings.model, strict=configured.strict
+                configured.settings.model, strict=configured.strict, genus=self._call.face.genus
             )
             if self._call.face.is_path:
                 _ensure_paths(upstream)
@@ -139,7 +139,7 @@ class FallbackChain:
 
     def _is_unavailable(self, target: Target, upstream: Upstream) -> bool:
         now, address = self._clock.read(), upstream.address
-        client = upstream.model.client if isinstance(upstream.model, RemoteModel) else None
+        client = upstream.model.client if is_remote(upstream.model) else None
         told = client.limiter.hold_seconds if isinstance(client, RemoteClient) else 0.0
         if held := max(target.find_hold(now), told):
             detail = f"{address} is rate limited for {held:.3g} seconds."

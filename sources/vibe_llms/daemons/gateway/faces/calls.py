@@ -1,0 +1,140 @@
+"""Calls in one piece: embeddings, rankings and moderation, in the words of several protocols."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from vibe_llms.daemons.gateway.accounting import account
+from vibe_llms.daemons.gateway.basic_stages import authenticate, fall_back, read, route
+from vibe_llms.daemons.gateway.calling import answer_call
+from vibe_llms.daemons.gateway.calls import GatewayCall, handle
+from vibe_llms.daemons.gateway.client_requests import (
+    ClientRequest,
+    Face,
+    read_client_request,
+    rename_model,
+)
+from vibe_llms.daemons.gateway.faces.ollama import BODY_TYPES
+from vibe_llms.daemons.gateway.gateway import Gateway
+from vibe_llms.daemons.routes import Route
+from vibe_llms.dialects import (
+    chat_completions,
+    generate_content,
+    moderations,
+    ollama_chat,
+    rankings,
+)
+from vibe_llms.dialects.calls import ClientForm
+from vibe_llms.dialects.embeddings import google, ollama, openai
+from vibe_llms.models.genera import Genus
+
+_PASSED: Final = ("openai-beta", "idempotency-key", "x-client-request-id")
+
+EMBEDDINGS: Final = Face(
+    name="embeddings",
+    dialect=chat_completions,
+    passed=_PASSED,
+    id_header="x-request-id",
+    genus=Genus.EMBEDDER,
+)
+RANKINGS: Final = Face(name="rankings", dialect=chat_completions, genus=Genus.RANKER)
+MODERATIONS: Final = Face(
+    name="moderations",
+    dialect=chat_completions,
+    passed=_PASSED,
+    id_header="x-request-id",
+    genus=Genus.MODERATOR,
+)
+OLLAMA: Final = Face(name="ollama_embed", dialect=ollama_chat, genus=Genus.EMBEDDER)
+GEMINI: Final = Face(
+    name="embed_contents",
+    dialect=generate_content,
+    passed=("x-goog-api-client",),
+    genus=Genus.EMBEDDER,
+)
+
+_OPENAI_FORM: Final = ClientForm[Any, Any](
+    protocol=openai.PROTOCOL, read=openai.normalize, write=openai.nativize_result
+)
+_RANKING_FORM: Final = ClientForm[Any, Any](
+    protocol=rankings.PROTOCOL, read=rankings.normalize, write=rankings.nativize_result
+)
+_MODERATION_FORM: Final = ClientForm[Any, Any](
+    protocol=moderations.PROTOCOL, read=moderations.normalize, write=moderations.nativize_result
+)
+_OLLAMA_FORM: Final = ClientForm[Any, Any](
+    protocol=ollama.PROTOCOL, read=ollama.normalize, write=ollama.nativize_result
+)
+_GEMINI_BATCH_FORM: Final = ClientForm[Any, Any](
+    protocol="",  # each request repeats the vendor's name of the model, which is not the client's
+    read=google.normalize_batch,
+    write=google.nativize_batch,
+)
+_GEMINI_FORM: Final = ClientForm[Any, Any](
+    protocol="", read=google.normalize, write=google.nativize_result
+)
+
+
+def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
+    """Return the routes of all calls in one piece."""
+
+    def produce(
+        face: Face,
+        form: ClientForm[Any, Any],
+        pattern: str,
+        find: Callable[[GatewayCall, bytes], ClientRequest] | None = None,
+        **settings: Any,
+    ) -> Route:
+        answer = partial(answer_call, form=form)
+        stages = (authenticate, read, route, fall_back, account, answer)
+        handler = handle(gateway, face, stages, find or _read)
+        return Route(
+            method="POST",
+            pattern=pattern,
+            handler=handler,
+            write_error=face.write_error,
+            **settings,
+        )
+
+    gemini = [
+        produce(GEMINI, form, f"/{version}/models/{{model:path}}:{method}", _read_path)
+        for version in ("v1beta", "v1")
+        for method, form in (
+            ("embedContent", _GEMINI_FORM),
+            ("batchEmbedContents", _GEMINI_BATCH_FORM),
+        )
+    ]
+    deployment = "/openai/deployments/{model:path}/embeddings"
+    return (
+        produce(EMBEDDINGS, _OPENAI_FORM, "/v1/embeddings"),
+        produce(EMBEDDINGS, _OPENAI_FORM, deployment, _read_deployment),
+        produce(RANKINGS, _RANKING_FORM, "/v1/rerank"),
+        produce(RANKINGS, _RANKING_FORM, "/v2/rerank"),
+        produce(MODERATIONS, _MODERATION_FORM, "/v1/moderations"),
+        produce(OLLAMA, _OLLAMA_FORM, "/api/embed", body_types=BODY_TYPES),
+        *gemini,
+    )
+
+
+def is_call(pattern: str) -> bool:
+    """Return whether a path, or a deployment's one, is among these routes."""
+    names = ("/embeddings", "/rerank", "/moderations", "/api/embed")
+    return pattern.endswith(names) or "mbedContent" in pattern
+
+
+def _read(call: GatewayCall, body: bytes) -> ClientRequest:
+    return read_client_request(call.face, body)
+
+
+def _read_deployment(call: GatewayCall, body: bytes) -> ClientRequest:
+    request = read_client_request(call.face, body)
+    model = call.http.names["model"]  # takes precedence over the body
+    if request.model == model:
+        return request
+    return read_client_request(call.face, rename_model(body, model))
+
+
+def _read_path(call: GatewayCall, body: bytes) -> ClientRequest:
+    return ClientRequest(body=body, model=call.http.names["model"], streaming=False, rename=None)
