@@ -191,7 +191,9 @@ async def _moderate(request: web.Request) -> web.Response:
     asked = (await request.json()).get("input")
     texts = asked if isinstance(asked, list) and asked else [asked]
     if not all(isinstance(text, str) and text for text in texts):
-        return web.json_response({"error": {"message": "input is invalid"}}, status=400)
+        return web.json_response(
+            {"error": {"message": "input is invalid", "type": "invalid"}}, status=400
+        )
     return web.json_response({"id": "modr_1", "model": "x", "results": []})
 
 

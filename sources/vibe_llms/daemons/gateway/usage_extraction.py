@@ -174,17 +174,24 @@ def read_usage(protocol: str, body: bytes) -> Usage | None:
     reading = _READINGS[protocol]
     if body.find(reading.mark) < 0:
         return None
+    found: object = None
     try:
         if reading.is_field:  # of a large answer, such as an image, nothing else is read
-            return _normalize(protocol, _FIELD.decode(body).usage)
-        fields = msgspec.json.decode(body)
+            found = _FIELD.decode(body).usage
+        else:
+            found = _find_whole(reading, msgspec.json.decode(body))
     except UNREADABLE:
         return None
+    usage = _normalize(protocol, found)
+    return None if usage is None or _is_silent(usage) else usage
+
+
+def _find_whole(reading: _Reading, fields: object) -> _Fields | None:
     found = None
     for each in fields if isinstance(fields, list) else (fields,):
         if isinstance(each, dict):
             found = reading.find(each, found)
-    return _normalize(protocol, found)
+    return found
 
 
 class _Field(msgspec.Struct, gc=False):
