@@ -40,10 +40,14 @@ OURS: Final = Owner.OURS
 """The usual owner; Python looks up a member of an enumeration slowly."""
 
 
-def is_plain_call(canister: InvocationCanister) -> bool:
-    """Return whether an invocation of ours has only a name and JSON arguments."""
+def is_plain_call(canister: InvocationCanister, known: Native | None = None) -> bool:
+    """Return whether an invocation of ours has only a name and JSON arguments.
+
+    Args:
+        known: Native data that the caller has read.
+    """
     return (
-        canister.native is None
+        canister.native is known
         and canister.form == "json"
         and canister.owner is OURS
         and not canister.content

@@ -188,16 +188,9 @@ def _ensure_answerable(request: Request) -> None:
 
 
 def _ensure_choosable(request: Request) -> None:
-    names: set[str] = set()
-    for index, invocable in enumerate(request.invocables):
-        name, path = invocable.name, f"invocables[{index}].name"
-        if name in CHOICES:
-            detail = f"Invalid name of an invocable: {name!r} is a value of invocation_choice."
-            raise RequestError(path=path, detail=detail, remedy="Rename it.")
-        if name in names:
-            detail = f"Two invocables are called {name!r}."
-            raise RequestError(path=path, detail=detail, remedy="Give each its own name.")
-        names.add(name)
+    names = {invocable.name for invocable in request.invocables}
+    if len(names) < len(request.invocables) or not names.isdisjoint(CHOICES):
+        _refuse_names(request.invocables)
     choice = request.invocation_choice
     if choice == "required" and not names:
         raise RequestError(
@@ -211,6 +204,20 @@ def _ensure_choosable(request: Request) -> None:
             detail=f"The choice {choice!r} is not among the invocables.",
             remedy=f"Known: {', '.join((*CHOICES, *(item.name for item in request.invocables)))}.",
         )
+
+
+def _refuse_names(invocables: Iterable[InvocableDescription]) -> None:
+    """Raise RequestError for the first name that cannot be used."""
+    names: set[str] = set()
+    for index, invocable in enumerate(invocables):
+        name, path = invocable.name, f"invocables[{index}].name"
+        if name in CHOICES:
+            detail = f"Invalid name of an invocable: {name!r} is a value of invocation_choice."
+            raise RequestError(path=path, detail=detail, remedy="Rename it.")
+        if name in names:
+            detail = f"Two invocables are called {name!r}."
+            raise RequestError(path=path, detail=detail, remedy="Give each its own name.")
+        names.add(name)
 
 
 def _ensure_origins(given: Iterable[Origin]) -> tuple[Origin, ...]:

@@ -66,6 +66,9 @@ def find_aliases(request: Request, quirks: Any) -> dict[str, str]:
     Raises:
         RequestError: The vendor data of an invocable are invalid.
     """
+    pattern: str | None = getattr(quirks, "name_pattern", None)
+    if pattern is None:
+        return {}
     # Fast path: each turn checks the whole conversation, and most need no alias. Compares classes,
     # as isinstance takes twice as long.
     said = {
@@ -75,9 +78,6 @@ def find_aliases(request: Request, quirks: Any) -> dict[str, str]:
     }
     if request.invocables:
         said.update([each.name for each in request.invocables])
-    pattern: str | None = getattr(quirks, "name_pattern", None) if said else None
-    if pattern is None:
-        return {}
     is_taken = re.compile(pattern).fullmatch
     if all(not name or is_taken(name) for name in said):
         return {}

@@ -1,4 +1,4 @@
-"""Incremental translation: reuse already translated messages of a conversation.
+"""Incremental translation: reuse already translated messages and tools.
 
 A vendor gets the whole conversation at each turn. Most of it was sent before, and is sent again
 unchanged: that is faster than translating it, and gives the same bytes, which vendors' caches
@@ -11,6 +11,8 @@ if it is split between turns, with each invocation beside its result. A processo
 
 from __future__ import annotations
 
+import itertools
+import operator
 import re
 from collections.abc import Sequence
 from typing import Final
@@ -18,7 +20,7 @@ from typing import Final
 import attrs
 import msgspec
 
-from vibe_llms.dialects.processors import FunctionProcessor, MessagesProcessor, Processors
+from vibe_llms.dialects.processors import FunctionProcessor, Processors
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonObject, JsonValue
@@ -31,6 +33,7 @@ from vibe_llms.messages.canisters import (
     SupervisorCanister,
     UserCanister,
 )
+from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Loss, Translation
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.descriptors import ModelDescriptor
@@ -44,6 +47,9 @@ SHELF: Final = Shelf(64_000_000)
 
 SHORTEST: Final = 16
 """With fewer canisters, translating all of them again costs less than caching."""
+
+MARGIN: Final = 5
+"""Number of canisters before the last one that are not cached, in long conversations."""
 
 _PLACE: Final = re.compile(r"canisters\[(\d+)\]")
 _Words = (UserCanister, DocumentCanister)
@@ -214,12 +220,69 @@ class WrittenMessages:
         self._kept = ()
 
 
+@frozen
+class _Tools:
+    """The tools of a request, translated."""
+
+    invocables: tuple[InvocableDescription, ...]
+    rest: tuple[object, ...]
+    translation: Translation[JsonObject]
+
+
+class WrittenTools:
+    """Writes tools like another processor, but reuses the translation of the last request's.
+
+    Args:
+        writer: Translates the tools; its output depends on nothing else.
+    """
+
+    def __init__(
+        self, writer: FunctionProcessor[tuple[tuple[InvocableDescription, ...], str]]
+    ) -> None:
+        self._writer = writer
+        self._kept: _Tools | None = None
+
+    def nativize(self, request: Request, model: ModelDescriptor) -> Translation[JsonObject]:
+        """Return the tools and the choice; they may be those of an earlier request.
+
+        Raises:
+            RequestError: The native data of an invocable are invalid.
+        """
+        invocables, kept = request.invocables, self._kept
+        if not invocables:
+            return self._writer.nativize(request, model)
+        rest = (request.invocation_choice, request.controls, request.schema, request.native)
+        if (
+            kept is not None
+            and len(kept.invocables) == len(invocables)
+            and all(map(operator.is_, kept.invocables, invocables))
+            and kept.rest == rest
+        ):
+            return kept.translation
+        translation = self._writer.nativize(request, model)
+        self._kept = _Tools(invocables, rest, translation)
+        SHELF.put(self, 2 * _weigh(translation.value))  # the descriptions are about as large
+        return translation
+
+    def normalize(
+        self, native: JsonObject, model: ModelDescriptor
+    ) -> Translation[tuple[tuple[InvocableDescription, ...], str]]:
+        """Return the tools and the choice of a request. Raises RequestError."""
+        return self._writer.normalize(native, model)
+
+    def forget(self) -> None:
+        """Clear the cache."""
+        self._kept = None
+
+
 def keep_written(processors: Processors) -> Processors:
-    """Return processors for one model whose message processor reuses translations."""
-    writer: MessagesProcessor = processors.messages
-    if isinstance(writer, FunctionProcessor) and writer.is_additive:
-        return attrs.evolve(processors, messages=WrittenMessages(writer))
-    return processors
+    """Return processors for one model that reuse translations of messages and of tools."""
+    messages, invocations = processors.messages, processors.invocations
+    if isinstance(messages, FunctionProcessor) and messages.is_additive:
+        messages = WrittenMessages(messages)
+    if isinstance(invocations, FunctionProcessor) and invocations.is_verbatim:
+        invocations = WrittenTools(invocations)
+    return attrs.evolve(processors, messages=messages, invocations=invocations)
 
 
 def _survey_rest(request: Request) -> tuple[object, ...]:
@@ -234,9 +297,12 @@ def _survey_rest(request: Request) -> tuple[object, ...]:
 
 
 def _find_cut(canisters: Sequence[AnyCanister], start: int) -> int:
-    """Return the start of the last turn; ``start`` if nothing before it can be cached."""
-    cuts = (i for i in range(len(canisters) - 1, start, -1) if _is_cut(canisters, i))
-    return next(cuts, start)
+    """Return the start of a turn near the end; ``start`` if nothing before it can be cached."""
+    # A client may change its last messages when it continues: some move marks for caches.
+    end = len(canisters) - 1
+    best = max(start, end - MARGIN)
+    places = itertools.chain(range(best, start, -1), range(end, best, -1))
+    return next((index for index in places if _is_cut(canisters, index)), start)
 
 
 def _is_cut(canisters: Sequence[AnyCanister], index: int) -> bool:
@@ -258,10 +324,10 @@ def _is_settled(canisters: Sequence[AnyCanister]) -> bool:
     return True
 
 
-def _weigh(messages: Sequence[object]) -> int:
-    """Return the size of messages or canisters in MessagePack, which is quickly written."""
+def _weigh(value: object) -> int:
+    """Return the size of messages, tools or canisters in MessagePack, which is quickly written."""
     try:
-        return len(msgspec.msgpack.encode(messages))
+        return len(msgspec.msgpack.encode(value))
     except (TypeError, ValueError, OverflowError, RecursionError):
         return SHELF.limit + 1  # cannot be encoded for its vendor either; it is not cached
 

@@ -20,9 +20,9 @@ from pydantic import BaseModel, create_model
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.sentinels import ABSENT
 from vibe_llms.instruments.parsers.parsers import Parser
-from vibe_llms.invocables import InvocationContext, produce_invoker
+from vibe_llms.invocables import InvocationContext, produce_invoker, schemas
 from vibe_llms.invocables.argument_faults import Misfit
-from vibe_llms.invocables.invokers import Invoker
+from vibe_llms.invocables.invokers import Invoker, invocable
 
 
 class Unit(enum.Enum):
@@ -479,3 +479,33 @@ def test_what_cannot_be_an_invocable_is_refused_with_a_remedy(function: Any, wor
     """A mistake shows when the invoker is made, and says what to do."""
     with pytest.raises(RequestError, match=words):
         produce_invoker(function)
+
+
+def test_a_decorated_function_is_examined_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the decorator, where mistakes are told; a function that wraps it has its own form."""
+    examined: list[Any] = []
+    derive = schemas.derive_form
+
+    def note(function: Any, *, name: str = "") -> Any:
+        examined.append(function)
+        return derive(function, name=name)
+
+    monkeypatch.setattr(schemas, "derive_form", note)
+
+    @invocable
+    def look(at: str) -> str:
+        """Look at a place."""
+        return at
+
+    @functools.wraps(look)
+    def wrapper(at: str) -> str:
+        return look(at)
+
+    wrapper.__doc__ = "Look twice."
+    first, second = produce_invoker(look), produce_invoker(look)
+
+    assert examined == [look]
+    assert first.schema == second.schema
+    assert produce_invoker(wrapper).description == "Look twice."
+    assert produce_invoker(look, name="see").name == "see"
+    assert produce_invoker(look).description == "Look at a place."

@@ -29,11 +29,12 @@ from vibe_llms.messages.canisters import (
     UserCanister,
 )
 from vibe_llms.messages.contents import ImageContent
+from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.providers import written
 from vibe_llms.providers.shelves import Shelf
-from vibe_llms.providers.written import WrittenMessages
+from vibe_llms.providers.written import WrittenMessages, WrittenTools
 
 each_party = pytest.mark.parametrize("party", PARTIES, ids=lambda party: party.name)
 
@@ -220,3 +221,51 @@ def test_what_all_keep_is_bounded(party: Party, monkeypatch: pytest.MonkeyPatch)
     del keeper, keepers
     gc.collect()
     assert shelf.weight == 0
+
+
+def describe(name: str) -> InvocableDescription:
+    return InvocableDescription(name=name, description="Looks.", schema={"type": "object"})
+
+
+@each_party
+def test_the_same_tools_are_translated_once(party: Party) -> None:
+    """Another choice, other tools and other controls are translated anew."""
+    model = ModelDescriptor(provider=party.name, name=party.model, attributes=party.attributes)
+    writer = party.dialect.produce_processors(party.quirks).invocations
+    translated: list[Request] = []
+
+    def count(request: Request, model: ModelDescriptor) -> Any:
+        translated.append(request)
+        return writer.nativize(request, model)
+
+    keeper = WrittenTools(attrs.evolve(writer, nativize=count))
+    looking, going = describe("look"), describe("go")
+    asked = Request(canisters=[ask("Look!")], invocables=[looking, going])
+    for changes, expected in (
+        ({}, 1),
+        ({"invocables": [looking, going]}, 0),
+        ({"canisters": [ask("Go!")]}, 0),
+        ({"invocation_choice": "required"}, 1),
+        ({}, 1),
+        ({"invocables": [looking]}, 1),
+        ({"invocables": [describe("look")]}, 1),  # another object, which may differ
+        ({"controls": {"temperature": 1}}, 1),
+        ({"invocables": []}, 1),
+        ({"invocables": []}, 1),  # costs nothing
+    ):
+        before = len(translated)
+        request = attrs.evolve(asked, **changes)
+        assert write(keeper, request, model) == write(writer, request, model)
+        assert len(translated) - before == expected
+
+
+def test_kept_tools_are_weighed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tools that exceed the limit are translated each time."""
+    party = PARTIES[0]
+    monkeypatch.setattr(written, "SHELF", shelf := Shelf(10_000))
+    model = ModelDescriptor(provider=party.name, name=party.model, attributes=party.attributes)
+    keeper = WrittenTools(party.dialect.produce_processors(party.quirks).invocations)
+    for count, is_kept in ((1, True), (1_000, False)):
+        tools = [describe(f"look_{number}") for number in range(count)]
+        keeper.nativize(Request(canisters=[ask("Look!")], invocables=tools), model)
+        assert (shelf.weight > 0) == (keeper._kept is not None) == is_kept

@@ -87,7 +87,9 @@ def produce_processors(quirks: object = None) -> Processors:
     return Processors(
         controls=FunctionProcessor(_nativize_controls, _normalize_controls),
         messages=FunctionProcessor(_nativize_messages, _normalize_messages, is_additive=True),
-        invocations=FunctionProcessor(_nativize_invocations, _normalize_invocations),
+        invocations=FunctionProcessor(
+            _nativize_invocations, _normalize_invocations, is_verbatim=True
+        ),
     )
 
 

@@ -12,10 +12,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import attrs
+import msgspec
 
 from vibe_llms.dialects.extras import NAMELESS, merge, without
 from vibe_llms.dialects.framing import survey_contents
-from vibe_llms.dialects.generate_content.calling.parts import PartsWriter, WrittenContent
+from vibe_llms.dialects.generate_content.calling.parts import (
+    SIGNATURE,
+    PartsWriter,
+    WrittenContent,
+)
 from vibe_llms.dialects.generate_content.calling.results import write_result
 from vibe_llms.dialects.generate_content.calling.signatures import (
     begin_with_user,
@@ -28,6 +33,7 @@ from vibe_llms.dialects.instructions import LATE
 from vibe_llms.dialects.ledger import Ledger, reading_natives
 from vibe_llms.dialects.plain import OURS, is_plain_call, read_arguments, read_plain
 from vibe_llms.foundation.attrs_classes import define
+from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -68,15 +74,23 @@ def nativize_canisters(
             path = locate(position)
             with reading_natives(canister, path):
                 writer.write(HistoryEntry(canister, path))
-    contents = join_calls(writer.contents, ledger)
-    if find_generation(attributes) >= 3:
-        sign_calls(contents, ledger)
-    contents = begin_with_user(contents, ledger)
+    contents = writer.contents
+    if writer.may_call:
+        contents = join_calls(contents, ledger)
+        if find_generation(attributes) >= 3:
+            sign_calls(contents, ledger)
+        contents = begin_with_user(contents, ledger)
     native: dict[str, Any] = {}
     if writer.system is not None:
         native["systemInstruction"] = writer.system.produce()
     native["contents"] = [content.produce() for content in contents]
     return Translation(native, ledger.losses)
+
+
+class _Signature(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """The usual native data of a call."""
+
+    thoughtSignature: str  # noqa: N815  # so the vendor calls it
 
 
 @define(kw_only=True)
@@ -85,12 +99,14 @@ class ContentsWriter:
 
     Attributes:
         takes_media: Whether media may be in a result.
+        may_call: Whether parts may be calls, for whose order the vendor has rules.
     """
 
     parts: PartsWriter
     takes_media: bool = True
     contents: list[WrittenContent] = attrs.field(factory=list)
     system: WrittenContent | None = None
+    may_call: bool = False
     _previous: AnyCanister | None = attrs.field(default=None, init=False)
     _calls: dict[str, dict[str, Any]] = attrs.field(factory=dict, init=False)
 
@@ -109,15 +125,10 @@ class ContentsWriter:
             part, role = {"text": text}, "model"
             joins = previous is not None and belongs(previous, canister)
         elif type(canister) is InvocationCanister:
-            if not is_plain_call(canister):
+            written = self._write_plain_call(canister)
+            if written is None:
                 return False
-            arguments = read_arguments(canister)
-            if arguments is None:
-                return False
-            identity = canister.invocation_id
-            call = {"id": identity, "name": canister.name, "args": arguments}
-            self._calls[identity] = call
-            part, role = {"functionCall": call}, "model"
+            part, role, self.may_call = written, "model", True
             joins = previous is not None and belongs(previous, canister)
         elif type(canister) is ResultCanister:
             text = read_plain(canister.content, canister.native)
@@ -139,9 +150,36 @@ class ContentsWriter:
         self._previous = canister
         return True
 
+    def _write_plain_call(self, canister: InvocationCanister) -> dict[str, Any] | None:
+        """Return the part of a call without native data but its signature; ``None`` for others."""
+        signature = self._read_signature(canister)
+        if signature is None or not is_plain_call(canister, canister.native):
+            return None
+        arguments = read_arguments(canister)
+        if arguments is None:
+            return None
+        identity = canister.invocation_id
+        call = {"id": identity, "name": canister.name, "args": arguments}
+        self._calls[identity] = call
+        return {"functionCall": call, SIGNATURE: signature} if signature else {"functionCall": call}
+
+    def _read_signature(self, canister: InvocationCanister) -> str | None:
+        """Return the signature of a call, or an empty text; ``None`` if it has other data."""
+        native = canister.native
+        if native is None:
+            return ""
+        if not self.parts.ledger.admits(native, canister):
+            return None
+        try:
+            kept = msgspec.json.decode(native.data, type=_Signature)
+        except UNREADABLE:
+            return None
+        return kept.thoughtSignature or None
+
     def write(self, entry: HistoryEntry) -> None:
         """Write one canister of a repaired conversation. Raises RequestError."""
         canister, path = entry.canister, entry.path
+        self.may_call = True  # its native data may be a call
         ledger, is_vendors = self.parts.ledger, getattr(canister, "owner", None) is Owner.VENDOR
         if is_vendors and not ledger.admits_execution(canister, path):
             return

@@ -263,7 +263,10 @@ class WrittenContent:
     def locate(self, index: int) -> str:
         """Return the path of a part."""
         place = self.places[index]
-        return locate(place) if isinstance(place, int) else place
+        if isinstance(place, str):
+            return place
+        # Of a plain canister: a text is its only content.
+        return f"{locate(place)}.content[0]" if "text" in self.parts[index] else locate(place)
 
     def produce(self) -> dict[str, Any]:
         """Return the content in the protocol's format."""
