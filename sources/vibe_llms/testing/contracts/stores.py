@@ -259,7 +259,9 @@ class StoreContract(HistoryPromises):
 
         with expect(StoreError, "Two runs have it.", remedy):
             store.open_log("a").claim()
+        require(store.open_log("a").is_claimed, "A claimed log does not say so.", remedy)
         log.close()
+        require(not store.open_log("a").is_claimed, "A closed log is claimed.", remedy)
         read = read_events(store.open_log("a"))
         require(len(read) == 1, f"It reads {read}.", remedy)
         store.delete("a")
