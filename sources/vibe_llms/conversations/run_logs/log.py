@@ -20,14 +20,14 @@ from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.files import is_full
 
 PATIENCE_SECONDS: Final = 2.0
-"""How long somebody who has a log only for a moment is waited for."""
+"""How long to wait for a holder that releases the log soon."""
 
 PIECE_BYTES: Final = 1 << 17
 """So much of a log is read at once. More is not faster: buffers so large are given back to the
 system each time, and new ones have to be filled with zeros."""
 
 ENDS: Final = (FlowEndedEvent, RunEndedEvent)
-"""What says that a run is over, whoever has ended it."""
+"""Events that end a run."""
 
 RESTED: Final = (*ENDS, RunSuspendedEvent)
 """What the log ends with where no run was cut off."""
