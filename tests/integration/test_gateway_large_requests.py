@@ -192,7 +192,7 @@ class Reading:
         self.may_end = threading.Event()
         self._read = chat_completions.normalize_request
 
-    def __call__(self, native: Body, *rest: Any) -> Translation[Request]:
+    def __call__(self, native: Body, *rest: Any, **settings: Any) -> Translation[Request]:
         self.threads.append(threading.current_thread())
         try:
             while not self.may_end.is_set():
@@ -200,7 +200,7 @@ class Reading:
         except BaseException:
             self.is_broken_off = True
             raise
-        return self._read(native, *rest)
+        return self._read(native, *rest, **settings)
 
 
 @pytest.fixture

@@ -47,6 +47,14 @@ def decode_body(body: bytes) -> dict[str, Any]:
         raise _refuse("The body is not a JSON object", error, body) from None
 
 
+def decode_told(body: bytes) -> tuple[dict[str, Any], bool]:
+    """Decode a body as :func:`decode_body` does; tell whether lone surrogates were replaced."""
+    try:
+        return _OBJECT.decode(body), False
+    except UNREADABLE:
+        return decode_body(body), True  # with an error, unless they were the reason
+
+
 def decode_mended(decode: Callable[[bytes], _T], body: bytes) -> _T:
     """Decode JSON; replace lone surrogates, which no text can hold, with U+FFFD."""
     try:

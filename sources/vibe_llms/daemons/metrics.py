@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter
-from collections.abc import Sized
+from collections.abc import Callable, Mapping, Sized
 from functools import cached_property, partial
 from typing import Final
 
@@ -52,9 +52,12 @@ class _Instruments:
     """Metrics of the library prometheus-client, which costs a sixth of a daemon's start.
 
     Created when pending counts are first added.
+
+    Args:
+        gauges: Further gauges of the service, by name.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, gauges: Mapping[str, tuple[str, Callable[[], float]]]) -> None:
         import prometheus_client as prometheus
 
         registry = self.registry = prometheus.CollectorRegistry()
@@ -90,6 +93,9 @@ class _Instruments:
         gauge = partial(prometheus.Gauge, multiprocess_mode="livesum", registry=registry)
         self.busy = gauge("vibe_requests_busy", "Being answered.")
         self.waiting = gauge("vibe_requests_waiting", "Requests waiting in queues.")
+        self.further = [
+            (gauge(name, description), read) for name, (description, read) in gauges.items()
+        ]
 
 
 class Metrics:
@@ -119,7 +125,7 @@ class Metrics:
 
     @cached_property
     def _instruments(self) -> _Instruments:
-        return _Instruments()
+        return _Instruments(self._service.gauges)
 
     def _note_lateness(self, seconds: float) -> None:
         self._lateness.append(seconds)
@@ -212,6 +218,8 @@ class Metrics:
         instruments = self._instruments
         instruments.busy.set(self._service.busy_count)
         instruments.waiting.set(self._service.waiting_count)
+        for gauge, read in instruments.further:
+            gauge.set(read())
         registry = instruments.registry
         if os.environ.get(FOLDER_VARIABLE):
             from prometheus_client import multiprocess

@@ -70,6 +70,8 @@ class Service:
 
     Attributes:
         endings: Called when the daemon stops.
+        gauges: Further gauges for ``/metrics``, by name: a description, and a function that returns
+            the value.
     """
 
     def __init__(
@@ -102,6 +104,7 @@ class Service:
         self.is_ready = False
         self.watch = LoopWatch()
         self.endings: list[Callable[[], object]] = []
+        self.gauges: dict[str, tuple[str, Callable[[], float]]] = {}
 
     def adopt_routes(self, routes: Sequence[Route]) -> None:
         """Replace the routes."""

@@ -42,36 +42,7 @@ _SHOWN: Final = 24
 _DATA_URL: Final = re.compile("data:[^,]*;base64,")
 
 
-def refuse_broken_media(canisters: Iterable[AnyCanister]) -> None:
-    """Raise RequestError if an image, audio or document is not valid Base64."""
-    for index, canister in _find_media(canisters):
-        for path, text in _survey(canister, f"canisters[{index}]"):
-            if decode_base64(text) is None:
-                shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
-                raise RequestError(
-                    path=path,
-                    detail=f"The data are not valid Base64: {shown!r}.",
-                    remedy="Encode the bytes of the image, audio or document as Base64.",
-                )
-
-
-def correct_media_types(request: Request) -> Translation[Request]:
-    """Return a request with the types of images corrected by their first bytes.
-
-    A client may say ``image/png`` of a JPEG. Its own vendor looks at the bytes; others reject it.
-    """
-    losses: list[Loss] = []
-    changed = {
-        index: _correct(canister, f"canisters[{index}]", losses)
-        for index, canister in _find_media(request.canisters)
-    }
-    if not losses:
-        return Translation(request)
-    canisters = (changed.get(i, canister) for i, canister in enumerate(request.canisters))
-    return Translation(renew(request, canisters=tuple(canisters)), losses)
-
-
-def _find_media(canisters: Iterable[AnyCanister]) -> list[tuple[int, AnyCanister]]:
+def find_media(canisters: Iterable[AnyCanister]) -> list[tuple[int, AnyCanister]]:
     """Return the canisters that may have media, with their positions: not only plain texts."""
     found: list[tuple[int, AnyCanister]] = []
     for index, canister in enumerate(canisters):
@@ -83,6 +54,42 @@ def _find_media(canisters: Iterable[AnyCanister]) -> list[tuple[int, AnyCanister
                 continue
         found.append((index, canister))
     return found
+
+
+def refuse_broken_media(media: Iterable[tuple[int, AnyCanister]]) -> None:
+    """Raise RequestError if an image, audio or document is not valid Base64.
+
+    Args:
+        media: The canisters that may have some, with their positions.
+    """
+    for index, canister in media:
+        for path, text in _survey(canister, f"canisters[{index}]"):
+            if decode_base64(text) is None:
+                shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+                raise RequestError(
+                    path=path,
+                    detail=f"The data are not valid Base64: {shown!r}.",
+                    remedy="Encode the bytes of the image, audio or document as Base64.",
+                )
+
+
+def correct_media_types(
+    request: Request, media: Iterable[tuple[int, AnyCanister]]
+) -> Translation[Request]:
+    """Return a request with the types of images corrected by their first bytes.
+
+    A client may say ``image/png`` of a JPEG. Its own vendor looks at the bytes; others reject it.
+
+    Args:
+        media: The request's canisters that may have some, with their positions.
+    """
+    losses: list[Loss] = []
+    canisters = list(request.canisters)
+    for index, canister in media:
+        canisters[index] = _correct(canister, f"canisters[{index}]", losses)
+    if not losses:
+        return Translation(request)
+    return Translation(renew(request, canisters=tuple(canisters)), losses)
 
 
 def _correct(canister: AnyCanister, path: str, losses: list[Loss]) -> AnyCanister:

@@ -6,13 +6,15 @@ made without validation, from parts that are checked here, and share the moment 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self, TypeVar, cast
 
 import attrs
 
+from vibe_llms.dialects.prefix_cache import SHORTEST, TAIL, AskerPrefixes
 from vibe_llms.dialects.serving import NONSENSE, explain_nonsense
+from vibe_llms.dialects.unanswered import WaitingInvocations
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.json_types import is_whole
@@ -56,6 +58,19 @@ class ConversationReader:
     canisters: list[AnyCanister] = attrs.field(factory=list)
     losses: list[Loss] = attrs.field(factory=list)
     moment: datetime = attrs.field(factory=access_now)
+
+    def read(self, item: Any, index: int) -> None:
+        """Add the canisters of one item. Raises RequestError, or an exception of ``NONSENSE``."""
+        raise NotImplementedError
+
+    def fork(self) -> Self:
+        """Return a reader that goes on from here by itself."""
+        made = object.__new__(self.__class__)
+        for field in attrs.fields(self.__class__):
+            value = getattr(self, field.name)
+            is_changed = isinstance(value, (list, dict, WaitingInvocations))
+            setattr(made, field.name, value.copy() if is_changed else value)
+        return made
 
     def add_user(self, contents: Iterable[AnyContent], native: Native | None) -> None:
         """Add a message of the user."""
@@ -143,26 +158,58 @@ class ConversationReader:
         )
 
 
+_Reader = TypeVar("_Reader", bound=ConversationReader)
+
+
 def read_each(
+    reader: _Reader,
     items: Iterable[Any],
-    read: Callable[[Any, int], object],
     *,
     kind: str,
     place: str,
     protocol: str,
-) -> None:
-    """Read the items of a request in their order.
+    head: object = None,
+    cache: AskerPrefixes | None = None,
+) -> _Reader:
+    """Read the items of a request in their order; return the reader that has read them.
 
     Args:
-        read: Reads an item; it gets the item and its position.
         kind: The name of an item, for errors.
         place: The field with the items.
         protocol: The protocol whose reference defines them.
+        head: What the reader has read before, as plain data.
+        cache: Earlier requests of the same client, of which equal beginnings are taken.
 
     Raises:
         RequestError: An item is invalid; the error names its position.
     """
-    index = -1
+    if cache is None or not isinstance(items, list) or len(items) < SHORTEST:
+        _read_span(reader, items, 0, kind, place, protocol)
+        return reader
+    lookup, start = cache.look_up(protocol, head, items), 0
+    if lookup.stage is not None:
+        reader, start = cast("_Reader", lookup.stage.reader.fork()), lookup.stage.count
+    cut = len(items) - TAIL
+    if start < cut:
+        _read_span(reader, items[start:cut], start, kind, place, protocol)
+        lookup.note(cut, reader.fork())
+        start = cut
+    if start < len(items):
+        _read_span(reader, items[start:], start, kind, place, protocol)
+        lookup.note(len(items), reader.fork())
+    lookup.keep()
+    return reader
+
+
+def _read_span(
+    reader: ConversationReader,
+    items: Iterable[Any],
+    start: int,
+    kind: str,
+    place: str,
+    protocol: str,
+) -> None:
+    index, read = start - 1, reader.read
     numbered = iter(items)  # an error here is one of the request, not of an item
     try:
         for item in numbered:

@@ -31,14 +31,23 @@ class WaitingInvocations:
 
     def add(self, invocation: Unanswered) -> None:
         """Add an invocation."""
-        kinds = ("", "made up") if invocation.is_made_up else ("",)
         self._count += 1
         self._left.add(self._count)
-        for place in (
-            ("id", invocation.invocation_id),
-            *((kind, name) for kind in kinds for name in (None, invocation.name)),
-        ):
+        name = invocation.name
+        places: list[Hashable] = [("id", invocation.invocation_id), ("", None), ("", name)]
+        if invocation.is_made_up:
+            places += [("made up", None), ("made up", name)]
+        for place in places:
             self._places.setdefault(place, deque()).append((self._count, invocation))
+
+    def copy(self) -> WaitingInvocations:
+        """Return another queue of the invocations that still wait."""
+        made = WaitingInvocations()
+        if self._left:
+            for number, invocation in self._places[("", None)]:
+                if number in self._left:
+                    made.add(invocation)
+        return made
 
     def clear(self) -> None:
         """Remove all invocations."""

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from vibe_llms.daemons.bodies import read_head, replace_field
 from vibe_llms.dialects.broken_requests import refuse_nothing
 from vibe_llms.dialects.client_answers import ErrorAnswer, StreamWriter
+from vibe_llms.dialects.prefix_cache import AskerPrefixes
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonObject
@@ -35,7 +36,10 @@ class ServingDialect(Protocol):
     def StreamWriter(self) -> Callable[..., StreamWriter]: ...  # noqa: N802  # it is a class
 
     def normalize_request(
-        self, native: Mapping[str, Any], attributes: ModelAttributes | None = None
+        self,
+        native: Mapping[str, Any],
+        attributes: ModelAttributes | None = None,
+        cache: AskerPrefixes | None = None,
     ) -> Translation[Request]: ...
 
     def nativize_response(self, response: Response) -> Translation[JsonObject]: ...

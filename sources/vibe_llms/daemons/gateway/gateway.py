@@ -12,6 +12,7 @@ from vibe_llms.daemons.gateway.request_limits import GatewayLimits
 from vibe_llms.daemons.gateway.responses.storage import ResponseStorage
 from vibe_llms.daemons.gateway.upstreams import Upstreams
 from vibe_llms.daemons.records import CallRecord
+from vibe_llms.dialects.prefix_cache import PrefixCache
 from vibe_llms.exceptions import AccessError, ProviderFault
 from vibe_llms.foundation.limits import Limits
 from vibe_llms.models.descriptors import ModelDescriptor
@@ -37,6 +38,7 @@ class Gateway:
     Attributes:
         router: The tables of the configuration file; ``None`` without any.
         bounds: Limits on the counts in a translated request.
+        prefixes: What was read of clients' earlier requests.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class Gateway:
         self.storage = storage
         self.limits = limits
         self.bounds = GatewayLimits()
+        self.prefixes = PrefixCache()
         self._authorizer = authorizer
         self._hosts = hosts
         self._name = name_gateway()

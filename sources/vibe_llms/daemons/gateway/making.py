@@ -35,6 +35,7 @@ from vibe_llms.daemons.server.asgi_types import Receive, Scope, Send
 from vibe_llms.daemons.service import Service
 from vibe_llms.exceptions import DependencyError
 from vibe_llms.plugins.specification.daemons import Authorizer
+from vibe_llms.providers.written import SHELF
 
 if TYPE_CHECKING:
     from vibe_llms.daemons.tracing import Tracing
@@ -114,6 +115,9 @@ def produce_service(
         survey_spellings=survey_spellings,
         admits_page=partial(admits_page, hosts=hosts),
     )
+    read, written = "Memory for conversations that were read.", "The same, translated for vendors."
+    service.gauges["vibe_read_conversations_bytes"] = read, lambda: gateway.prefixes.size
+    service.gauges["vibe_written_conversations_bytes"] = written, lambda: SHELF.weight
     add_health(service, guard=gateway.authorize, needs_key=gateway.needs_key)
     if tables is not None:
         tables.serve(service)

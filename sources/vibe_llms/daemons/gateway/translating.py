@@ -9,18 +9,17 @@ from typing import Any, Final
 import msgspec
 
 from vibe_llms.daemons.asgi import HttpCall, drop_frames
-from vibe_llms.daemons.bodies import LARGE_BYTES, decode_body, perform_sized
+from vibe_llms.daemons.bodies import LARGE_BYTES, decode_told, perform_sized
 from vibe_llms.daemons.gateway.calls import GatewayCall
-from vibe_llms.daemons.gateway.client_requests import Face
 from vibe_llms.daemons.gateway.estimating import raise_output
 from vibe_llms.daemons.gateway.keep_alive import KeepAliveStream
 from vibe_llms.daemons.gateway.loss_headers import LOSSES_HEADER, write_ranked
 from vibe_llms.daemons.gateway.request_limits import ensure_bounds
 from vibe_llms.daemons.gateway.upstreams import Upstream, can_pass_through
 from vibe_llms.daemons.records import CallRecord
-from vibe_llms.dialects.broken_media import correct_media_types, refuse_broken_media
+from vibe_llms.dialects.broken_media import correct_media_types, find_media, refuse_broken_media
 from vibe_llms.dialects.broken_requests import refuse_broken_schemas
-from vibe_llms.dialects.decoding import mend_escapes
+from vibe_llms.dialects.prefix_cache import AskerPrefixes
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
     LossEvent,
@@ -51,7 +50,9 @@ async def translate(call: GatewayCall) -> None:
     """
     body, record = call.request.body, call.record
     LENGTHY.set(len(body) >= LARGE_BYTES)  # for this task, and so for this request
-    native, request = await perform_sized(body, partial(_read, call))
+    prefixes = call.gateway.prefixes.open("" if call.grant is None else call.grant.subject)
+    native, request = await perform_sized(body, partial(_read, call, prefixes))
+    prefixes.commit()
     record.way = "translate"
     if call.request.streaming:
         await _stream(call, native, request)
@@ -67,27 +68,41 @@ async def translate(call: GatewayCall) -> None:
         await call.http.answer(200, answer, compose_headers(call.http, record.losses))
 
 
-def _read(call: GatewayCall) -> tuple[dict[str, Any], Request]:
+def _read(call: GatewayCall, prefixes: AskerPrefixes) -> tuple[dict[str, Any], Request]:
     """Return the request in the client's protocol, and normalized. Raises ConverseError."""
-    native = decode_body(call.request.body)
+    native, is_mended = decode_told(call.request.body)
     ensure_bounds(native, call.gateway.bounds)
-    return native, _normalize(call, native)
+    return native, _normalize(call, native, prefixes, _MENDED if is_mended else ())
 
 
-def _normalize(call: GatewayCall, native: dict[str, Any]) -> Request:
+_MENDED: Final = (
+    Loss(
+        kind=LossKind.COERCED,
+        path="request",
+        reason="half a character (a lone UTF-16 surrogate) became U+FFFD",
+    ),
+)
+
+
+def _normalize(
+    call: GatewayCall,
+    native: dict[str, Any],
+    prefixes: AskerPrefixes,
+    mended: tuple[Loss, ...],
+) -> Request:
     face, upstream, record = call.face, call.upstream, call.record
     if not face.is_ours:
         refuse_broken_schemas(native)
-    read = _normalize_for(upstream, face, native)
+    read = _normalize_for(call, native, prefixes)
     if face.is_ours:
         strict = upstream.strict or read.value.strict
         return renew(read.value, model=upstream.address, strict=strict)
-    refuse_broken_media(read.value.canisters)
+    media = find_media(read.value.canisters)
+    refuse_broken_media(media)
     strict = is_strict(call)
     offered = offer_allowed(read.value, face.find_allowed(native))
-    known = correct_media_types(offered.value)
-    replaced = _find_replaced(call.request.body)
-    losses = (*read.losses, *offered.losses, *known.losses, *replaced)
+    known = correct_media_types(offered.value, media)
+    losses = (*read.losses, *offered.losses, *known.losses, *mended)
     if strict:
         refuse_losses(losses)
     # An added limit is reported, but it is not a loss that strict mode refuses.
@@ -101,24 +116,20 @@ def is_strict(call: GatewayCall) -> bool:
     return call.upstream.strict or asked
 
 
-def _normalize_for(upstream: Upstream, face: Face, native: dict[str, Any]) -> Translation[Request]:
+def _normalize_for(
+    call: GatewayCall, native: dict[str, Any], prefixes: AskerPrefixes
+) -> Translation[Request]:
     """Normalize a request; keep unknown fields for a vendor of the same protocol."""
-    model = upstream.model
+    model, dialect = call.upstream.model, call.face.dialect
     read: Translation[Request]
-    if face.keeps_unknown and can_pass_through(model, face.dialect.PROTOCOL):
-        read = face.dialect.normalize_same(native, model.descriptor.attributes)
+    if call.face.is_ours:  # its canisters come with their ids
+        read = dialect.normalize_request(native)
+        return read
+    if call.face.keeps_unknown and can_pass_through(model, dialect.PROTOCOL):
+        read = dialect.normalize_same(native, model.descriptor.attributes, prefixes)
     else:
-        read = face.dialect.normalize_request(native)
+        read = dialect.normalize_request(native, cache=prefixes)
     return read
-
-
-def _find_replaced(body: bytes) -> tuple[Loss, ...]:
-    """Return the loss of a request that contains a lone surrogate, which cannot be encoded."""
-    has_escape = b"\\ud" in body or b"\\uD" in body
-    if not has_escape or mend_escapes(body) == body:
-        return ()
-    reason = "half a character (a lone UTF-16 surrogate) became U+FFFD"
-    return (Loss(kind=LossKind.COERCED, path="request", reason=reason),)
 
 
 def _find_added_limit(request: Request, upstream: Upstream) -> tuple[Loss, ...]:

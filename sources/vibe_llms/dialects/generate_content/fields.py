@@ -13,12 +13,17 @@ from typing import Any
 
 def camelize(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return one object with its own keys in camel case."""
+    if fields.__class__ is dict and "_" not in "".join(fields):  # as nearly all clients write
+        return dict(fields)
     return {_spell(key): value for key, value in fields.items()}
 
 
 def open_object(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Do the same as :func:`camelize`, and remove null fields."""
-    return {name: value for name, value in camelize(fields).items() if value is not None}
+    opened = camelize(fields)
+    if None in opened.values():
+        return {name: value for name, value in opened.items() if value is not None}
+    return opened
 
 
 @functools.lru_cache(maxsize=1024)

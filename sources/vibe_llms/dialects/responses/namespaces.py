@@ -80,7 +80,8 @@ def list_loaded(native: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     listed = [
         item["tools"]
         for item in (items if isinstance(items, list) else ())
-        if isinstance(item, Mapping)
+        if (item.__class__ is dict or isinstance(item, Mapping))
+        and "tools" in item
         and item.get("type") in _LOADING
         and isinstance(item.get("tools"), list)
     ]

@@ -14,6 +14,7 @@ from vibe_llms.dialects.chat_completions.serving.requests import list_fields, no
 from vibe_llms.dialects.chat_completions.tables import DETAILS, FIELDS, SPELLINGS
 from vibe_llms.dialects.extras import keep_native, read_native
 from vibe_llms.dialects.invocations import holds_object
+from vibe_llms.dialects.prefix_cache import AskerPrefixes
 from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.messages.field_types import renew
 from vibe_llms.messages.losses import Translation
@@ -165,12 +166,14 @@ def _touches_order(messages: list[Any], quirks: Quirks) -> bool:
     return False
 
 
-def normalize_same(native: Mapping[str, Any], attributes: ModelAttributes) -> Translation[Request]:
+def normalize_same(
+    native: Mapping[str, Any], attributes: ModelAttributes, cache: AskerPrefixes | None = None
+) -> Translation[Request]:
     """Return a request for another vendor of the protocol.
 
     A control that the model is not known to have stays in its field: the vendor may know it.
     """
-    read = normalize_request(native)
+    read = normalize_request(native, cache=cache)
     request = read.value
     unknown = {
         name: value

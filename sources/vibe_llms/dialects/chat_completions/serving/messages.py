@@ -14,6 +14,7 @@ from vibe_llms.dialects.chat_completions.serving.message_parts import read_part,
 from vibe_llms.dialects.chat_completions.tables import DETAILS, FIELDS
 from vibe_llms.dialects.decoding import is_blank
 from vibe_llms.dialects.extras import MESSAGE, keep_native, leave, make_native, write_json
+from vibe_llms.dialects.prefix_cache import AskerPrefixes
 from vibe_llms.dialects.reading import ConversationReader, read_each
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.json_types import JsonObject
@@ -46,21 +47,26 @@ _CALLED: Final = {
 """Fields of a call, and of the object in it, by the call's kind."""
 
 
-def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanister, ...]]:
+def normalize_messages(
+    native: Mapping[str, Any], cache: AskerPrefixes | None = None
+) -> Translation[tuple[AnyCanister, ...]]:
     """Return the canisters of a request's ``messages``.
 
     Lossless; invocations without an id get one, and are returned without it.
 
+    Args:
+        cache: Earlier requests of the same client, of which equal beginnings are taken.
+
     Raises:
         RequestError: A message is invalid.
     """
-    reader = _MessagesReader()
-    read_each(
+    reader = read_each(
+        _MessagesReader(),
         native.get("messages") or (),
-        reader.read,
         kind="message",
         place="messages",
         protocol="Chat Completions",
+        cache=cache,
     )
     return Translation(tuple(reader.canisters), reader.losses)
 

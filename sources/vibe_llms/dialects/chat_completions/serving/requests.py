@@ -15,6 +15,7 @@ from vibe_llms.dialects.chat_completions.serving.invocations import (
 from vibe_llms.dialects.chat_completions.serving.messages import normalize_messages
 from vibe_llms.dialects.chat_completions.tables import SPELLINGS
 from vibe_llms.dialects.extras import TOLD, keep_native, leave, without
+from vibe_llms.dialects.prefix_cache import AskerPrefixes
 from vibe_llms.dialects.serving import compose_request, fits_control, refuse_nonsense
 from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.messages.losses import Translation
@@ -42,18 +43,21 @@ _OTHERS: Final = frozenset({"messages", "model", "tools", "response_format", "to
 
 @refuse_nonsense("The request", "Chat Completions")
 def normalize_request(
-    native: Mapping[str, Any], attributes: ModelAttributes | None = None
+    native: Mapping[str, Any],
+    attributes: ModelAttributes | None = None,
+    cache: AskerPrefixes | None = None,
 ) -> Translation[Request]:
     """Return the request of a client, for gateways.
 
     Args:
         attributes: The model's attributes, which define its controls; by default all controls of
             the dialect are known.
+        cache: Earlier requests of the same client, of which equal beginnings are taken.
 
     Raises:
         RequestError: The request is invalid.
     """
-    messages = normalize_messages(native)
+    messages = normalize_messages(native, cache)
     controls = normalize_controls(native, attributes)
     tools = normalize_invocables(native)
     schema = normalize_schema(native)

@@ -13,6 +13,7 @@ from vibe_llms.dialects.generate_content.fields import camelize
 from vibe_llms.foundation.attrs_classes import define
 
 _STREAMED = ("partialArgs", "willContinue")
+_CALL = frozenset({"id", "name", "args"})
 
 
 @define(kw_only=True)
@@ -52,5 +53,5 @@ class StreamedFunctionCall:
 
 def read_call_extras(part: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a part with ``functionCall`` other than id, name and arguments."""
-    rest = leave(camelize(part["functionCall"]), ("id", "name", "args"))
+    rest = leave(camelize(part["functionCall"]), _CALL)
     return without(part, "functionCall") | ({"functionCall": rest} if rest else {})

@@ -34,6 +34,7 @@ from vibe_llms.messages.contents import (
     RefusalContent,
     TextualContent,
 )
+from vibe_llms.messages.trusting import make_text
 from vibe_llms.models.attributes import ModelAttributes
 
 SIGNATURE: Final = "thoughtSignature"
@@ -58,6 +59,8 @@ def open_part(given: Mapping[str, Any]) -> dict[str, Any]:
     The protocol allows only one; empty further kinds of some hosts are removed.
     """
     part = open_object(given)
+    if len(part) == 1:
+        return part
     data = [name for name in _DATA if name in part]
     if len(data) < 2:
         return part
@@ -67,11 +70,17 @@ def open_part(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_content(given: Mapping[str, Any]) -> AnyContent:
     """Return the content of any part that is neither a call nor a result."""
-    part = open_part(given)
-    data: str | None = next((name for name in _DATA if name in part), None)
+    return read_opened(open_part(given))
+
+
+def read_opened(part: dict[str, Any]) -> AnyContent:
+    """Return the content of a part that :func:`open_part` returned."""
+    data = "text" if "text" in part else next((name for name in _DATA if name in part), None)
     if part.get("thought") and data in ("text", None):  # a signature may come by itself
         return _read_thought(part)
     if data == "text" and isinstance(part["text"], str):
+        if len(part) == 1 and part["text"]:
+            return make_text(part["text"])
         extras = read_extras(part)
         # An empty text would not be sent, unless its native data require it.
         keep = keep_native if part["text"] else make_native

@@ -14,11 +14,13 @@ from vibe_llms.dialects.generate_content.calling.parts import (
     VENDOR_RESULTS,
     open_part,
     read_content,
+    read_opened,
     read_vendor_part,
 )
 from vibe_llms.dialects.generate_content.fields import camelize
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL
 from vibe_llms.dialects.generate_content.tables import JSON_TYPE
+from vibe_llms.dialects.prefix_cache import AskerPrefixes
 from vibe_llms.dialects.reading import ConversationReader, read_each
 from vibe_llms.dialects.serving import refuse_nonsense
 from vibe_llms.dialects.unanswered import Unanswered, WaitingInvocations
@@ -32,14 +34,20 @@ from vibe_llms.messages.contents import (
 )
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.messages.losses import Translation
+from vibe_llms.messages.trusting import make_text
 
 _NAME: Final = "generateContent"
 
 
-def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanister, ...]]:
+def normalize_messages(
+    native: Mapping[str, Any], cache: AskerPrefixes | None = None
+) -> Translation[tuple[AnyCanister, ...]]:
     """Return the canisters of a request's ``systemInstruction`` and ``contents``.
 
     Lossless: other fields become native data of the content or canister.
+
+    Args:
+        cache: Earlier requests of the same client, of which equal beginnings are taken.
 
     Raises:
         RequestError: A content is invalid.
@@ -51,12 +59,14 @@ def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanist
         with refuse_nonsense("The content at systemInstruction", _NAME, "systemInstruction"):
             reader.read_system(system)
     contents = fields.get("contents") or ()
-    read_each(
+    reader = read_each(
+        reader,
         [contents] if _is_single(contents) else contents,
-        reader.read,
         kind="content",
         place="contents",
         protocol=_NAME,
+        head=system,
+        cache=cache,
     )
     return Translation(tuple(reader.canisters))
 
@@ -65,15 +75,20 @@ def _is_single(contents: object) -> bool:
     return isinstance(contents, (str, Mapping))
 
 
+_CONTENT: Final = frozenset({"role", "parts"})
+
+
 def _open_content(content: str | Mapping[str, Any]) -> tuple[str, list[Any], dict[str, Any]]:
     """Return the role, the parts and the extras of a content; a text means one part."""
     if isinstance(content, str):
         return "user", [{"text": content}], {}
     fields = camelize(content)
     role = fields.get("role")
-    extras = leave(fields, ("role", "parts"))
+    extras = leave(fields, _CONTENT)
     parts = fields.get("parts") or []
-    return role or "user", [parts] if isinstance(parts, Mapping) else list(parts), extras
+    if parts.__class__ is not list:
+        parts = [parts] if isinstance(parts, Mapping) else list(parts)
+    return role or "user", parts, extras
 
 
 @define
@@ -181,7 +196,7 @@ _OTHER_SIDE: Final = _EXECUTED | {"functionCall", "functionResponse"}
 def _read_spoken(part: dict[str, Any]) -> AnyContent:
     """Return the content of a part; one of the other side keeps its kind."""
     if part.keys().isdisjoint(_OTHER_SIDE):
-        return read_content(part)
+        return read_opened(part)
     kind = next(
         n for n in ("functionCall", "functionResponse", *VENDOR_CALLS, *VENDOR_RESULTS) if n in part
     )
@@ -200,7 +215,8 @@ def _read_result(
     block = camelize(part["functionResponse"])
     response = block.get("response")
     rest = leave(block, _RESPONSE)
-    is_error = isinstance(response, Mapping) and "error" in response and "output" not in response
+    is_plain = response.__class__ is dict and response.keys() == _OUTPUT
+    is_error = not is_plain and _tells_error(response)
     extras = without(part, "functionResponse")
     if rest:
         extras["functionResponse"] = rest
@@ -217,6 +233,11 @@ def _read_result(
 
 
 _RESPONSE: Final = frozenset({"id", "name", "response", "parts"})
+_OUTPUT: Final = frozenset({"output"})
+
+
+def _tells_error(response: object) -> bool:
+    return isinstance(response, Mapping) and "error" in response and "output" not in response
 
 
 def _read_response(response: object) -> list[AnyContent]:
@@ -224,6 +245,6 @@ def _read_response(response: object) -> list[AnyContent]:
         case None:
             return []
         case {"output": str(text), **rest} | {"error": str(text), **rest} if not rest:
-            return [TextualContent(text)]
+            return [make_text(text)]
         case _:
             return [TextualContent(write_json(response), mime_type=JSON_TYPE)]

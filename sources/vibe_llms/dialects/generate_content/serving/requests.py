@@ -16,6 +16,7 @@ from vibe_llms.dialects.generate_content.serving.invocations import (
 )
 from vibe_llms.dialects.generate_content.serving.messages import normalize_messages
 from vibe_llms.dialects.generate_content.tables import LEVELS, PLACES
+from vibe_llms.dialects.prefix_cache import AskerPrefixes
 from vibe_llms.dialects.request_paths import look_up, take
 from vibe_llms.dialects.serving import compose_request, fits_control, refuse_nonsense
 from vibe_llms.foundation.json_types import JsonValue
@@ -26,19 +27,22 @@ from vibe_llms.models.attributes import ModelAttributes
 
 @refuse_nonsense("The request", "generateContent", "request")
 def normalize_request(
-    native: Mapping[str, Any], attributes: ModelAttributes | None = None
+    native: Mapping[str, Any],
+    attributes: ModelAttributes | None = None,
+    cache: AskerPrefixes | None = None,
 ) -> Translation[Request]:
     """Return the request in a body of this protocol.
 
     Args:
         attributes: The model's attributes: parameters that are not its controls are kept as native
             data.
+        cache: Earlier requests of the same client, of which equal beginnings are taken.
 
     Raises:
         RequestError: The request is invalid.
     """
     fields = camelize(native)
-    canisters = normalize_messages(fields)
+    canisters = normalize_messages(fields, cache)
     invocables = normalize_invocables(fields)
     controls, rest = split_controls(fields, attributes)
     schema = normalize_schema(fields)

@@ -17,6 +17,7 @@ from vibe_llms.dialects.messages.calling.executions import (
     write_arguments,
 )
 from vibe_llms.dialects.messages.quirks import PROTOCOL
+from vibe_llms.dialects.prefix_cache import AskerPrefixes
 from vibe_llms.dialects.reading import ConversationReader, read_each
 from vibe_llms.dialects.serving import refuse_nonsense
 from vibe_llms.exceptions import RequestError
@@ -39,8 +40,13 @@ _CALL: Final = frozenset({"type", "id", "name", "input"})
 """Fields of a message, a result and a call that are read; others are native data."""
 
 
-def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanister, ...]]:
+def normalize_messages(
+    native: Mapping[str, Any], cache: AskerPrefixes | None = None
+) -> Translation[tuple[AnyCanister, ...]]:
     """Return the canisters of a request's ``system`` and ``messages``.
+
+    Args:
+        cache: Earlier requests of the same client, of which equal beginnings are taken.
 
     Raises:
         RequestError: A message is invalid.
@@ -49,8 +55,15 @@ def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanist
     if system := native.get("system"):
         with refuse_nonsense("The message at system", _NAME, "system"):
             reader.read_system(system)
-    messages = native.get("messages") or ()
-    read_each(messages, reader.read, kind="message", place="messages", protocol=_NAME)
+    reader = read_each(
+        reader,
+        native.get("messages") or (),
+        kind="message",
+        place="messages",
+        protocol=_NAME,
+        head=system,
+        cache=cache,
+    )
     return Translation(tuple(reader.canisters))
 
 

@@ -15,6 +15,7 @@ from vibe_llms.dialects.messages.serving.invocations import (
 )
 from vibe_llms.dialects.messages.serving.messages import normalize_messages
 from vibe_llms.dialects.messages.tables import DISPLAYS, OTHER_NAMES, SAME_NAMES
+from vibe_llms.dialects.prefix_cache import AskerPrefixes
 from vibe_llms.dialects.request_paths import look_up, take
 from vibe_llms.dialects.serving import compose_request, fits_control, refuse_nonsense
 from vibe_llms.foundation.json_types import JsonObject, JsonValue
@@ -27,18 +28,21 @@ _SUMMARIES: Final = {display: value for value, display in DISPLAYS.items()}
 
 @refuse_nonsense("The request", "Anthropic Messages")
 def normalize_request(
-    native: Mapping[str, Any], attributes: ModelAttributes | None = None
+    native: Mapping[str, Any],
+    attributes: ModelAttributes | None = None,
+    cache: AskerPrefixes | None = None,
 ) -> Translation[Request]:
     """Return a client's whole request. Other fields are kept as native data.
 
     Args:
         attributes: The model's attributes, which define its controls; by default all possible
             controls are used.
+        cache: Earlier requests of the same client, of which equal beginnings are taken.
 
     Raises:
         RequestError: The request is invalid.
     """
-    canisters = normalize_messages(native)
+    canisters = normalize_messages(native, cache)
     rest = leave(native, ("system", "messages", "model", "stream"))
     controls = take_controls(rest, attributes)
     invocables = take_invocables(rest)

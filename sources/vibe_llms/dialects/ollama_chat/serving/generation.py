@@ -13,6 +13,7 @@ from vibe_llms.dialects.extras import without
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
 from vibe_llms.dialects.ollama_chat.serving import requests, responses, streams
 from vibe_llms.dialects.ollama_chat.serving.errors import nativize_error
+from vibe_llms.dialects.prefix_cache import AskerPrefixes
 from vibe_llms.dialects.serving import refuse_nonsense
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.losses import Translation
@@ -27,12 +28,15 @@ _PROMPT: Final = ("prompt", "system", "images", "messages", "tools")
 
 @refuse_nonsense("The request", "Ollama's /api/generate")
 def normalize_request(
-    native: Mapping[str, Any], attributes: ModelAttributes | None = None
+    native: Mapping[str, Any],
+    attributes: ModelAttributes | None = None,
+    cache: AskerPrefixes | None = None,
 ) -> Translation[Request]:
     """Return a client's request.
 
     Args:
         attributes: The model's attributes; by default all common controls are known.
+        cache: Earlier requests of the same client; a prompt is too short to use them.
 
     Raises:
         RequestError: It is invalid, or there is nothing to answer, as in a request that only loads
@@ -44,7 +48,7 @@ def normalize_request(
     if any(said.values()):
         messages.append({"role": "user", **said})
     chat = {**without(native, *_PROMPT), "messages": messages}
-    return requests.normalize_request(chat, attributes)
+    return requests.normalize_request(chat, attributes, cache)
 
 
 def nativize_response(response: Response) -> Translation[JsonObject]:

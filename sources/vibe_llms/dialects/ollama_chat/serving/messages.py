@@ -15,6 +15,7 @@ from vibe_llms.dialects.ollama_chat.calling.calls import (
 )
 from vibe_llms.dialects.ollama_chat.calling.media import read_media
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
+from vibe_llms.dialects.prefix_cache import AskerPrefixes
 from vibe_llms.dialects.reading import ConversationReader, read_each
 from vibe_llms.dialects.unanswered import Unanswered, WaitingInvocations
 from vibe_llms.exceptions import RequestError
@@ -26,21 +27,26 @@ from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.messages.trusting import make_text
 
 
-def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanister, ...]]:
+def normalize_messages(
+    native: Mapping[str, Any], cache: AskerPrefixes | None = None
+) -> Translation[tuple[AnyCanister, ...]]:
     """Return the canisters of a request's ``messages``.
 
     Invocations without ids get ids derived from their positions.
 
+    Args:
+        cache: Earlier requests of the same client, of which equal beginnings are taken.
+
     Raises:
         RequestError: A message is invalid.
     """
-    reader = _MessagesReader()
-    read_each(
+    reader = read_each(
+        _MessagesReader(),
         native.get("messages") or (),
-        reader.read,
         kind="message",
         place="messages",
         protocol="Ollama's /api/chat",
+        cache=cache,
     )
     return Translation(tuple(reader.canisters), reader.losses)
 

@@ -13,6 +13,7 @@ from vibe_llms.dialects.ollama_chat.serving.invocations import (
 )
 from vibe_llms.dialects.ollama_chat.serving.messages import normalize_messages
 from vibe_llms.dialects.ollama_chat.tables import LEVELS, OPTIONS, UNSAID_LEVEL
+from vibe_llms.dialects.prefix_cache import AskerPrefixes
 from vibe_llms.dialects.serving import compose_request, fits_control, refuse_nonsense
 from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.messages.losses import Translation
@@ -26,18 +27,21 @@ _COMMON_FIELDS: Final = frozenset(
 
 @refuse_nonsense("The request", "Ollama's /api/chat")
 def normalize_request(
-    native: Mapping[str, Any], attributes: ModelAttributes | None = None
+    native: Mapping[str, Any],
+    attributes: ModelAttributes | None = None,
+    cache: AskerPrefixes | None = None,
 ) -> Translation[Request]:
     """Return a client's request.
 
     Args:
         attributes: The model's attributes; by default all common controls are known.
+        cache: Earlier requests of the same client, of which equal beginnings are taken.
 
     Raises:
         RequestError: It is invalid, or there is nothing to answer, as in a request that only loads
             a model.
     """
-    messages = normalize_messages(native)
+    messages = normalize_messages(native, cache)
     tools = normalize_invocables(native)
     schema = normalize_schema(native)
     controls, extras = split_controls(native, attributes)

@@ -8,6 +8,7 @@ from typing import Any, TypeGuard
 import attrs
 
 from vibe_llms.dialects.extras import make_native
+from vibe_llms.dialects.prefix_cache import AskerPrefixes
 from vibe_llms.dialects.reading import ConversationReader, read_each
 from vibe_llms.dialects.responses.calling.items import (
     ROLES,
@@ -35,8 +36,13 @@ from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.trusting import make_text
 
 
-def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanister, ...]]:
+def normalize_messages(
+    native: Mapping[str, Any], cache: AskerPrefixes | None = None
+) -> Translation[tuple[AnyCanister, ...]]:
     """Return the canisters of a request's ``instructions`` and ``input``.
+
+    Args:
+        cache: Earlier requests of the same client, of which equal beginnings are taken.
 
     Raises:
         RequestError: An item is invalid.
@@ -55,7 +61,16 @@ def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanist
         )
     elif given:
         reader.names = name_tools(native)
-        read_each(given, reader.read, kind="item", place="input", protocol="the Responses protocol")
+        homes = [[home.namespace, home.name, name] for home, name in reader.names.items()]
+        reader = read_each(
+            reader,
+            given,
+            kind="item",
+            place="input",
+            protocol="the Responses protocol",
+            head=[instructions if is_told(instructions) else None, homes],
+            cache=cache,
+        )
     else:
         # If the vendor stores the conversation, the input may be empty.
         reader.add_user((), make_native(PROTOCOL, {"$nothing": True}))

@@ -8,6 +8,7 @@ from typing import Any, Final
 import attrs
 
 from vibe_llms.dialects.extras import leave, make_native
+from vibe_llms.dialects.prefix_cache import AskerPrefixes
 from vibe_llms.dialects.request_paths import look_up, take
 from vibe_llms.dialects.responses.calling.invocations import nativize_invocables
 from vibe_llms.dialects.responses.quirks import PROTOCOL
@@ -27,7 +28,9 @@ _READ: Final = ("input", "model", "stream", "stream_options", "tools")
 
 @refuse_nonsense("The request", "the Responses protocol")
 def normalize_request(
-    native: Mapping[str, Any], attributes: ModelAttributes | None = None
+    native: Mapping[str, Any],
+    attributes: ModelAttributes | None = None,
+    cache: AskerPrefixes | None = None,
 ) -> Translation[Request]:
     """Return a client's request; other fields are kept as native data.
 
@@ -37,11 +40,12 @@ def normalize_request(
     Args:
         attributes: The model's attributes, which define its controls; ``None`` uses all possible
             controls.
+        cache: Earlier requests of the same client, of which equal beginnings are taken.
 
     Raises:
         RequestError: The request is invalid.
     """
-    canisters = normalize_messages(native)
+    canisters = normalize_messages(native, cache)
     invocables = normalize_invocables(native)
     schema = normalize_schema(native)
     controls, rest = split_controls(native, attributes)

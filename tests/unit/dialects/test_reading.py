@@ -1,0 +1,82 @@
+"""Reading a long conversation takes few calls for each message, and next to none if it goes on."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from support.vendors.long_talks import PROTOCOLS, normalize, write_body, write_talk
+from vibe_llms.dialects.prefix_cache import PrefixCache
+
+TALK_CALLS = {
+    "chat_completions": 22,
+    "generate_content": 42,
+    "messages": 20,
+    "ollama_chat": 26,
+    "responses": 25,
+}
+TOOLS_CALLS = {
+    "chat_completions": 35,
+    "generate_content": 64,
+    "messages": 32,
+    "ollama_chat": 50,
+    "responses": 28,
+}
+"""Calls of functions, those in C included, for each message: a text, or a call and its result."""
+
+AT_MOST_KNOWN = 0.2
+
+
+def count_calls(work: Callable[[], object]) -> int:
+    """Return how many functions are called, in Python and in C."""
+    calls = 0
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    former = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(former)
+    return calls
+
+
+def count_each(protocol: str, *, with_tools: bool) -> float:
+    """Return the calls that one more message takes."""
+    read = normalize(protocol)
+
+    def count(turns: int) -> int:
+        body = write_body(protocol, write_talk(protocol, turns, with_tools=with_tools))
+        read(body)  # what is made but once
+        return count_calls(lambda: read(body))
+
+    return (count(200) - count(100)) / 200
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_message_is_read_in_few_calls(protocol: str) -> None:
+    assert count_each(protocol, with_tools=False) <= TALK_CALLS[protocol]
+    assert count_each(protocol, with_tools=True) <= TOOLS_CALLS[protocol]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_message_that_was_read_before_takes_no_calls(protocol: str) -> None:
+    read = normalize(protocol)
+
+    def count(turns: int) -> int:
+        cache = PrefixCache().open("a")
+        talk = write_talk(protocol, turns + 1, with_tools=True)
+        read(write_body(protocol, talk[:-2]), cache=cache)
+        cache.commit()
+        body: dict[str, Any] = write_body(protocol, talk)
+        return count_calls(lambda: read(body, cache=cache))
+
+    count(20)
+    assert (count(200) - count(100)) / 200 <= AT_MOST_KNOWN
