@@ -128,6 +128,7 @@ class EnsemblePool:
             self._forget(group)
 
     async def _open(self, group: ConnectionGroup, ensemble: Ensemble, turn: Turn) -> None:
+        await group.be_patient(turn)
         async with group.room:
             if turn.done():  # served by another connection
                 return

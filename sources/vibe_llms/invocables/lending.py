@@ -15,6 +15,11 @@ from vibe_llms.invocables.mcp.settings import McpServer
 MOST_OPENING: Final = 4
 """Maximum number of connections to one server that are opened at once, for one owner."""
 
+PAUSE_SECONDS: Final = 0.25
+PATIENCE_SECONDS: Final = 2.0
+"""A run waits for others' connections before it opens its own: until none has been given back for
+a pause, and not for longer than it takes to start a program."""
+
 PoolKey: TypeAlias = tuple[str, str]
 """Owner of connections, and the name of their ensemble."""
 
@@ -103,6 +108,7 @@ class ConnectionGroup:
     waiting: list[Turn] = attrs.field(factory=list, init=False)
     opening: set[asyncio.Task[None]] = attrs.field(factory=set, init=False)
     room: asyncio.Semaphore = attrs.field(factory=lambda: asyncio.Semaphore(1), init=False)
+    _lent: int = attrs.field(default=0, init=False)
     _has_room: bool = attrs.field(default=False, init=False)
 
     def pop(self) -> LentConnection | None:
@@ -125,10 +131,19 @@ class ConnectionGroup:
             self._has_room = True
             for _ in range(MOST_OPENING - 1):
                 self.room.release()
+        self._lent += len(served)
         for each in served:
             each.set_result(kept)
         self.waiting = [each for each in waiting if not each.done()]
         return bool(served)
+
+    async def be_patient(self, turn: Turn) -> None:
+        """Wait while runs give back connections in quick succession."""
+        loop = asyncio.get_running_loop()
+        end, lent = loop.time() + PATIENCE_SECONDS, -1
+        while self.open and lent != self._lent and not turn.done() and loop.time() < end:
+            lent = self._lent
+            await asyncio.wait([turn], timeout=PAUSE_SECONDS)
 
     def fail(self, turn: Turn, error: EnsembleError) -> None:
         """Report a failure to the run, or to all that wait if the server never answered."""
