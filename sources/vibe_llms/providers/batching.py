@@ -174,7 +174,7 @@ class ModelBatches:
             provider=self._model.descriptor.provider,
             fault=ProviderFault.NOT_FOUND,
             status=error.status,
-            detail=f"the results of its batch are gone, and may have been billed: {error.detail}",
+            detail=f"its batch's results were deleted, and may have been billed: {error.detail}",
             remedy="Submit it again.",
         )
         return self._model.client.clean(gone)

@@ -273,7 +273,7 @@ def test_a_torn_line_never_reads(canister: AnyCanister, data: st.DataObject) -> 
 @pytest.mark.parametrize(
     ("members", "path", "fragments"),
     [
-        ("[]", "$", ["object is needed", "a list"]),
+        ("[]", "$", ["an object", "not a list"]),
         ('BASE,"content":[{"type":"txt"}]', "$.content[0].type", ["'text'", "image", "native"]),
         ('BASE,"content":[{"type":7}]', "$.content[0].type", ["known: text"]),
         ('BASE,"content":[{"text":"x"}]', "$.content[0].type", ["missing", "known: text"]),
@@ -283,26 +283,26 @@ def test_a_torn_line_never_reads(canister: AnyCanister, data: st.DataObject) -> 
             "$.content[0].txet",
             ["did you mean 'text'", "mime_type", "a newer vibe-llms"],
         ),
-        ('BASE,"content":[{"type":"text","text":1}]', "$.content[0].text", ["a text is needed"]),
-        ('BASE,"content":"hi"', "$.content", ["a list is needed"]),
+        ('BASE,"content":[{"type":"text","text":1}]', "$.content[0].text", ["must be a text"]),
+        ('BASE,"content":"hi"', "$.content", ["must be a list"]),
         ('BASE,"content":[{"type":"image","mime_type":"a/b"}]', "$.content[0].content_id", []),
         (
             'BASE,"content":[{"type":"image","mime_type":"a/b","data":"?"}]',
             "$.content[0].data",
             ["base64"],
         ),
-        ('BASE,"is_error":1', "$.is_error", ["true or false is needed"]),
+        ('BASE,"is_error":1', "$.is_error", ["must be true or false"]),
         ('BASE,"owner":"their"', "$.owner", ["known: ours, vendor"]),
         ('BASE,"titel":"x"', "$.titel", ["field 'titel'", "a newer vibe-llms"]),
         (
             'BASE,"origin":{"provider":"p","model":"m","usage":{"input_tokens":1.0}}',
             "$.origin.usage.input_tokens",
-            ["an integer is needed"],
+            ["must be an integer"],
         ),
         (
             'BASE,"origin":{"provider":"p","model":"m","usage":{"input_tokens":true}}',
             "$.origin.usage.input_tokens",
-            ["an integer is needed, not true or false"],
+            ["must be an integer, not true or false"],
         ),
         ('"invocation_id":"1"', "$.timestamp", ["missing"]),
         ('"invocation_id":"1","timestamp":"2025-01-01T00:00:00"', "$.timestamp", ["no time zone"]),
@@ -346,7 +346,7 @@ def test_the_line_of_a_mistake_is_counted_from_one() -> None:
 @pytest.mark.parametrize("line", [b"", b"{", b"\xff", b"nonsense", b"[" * 100_000, '"\ud800"'])
 def test_what_is_no_json_is_refused(line: bytes | str) -> None:
     """Broken text, broken encoding and bottomless nesting end in our error."""
-    with pytest.raises(CodecError, match="This is not JSON"):
+    with pytest.raises(CodecError, match="Invalid JSON"):
         decode_canister(line)
 
 

@@ -119,7 +119,7 @@ def _compose(
 ) -> Translation[EmbeddingRequest]:
     purpose = next((each for each in PURPOSES if TASKS[each] == task), None)
     if task is not None and purpose is None:
-        ledger.drop("taskType", f"there is no common purpose for {task!r}")
+        ledger.drop("taskType", f"no common field represents the task {task!r}")
     request = EmbeddingRequest(texts=texts, dimensions=dimensions, purpose=purpose)
     return Translation(request, ledger.losses)
 

@@ -72,5 +72,5 @@ def _explain(data: bytes | str, kind: Any, path: str, error: Exception) -> Codec
     try:
         tree = msgspec.json.decode(data)
     except REFUSALS as reason:
-        return CodecError(path=path, detail=f"This is not JSON: {reason}")
+        return CodecError(path=path, detail=f"Invalid JSON: {reason}")
     return explain(tree, kind, path, error)

@@ -150,7 +150,7 @@ def _explain_error(error: Exception, path: str) -> CodecError:
 
 def _refuse_kind(wanted: str, tree: object, path: str) -> CodecError:
     given = _NAMES.get(type(tree), type(tree).__name__)
-    detail = f"{wanted[:1].upper()}{wanted[1:]} is needed, not {given}"
+    detail = f"It must be {wanted}, not {given}"
     return CodecError(path=path, detail=detail)
 
 

