@@ -192,20 +192,21 @@ class RunIndex:
             if not all_of_them and begun <= self._due:
                 names, self._dirty = {*self._dirty, *also}, set()
                 for identity in names:
-                    self._look(identity)
+                    self._look(identity, self.store.open_log(identity).measure())
                 return
             self._dirty.clear()
-            names = {*self.store.survey_logs()}
-            for gone in self._entries.keys() - names:
+            stamps = self.store.measure_logs()
+            for gone in self._entries.keys() - stamps.keys():
                 self._remove(gone)
-            for identity in names:
-                self._look(identity)
+            for identity, stamp in stamps.items():
+                entry = self._entries.get(identity)
+                if entry is None or entry.stamp != stamp:
+                    self._look(identity, stamp)
             now = time.monotonic()
             self._due = now + max(_FRESH_SECONDS, _SHARE * (now - begun))
 
-    def _look(self, identity: str) -> None:
+    def _look(self, identity: str, stamp: object) -> None:
         known = self._entries.get(identity)
-        stamp = self.store.open_log(identity).measure()
         if known is not None and known.stamp == stamp and stamp is not None:
             return
         if known is not None:

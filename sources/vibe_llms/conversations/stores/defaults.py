@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
@@ -44,9 +44,9 @@ class StoreDefaults:
         """``None``: all bytes are in the store."""
         return None
 
-    def survey_logs(self: ConversationStore) -> Iterator[str]:
-        """Yield the identities of all conversations: each may have a log of runs."""
-        return self.survey()
+    def measure_logs(self: ConversationStore) -> Mapping[str, object]:
+        """Return the measures of all logs of runs; opens the log of each conversation."""
+        return {identity: self.open_log(identity).measure() for identity in self.survey()}
 
     def open_log(self, identity: str) -> RunLog:
         """Return a new log in memory, which is lost when the caller drops it."""

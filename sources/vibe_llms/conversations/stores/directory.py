@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from datetime import datetime
 from functools import cache
@@ -33,7 +33,7 @@ from vibe_llms.conversations.stores.marks import ChangeMarks
 from vibe_llms.conversations.stores.media import detach_media, ensure_distinct
 from vibe_llms.conversations.stores.moments import find_moment
 from vibe_llms.conversations.stores.planting import EMPTY, compose_beside, put_in_place
-from vibe_llms.conversations.stores.sharding import survey_folders, survey_identities
+from vibe_llms.conversations.stores.sharding import measure_files, survey_folders, survey_identities
 from vibe_llms.exceptions import (
     CorruptionError,
     Finding,
@@ -358,9 +358,9 @@ class DirectoryStore(StoreDefaults):
         return iter([*survey_identities(self.layout.root)])
 
     @mapping_errors
-    def survey_logs(self) -> Iterator[str]:
-        """Yield the identities of the conversations that have a log of runs."""
-        return iter([*survey_identities(self.layout.root, having=RUNS)])
+    def measure_logs(self) -> Mapping[str, object]:
+        """Return the measures of all logs of runs, by the identities of their conversations."""
+        return measure_files(self.layout.root, RUNS)
 
     @mapping_errors
     def survey_references(self) -> Iterator[str]:

@@ -10,7 +10,7 @@ machine.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
@@ -366,8 +366,11 @@ class ConversationStore(Protocol):
     def survey(self) -> Iterator[str]:
         """Yield the identities of all conversations, in arbitrary order."""
 
-    def survey_logs(self) -> Iterator[str]:
-        """Yield the identities of all conversations that may have a log of runs."""
+    def measure_logs(self) -> Mapping[str, object]:
+        """Return :meth:`.RunLog.measure` of all logs of runs, by the identities.
+
+        Conversations without a run need not be included.
+        """
 
     def survey_references(self) -> Iterator[str]:
         """Yield the ids of all content that conversations need, even in damaged lines."""

@@ -61,30 +61,65 @@ def belongs(identity: str, shard: str) -> bool:
     return bool(is_identity_form(identity)) and shard in (NO_SHARD, name_shard(identity))
 
 
-def survey_identities(root: str, *, having: str = "") -> Iterator[str]:
+def survey_identities(root: str) -> Iterator[str]:
     """Yield the ids of all conversations, each once.
-
-    Args:
-        having: Name of a file; only conversations that have it are yielded.
 
     Raises:
         OSError: A shard is not readable: its conversations would appear to be deleted.
     """
-    names, access = _list(root), os.access
-    seen = set()
-    for name in names:
-        if is_identity_form(name) and (not having or access(f"{root}/{name}/{having}", os.F_OK)):
-            seen.add(name)
-            yield name
+    names = _list(root)
+    seen = {*filter(is_identity_form, names)}
+    yield from seen
     for shard in survey_shards(names):
-        folder = f"{root}/{shard}"
-        for name in _list(folder):
-            if (
-                (not having or access(f"{folder}/{name}/{having}", os.F_OK))
-                and belongs(name, shard)
-                and name not in seen
-            ):
+        for name in _list(f"{root}/{shard}"):
+            if belongs(name, shard) and name not in seen:
                 yield name
+
+
+def measure_files(root: str, file: str) -> dict[str, tuple[int, int]]:
+    """Return the inode and the size of a file of each conversation, if it is not empty.
+
+    Raises:
+        OSError: A shard is not readable.
+    """
+    found: dict[str, tuple[int, int]] = {}
+    # Those without a shard last: an id that is there twice is found in its shard.
+    for shard in (*survey_shards(_list(root)), NO_SHARD):
+        try:
+            # Relative to an open folder, the system need not resolve the whole path each time.
+            descriptor = os.open(f"{root}/{shard}", os.O_RDONLY)
+        except FileNotFoundError:
+            continue
+        try:
+            _measure_shard(descriptor, shard, file, found)
+        finally:
+            os.close(descriptor)
+    return found
+
+
+def _measure_shard(
+    descriptor: int, shard: str, file: str, found: dict[str, tuple[int, int]]
+) -> None:
+    access, stat, is_there = os.access, os.stat, False
+    number = int(shard[1:], 16) if shard else None
+    for name in os.listdir(descriptor):
+        path = f"{name}/{file}"
+        # Where the one before has none, this one probably has none: an exception takes longer.
+        if not is_there and not access(path, os.F_OK, dir_fd=descriptor):
+            continue
+        try:
+            status = stat(path, dir_fd=descriptor)
+        except OSError:
+            is_there = False
+            continue
+        is_there = True
+        if (
+            status.st_size
+            and (number is None or crc32(name.encode()) % SHARDS == number)
+            and is_identity_form(name)
+            and name not in found
+        ):
+            found[name] = (status.st_ino, status.st_size)
 
 
 def survey_folders(root: str) -> Iterator[str]:

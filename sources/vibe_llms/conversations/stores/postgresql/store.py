@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -59,8 +59,10 @@ WITH held AS ({HOLD}), grown AS (
 SELECT next - start, merged FROM grown
 """
 _LOGS = """
-SELECT id FROM vibe_conversations
-WHERE EXISTS (SELECT FROM vibe_events WHERE conversation = vibe_conversations.id)
+SELECT id, last FROM (
+    SELECT id, (SELECT max(sequence) FROM vibe_events WHERE conversation = each.id) AS last
+    FROM vibe_conversations AS each
+) AS logs WHERE last IS NOT NULL
 """
 # Search the raw text, so that a damaged line still protects the content that it names.
 _REFERENCES = """
@@ -320,11 +322,11 @@ class PostgresqlStore(StoreDefaults):
             rows = connection.execute("SELECT id FROM vibe_conversations").fetchall()
         return iter([each for (each,) in rows])
 
-    def survey_logs(self) -> Iterator[str]:
-        """Yield the identities of the conversations that have a log of runs."""
+    def measure_logs(self) -> Mapping[str, object]:
+        """Return the number of the last event of each log of runs."""
         with self.database.transact(reading=True) as connection:
             rows = connection.execute(_LOGS).fetchall()
-        return iter([each for (each,) in rows])
+        return {identity: (0, last) for identity, last in rows}
 
     def survey_references(self) -> Iterator[str]:
         """Yield the ids of all content that conversations need, even in damaged lines."""
