@@ -23,7 +23,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import msgspec
-import psutil
 from bench_long import Talker
 from gateway_parts import find_port
 from gateway_peers import PARTS, Gateway, survey
@@ -104,10 +103,8 @@ async def _load(port: int, requests: list[bytes], at_once: int) -> None:
 
 
 @contextmanager
-def _run(
-    gateway: Gateway, home: Path, upstream: int, counted: bool
-) -> Iterator[tuple[int, psutil.Process]]:
-    """Run a gateway, and yield its port and process once it answers."""
+def _run(gateway: Gateway, home: Path, upstream: int, counted: bool) -> Iterator[tuple[int, int]]:
+    """Run a gateway, and yield its port and the id of its process once it answers."""
     port = find_port()
     command = gateway.configure(home, port, upstream)
     if counted:
@@ -132,7 +129,7 @@ def _run(
                 break
             except OSError:
                 time.sleep(0.05)
-        yield port, psutil.Process(process.pid)
+        yield port, process.pid
     finally:
         process.kill()
         process.wait()
@@ -156,18 +153,21 @@ def _write(gateway: Gateway, kind: str, what: str, count: int, seed: str) -> lis
     return requests
 
 
-def _measure(
-    gateway: Gateway, port: int, process: psutil.Process, row: tuple[str, str], seed: str
-) -> float:
+def _measure(gateway: Gateway, port: int, pid: int, row: tuple[str, str], seed: str) -> float:
     """Return microseconds of processor time a request."""
     what, kind = row
     count, at_once = (SMALL, AT_ONCE) if what == "a small request" else (LONG, 1)
     if gateway.name.startswith("LiteLLM"):
         count = max(count // 5, 3)
     requests = _write(gateway, kind, what, count, seed)
-    before = sum(process.cpu_times()[:2])
+    before = _read_nanoseconds(pid)
     asyncio.run(_load(port, requests, at_once))
-    return (sum(process.cpu_times()[:2]) - before) / count * 1e6
+    return (_read_nanoseconds(pid) - before) / count / 1e3
+
+
+def _read_nanoseconds(pid: int) -> int:
+    """Return the processor time of a process, ended threads included."""
+    return time.clock_gettime_ns((~pid << 3) | 2)  # as clock_getcpuclockid of the C library
 
 
 def _print(row: tuple[str, str, str], times: dict[str, float]) -> None:
@@ -184,10 +184,10 @@ def _count(home: Path, upstream: int) -> None:
     for gateway in survey(upstream):
         if gateway.name not in COUNTED:
             continue
-        with _run(gateway, home, upstream, counted=True) as (port, process):
+        with _run(gateway, home, upstream, counted=True) as (port, pid):
             requests = _write(gateway, "carried", "a small request", 1_000, "")
             asyncio.run(_load(port, requests[:200], AT_ONCE))
-            counter = InstructionCounter(process.pid, home)
+            counter = InstructionCounter(pid, home)
             counter.start()
             asyncio.run(_load(port, requests, AT_ONCE))
             print(f"  {gateway.name:18} {counter.stop() / 1_000:11,.0f}", flush=True)
@@ -203,16 +203,16 @@ def main() -> None:
         stack.callback(served.kill)
         running = {}
         for gateway in survey(upstream):
-            port, process = stack.enter_context(_run(gateway, home, upstream, counted=False))
-            running[gateway.name] = gateway, port, process
+            port, pid = stack.enter_context(_run(gateway, home, upstream, counted=False))
+            running[gateway.name] = gateway, port, pid
         told: dict[str, dict[str, float]] = {}
         for row in ROWS:
             what, kind, _ = row
             asked = {name: each for name, each in running.items() if kind in each[0].models}
             spent: dict[str, list[float]] = {name: [] for name in asked}
             for turn in range(ROUNDS + 1):
-                for name, (gateway, port, process) in asked.items():
-                    each = _measure(gateway, port, process, (what, kind), f"{name} {turn}")
+                for name, (gateway, port, pid) in asked.items():
+                    each = _measure(gateway, port, pid, (what, kind), f"{name} {turn}")
                     if turn:  # the first one warms up
                         spent[name].append(each)
             times = {name: statistics.median(each) for name, each in spent.items()}

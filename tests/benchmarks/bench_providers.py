@@ -33,10 +33,12 @@ CALL_BUDGETS = {
     ("call", 64): (1.5, 1.5),
     ("ask", 1): (1.5, 1.5),
     ("ask", 64): (1.5, 1.5),
+    ("ask_silent", 1): (1.0, 1.5),
+    ("ask_silent", 64): (1.0, 1.5),
 }
 MEMORY_BUDGET_KB = 30
 
-PACES = ("", "at-once", "paced", "slow", "short")
+PACES = ("", "at-once", "paced", "slow", "short", "silent")
 PROVIDERS = {
     "chat": ("openai_conversations", "/v1"),
     "responses": ("openai_responses", "/v1"),
@@ -113,8 +115,14 @@ class Face:
 
     async def ask(self, protocol: str) -> None:
         """Makes a small call as it is by default: streamed."""
-        model = self._models[protocol, "short"]
-        response = await model.answer("Hello", reactors=self._reactors)
+        await self._ask(protocol, "short")
+
+    async def ask_silent(self, protocol: str) -> None:
+        """Makes a small call whose answer is streamed without usage."""
+        await self._ask(protocol, "silent")
+
+    async def _ask(self, protocol: str, pace: str) -> None:
+        response = await self._models[protocol, pace].answer("Hello", reactors=self._reactors)
         if response.text != loopback.WORD * loopback.SHORT_CHUNKS:
             raise AssertionError(f"{protocol} answered {response.text!r}")
 

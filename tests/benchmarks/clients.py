@@ -50,6 +50,9 @@ class Subject(Protocol):
     async def ask(self, protocol: str) -> None:
         """Makes a small call whose answer is streamed."""
 
+    async def ask_silent(self, protocol: str) -> None:
+        """Makes a small call whose answer is streamed without usage."""
+
     async def close(self) -> None:
         """Closes the connections."""
 
@@ -134,6 +137,10 @@ class Floor:
     async def ask(self, protocol: str) -> None:
         """Makes a small call whose answer is streamed."""
         await self.stream("short", protocol)
+
+    async def ask_silent(self, protocol: str) -> None:
+        """Makes a small call whose answer is streamed without usage."""
+        await self.stream("silent", protocol)
 
     async def close(self) -> None:
         """Closes the session."""
@@ -236,7 +243,10 @@ async def print_table(
                 )
                 budget = None if streams is None else streams[pace]
                 print_row(f"{protocol}: a chunk, {pace}, {count} at a time", best, name, budget)
-        for word in ("call", "ask"):
+        words = {"call": "a call", "ask": "a call as it is by default"}
+        if protocol == "chat" and hasattr(subjects[-1], "ask_silent"):
+            words["ask_silent"] = "the same without usage"
+        for word, what in words.items():
             for count in (1, 64):
                 best = await compare(
                     subjects,
@@ -246,7 +256,6 @@ async def print_table(
                     repetitions=CALL_REPETITIONS,
                 )
                 budget = None if calls is None else calls[word, count]
-                what = "a call" if word == "call" else "a call as it is by default"
                 print_row(f"{protocol}: {what}, {count} at a time", best, name, budget)
     for subject in subjects:
         await subject.close()

@@ -4,11 +4,12 @@ Everything it sends is composed beforehand; it parses of a request what it must,
 process of its own, which gives way to the client's. A client is measured by its own CPU time. What
 is wanted is said in the path: ``/at-once/v1/chat/completions`` sends a stream in one write,
 ``/paced`` one write a chunk, and ``/slow`` one chunk in a while, and ``/short`` a stream of two
-words at once. ``"stream": true`` in the body asks for a stream; what is not streamed comes at once,
-behind ``/late`` after the time that a vendor takes at least, and behind ``/acting`` it is a call of
-the tool ``look`` each time, with an id of its own. Streams behind ``/held`` are slow, and none
-begins before the gate is open: who asks for ``/gate/open`` opens it. A stream behind ``/calls`` is
-a call of the tool ``look``, and two words once the tool has answered (Chat Completions only).
+words at once, ``/silent`` one without usage (Chat Completions only). ``"stream": true`` in the
+body asks for a stream; what is not streamed comes at once, behind ``/late`` after the time that a
+vendor takes at least, and behind ``/acting`` it is a call of the tool ``look`` each time, with an
+id of its own. Streams behind ``/held`` are slow, and none begins before the gate is open: who
+asks for ``/gate/open`` opens it. A stream behind ``/calls`` is a call of the tool ``look``, and
+two words once the tool has answered (Chat Completions only).
 
 Run as a program it serves until its standard input is closed, and prints its port first.
 """
@@ -63,7 +64,7 @@ def _line(data: dict[str, Any], event: str = "") -> bytes:
     return f"{name}data: {json.dumps(data, separators=(',', ':'))}\n\n".encode()
 
 
-def compose_chat(count: int) -> list[bytes]:
+def compose_chat(count: int, *, has_usage: bool = True) -> list[bytes]:
     """Composes a stream of Chat Completions."""
     common = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
 
@@ -76,7 +77,7 @@ def compose_chat(count: int) -> list[bytes]:
         chunk({"role": "assistant", "content": ""}),
         *[chunk({"content": WORD})] * count,
         chunk({}, "stop"),
-        _line({**common, "choices": [], "usage": usage}),
+        *([_line({**common, "choices": [], "usage": usage})] if has_usage else []),
         b"data: [DONE]\n\n",
     ]
 
@@ -289,6 +290,8 @@ class _Canned:
             name: _HEAD + b"".join(map(_frame, compose(SHORT_CHUNKS))) + b"0\r\n\r\n"
             for name, compose in _COMPOSERS.items()
         }
+        silent = compose_chat(SHORT_CHUNKS, has_usage=False)
+        self.silents = {"chat": _HEAD + b"".join(map(_frame, silent)) + b"0\r\n\r\n"}
         self.slow = {
             name: [_frame(event) for event in compose(SLOW_CHUNKS)]
             for name, compose in _COMPOSERS.items()
@@ -337,8 +340,9 @@ async def _serve_connection(
                 writer.write(canned.call(protocol) if is_acting else canned.answers[protocol])
             elif path.startswith("/calls") and b'"role":"tool"' not in body.replace(b" ", b""):
                 writer.write(canned.call(protocol, streamed=True))
-            elif path.startswith(("/at-once", "/short", "/calls")):
+            elif path.startswith(("/at-once", "/short", "/silent", "/calls")):
                 bursts = canned.bursts if path.startswith("/at-once") else canned.shorts
+                bursts = canned.silents if path.startswith("/silent") else bursts
                 writer.write(bursts[protocol])
                 await writer.drain()
             else:
