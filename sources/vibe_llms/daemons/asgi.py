@@ -88,7 +88,6 @@ class HttpCall:
         self.scope = scope
         self.method: str = scope["method"]
         self.path: str = scope["path"]
-        # Names are ASCII, and most values; naming the encoding makes decoding much slower.
         self.headers: Mapping[str, str] = {
             name.decode(): value.decode() if value.isascii() else value.decode("latin-1")
             for name, value in scope["headers"]
@@ -331,7 +330,7 @@ class HttpCall:
         # Inverse of how the wire decodes an upstream's headers.
         encoded = [
             (
-                name.encode("latin-1") if not name.isascii() else name.encode(),
+                name.encode(),
                 value.encode() if value.isascii() else value.encode("utf-8", "surrogateescape"),
             )
             for name, value in headers.items()

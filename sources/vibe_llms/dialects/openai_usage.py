@@ -34,13 +34,20 @@ def normalize_openai_usage(native: Mapping[str, Any], *, asked: str, answered: s
         native.get(f"{answered}_details"), "reasoning_tokens", "audio_tokens"
     )
     read = hit if read is None else read
+    if not (read or written or heard or thought or spoken):  # nothing to split
+        return _make_usage(
+            input_tokens=prompt,
+            cache_read_tokens=read,
+            cache_write_tokens=written,
+            output_tokens=completion,
+            reasoning_tokens=alone if thought is None else thought,
+            native=write_json(native),
+        )
     taken = {"read": read, "written": written, "heard": heard or None}
     given = {"thought": thought, "spoken": spoken or None}
-    rest, said = prompt, completion
-    if read or written or heard or thought or spoken:  # rare in small answers
-        beside = find_beside(total, (prompt, completion), {**given, **taken})
-        rest, taken = split_count(prompt, taken, beside)
-        said, given = split_count(completion, given, beside)
+    beside = find_beside(total, (prompt, completion), {**given, **taken})
+    rest, taken = split_count(prompt, taken, beside)
+    said, given = split_count(completion, given, beside)
     if thought is None:
         given["thought"] = alone
     return _make_usage(

@@ -63,9 +63,9 @@ class GatewayCall:
 
     def proceed(self) -> Awaitable[None]:
         """Perform the stages that follow the current one. Raises ConverseError."""
-        stage = self.stages[self._position]
-        self._position += 1
-        return stage(self)
+        position = self._position
+        self._position = position + 1
+        return self.stages[position](self)
 
     def choose(self, upstream: Upstream) -> None:
         """Set the upstream to ask."""

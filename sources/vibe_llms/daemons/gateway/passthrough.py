@@ -135,11 +135,12 @@ def add_query(path: str, told: str) -> str:
 
 def choose_headers(face: Face, call: HttpCall) -> dict[str, str]:
     """Return the client's headers to forward."""
-    headers = {"content-type": call.headers.get("content-type", JSON)}
-    if face.passed:
-        for name, text in call.headers.items():
-            if name.startswith(face.passed):
-                headers[name] = text
+    given, passed = call.headers, face.passed
+    headers = {"content-type": given.get("content-type", JSON)}
+    if passed:
+        for name in given:
+            if name.startswith(passed):
+                headers[name] = given[name]
     return headers
 
 

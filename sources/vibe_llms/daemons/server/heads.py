@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from http import HTTPStatus
+from operator import itemgetter
 from typing import Final
 
 from vibe_llms.wire.http.heads import is_token
+
+_NAME: Final = itemgetter(0)
+_VALUE: Final = itemgetter(1)
 
 _PHRASES: Final = {each.value: each.phrase for each in HTTPStatus}
 STATUS_LINES: Final = {
@@ -45,8 +49,8 @@ def compose_head(
     line = STATUS_LINES.get(status)
     if line is None:
         raise ValueError("invalid status")
-    form, framing = _lay_out(tuple([name for name, _ in headers]))
-    values = tuple([value for _, value in headers])
+    form, framing = _lay_out(tuple(map(_NAME, headers)))
+    values = tuple(map(_VALUE, headers))
     head = line + ours + form % values
     count = ours.count(b"\n") + 1 + len(values) - len(framing)
     size: int | None = None

@@ -113,25 +113,24 @@ def compose_head(
     """
     place = target.path if proxy is None else target.whole
     lower, form = _lay_out(tuple(headers))
-    values = tuple(
-        [value.reveal() if isinstance(value, Secret) else value for value in headers.values()]
-    )
+    values = [value.reveal() if value.__class__ is Secret else value for value in headers.values()]
     # Check all of them at once; search the invalid one afterwards.
-    said = "".join((method, *values))
+    said = method + "".join(values)
     if "\n" in said or "\r" in said or "\0" in said:
         _refuse_ends_of_lines(headers)
-    head = f"{method} {place} HTTP/1.1\r\n{form % values}"
+    lines = [f"{method} {place} HTTP/1.1\r\n", form % tuple(values)]
     if "host" not in lower:
-        head += f"Host: {target.authority}\r\n"
+        lines.append(f"Host: {target.authority}\r\n")
     if target.credentials:
         if "authorization" in lower:
             raise ValueError("two words on who asks: in the address and in a header")
-        head += f"Authorization: {target.credentials}\r\n"
+        lines.append(f"Authorization: {target.credentials}\r\n")
     if proxy is not None and proxy.credentials:
-        head += f"Proxy-Authorization: {proxy.credentials}\r\n"
+        lines.append(f"Proxy-Authorization: {proxy.credentials}\r\n")
     if size or method in _WITH_BODY:
-        head += f"Content-Length: {size}\r\n"
-    return f"{head}\r\n".encode()
+        lines.append(f"Content-Length: {size}\r\n")
+    lines.append("\r\n")
+    return "".join(lines).encode()
 
 
 def compose_tunnel(target: RequestTarget, proxy: RequestTarget) -> bytes:
