@@ -8,6 +8,8 @@ They are no dependency. This makes an environment for them, outside of the proje
     /tmp/peers/bin/python tests/benchmarks/run.py peers
 
 Those that are not installed are left out. CPU time of this process, ratios to the floor of the run.
+The last row of each is the first turn of a conversation of 1,000 messages, fresh from a store: a
+call whose history the process has not seen. Each has it as its own kind of messages.
 """
 
 from __future__ import annotations
@@ -17,15 +19,22 @@ import importlib.util
 import logging
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import attrs
+import bench_restored
 import clients
 import loopback
 from bench_providers import Face, configure
+from bench_restored import ANSWER, DIALECTS, QUESTION, Turn
+
+from vibe_llms import Model
 
 CALLS = 128
 REPETITIONS = 2
+MESSAGES = 1_000
 ROWS = (("at-once", 1), ("paced", 1), ("call", 1), ("call", 64))
 _MESSAGES = [{"role": "user", "content": "Hello"}]
 
@@ -43,8 +52,21 @@ class _Peer:
     def compose_base(self, pace: str) -> str:
         return f"{self.url}/{pace}/v1" if pace else f"{self.url}/v1"
 
+    def restore(self, protocol: str, sample: int) -> Any:
+        """Return a conversation that is new to this process."""
+        return write_history(sample)
+
     async def close(self) -> None:
         return None
+
+
+def write_history(sample: int) -> list[dict[str, str]]:
+    """Return the messages of a conversation, as of Chat Completions and Messages."""
+    messages = []
+    for number in range(MESSAGES // 2):
+        messages.append({"role": "user", "content": QUESTION.format(f"{sample}.{number}")})
+        messages.append({"role": "assistant", "content": ANSWER.format(f"{sample}.{number}")})
+    return [*messages, {"role": "user", "content": "And then?"}]
 
 
 class OpenAI(_Peer):
@@ -81,6 +103,13 @@ class OpenAI(_Peer):
         else:
             await client.chat.completions.create(model="m", messages=_MESSAGES)
 
+    async def go_on(self, protocol: str, history: Any) -> None:
+        client: Any = self.clients[""]
+        if protocol == "responses":
+            await client.responses.create(model="m", input=history)
+        else:
+            await client.chat.completions.create(model="m", messages=history)
+
 
 class Anthropic(_Peer):
     """The official package of Anthropic."""
@@ -112,6 +141,9 @@ class Anthropic(_Peer):
     async def call(self, protocol: str) -> None:
         await self._ask("")
 
+    async def go_on(self, protocol: str, history: Any) -> None:
+        await self.clients[""].messages.create(model="m", max_tokens=9, messages=history)
+
 
 class LiteLLM(_Peer):
     """LiteLLM's completion."""
@@ -128,9 +160,8 @@ class LiteLLM(_Peer):
         import litellm
 
         base = self.compose_base(pace)
-        return litellm.acompletion(
-            model="openai/m", messages=_MESSAGES, api_base=base, api_key="x", **options
-        )
+        options = {"messages": _MESSAGES, **options}
+        return litellm.acompletion(model="openai/m", api_base=base, api_key="x", **options)
 
     async def stream(self, pace: str, protocol: str) -> int:
         seen = 0
@@ -140,6 +171,9 @@ class LiteLLM(_Peer):
 
     async def call(self, protocol: str) -> None:
         await self._ask("")
+
+    async def go_on(self, protocol: str, history: Any) -> None:
+        await self._ask("", messages=history)
 
 
 class AnyLLM(_Peer):
@@ -151,9 +185,8 @@ class AnyLLM(_Peer):
         import any_llm
 
         base = self.compose_base(pace)
-        return any_llm.acompletion(
-            "m", _MESSAGES, provider="openai", api_base=base, api_key="x", **options
-        )
+        options = {"messages": _MESSAGES, **options}
+        return any_llm.acompletion("m", provider="openai", api_base=base, api_key="x", **options)
 
     async def stream(self, pace: str, protocol: str) -> int:
         seen = 0
@@ -163,6 +196,9 @@ class AnyLLM(_Peer):
 
     async def call(self, protocol: str) -> None:
         await self._ask("")
+
+    async def go_on(self, protocol: str, history: Any) -> None:
+        await self._ask("", messages=history)
 
 
 class PydanticAI(_Peer):
@@ -208,6 +244,21 @@ class PydanticAI(_Peer):
 
         request = ModelRequest.user_text_prompt("Hello")
         await model_request(self.models[protocol, ""], [request])
+
+    def restore(self, protocol: str, sample: int) -> Any:
+        from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart
+
+        return [
+            ModelRequest.user_text_prompt(message["content"])
+            if message["role"] == "user"
+            else ModelResponse(parts=[TextPart(content=message["content"])])
+            for message in write_history(sample)
+        ]
+
+    async def go_on(self, protocol: str, history: Any) -> None:
+        from pydantic_ai.direct import model_request
+
+        await model_request(self.models[protocol, ""], history)
 
 
 class LLM(_Peer):
@@ -258,9 +309,32 @@ async def _print_peer(produce: Callable[[], Any], url: str) -> None:
                 )
                 what = f"{protocol}: {'a call' if kind == 'call' else 'a chunk'}, {kind}, {count}"
                 clients.print_row(what.replace("call, call", "call"), best, peer.name)
+            if hasattr(peer, "go_on"):
+                await _print_first_turn(peer, protocol, url)
     finally:
         for subject in subjects:
             await subject.close()
+
+
+async def _print_first_turn(peer: Any, protocol: str, url: str) -> None:
+    """Print the first turn of a restored conversation."""
+    dialect = attrs.evolve(DIALECTS[protocol], provider=f"{protocol}_")
+    turn = Turn(Model(f"{protocol}_:m"), dialect, has_calls=False, count=MESSAGES)
+    floor = bench_restored.Floor(url)
+    body = await turn.translate()
+    best = {"floor": 1e9, "ours": 1e9, peer.name: 1e9}
+    for sample in range(REPETITIONS + 1):
+        history, conversation = peer.restore(protocol, sample), turn.restore()
+        runs: dict[str, Callable[[], Any]] = {
+            "floor": partial(floor.send, dialect, body),
+            "ours": partial(turn.ask, conversation),
+            peer.name: partial(peer.go_on, protocol, history),
+        }
+        for name, run in runs.items():
+            best[name] = min(best[name], await clients.measure(run) * 1e6)
+    clients.print_row(f"{protocol}: first turn of {MESSAGES:,} messages", best, peer.name)
+    await floor.close()
+    await turn.model.close()
 
 
 async def _main(url: str) -> None:
