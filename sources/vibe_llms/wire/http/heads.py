@@ -113,7 +113,7 @@ def compose_head(
     """
     place = target.path if proxy is None else target.whole
     lower, form = _lay_out(tuple(headers))
-    values = [value.reveal() if value.__class__ is Secret else value for value in headers.values()]
+    values = [value.reveal() if isinstance(value, Secret) else value for value in headers.values()]
     # Check all of them at once; search the invalid one afterwards.
     said = method + "".join(values)
     if "\n" in said or "\r" in said or "\0" in said:
