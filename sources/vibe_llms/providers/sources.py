@@ -104,7 +104,7 @@ class WireSource:
         except ConverseError as error:
             self._error = error
             return None
-        if not getattr(exchange, "is_spent", False) or len(self._beginning) > most_bytes:
+        if not exchange.is_spent or len(self._beginning) > most_bytes:
             return None
         return read(self._beginning)
 
@@ -138,7 +138,7 @@ class WireSource:
     @property
     def is_spent(self) -> bool:
         """True if the answer was read to its end, so that its connection is released already."""
-        return self._ended and getattr(self._exchange, "is_spent", False)
+        return self._ended and self._exchange is not None and self._exchange.is_spent
 
     @property
     def request_id(self) -> str | None:

@@ -80,6 +80,10 @@ class Exchange(AbstractAsyncContextManager["Exchange"], Protocol):
     def headers(self) -> Mapping[str, str]:
         """The headers of the answer, their names in lower case."""
 
+    @property
+    def is_spent(self) -> bool:
+        """True if the body is known to be read to its end, so that there is nothing to close."""
+
     async def receive(self) -> bytes:
         """Wait for the next bytes of the body; return ``b""`` at the end.
 

@@ -26,7 +26,7 @@ class GuardedExchange(Closing):
     @property
     def is_spent(self) -> bool:
         """True if the body is known to be read to its end, so that there is nothing to close."""
-        return getattr(self._exchange, "is_spent", False)
+        return self._exchange.is_spent
 
     async def receive(self) -> bytes:
         """Return the next bytes of the body; see :class:`.Exchange`."""

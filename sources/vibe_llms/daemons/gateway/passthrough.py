@@ -111,7 +111,7 @@ async def pass_through(call: GatewayCall) -> None:
             record.sent_bytes = len(body)
             await call.http.answer(status, body, headers)
     finally:
-        if not getattr(exchange, "is_spent", False):
+        if not exchange.is_spent:
             await exchange.close()
 
 

@@ -104,6 +104,10 @@ class _RecordedExchange(Closing):
     def headers(self) -> Mapping[str, str]:
         return self._exchange.headers
 
+    @property
+    def is_spent(self) -> bool:
+        return False  # closing writes the recording
+
     async def receive(self) -> bytes:
         data = await self._exchange.receive()
         if data:
