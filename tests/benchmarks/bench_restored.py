@@ -44,6 +44,7 @@ from vibe_llms.messages.canisters import (
     UserCanister,
 )
 from vibe_llms.messages.codec.canister_lines import decode_canisters, encode_canisters
+from vibe_llms.messages.contents import Native
 from vibe_llms.messages.descriptions import InvocableDescription
 
 REPETITIONS = 5
@@ -91,6 +92,7 @@ def compose_lines(dialect: Dialect, count: int, *, has_calls: bool, sample: int)
             usage=Usage(input_tokens=100 * number, output_tokens=20),
         )
         turn, call = f"t-{sample}-{number}", f"call_{sample}_{number}"
+        native = compose_native(dialect, f"{sample}_{number}", is_call=has_calls)
         if has_calls:
             said += [
                 InvocationCanister(
@@ -99,14 +101,29 @@ def compose_lines(dialect: Dialect, count: int, *, has_calls: bool, sample: int)
                     arguments='{"at":"rain"}',
                     turn_id=turn,
                     origin=origin,
+                    native=native,
                 ),
                 ResultCanister(ANSWER.format(number), invocation_id=call, name="look"),
             ]
         else:
-            answer = AssistantCanister(ANSWER.format(number), turn_id=turn, origin=origin)
+            answer = AssistantCanister(
+                ANSWER.format(number), turn_id=turn, origin=origin, native=native
+            )
             said += [UserCanister(QUESTION.format(number)), answer]
     begun = [UserCanister("Look at it all.")] if has_calls else []
     return encode_canisters([*begun, *said])
+
+
+def compose_native(dialect: Dialect, name: str, *, is_call: bool) -> Native | None:
+    """Composes the vendor's data of an answer, where its answers always have some."""
+    kept: dict[str, str] = {}
+    if dialect.protocol == "responses":
+        kept = {"id": f"{'fc' if is_call else 'msg'}_{name}", "status": "completed"}
+    elif dialect.protocol == "generate_content" and is_call:
+        kept = {"thoughtSignature": f"CiQBVKhc7{name}" * 4}
+    if not kept:
+        return None
+    return Native(protocol=dialect.protocol, data=msgspec.json.encode(kept).decode())
 
 
 def compose_tools(count: int) -> list[InvocableDescription]:

@@ -47,7 +47,11 @@ _UNSEEN_MEDIA: Final = TokenCount(tokens=1500, error_tokens=1500)
 """A document, audio or video without known attributes. It may well be more."""
 
 
-def estimate_request(request: Request, attributes: ModelAttributes | None = None) -> TokenCount:
+def estimate_request(
+    request: Request,
+    attributes: ModelAttributes | None = None,
+    overhead: TokenCount | None = None,
+) -> TokenCount:
     """Estimate the input tokens of a request, including overhead.
 
     Texts are counted exactly if possible (see :func:`~tokens.count_text`). The vendor's formatting
@@ -55,8 +59,9 @@ def estimate_request(request: Request, attributes: ModelAttributes | None = None
 
     Args:
         attributes: Attributes of the model; without them the error is larger.
+        overhead: The part outside of its canisters, if it was estimated before.
     """
-    total = estimate_overhead(request, attributes)
+    total = overhead or estimate_overhead(request, attributes)
     for canister in request.canisters:
         total += count_canister(canister, attributes)
     return total

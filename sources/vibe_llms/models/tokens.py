@@ -15,8 +15,6 @@ from bisect import bisect_right
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-import attrs
-
 from vibe_llms.exceptions import DependencyError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.optional_packages import needing
@@ -57,7 +55,7 @@ class TokenCount:
     def widen(self, part: float) -> TokenCount:
         """Return the count with a larger error: plus a part of the count, such as 0.1."""
         error = self.error_tokens + math.ceil(self.tokens * part)
-        return attrs.evolve(self, error_tokens=error)
+        return TokenCount(tokens=self.tokens, error_tokens=error)
 
 
 def count_text(text: str, attributes: ModelAttributes | None = None) -> TokenCount:
@@ -103,11 +101,9 @@ def estimate_text(text: str) -> TokenCount:
     """Estimate the tokens of a text from the scripts and the kinds of its words."""
     if not text:
         return TokenCount(tokens=0)
-    tokens = spread = 0.0
-    for piece in _compile_pieces().findall(text):
-        piece_tokens, piece_spread = (_weigh_short if len(piece) < 32 else _weigh)(piece)
-        tokens += piece_tokens
-        spread += piece_spread
+    pieces = _compile_pieces().findall(text)
+    weigh = _weigh_short if max(map(len, pieces)) <= _SHORT else _weigh
+    tokens, spread = map(sum, zip(*map(weigh, pieces), strict=True))
     size = len(text.encode("utf-8", "replace"))
     estimate = min(max(round(tokens), 1), size)  # no token is shorter than a byte
     return TokenCount(tokens=estimate, error_tokens=math.ceil(spread) + 2)
@@ -143,6 +139,10 @@ _SCRIPTS: Final = (
     (0x10000, 2.00, 1.20),  # emoji and rare scripts
 )
 _STARTS: Final = tuple(start for start, _, _ in _SCRIPTS)
+
+
+_SHORT: Final = 32
+"""Most characters of a piece whose weight is cached."""
 
 
 @lru_cache(4096)

@@ -6,6 +6,7 @@ bytes. The names in an answer are restored from the request; no state is kept.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -55,6 +56,17 @@ def fit_names(request: Request, aliases: Mapping[str, str]) -> Translation[Reque
     return Translation(fitted, losses)
 
 
+KNOWN: Final = 10_000
+KNOWN_LENGTH: Final = 128
+"""Most names that are remembered as valid for a pattern, and how long they may be."""
+
+
+@functools.cache
+def _access_known(pattern: str) -> set[str]:
+    """Return names that fit a pattern; a request may have a thousand, the same in each turn."""
+    return set()
+
+
 def find_aliases(request: Request, quirks: Any) -> dict[str, str]:
     """Return an alias for each name that the vendor does not accept; usually none.
 
@@ -78,8 +90,13 @@ def find_aliases(request: Request, quirks: Any) -> dict[str, str]:
     }
     if request.invocables:
         said.update([each.name for each in request.invocables])
-    is_taken = re.compile(pattern).fullmatch
+    is_taken, known = re.compile(pattern).fullmatch, _access_known(pattern)
+    if said <= known:
+        return {}
     if all(not name or is_taken(name) for name in said):
+        if len(known) + len(said) > KNOWN:
+            known.clear()
+        known.update(name for name in said if name and len(name) <= KNOWN_LENGTH)
         return {}
     names = _survey_names(request)
     strange = [name for name in names if not is_taken(name)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -24,7 +25,7 @@ from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
-from vibe_llms.models.counting import estimate_request
+from vibe_llms.models.counting import estimate_overhead, estimate_request
 from vibe_llms.models.genera import Genus
 from vibe_llms.models.tokens import TokenCount
 from vibe_llms.plugins.specification.models import ProviderContext
@@ -111,6 +112,11 @@ _Estimated: TypeAlias = tuple[
 ]
 
 
+_Overhead: TypeAlias = tuple[
+    tuple[InvocableDescription, ...], JsonObject | None, ModelAttributes, TokenCount
+]
+
+
 class OllamaVendor(HostedVendor):
     """Quirks and requests of Ollama."""
 
@@ -126,6 +132,7 @@ class OllamaVendor(HostedVendor):
     def __init__(self, context: ProviderContext) -> None:
         super().__init__(context)
         self._estimated: _Estimated | None = None
+        self._overhead: _Overhead | None = None
 
     def read_settings(self) -> RemoteSettings:
         """Check the user's settings; OLLAMA_HOST gives the address if they do not."""
@@ -154,7 +161,7 @@ class OllamaVendor(HostedVendor):
         """Return the body, with a window that it fits into. Raises RequestError."""
         translation = super().nativize(request, model, processors, streaming=streaming)
         given: Any = translation.value.get("options") or {}
-        estimate = estimate_request(request, model.attributes)
+        estimate = self._estimate(request, model.attributes)
         self._estimated = request.canisters, request.invocables, request.schema, estimate
         window = choose_window(request, model.attributes, given, estimate)
         body = {
@@ -174,7 +181,22 @@ class OllamaVendor(HostedVendor):
             is_same = canisters is request.canisters and invocables is request.invocables
             if is_same and schema == request.schema:
                 return estimate
-        return estimate_request(request, attributes)
+        return self._estimate(request, attributes)
+
+    def _estimate(self, request: Request, attributes: ModelAttributes) -> TokenCount:
+        """Estimate the tokens of a request; those of the same tools only once."""
+        if not request.invocables:
+            return estimate_request(request, attributes)
+        kept = self._overhead
+        if (
+            kept is None
+            or kept[1:3] != (request.schema, attributes)
+            or len(kept[0]) != len(request.invocables)
+            or not all(map(operator.is_, kept[0], request.invocables))
+        ):
+            overhead = estimate_overhead(request, attributes)
+            self._overhead = kept = request.invocables, request.schema, attributes, overhead
+        return estimate_request(request, attributes, kept[3])
 
     def compose_path(self, model: ModelDescriptor, *, streaming: bool) -> str:
         """Return the path of the chat."""
