@@ -34,6 +34,8 @@ def copy_plain(value: Any, path: str, *, keeps_order: bool, depth: int = 0) -> A
         RequestError: JSON cannot represent a value: NaN, infinity, an integer that is too large,
             a key that is not a text, an object of another class; or the data nest too deeply.
     """
+    if depth == 0 and keeps_order and (copied := _copy_usual(value, DEPTH_LIMIT)) is not None:
+        return copied
     if depth > DEPTH_LIMIT:
         detail = f"The data nest deeper than {DEPTH_LIMIT} levels."
         raise RequestError(path=path, detail=detail, remedy="Flatten them, or remove the cycle.")
@@ -101,15 +103,15 @@ def _copy_object(given: object, path: str, *, keeps_order: bool) -> JsonObject:
     if not isinstance(given, Mapping):
         detail = f"{path} needs an object, not {type(given).__name__}."
         raise RequestError(path=path, detail=detail, remedy="Give a dict.")
-    copied: JsonObject | None = _copy_usual(given, DEPTH_LIMIT) if keeps_order else None
-    return copy_plain(given, path, keeps_order=keeps_order) if copied is None else copied
+    copied: JsonObject = copy_plain(given, path, keeps_order=keeps_order)
+    return copied
 
 
 def _copy_usual(value: Any, depth: int) -> Any:
     """Return a copy of usual plain data; ``None`` if something in them needs a closer look.
 
-    The copies of large lists of tools take most of the time of their first turn, and
-    :func:`copy_plain` composes a path for each value, which only its errors need.
+    :func:`copy_plain` composes a path for each value, which only its errors need, and a thousand
+    schemas of tools are copied at once.
 
     Args:
         value: An object or a list.

@@ -23,8 +23,10 @@ from vibe_llms.providers.streams import EventSource
 _Native = TypeVar("_Native")
 
 _MANY_CANISTERS: Final = 1_000
-_MANY_INVOCABLES: Final = 200
-"""With more invocables, translation is too slow for the event loop: some 20 milliseconds."""
+_MANY_INVOCABLES: Final = 1_000
+"""With more of them, translation is too slow for the event loop: some 5 to 10 milliseconds at the
+first turn. The tools of later turns are already translated.
+"""
 
 
 class SendingModel(abc.ABC, Generic[_Native]):
