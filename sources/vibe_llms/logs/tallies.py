@@ -14,12 +14,14 @@ import os
 import re
 from contextlib import suppress
 from io import FileIO
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from vibe_llms.exceptions import Finding
 from vibe_llms.foundation.files import open_handle
 from vibe_llms.logs.disk import Disk
 from vibe_llms.logs.lines import count_lines, read_at
+
+if TYPE_CHECKING:
+    from vibe_llms.exceptions import Finding
 
 _FORM = b"lines = %-20d\nbytes = %-20d\n"  # fixed size, so that one write replaces it
 _SIZE_BYTES = len(_FORM % (0, 0))
@@ -142,6 +144,8 @@ def find_loss(path: str, lines: int, place: str) -> Finding | None:
     if known is None or known.lines <= lines:
         return None
     name = os.path.basename(path)
+    from vibe_llms.exceptions import Finding  # imports attrs, which a list does not need
+
     return Finding(
         place=place,
         message=f"The file has {lines} lines, but {known.lines} were acknowledged: "
