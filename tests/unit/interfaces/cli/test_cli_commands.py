@@ -733,8 +733,8 @@ def test_the_models_that_a_vendor_listed_are_shown_with_their_age(vibe: Vibe, ho
     shown = vibe("models", "list", "--provider", "scripted")
     listed = vibe("models", "list", "--provider", "scripted", "--json").read_json()
 
-    assert "*\tscripted:echo\tas of 3 hours ago" in shown.out.splitlines()
-    assert "\tscripted:parrot-2\tas of 3 hours ago" in shown.out.splitlines()
+    assert "*\tscripted:echo\tconverser\tas of 3 hours ago" in shown.out.splitlines()
+    assert "\tscripted:parrot-2\tconverser\tas of 3 hours ago" in shown.out.splitlines()
     assert [row["address"] for row in listed] == ["scripted:echo", "scripted:parrot-2"]
     assert all(row["fetched_at"].startswith("20") for row in listed)
 
