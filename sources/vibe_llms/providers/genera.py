@@ -46,11 +46,9 @@ def refuse_genus(provider: str, genus: Genus) -> UnknownNameError:
     )
 
 
-def require_name(name: str, provider: str, genus: Genus) -> str:
-    """Return the name of a model. Raises UnknownNameError if it is empty."""
-    if name:
-        return name
-    raise UnknownNameError(
+def refuse_default(provider: str, genus: Genus) -> UnknownNameError:
+    """Return the error for a provider whose default model is of another genus."""
+    return UnknownNameError(
         kind=str(genus),
         name=provider,
         detail=f"The provider {provider!r} has no default {genus}.",

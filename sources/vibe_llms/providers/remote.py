@@ -146,9 +146,14 @@ class RemoteClient:
         if genus is Genus.CONVERSER:
             return await self.access_model(name)
         from vibe_llms.providers.calls import RemoteCallModel
-        from vibe_llms.providers.genera import refuse_genus, require_name
+        from vibe_llms.providers.genera import refuse_default, refuse_genus
 
-        descriptor = self.describe(require_name(name, self.provider.name, genus))
+        default = self.vendor.settings.model
+        if not name and not default:
+            raise refuse_default(self.provider.name, genus)
+        descriptor = self.describe(name or default)
+        if not name and descriptor.attributes.genus is not genus:
+            raise refuse_default(self.provider.name, genus)
         form = self.vendor.find_form(genus, descriptor)
         if form is None:
             raise refuse_genus(self.provider.name, genus)

@@ -239,6 +239,15 @@ async def test_a_provider_without_embedders_says_so(tmp_path: Path) -> None:
     assert await client.access("m", Genus.CONVERSER)
 
 
+async def test_a_provider_of_embedders_has_a_default_one(tmp_path: Path) -> None:
+    context = produce_context("voyage", tmp_path, api_key="canary", model="voyage-3.5")
+    client: Any = produce_compatible(context).produce_client()
+
+    assert (await client.access("", Genus.EMBEDDER)).descriptor.name == "voyage-3.5"
+    with pytest.raises(UnknownNameError, match="no default ranker"):
+        await client.access("", Genus.RANKER)
+
+
 async def test_the_simulator_answers_the_official_library(simulator: Simulator) -> None:
     async with openai.AsyncOpenAI(base_url=f"{simulator.url}/v1", api_key="canary") as client:
         answer = await client.embeddings.create(model="m", input=list(TEXTS), dimensions=4)

@@ -27,9 +27,9 @@ HOPS_LIMIT = 5
 """To order it, to read what it says, to wait for the disk, to store the answer; and for who
 watches, to read once."""
 
-WAITS_LIMIT = 7
-"""For the three files and the folder of the conversation that was ordered, and for that above;
-before the model is asked, and for the answer."""
+WAITS_LIMIT = 8
+"""For the three files and the folder of the conversation that was ordered, for its shard and, the
+first time, for that above; before the model is asked, and for the answer."""
 
 OPENS_LIMIT = 21
 """Of files and folders, those of the order included; there were 53 once."""

@@ -236,7 +236,7 @@ def test_the_form_of_an_export_follows_from_its_name(
 def test_damage_is_found_and_told(vibe: Vibe, home: Path) -> None:
     """``vibe verify`` ends with the code for stores, and names file and line."""
     identity = _ask(vibe, "Hi")
-    (lines,) = (home / ".local/share/vibe-llms/conversations" / identity).glob("messages.jsonl")
+    (lines,) = (home / ".local/share/vibe-llms/conversations").glob(f"*/{identity}/messages.jsonl")
     whole = lines.read_text()
     lines.write_text(whole.replace('"role"', '"rule"', 1))
 
@@ -251,7 +251,8 @@ def test_damage_is_found_and_told(vibe: Vibe, home: Path) -> None:
 def test_damage_in_the_log_of_a_run_is_found_and_told(vibe: Vibe, home: Path) -> None:
     """Each line of it is proven, and a torn end is told of; nothing is changed."""
     identity = _ask(vibe, "Hi")
-    log = home / ".local/share/vibe-llms/conversations" / identity / "runs.jsonl"
+    (folder,) = (home / ".local/share/vibe-llms/conversations").glob(f"*/{identity}")
+    log = folder / "runs.jsonl"
     event = '{"type":"run.state","state":"generate","turn":0}'
     line = '{"sequence":%d,"timestamp":"2025-01-01T00:00:00Z","run_id":"r","event":%s}\n'
     log.write_text(line % (1, event) + line % (2, event))

@@ -17,7 +17,7 @@ temperature = 1
 
 def read_canisters(home: Path) -> list[dict[str, Any]]:
     """Returns what was stored of the one conversation."""
-    (path,) = (home / ".local/share/vibe-llms/conversations").glob("*/messages.jsonl")
+    (path,) = (home / ".local/share/vibe-llms/conversations").glob("*/*/messages.jsonl")
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
