@@ -3,9 +3,10 @@
     python tests/benchmarks/bench_store.py [directory]
 
 Prints medians of CPU time (user and system) in microseconds, and ratios. The directory decides
-the file system; a temporary one by default. Targets: an append at most 120 microseconds with its
-synchronization and 30 without; an append to, and a fork of, 100,000 canisters within 1.5 times
-the same on an empty conversation.
+the file system; a temporary one by default. The floor is to open, lock, write and close, with
+``fdatasync`` where the store waits for the disk. Targets: an append to a conversation whose files
+are still open at most 3 times the floor, 1.7 times with ``fdatasync``; an append to, and a fork of,
+100,000 canisters within 1.5 times the same on an empty conversation.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.conversations.stores import open_files
 from vibe_llms.logs.disk import Disk
 from vibe_llms.messages.canisters import UserCanister
 
@@ -75,42 +77,57 @@ def fill(store: DirectoryStore) -> None:
         store.append("long", [UserCanister(TEXT) for _ in range(1000)])
 
 
-def print_row(word: str, empty: float, long: float, floor: float | None, limit: str) -> None:
+def print_row(word: str, empty: float, long: float, floor: float | None, limit: float) -> None:
     """Prints one line of the table."""
-    lowest = "" if floor is None else f"{floor:8.1f}"
-    print(f"{word:<28}{empty:9.1f}{long:9.1f}{long / empty:9.2f}{lowest:>9}   {limit}")
+    if floor is None:
+        lowest, judged = "", judge(long / empty, 1.5)
+    else:
+        lowest, judged = f"{floor:8.1f}{empty / floor:7.2f} x", judge(empty / floor, limit)
+    print(f"{word:<28}{empty:9.1f}{long:9.1f}{long / empty:9.2f}{lowest:>18}   {judged}")
 
 
-def measure_store(path: Path, disk: Disk, word: str, limit: str) -> None:
+def judge(value: float, limit: float) -> str:
+    return f"at most {limit}: {'met' if value <= limit else 'MISSED'}" if limit else ""
+
+
+def measure_store(path: Path, disk: Disk, word: str, limit: float) -> None:
     """Prints what appends and forks cost with one kind of disk."""
     canister = UserCanister(TEXT)
     fill(DirectoryStore(path, disk=HastyDisk()))
     store = DirectoryStore(path, disk=disk)
     position = {name: store.read(name).position for name in ("empty", "long")}
+    # Files stay open once the times of their folders are final.
+    time.sleep(open_files.SETTLED_NS / 1e9 + 1)
 
-    def append(name: str) -> None:
+    def append(name: str, *, opened: bool = True) -> None:
+        if not opened:
+            store.guards.logs.drop(name)
         position[name] = store.append(name, [canister], after=position[name]).position
 
-    empty, long, floor = measure(
+    floor = produce_floor(path / "floor", synchronize=not isinstance(disk, HastyDisk))
+    empty, long, first, second, lowest = measure(
         lambda: append("empty"),
         lambda: append("long"),
-        produce_floor(path / "floor", synchronize=not isinstance(disk, HastyDisk)),
+        lambda: append("empty", opened=False),
+        lambda: append("long", opened=False),
+        floor,
     )
-    print_row(f"append, {word}", empty, long, floor, limit)
+    print_row(f"append, {word}", empty, long, lowest, limit)
+    print_row("  files not open yet", first, second, lowest, 0)
     empty, long, middle = measure(
         lambda: store.fork("empty"),
         lambda: store.fork("long"),
         lambda: store.fork("long", from_index=CANISTERS // 2),
     )
-    print_row(f"fork, {word}", empty, long, None, "ratio 1.5")
-    print_row("  in the middle", empty, middle, None, "ratio 1.5")
+    print_row(f"fork, {word}", empty, long, None, 1.5)
+    print_row("  in the middle", empty, middle, None, 1.5)
 
 
 def main(root: str) -> None:
     """Prints the table."""
-    print(f"{'µs of CPU, medians':<28}{'empty':>9}{'100,000':>9}{'ratio':>9}{'floor':>9}   target")
-    measure_store(Path(root, "safe"), Disk(), "synchronized", "120 µs, ratio 1.5")
-    measure_store(Path(root, "hasty"), HastyDisk(), "not synchronized", "30 µs, ratio 1.5")
+    print(f"{'µs of CPU, medians':<28}{'empty':>9}{'100,000':>9}{'ratio':>9}{'floor':>18}   target")
+    measure_store(Path(root, "safe"), Disk(), "synchronized", 1.7)
+    measure_store(Path(root, "hasty"), HastyDisk(), "not synchronized", 3.0)
 
 
 if __name__ == "__main__":

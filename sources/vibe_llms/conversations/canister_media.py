@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import operator
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
@@ -18,7 +16,6 @@ if TYPE_CHECKING:
     from vibe_llms.conversations.stores.interfaces import ContentStore
 
 _Canister = TypeVar("_Canister", bound=AnyCanister)
-_read_content = operator.attrgetter("content")
 
 
 def examine_content(contents: ContentStore, content_id: str) -> tuple[Finding, ...]:
@@ -76,11 +73,11 @@ def find_required(canisters: Iterable[AnyCanister]) -> frozenset[str]:
 
 def needs_content_store(canisters: Iterable[AnyCanister]) -> bool:
     """Return whether any media among the canisters refer to content."""
-    canisters = tuple(canisters)
-    contents = itertools.chain.from_iterable(map(_read_content, canisters))
-    if {*map(type, contents)}.isdisjoint(MEDIA_CLASSES):  # the usual case, checked quickly
-        return False
-    return any(content.content_id is not None for content in media_of(canisters))
+    for canister in canisters:
+        for content in canister.content:
+            if isinstance(content, MEDIA_CLASSES) and content.content_id is not None:
+                return True
+    return False
 
 
 def replace_media(

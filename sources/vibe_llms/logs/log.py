@@ -33,10 +33,8 @@ class Log:
         tally: The file that records how many lines were acknowledged; ``None`` for no record.
         reading: Change nothing, so that the disk may be full or read-only: a torn end is only
             reported.
-        file: The open file, if it is its own lock, or is open already. The caller closes it if
-            this fails.
-        tally_file: The tally's file, if it is open already.
-        keeps_tally: Leave the tally open for :meth:`suspend`.
+        file: The open file, if it is its own lock. The caller closes it if this fails.
+        keeps_tally: Leave the tally open, so that the log can be suspended.
         known: The size when it was last closed, and the ``acknowledged`` lines then. If the size is
             still the same, nothing was written since: neither its end nor the tally is read again.
 
@@ -59,7 +57,6 @@ class Log:
         tally: str | None = None,
         reading: bool = False,
         file: FileIO | None = None,
-        tally_file: FileIO | None = None,
         keeps_tally: bool = False,
         known: Tally | None = None,
     ) -> None:
@@ -68,19 +65,21 @@ class Log:
         self._disk = disk
         self._lock = lock
         self._tally = tally
-        self._tally_file = tally_file
+        self._tally_file: FileIO | None = None
         self._keeps_tally = keeps_tally
         self.acknowledged: int | None = None
         self._file = _open(path, disk, reading) if file is None else file
         self.descriptor = self._file.fileno()
         try:
-            start = self._settle(reading, known)
+            self._begin(self._settle(reading, known))
         except BaseException as error:
             if isinstance(error, OSError):
                 name_file(error, path)
             if file is None:
                 self._file.close()
             raise
+
+    def _begin(self, start: int) -> None:
         self.end = Tally(0, start)  # replaced as a whole: an interrupt leaves the old or the new
         self._certain = self.end
         self._is_torn = False
@@ -225,17 +224,34 @@ class Log:
                 yield offset, line
                 offset += len(line) + 1
 
-    def suspend(self) -> tuple[FileIO, FileIO, FileIO] | None:
+    # --- between appends -------------------------------------------------------------------
+
+    def suspend(self) -> bool:
         """Release the lock, and leave the files open.
 
         Returns:
-            The lock, the log and the tally; ``None``, after closing all, without an open tally.
+            ``False``, after closing all, if the tally is not open.
         """
         if self._tally_file is None or self._lock is None:
             self.close()
-            return None
+            return False
         locks.unlock(self._lock)
-        return self._lock, self._file, self._tally_file
+        return True
+
+    def lock(self, wait_seconds: float) -> None:
+        """Lock a suspended log; the caller checks that its files are still those at their paths.
+
+        Raises:
+            StoreError: Another process held the lock for longer than ``wait_seconds``.
+        """
+        assert self._lock is not None
+        locks.acquire_again(self._lock, self.path, wait_seconds=wait_seconds)
+
+    def resume(self, known: Tally | None) -> None:
+        """Continue at the end of a suspended and locked log; the caller closes it on a failure."""
+        self.notices, self.acknowledged = (), None
+        with naming(self.path):
+            self._begin(self._settle(False, known))
 
     def close(self) -> None:
         """Close the file and release its lock. Does not wait for the disk."""

@@ -570,7 +570,7 @@ def test_065_an_append_asks_the_system_little(
     position = store.append("a", [UserCanister("3")]).position
     position = store.append("a", [UserCanister("4")], after=position).position
     if not again:
-        store.guards.files.drop("a")
+        store.guards.logs.drop("a")
     canister = UserCanister("5")  # here, as every few dozen ids the system is asked for chance
     asked: Counter[str] = Counter()
 
@@ -590,7 +590,6 @@ def test_065_an_append_asks_the_system_little(
         gc.enable()
 
     opening = {
-        "access": 1,  # where the conversation is
         "open": 3,  # the lock, the messages, the tally
         "fstat": 1,  # with "stat", whether the lock is still in its place
     }

@@ -51,7 +51,7 @@ def texts(store: DirectoryStore, identity: str = "a") -> list[str]:
 
 
 def keeps(store: DirectoryStore, identity: str = "a") -> bool:
-    return identity in store.guards.files._kept
+    return identity in store.guards.logs._kept
 
 
 def replace_messages(store: DirectoryStore) -> None:
@@ -189,7 +189,7 @@ def test_threads_exclude_each_other(store: DirectoryStore) -> None:
 
 
 def append_in_child(store: DirectoryStore) -> None:
-    assert store.guards.files.lock("a", 1.0) is None
+    assert store.guards.logs.lock("a", 1.0) is None
     for _ in range(50):
         say(store, "child")
 
@@ -215,9 +215,9 @@ def test_few_stay_open_and_none_without_the_store(store: DirectoryStore, tmp_pat
         settle()
         say(store, "0", f"c{number}")
 
-    assert len(store.guards.files._kept) == open_files.KEPT
+    assert len(store.guards.logs._kept) == open_files.KEPT
     assert count_open() == before + 3 * (open_files.KEPT - 1)
-    store.guards.files.__del__()
+    store.guards.logs.__del__()
     assert count_open() == before - 3
 
     other = DirectoryStore(tmp_path)

@@ -260,7 +260,7 @@ class DirectoryStore(StoreDefaults):
         from vibe_llms.conversations.stores import removal
 
         self.layout.folder(identity)  # refuse an invalid identity before locking anything
-        self.guards.files.drop(identity)
+        self.guards.logs.drop(identity)
         with self.guards.alone():
             removal.remove_conversation(
                 self.layout, self.disk, identity, self.survey(), self.guards.wait_seconds

@@ -13,7 +13,7 @@ import attrs
 from vibe_llms.conversations.stores import chain
 from vibe_llms.conversations.stores.interfaces import Position
 from vibe_llms.conversations.stores.layout import LOCK, MESSAGES, TALLY, Layout
-from vibe_llms.conversations.stores.open_files import FileCache, OpenFiles, describe_folder
+from vibe_llms.conversations.stores.open_files import LogCache, OpenLog, describe_folder
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.logs import locks
 from vibe_llms.logs.disk import Disk, make_folders
@@ -28,7 +28,7 @@ class Guards:
     layout: Layout
     disk: Disk
     wait_seconds: float
-    files: FileCache = attrs.field(factory=FileCache, eq=False, repr=False)
+    logs: LogCache = attrs.field(factory=LogCache, eq=False, repr=False)
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -60,13 +60,16 @@ class Guards:
 
     def _lock(self, identity: str) -> tuple[FileIO, str]:
         """Lock one conversation; return its folder, too, which does not move until the release."""
+        folder = self.layout.shard_folder(identity)  # where most are: look for the others later
         while True:
-            folder = self.layout.folder(identity)
             try:
                 return locks.acquire(f"{folder}/{LOCK}", wait_seconds=self.wait_seconds), folder
             except FileNotFoundError:
                 if not os.path.isdir(self.layout.root):
                     raise chain.describe_unknown(self.layout, identity) from None
+                former, folder = folder, self.layout.folder(identity)
+                if folder != former:
+                    continue
                 from vibe_llms.conversations.stores import removal
 
                 with self.together():
@@ -82,8 +85,8 @@ class Guards:
         lock, folder = self._lock(identity)
         return self._open(lock, folder, reading=reading)
 
-    def open_to_append(self, identity: str, after: Position | None) -> tuple[Log, OpenFiles | int]:
-        """Open the messages of one conversation, locked, at the files that are still open.
+    def open_to_append(self, identity: str, after: Position | None) -> tuple[Log, OpenLog | int]:
+        """Open the messages of one conversation, locked, or use those that are still open.
 
         Args:
             after: Position of the messages when the caller last saw them.
@@ -94,42 +97,30 @@ class Guards:
         known = None
         if after is not None and after.acknowledged is not None:
             known = Tally(after.acknowledged, after.size)
-        kept = self.files.lock(identity, self.wait_seconds)
+        kept = self.logs.lock(identity, self.wait_seconds)
         if kept is None:
             opened_ns = time.time_ns()
             lock, folder = self._lock(identity)
             return self._open(lock, folder, known=known, keeps_tally=True), opened_ns
         try:
-            log = Log(
-                f"{kept.folder}/{MESSAGES}",
-                self.disk,
-                lock=kept.lock,
-                file=kept.messages,
-                tally=f"{kept.folder}/{TALLY}",
-                tally_file=kept.tally,
-                keeps_tally=True,
-                known=known,
-            )
+            kept.log.resume(known)
         except BaseException:
-            kept.close()
+            kept.log.close()
             raise
-        return log, kept
+        return kept.log, kept
 
-    def put_back(self, identity: str, log: Log, opened: OpenFiles | int) -> None:
+    def put_back(self, identity: str, log: Log, opened: OpenLog | int) -> None:
         """Release the lock after an append; leave the files open if that is safe."""
-        if isinstance(opened, OpenFiles):
-            files = log.suspend()
-            if files is not None:
-                is_same = files[2] is opened.tally
-                kept = opened if is_same else opened._replace(tally=files[2])
-                self.files.keep(identity, kept)
+        if isinstance(opened, OpenLog):
+            if log.suspend():
+                self.logs.keep(identity, opened)
             return
         folder = log.path.rpartition("/")[0]
         found = describe_folder(folder, opened)
         if found is None:
             log.close()
-        elif (files := log.suspend()) is not None:
-            self.files.keep(identity, OpenFiles(folder, *found, os.getpid(), *files))
+        elif log.suspend():
+            self.logs.keep(identity, OpenLog(log, folder, *found, os.getpid()))
 
     def _open(
         self,

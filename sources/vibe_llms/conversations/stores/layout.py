@@ -26,7 +26,7 @@
 from __future__ import annotations
 
 from vibe_llms.conversations.stores.identities import ensure_identity
-from vibe_llms.conversations.stores.sharding import find_folder
+from vibe_llms.conversations.stores.sharding import find_folder, name_shard
 from vibe_llms.foundation.attrs_classes import frozen
 
 METADATA, MESSAGES, TALLY, LOCK = "metadata.toml", "messages.jsonl", "messages.tally", "lock"
@@ -57,6 +57,10 @@ class Layout:
     def folder(self, identity: str) -> str:
         """Return the folder of one conversation. Raises StoreError for an invalid identity."""
         return find_folder(self.root, ensure_identity(identity))
+
+    def shard_folder(self, identity: str) -> str:
+        """Return the folder of one conversation if it is in a shard, as most are."""
+        return f"{self.root}/{name_shard(ensure_identity(identity))}/{identity}"
 
     def metadata(self, identity: str) -> str:
         """Return the metadata file, which makes the folder a conversation."""

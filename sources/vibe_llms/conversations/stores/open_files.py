@@ -9,10 +9,9 @@ that a person replaces change the folder.
 from __future__ import annotations
 
 import os
-from io import FileIO
 from typing import Final, NamedTuple
 
-from vibe_llms.logs import locks
+from vibe_llms.logs.log import Log
 
 KEPT: Final = 8
 """Number of conversations whose files stay open, three each."""
@@ -23,39 +22,32 @@ SETTLED_NS: Final = 10_000_000_000
 _IS_POSSIBLE: Final = os.name != "nt"  # Windows does not rename a folder with open files
 
 
-class OpenFiles(NamedTuple):
-    """Open files of one conversation.
+class OpenLog(NamedTuple):
+    """The suspended messages of one conversation, whose lock, lines and tally are open.
 
     Attributes:
-        folder: Its folder.
+        log: The messages.
+        folder: Folder of the conversation.
         inode, changed: Number and time of change of the folder, when the files were opened. Tools
             that restore a backup set the other time, of modification.
         process: Id of the process that opened them: a child would share their locks.
-        lock, messages, tally: The files.
     """
 
+    log: Log
     folder: str
     inode: int
     changed: int
     process: int
-    lock: FileIO
-    messages: FileIO
-    tally: FileIO
-
-    def close(self) -> None:
-        """Close all, which also releases the lock."""
-        for file in (self.tally, self.messages, self.lock):
-            file.close()
 
 
-class FileCache:
-    """Cache of open files, of the conversations used last. May be used by several threads."""
+class LogCache:
+    """Cache of open messages, of the conversations used last. May be used by several threads."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, OpenFiles] = {}
+        self._kept: dict[str, OpenLog] = {}
 
-    def lock(self, identity: str, wait_seconds: float) -> OpenFiles | None:
-        """Lock a conversation whose files are open, and take it out of the cache.
+    def lock(self, identity: str, wait_seconds: float) -> OpenLog | None:
+        """Lock the messages of a conversation, and take them out of the cache.
 
         Returns:
             ``None`` if they are not open, or are no longer those of the conversation.
@@ -68,40 +60,40 @@ class FileCache:
             return None
         try:
             if kept.process == os.getpid():
-                locks.acquire_again(kept.lock, kept.folder, wait_seconds=wait_seconds)
+                kept.log.lock(wait_seconds)
                 status = os.stat(kept.folder)
                 if status.st_ctime_ns == kept.changed and status.st_ino == kept.inode:
                     return kept
         except FileNotFoundError:  # deleted or moved
             pass
         except BaseException:
-            kept.close()
+            kept.log.close()
             raise
-        kept.close()
+        kept.log.close()
         return None
 
-    def keep(self, identity: str, kept: OpenFiles) -> None:
-        """Put files back into the cache; close those that were used least recently."""
+    def keep(self, identity: str, kept: OpenLog) -> None:
+        """Put suspended messages into the cache; close those that were used least recently."""
         former = self._kept.pop(identity, None)  # of another thread
         if former is not None:
-            former.close()
+            former.log.close()
         self._kept[identity] = kept
         while len(self._kept) > KEPT:
             try:
                 oldest = self._kept.pop(next(iter(self._kept)))
             except (KeyError, StopIteration, RuntimeError):  # another thread was first
                 continue
-            oldest.close()
+            oldest.log.close()
 
     def drop(self, identity: str) -> None:
-        """Close the files of a conversation, if they are open."""
+        """Close the messages of a conversation, if they are open."""
         kept = self._kept.pop(identity, None)
         if kept is not None:
-            kept.close()
+            kept.log.close()
 
     def __del__(self) -> None:
-        for kept in self._kept.values():
-            kept.close()
+        for identity in [*self._kept]:
+            self.drop(identity)
 
 
 def describe_folder(folder: str, opened_ns: int) -> tuple[int, int] | None:
