@@ -97,7 +97,9 @@ def test_a_hosted_run_whose_judge_meets_a_full_disk_waits(
     task = compose_task("START --> P0 --> END", "Do it.", script=script, conditions=[condition])
     disk.after = after
     result = asyncio.run(
-        UniversalAdapter(store=store).execute(task, run_id="full", passing=(TransportError,))
+        UniversalAdapter(store=store).execute(
+            task, run_id="full", temporary_errors=(TransportError,)
+        )
     )
     assert result.success, result.errors
     assert [each.is_met for each in result.verification] == [True]

@@ -199,7 +199,7 @@ async def test_replaced_files_hold_for_the_connections_that_come_next(
 
 async def test_replaced_files_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody has to say so."""
-    monkeypatch.setattr("vibe_llms.daemons.server.serving.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("vibe_llms.daemons.server.serving.RELOAD_SECONDS", 0.01)
     old, new = trustme.CA(), trustme.CA()
     path = write(tmp_path, old, "server.pem")
     async with serving(echo, certificate=path) as served:

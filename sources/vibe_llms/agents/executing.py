@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import attrs
 
 from vibe_llms.agents.deferred_requests import VENDOR, DeferredRequests, refuse_foreign
-from vibe_llms.agents.outcomes import PASSING
+from vibe_llms.agents.outcomes import TEMPORARY_ERRORS
 from vibe_llms.agents.run_specs import RunSpec, read_run_spec
 from vibe_llms.application import Application
 from vibe_llms.conversations.run_logs.log import LoggedEvent
@@ -115,7 +115,7 @@ class RunExecutor:
         tools = share(gather_ensembles(await self._access_tools(spec.ensembles)))
         try:
             await self._go_on(spec, claimed, tools, share)
-        except PASSING:
+        except TEMPORARY_ERRORS:
             await self.connections.drop()  # cached facts about its models may be outdated
             raise
 
@@ -149,7 +149,7 @@ class RunExecutor:
             run = engine.prepare(
                 conversation,
                 spent=measure_spent(log),
-                passing=PASSING,
+                temporary_errors=TEMPORARY_ERRORS,
                 claimed=claimed,
             )
             await run.perform()
@@ -171,14 +171,16 @@ class RunExecutor:
             share=share,
         )
         if any(isinstance(each.event, FlowStartedEvent) for each in log):
-            result = await adapter.resume(conversation.id, claimed=claimed, passing=PASSING)
+            result = await adapter.resume(
+                conversation.id, claimed=claimed, temporary_errors=TEMPORARY_ERRORS
+            )
         else:
             result = await adapter.execute(
                 spec.task or {},
                 spec.variables,
                 conversation=conversation,
                 claimed=claimed,
-                passing=PASSING,
+                temporary_errors=TEMPORARY_ERRORS,
             )
         _raise_refusal(result)
 
@@ -209,5 +211,5 @@ class RunExecutor:
 def _raise_refusal(result: AdapterResult) -> None:
     """Raise the error of a flow that was refused or failed temporarily."""
     error = result.error
-    if error is not None and (result.reason == "refused" or isinstance(error, PASSING)):
+    if error is not None and (result.reason == "refused" or isinstance(error, TEMPORARY_ERRORS)):
         raise error

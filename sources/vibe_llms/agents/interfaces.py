@@ -27,7 +27,7 @@ parts of an answer that is still being generated. Watchers may miss transient ev
 
 
 class Runner(Protocol):
-    """Has runs executed: in this process or by workers."""
+    """Executes runs: in this process, or by passing them to workers."""
 
     @property
     def index(self) -> RunIndex:

@@ -17,7 +17,7 @@ from vibe_llms.exceptions import (
     TransportError,
 )
 
-PASSING: Final[tuple[type[ConverseError], ...]] = (
+TEMPORARY_ERRORS: Final[tuple[type[ConverseError], ...]] = (
     EnsembleError,
     StoreUnavailableError,
     StreamTruncatedError,
@@ -66,5 +66,6 @@ def _is_over(since: Sequence[LoggedEvent], outcome: LogEvent) -> bool:
     if not ends:
         return False
     # A flow records its end also when it can be retried; only a retry may follow that.
-    is_passing = isinstance(ends[-1], FlowEndedEvent) and isinstance(ends[-1].error, PASSING)
-    return not (is_passing and isinstance(outcome, RunRetriedEvent))
+    end = ends[-1]
+    is_temporary = isinstance(end, FlowEndedEvent) and isinstance(end.error, TEMPORARY_ERRORS)
+    return not (is_temporary and isinstance(outcome, RunRetriedEvent))

@@ -13,7 +13,7 @@ from typing import Final
 import attrs
 
 from vibe_llms.agents.executing import RunExecutor
-from vibe_llms.agents.outcomes import PASSING, write_outcome
+from vibe_llms.agents.outcomes import TEMPORARY_ERRORS, write_outcome
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.run_logs.inbox import MESSAGE_WORDS
 from vibe_llms.conversations.run_logs.log import LoggedEvent, LogLine, claim_at_once
@@ -406,7 +406,7 @@ class RunWorker:
         """Record the failure of an execution in the log; return the pause as :meth:`_execute`."""
         if error is None:
             return None
-        if isinstance(error, StoreError) and not isinstance(error, PASSING):
+        if isinstance(error, StoreError) and not isinstance(error, TEMPORARY_ERRORS):
             return _wait_for_store(run_id, error)  # another process has the log, or a full disk
         if not isinstance(error, ConverseError):
             _LOGGER.error("run %s failed", run_id, exc_info=error)
@@ -419,7 +419,7 @@ class RunWorker:
         self, run_id: str, error: ConverseError, log: Sequence[LoggedEvent]
     ) -> LogEvent:
         settings, attempt = self.settings, count_retried(log) + 1
-        if isinstance(error, PASSING) and attempt <= settings.attempts:
+        if isinstance(error, TEMPORARY_ERRORS) and attempt <= settings.attempts:
             first, longest = settings.retry_seconds, settings.longest_retry_seconds
             seconds = double(first, attempt - 1, longest)
             return RunRetriedEvent(detail=str(error), attempt=attempt, seconds=seconds)

@@ -287,7 +287,9 @@ class ModelWork:
 
     def ensure_portable(self) -> None:
         """Refuse an engine that depends on this process. Raises TypeError."""
-        if isinstance(self._answering, Engine) and (own := self._answering.survey_own()):
+        if isinstance(self._answering, Engine) and (
+            own := self._answering.survey_local_arguments()
+        ):
             raise TypeError(
                 "Workers cannot use what belongs to this process, the engine's "
                 f"{', '.join(own)}: make an engine without it for a batch on workers."

@@ -80,7 +80,7 @@ class Driver:
         ending: End or suspension of the run; ``None`` before.
 
     Args:
-        asking: Model, and settings of its requests.
+        model_call: Model, and settings of its requests.
         registry: Connected registry of invocables.
         journal: Conversation.
         context: Log, listeners and messages of the run.
@@ -88,12 +88,12 @@ class Driver:
         approver: Asked about invocations that need an approval.
         answers: Approvals given in advance.
         spent: Resource usage so far, if the run is resumed.
-        passing: Errors that are raised without ending the run, so that it can be resumed.
+        temporary_errors: Errors that are raised without ending the run, so that it can be resumed.
     """
 
     def __init__(
         self,
-        asking: ModelCall,
+        model_call: ModelCall,
         registry: Registry,
         journal: Journal,
         context: RunContext,
@@ -102,26 +102,26 @@ class Driver:
         approver: Approver | None = None,
         answers: Sequence[Approval] = (),
         spent: Readings | None = None,
-        passing: tuple[type[ConverseError], ...] = (),
+        temporary_errors: tuple[type[ConverseError], ...] = (),
     ) -> None:
-        self._address = asking.address
+        self._address = model_call.address
         self._registry = registry
         self._journal = journal
         self._context = context
         self._limits = limits or Limits()
         self._record = Record.read(context.survey())
         self._readings = Readings() if spent is None else attrs.evolve(spent)
-        self._passing = passing
-        self._deferral_backend = asking.deferral_backend
+        self._temporary_errors = temporary_errors
+        self._deferral_backend = model_call.deferral_backend
         self._generator = Generator(
-            asking,
+            model_call,
             journal,
             registry,
             context,
             self._readings,
             self._record,
         )
-        self._price = asking.price
+        self._price = model_call.price
         self._counts = spent is not None
         self._executor = Executor(journal, registry, context, self._record, self._readings)
         self._gate = ApprovalGate(context, self._record, approver, answers)
@@ -153,13 +153,13 @@ class Driver:
             await self._recover()
             end = await self._work_in_time()
         except ConverseError as error:
-            if isinstance(error, self._passing):
+            if isinstance(error, self._temporary_errors):
                 raise
             end = End(reason=Reason.FAILED, detail=str(error))
             await self._conclude(end, error)
         except (asyncio.CancelledError, KeyboardInterrupt):
             stop = await self._attention.look_last()  # before the end that it caused
-            if stop is None and self._passing:  # no end yet: the next worker resumes it
+            if stop is None and self._temporary_errors:  # no end yet: the next worker resumes it
                 await context.emit(leave_run())
                 raise
             detail = describe_stop(stop) if stop else ""

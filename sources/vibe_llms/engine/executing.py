@@ -102,7 +102,7 @@ class Executor:
         for number, group in enumerate(indexes):
             for index in group:
                 call = calls[index]
-                groups.setdefault((number, _identify_answer(call)), []).append(call)
+                groups.setdefault((number, _identify_approval(call)), []).append(call)
         return list(groups.values())
 
     async def _perform_group(self, calls: Sequence[Call]) -> None:
@@ -196,7 +196,7 @@ class Executor:
                 del self._owed[: len(ready)]
 
 
-def _identify_answer(call: Call) -> tuple[str, str | None, str] | None:
+def _identify_approval(call: Call) -> tuple[str, str | None, str] | None:
     """Return the key that groups calls with the same approval decision."""
     approval = call.approval
     if approval is None:

@@ -81,7 +81,7 @@ class Generator:
 
     def __init__(
         self,
-        asking: ModelCall,
+        model_call: ModelCall,
         journal: Journal,
         registry: Registry,
         context: RunContext,
@@ -90,7 +90,7 @@ class Generator:
     ) -> None:
         self.losses: dict[Loss, None] = {}
         self.summaries: tuple[Origin, ...] = ()
-        self._asking = asking
+        self._model_call = model_call
         self._journal = journal
         self._registry = registry
         self._context = context
@@ -111,17 +111,17 @@ class Generator:
             self._request = None  # the invocables have changed
             self._pattern = None  # and so have the digests
         request = self._compose(command)
-        backend = self._asking.deferral_backend
+        backend = self._model_call.deferral_backend
         if backend is not None and (said := self._record.answers.get(request.canisters[-1].id)):
             return await self._take(backend, said, request, turn)
         pattern: dict[str, JsonValue] = {}
         if self._pattern is None:  # recorded once, and after each change
-            pattern = {**digest_pattern(self._asking.fields, self._registry.describe())}
+            pattern = {**digest_pattern(self._model_call.fields, self._registry.describe())}
             self._pattern = pattern
         event = GenerationStartedEvent(
             key=request.canisters[-1].id,
             turn=turn,
-            model=self._asking.address,
+            model=self._model_call.address,
             pattern=pattern,
         )
         # From here on it may be billed: the log must survive a power failure.
@@ -151,7 +151,7 @@ class Generator:
         turn: int,
     ) -> Response:
         """Add the answer to a deferred request; no model is asked."""
-        event = GenerationStartedEvent(key=said.key, turn=turn, model=self._asking.address)
+        event = GenerationStartedEvent(key=said.key, turn=turn, model=self._model_call.address)
         started = time.monotonic() - said.seconds
         self._arrived = ()
         try:
@@ -164,16 +164,16 @@ class Generator:
         return response
 
     async def _ask(self, request: Request) -> Response:
-        asking = self._asking
-        if not asking.stream:
-            return await asking.model.converse(request, asking.reactors, stream=False)
-        async with asking.model.stream(request, asking.reactors) as stream:
+        model_call = self._model_call
+        if not model_call.stream:
+            return await model_call.model.converse(request, model_call.reactors, stream=False)
+        async with model_call.model.stream(request, model_call.reactors) as stream:
             try:
-                if self._context.is_followed or asking.on_event is not None:
+                if self._context.is_followed or model_call.on_event is not None:
                     async for event in stream:
                         self._context.tell(event)
-                        if asking.on_event is not None:
-                            await asking.on_event(event)
+                        if model_call.on_event is not None:
+                            await model_call.on_event(event)
                 return await stream.response()
             finally:  # also of a response that breaks off, which is billed as well
                 self._arrived = stream.canisters
@@ -194,14 +194,14 @@ class Generator:
         return self._trim(self._request)
 
     def _choose(self, last: AnyCanister) -> str:
-        choice = self._asking.fields.get("invocation_choice", "auto")
+        choice = self._model_call.fields.get("invocation_choice", "auto")
         # A model that must invoke something in each turn would never answer.
         return "auto" if last.role == "result" and choice != "none" else choice
 
     def _produce(
         self, canisters: tuple[AnyCanister, ...], choice: str, command: Generate
     ) -> Request:
-        fields: RequestFields = {**self._asking.fields, "invocation_choice": choice}
+        fields: RequestFields = {**self._model_call.fields, "invocation_choice": choice}
         return Request(
             canisters=canisters,
             invocables=self._registry.describe(),
@@ -212,7 +212,7 @@ class Generator:
 
     def _trim(self, request: Request) -> Request:
         """Omit stale results if the conversation approaches the model's context window."""
-        attributes = self._asking.model.descriptor.attributes
+        attributes = self._model_call.model.descriptor.attributes
         window = attributes.access_value("context_window_tokens") if self._occupied else None
         if not isinstance(window, int):
             return request
@@ -258,7 +258,7 @@ class Generator:
         *,
         tier: str = "",
     ) -> None:
-        origin, price = response.metadata.origin, self._asking.price
+        origin, price = response.metadata.origin, self._model_call.price
         cents = None if price is None else price(origin)
         self.summaries += response.metadata.summaries
         for summary in response.metadata.summaries:

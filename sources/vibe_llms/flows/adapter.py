@@ -109,7 +109,7 @@ class UniversalAdapter:
         run = TaskRun(
             self.resources, reading, begin_conversation(reading.task), {}, config=self.config
         )
-        return await run.look()
+        return await run.check()
 
     async def execute(
         self,
@@ -119,7 +119,7 @@ class UniversalAdapter:
         run_id: str | None = None,
         conversation: Conversation | None = None,
         claimed: ClaimedRun | None = None,
-        passing: tuple[type[ConverseError], ...] = (),
+        temporary_errors: tuple[type[ConverseError], ...] = (),
     ) -> AdapterResult:
         """Run a task until it ends, or stops for another reason.
 
@@ -133,8 +133,8 @@ class UniversalAdapter:
             conversation: Alternative to ``run_id``: existing conversation of a run whose flow has
                 not started.
             claimed: The same run, if its log was already claimed.
-            passing: Errors that do not end the run: the result contains them, and the run can be
-                resumed.
+            temporary_errors: They do not end the run: the result contains them, and the run can
+                be resumed.
         """
         strict = self.config.strict_validation
         try:
@@ -152,7 +152,7 @@ class UniversalAdapter:
             config=self.config,
             listener=self.listener,
             claimed=claimed,
-            passing=passing,
+            temporary_errors=temporary_errors,
         )
         return await run.perform()
 
@@ -161,7 +161,7 @@ class UniversalAdapter:
         run_id: str,
         *,
         claimed: ClaimedRun | None = None,
-        passing: tuple[type[ConverseError], ...] = (),
+        temporary_errors: tuple[type[ConverseError], ...] = (),
     ) -> AdapterResult:
         """Resume a run that stopped before its end; return the result of an ended run again.
 
@@ -169,7 +169,7 @@ class UniversalAdapter:
         adapter's config changes.
 
         Args:
-            claimed, passing: See :meth:`execute`.
+            claimed, temporary_errors: See :meth:`execute`.
 
         Raises:
             UnknownConversationError: The run does not exist.
@@ -192,7 +192,7 @@ class UniversalAdapter:
             config=config,
             listener=self.listener,
             claimed=claimed,
-            passing=passing,
+            temporary_errors=temporary_errors,
         )
         return await run.perform()
 

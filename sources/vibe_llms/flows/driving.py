@@ -42,7 +42,7 @@ class FlowDriver:
         performer: Performs visits.
         config: Limits of the run.
         answer: Adds the last response to the conversation, before the log records the end.
-        passing: Errors that are raised without ending the run, so that it can be resumed.
+        temporary_errors: Errors that are raised without ending the run, so that it can be resumed.
     """
 
     state: FlowState
@@ -50,7 +50,7 @@ class FlowDriver:
     performer: Performer
     config: AdapterConfig
     answer: Callable[[], Awaitable[None]]
-    passing: tuple[type[ConverseError], ...] = ()
+    temporary_errors: tuple[type[ConverseError], ...] = ()
     _working: dict[int, asyncio.Task[NodeFinishedEvent | Rest]] = attrs.field(factory=dict)
     _held: set[int] = attrs.field(factory=set)
     _resting: dict[int, Rest] = attrs.field(factory=dict)
@@ -92,7 +92,7 @@ class FlowDriver:
             rest = Rest(reason="failed", detail=str(error), error=error)
         except asyncio.CancelledError:
             stop = await self._attention.look_last()  # before the end that it caused
-            if stop is None and self.passing:  # no end yet: the next worker resumes it
+            if stop is None and self.temporary_errors:  # no end yet: the next worker resumes it
                 await self.context.emit(leave_run())
                 raise
             await self._rest(_describe_stopped(stop) if stop else Rest(reason="cancelled"), None)
@@ -100,7 +100,7 @@ class FlowDriver:
         except Exception as error:
             await self._rest(Rest(reason="failed", detail=repr(error)), None)
             raise
-        if isinstance(rest.error, self.passing):
+        if isinstance(rest.error, self.temporary_errors):
             raise rest.error
         if rest.reason == "ended":
             await self.answer()

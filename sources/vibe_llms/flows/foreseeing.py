@@ -44,7 +44,9 @@ def foresee(
         return check
     for part in check.survey_parts():
         unknown = list(
-            find_unknown_names(part.reading, application.configuration, is_asked=model is None)
+            find_unknown_names(
+                part.reading, application.configuration, uses_own_model=model is None
+            )
         )
         offers = has_tools or bool(part.task.ensembles or part.task.mcp)
         if unknown:

@@ -74,32 +74,32 @@ class TaskRun:
         resources: Application, tools and store of the run.
         reading: The task.
         conversation: Conversation of the run.
-        given: Variables in addition to those of the task.
+        variables: Variables in addition to those of the task.
         before: Visits of another run, which this one continues.
         config: Limits of the run.
         listener: Receives events of visits, and events within visits.
         budget: Budget of the run; part of another run's budget if it is a subflow.
         claimed: The same run, if its log was already claimed.
-        passing: Errors that do not end the run: the log has no end, and the run can be resumed
+        temporary_errors: They do not end the run: the log has no end, and the run can be resumed
             later.
     """
 
     resources: TaskResources
     reading: TaskReading
     conversation: Conversation
-    given: Mapping[str, JsonValue]
+    variables: Mapping[str, JsonValue]
     before: Sequence[NodeFinishedEvent] = attrs.field(default=(), kw_only=True)
     config: AdapterConfig = attrs.field(kw_only=True)
     listener: FlowListener | None = attrs.field(default=None, kw_only=True)
     budget: Budget = attrs.field(kw_only=True)
     claimed: ClaimedRun | None = attrs.field(default=None, kw_only=True)
-    passing: tuple[type[ConverseError], ...] = attrs.field(default=(), kw_only=True)
+    temporary_errors: tuple[type[ConverseError], ...] = attrs.field(default=(), kw_only=True)
 
     @budget.default
     def _produce_budget(self) -> Budget:
         return Budget(self.config)
 
-    async def look(self) -> TaskCheck:
+    async def check(self) -> TaskCheck:
         """Find all mistakes in the task; its tools are connected for that."""
         reading, predicates = await self._survey()
         known = Surroundings(predicates=predicates)
@@ -129,11 +129,11 @@ class TaskRun:
         """Run the task, or the rest of it; if the task has a mistake, nothing is sent."""
         application = self.resources.application
         reading, predicates = await self._survey()
-        known = Surroundings(variables=self.given, predicates=predicates)
+        known = Surroundings(variables=self.variables, predicates=predicates)
         check = await asyncio.to_thread(check_task, reading, known)  # reads the files of subflows
         try:
             check.access_flow()  # before connecting to anything
-            encode_document(self.given)  # otherwise a prompt or the log would fail later
+            encode_document(self.variables)  # otherwise a prompt or the log would fail later
             async with self._connect(check.task) as registry:
                 known = attrs.evolve(known, tools=_survey_tools(registry))
                 # Check again with the connected tools.
@@ -150,7 +150,7 @@ class TaskRun:
                         limits=application.configuration.limits,
                         flow_id=self.conversation.id,
                         budget=self.budget,
-                        waits=bool(self.passing),
+                        waits=bool(self.temporary_errors),
                     )
                     await self._ensure_budgets(check, visitor)
                     return await self._drive(check, visitor, predicates)
@@ -167,8 +167,10 @@ class TaskRun:
 
     async def _survey(self) -> tuple[TaskReading, Predicates]:
         """Return the task with findings about unknown names, and the predicates of plugins."""
-        application, is_asked = self.resources.application, self.config.model is None
-        unknown = find_unknown_names(self.reading, application.configuration, is_asked=is_asked)
+        application = self.resources.application
+        unknown = find_unknown_names(
+            self.reading, application.configuration, uses_own_model=self.config.model is None
+        )
         reading = attrs.evolve(self.reading, errors=(*self.reading.errors, *unknown))
         predicates = await asyncio.to_thread(survey_predicates, application.plugins)
         return reading, {**predicates, **self.resources.predicates}
@@ -188,7 +190,7 @@ class TaskRun:
             attributes=attributes,
             model=None if model is None else str(application.resolve_address(model)),
             tools=tools,
-            variables=self.given,
+            variables=self.variables,
             limits=application.configuration.limits,
         )
         return await asyncio.to_thread(bound_flow, check, provision)
@@ -222,18 +224,18 @@ class TaskRun:
             run_id=conversation.id,
             listener=cast("Any", bus),
             claimed=self.claimed,
-            waits=bool(self.passing),
+            waits=bool(self.temporary_errors),
         )
         async with opened as (context, journal):
             state = FlowState.fold(check.access_flow(), context.survey())
-            await self._survey_budget(state, context.survey())
+            await self._restore_budget(state, context.survey())
             performer = Performer(
                 check=check,
                 state=state,
                 visitor=visitor,
                 run_subflow=functools.partial(self._run_subflow, check),
                 config=self.config,
-                variables={**check.task.variables, **self.given},
+                variables={**check.task.variables, **self.variables},
                 contents=RegistryContents(
                     registry=check.task.resource_registry,
                     folder=check.task.folder,
@@ -253,7 +255,7 @@ class TaskRun:
                 performer=performer,
                 config=self.config,
                 answer=functools.partial(_answer, state, conversation, journal),
-                passing=self.passing,
+                temporary_errors=self.temporary_errors,
             )
             failure: ConverseError | None = None
             try:
@@ -265,21 +267,25 @@ class TaskRun:
                 failure = error
         return produce_result(conversation.id, state, check.warnings, failure)
 
-    async def _survey_budget(self, state: FlowState, events: Sequence[LogEvent]) -> None:
-        """Record the usage since the run was requested: of finished and of interrupted visits."""
-        known, ending = Spending(), Spending()
+    async def _restore_budget(self, state: FlowState, events: Sequence[LogEvent]) -> None:
+        """Set the usage in the budget from the log: that of finished and of interrupted visits.
+
+        A new request of the run resets its limits: earlier usage does not count.
+        """
+        finished, ending = Spending(), Spending()
         for event in events:
             if isinstance(event, (RunRequestedEvent, RunResumedEvent)):
-                known, self.budget.forgiven = Spending(), ending
+                finished, self.budget.forgiven = Spending(), ending
             elif isinstance(event, FlowEndedEvent):
                 ending = read_spending(event)
             elif isinstance(event, NodeFinishedEvent):
-                known += read_spending(event)
-        self.budget.settled = sum(map(read_spending, self.before), known)
+                finished += read_spending(event)
+        self.budget.settled = sum(map(read_spending, self.before), finished)
         if (store := self.resources.store) is None:
             return
-        for identity in (each for begun in state.begun.values() for each in begun.values()):
-            self.budget.note(identity, await asyncio.to_thread(measure_run, store, identity))
+        for conversations in state.begun.values():  # of each branch
+            for identity in conversations.values():
+                self.budget.note(identity, await asyncio.to_thread(measure_run, store, identity))
 
     async def _run_subflow(
         self,
@@ -336,7 +342,7 @@ class TaskRun:
             run_id=self.conversation.id,
             task=self.reading.document.tree,
             place=self.reading.task.place,
-            variables=self.given,
+            variables=self.variables,
             settings=self.config.export(),
         )
 

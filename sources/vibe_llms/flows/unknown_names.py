@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def find_unknown_names(
-    reading: TaskReading, configuration: Configuration, *, is_asked: bool = True
+    reading: TaskReading, configuration: Configuration, *, uses_own_model: bool = True
 ) -> Iterator[Finding]:
     """Yield the names in a task that are not configured, each with the nearest configured name.
 
     Args:
-        is_asked: Whether the task's own model is used.
+        uses_own_model: Whether the task's own model is used.
     """
     task = reading.task
 
@@ -29,7 +29,7 @@ def find_unknown_names(
         return reading.find(path, f"Unknown {kind} {name!r}{suggest(name, known)}")
 
     provider = configuration.follow_aliases(task.resource_llm.address).partition(":")[0]
-    if is_asked and provider not in configuration.providers:
+    if uses_own_model and provider not in configuration.providers:
         path = ("resource_llm", "provider")
         yield find(path, "provider", provider, configuration.provider_names)
     ensembles, servers = configuration.ensembles, configuration.servers

@@ -39,7 +39,7 @@ class Slots:
         Tasks wait in an event loop; this and :meth:`give` may be called from any thread.
         """
         with self._lock:
-            if self.taken >= self.count:  # as long as tasks wait
+            if self.taken >= self.count:  # always so while tasks wait: `give` passes slots to them
                 return False
             self.taken += 1
             return True
@@ -94,7 +94,7 @@ class Slots:
             self.give()
 
     def refuse(self, produce: Callable[[], Exception]) -> None:
-        """Raise an error in all waiting tasks of this event loop."""
+        """Raise an error in all waiting tasks, which must belong to the current event loop."""
         with self._lock:
             waiting, self._waiting = self._waiting, deque()
         for _, turn in waiting:

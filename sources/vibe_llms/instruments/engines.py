@@ -88,7 +88,7 @@ class Run:
         conversation: Conversation,
         approvals: Sequence[Approval],
         spent: Readings | None = None,
-        passing: tuple[type[ConverseError], ...] = (),
+        temporary_errors: tuple[type[ConverseError], ...] = (),
         claimed: ClaimedRun | None = None,
         on_event: EventListener | None = None,
         *,
@@ -98,9 +98,9 @@ class Run:
         self.outcome: RunOutcome | None = None
         self._engine = engine
         self._approvals = approvals
-        self._spent, self._passing, self._claimed = spent, passing, claimed
+        self._spent, self._temporary_errors, self._claimed = spent, temporary_errors, claimed
         self._on_event = on_event
-        self._waits = waits or bool(passing)
+        self._waits = waits or bool(temporary_errors)
 
     async def perform(self) -> RunOutcome:
         """Run the conversation until nothing is left to do, or a limit is reached.
@@ -110,7 +110,7 @@ class Run:
                 progress.
         """
         engine, conversation = self._engine, self.conversation
-        asking = attrs.evolve(await engine.produce_asking(), on_event=self._on_event)
+        model_call = attrs.evolve(await engine.produce_model_call(), on_event=self._on_event)
         await engine.load_media(conversation)
         opened = open_run(
             conversation,
@@ -122,7 +122,7 @@ class Run:
         async with engine.access_registry() as registry, opened as (context, journal):
             start = len(conversation)
             driver = Driver(
-                asking,
+                model_call,
                 registry,
                 journal,
                 context,
@@ -130,7 +130,7 @@ class Run:
                 approver=engine.approver,
                 answers=self._approvals,
                 spent=self._spent,
-                passing=self._passing,
+                temporary_errors=self._temporary_errors,
             )
             try:
                 await driver.drive()
@@ -188,7 +188,7 @@ class Engine(Closing):
         **options: Unpack[EngineOptions],
     ) -> None:
         self.model = read_model(client, application)
-        self._given = tools if isinstance(tools, Registry) else None
+        self._given_registry = tools if isinstance(tools, Registry) else None
         self.ensembles = tools.ensembles if isinstance(tools, Registry) else gather_ensembles(tools)
         self.approver = approver
         self.store = store
@@ -214,8 +214,8 @@ class Engine(Closing):
             return self.model.application.configuration.limits
         return self._limits or Limits()
 
-    def survey_own(self) -> list[str]:
-        """Name the arguments that belong to this process and cannot be sent to another."""
+    def survey_local_arguments(self) -> list[str]:
+        """Return the names of the given arguments that cannot be sent to another process."""
         given = {
             "approver": self.approver,
             "store": self.store,
@@ -231,7 +231,7 @@ class Engine(Closing):
         approvals: Sequence[Approval] = (),
         *,
         spent: Readings | None = None,
-        passing: tuple[type[ConverseError], ...] = (),
+        temporary_errors: tuple[type[ConverseError], ...] = (),
         claimed: ClaimedRun | None = None,
         on_event: EventListener | None = None,
         waits: bool = False,
@@ -241,14 +241,16 @@ class Engine(Closing):
         Args:
             approvals: Answers to the open requests of an earlier run of it.
             spent: Usage that an earlier run has already counted towards the limits.
-            passing: Temporary errors: they are raised, but the run can be resumed later.
+            temporary_errors: They are raised without ending the run, so that it can be resumed.
             claimed: The same conversation, if its log was claimed for this run.
             on_event: Receives each event of the answers; awaited.
-            waits: Wait while the disk is full, rather than fail, as with ``passing``.
+            waits: Wait while the disk is full, rather than fail; implied by ``temporary_errors``.
         """
         if not isinstance(conversation, Conversation):
             conversation = Conversation(canisters=gather_canisters(conversation))
-        return Run(self, conversation, approvals, spent, passing, claimed, on_event, waits=waits)
+        return Run(
+            self, conversation, approvals, spent, temporary_errors, claimed, on_event, waits=waits
+        )
 
     async def answer(
         self, conversation: Input, *, approvals: Sequence[Approval] = ()
@@ -310,14 +312,14 @@ class Engine(Closing):
         The new engine shares connected tools, which stay connected.
         """
         varied = copy(self)
-        connected = self._given or self._registry
+        connected = self._given_registry or self._registry
         ours = self.ensembles if connected is None else (LentEnsemble(connected),)
-        varied.ensembles, varied._given = (*ours, *tools), None
+        varied.ensembles, varied._given_registry = (*ours, *tools), None
         varied._options = {**self._options, **options}
         return varied
 
-    async def produce_asking(self) -> ModelCall:
-        """Return the function that asks the model in every turn of a run."""
+    async def produce_model_call(self) -> ModelCall:
+        """Return the model of the runs, with the settings of its requests."""
         options, model, reactors = self._options, self.model, self._reactors
         if isinstance(model, Model):
             fields, converser = model.compose_fields(options), await model.access()
@@ -338,15 +340,15 @@ class Engine(Closing):
         return price_in_cents(origin, self._deferral_backend.tier)
 
     async def produce_pattern(self) -> Request:
-        """Return the empty request that all runs share.
+        """Return the request that all runs share, with a placeholder for the question.
 
         Raises:
             ConverseError: The model or a tool cannot be used.
         """
-        asking = await self.produce_asking()
+        model_call = await self.produce_model_call()
         async with self.access_registry() as registry:
-            said = [UserCanister(PLACEHOLDER)]
-            return Request(canisters=said, invocables=registry.describe(), **asking.fields)
+            question = [UserCanister(PLACEHOLDER)]
+            return Request(canisters=question, invocables=registry.describe(), **model_call.fields)
 
     async def join_listeners(self) -> Callable[[RunEvent], object] | None:
         """Return the listeners of a run: the engine's own, and those of the application."""
@@ -363,7 +365,7 @@ class Engine(Closing):
     @asynccontextmanager
     async def access_registry(self) -> AsyncIterator[Registry]:
         """Provide the connected ensembles: the shared ones, or new ones for one run."""
-        registry = self._given or self._registry
+        registry = self._given_registry or self._registry
         if registry is not None:
             yield registry
             return
@@ -393,7 +395,7 @@ class Engine(Closing):
                 await self.model.close()
 
     async def __aenter__(self) -> Self:
-        if self._given is None:
+        if self._given_registry is None:
             registry = Registry(self.ensembles)
             await registry.connect()
             # Last: a run must not get an ensemble that is not connected yet.
@@ -404,7 +406,7 @@ class Engine(Closing):
 def entering_reply(
     method: Callable[Concatenate[Any, _P], AbstractAsyncContextManager[ReplyFollowing[T]]],
 ) -> Callable[Concatenate[Any, _P], AbstractContextManager[SyncReplyFollowing[T]]]:
-    """Enter the context of any :class:`.ReplyFollowing`."""
+    """Derive a synchronous method from one whose context is a :class:`.ReplyFollowing`."""
 
     def produce_face(entered: ReplyFollowing[T]) -> SyncReplyFollowing[T]:
         from vibe_llms.instruments.channels.reply_following import SyncReplyFollowing

@@ -1,6 +1,7 @@
-"""Upper bounds for the cost of requests and runs, and their unit of money.
+"""Upper bounds for the cost of requests and runs.
 
-Money is an integer: billionths of a dollar, so that sums are exact.
+Money is an integer, in billionths of a dollar, so that sums are exact; databases store it in this
+unit.
 """
 
 from __future__ import annotations
@@ -43,9 +44,10 @@ class Estimator:
     Args:
         descriptor: Of the model.
         pattern: The request that all inputs share.
-        attempts: Maximum number of answers per input; each request quotes the answers before it;
-            each is sent once.
-        tries: How often each request may be sent; each of these may be billed.
+        attempts: Maximum number of answers per input: an invalid answer is quoted in the next
+            request. The estimate counts each of these requests once.
+        tries: How often each request may be sent, because of errors; the caller multiplies the
+            estimate, since each time may be billed.
 
     Raises:
         ConfigurationError: The model's price or its maximum output is unknown.
@@ -65,9 +67,9 @@ class Estimator:
         )
         self._preface += sum(map(_measure_tool, pattern.invocables))
         self._preface_unseen = self._bound_unseen(pattern.canisters[:-1])
-        said = pattern.controls.get("max_tokens")
-        known = descriptor.attributes.access_value("output_limit_tokens")
-        output = said if isinstance(said, int) else known
+        requested = pattern.controls.get("max_tokens")
+        limit = descriptor.attributes.access_value("output_limit_tokens")
+        output = requested if isinstance(requested, int) else limit
         if not isinstance(output, int):
             raise _refuse("the output limit is", "Set max_tokens")
         self._output = output
@@ -90,13 +92,15 @@ class Estimator:
         if any(word in said for word in _ELSEWHERE):
             given = read_input(said)
             first += 0 if isinstance(given, str) else self._bound_unseen(given)
-        again = 2 * self._output + _FORM_TOKENS  # an answer, and its errors
-        longest = first + (self._attempts - 1) * again
+        # Each further request adds the last answer, and at most as many tokens about its errors.
+        added = 2 * self._output + _FORM_TOKENS
+        longest = first + (self._attempts - 1) * added
         rates = find_dearest(self._provider, self._model, longest)
         if rates is None:
             raise _refuse("the price of the model is", "Name another model")
-        asked = self._attempts * first + again * self._attempts * (self._attempts - 1) // 2
-        total: Decimal = rates[0] * asked + rates[1] * self._output * self._attempts
+        # The sum of first, first + added, first + 2 * added and so on.
+        tokens = self._attempts * first + added * self._attempts * (self._attempts - 1) // 2
+        total: Decimal = rates[0] * tokens + rates[1] * self._output * self._attempts
         return count_money(total)
 
     def _bound_unseen(self, canisters: Sequence[AnyCanister]) -> int:
@@ -153,12 +157,12 @@ AnyEstimator: TypeAlias = Estimator | RunEstimator
 
 
 def count_money(amount: Decimal) -> int:
-    """Convert dollars to the tables' unit, rounded up to at least one."""
+    """Convert dollars to billionths, rounded up."""
     return math.ceil(amount * _NANO)
 
 
 def read_money(count: int) -> Decimal:
-    """Convert the tables' unit to dollars."""
+    """Convert billionths of a dollar to dollars."""
     return Decimal(count) / _NANO
 
 
@@ -185,8 +189,8 @@ def _measure(canisters: Sequence[object]) -> int:
     return len(encode_canisters(canisters))  # type: ignore[arg-type]
 
 
-def _measure_tool(told: InvocableDescription) -> int:
-    return len(write_plain([told.name, told.description, told.schema])) + _BYTES_AROUND_A_TOOL
+def _measure_tool(tool: InvocableDescription) -> int:
+    return len(write_plain([tool.name, tool.description, tool.schema])) + _BYTES_AROUND_A_TOOL
 
 
 def _refuse(what: str, remedy: str) -> ConfigurationError:

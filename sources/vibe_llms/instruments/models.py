@@ -173,7 +173,7 @@ class Model(Closing):
             invocables=_describe(options),
             continuation=options.get("continuation", False),
             **self.compose_fields(options),
-            # A new list for a question alone: its identity tells whether the answer belongs to it.
+            # A question alone is a conversation of its own, so it gets a new id.
             conversation_id=getattr(prompt, "id", "")
             if hasattr(prompt, "canisters")
             else produce_identity(),
@@ -406,10 +406,10 @@ def _describe(options: RequestOptions) -> tuple[InvocableDescription, ...]:
     return (*describe_tools(invocables), *describe_tools(tools))
 
 
-def following(
+def entering_following(
     method: Callable[Concatenate[Any, _P], AbstractAsyncContextManager[Following[T]]],
 ) -> Callable[Concatenate[Any, _P], AbstractContextManager[SyncFollowing[T]]]:
-    """Enter the context of any :class:`.Following`."""
+    """Derive a synchronous method from one whose context is a :class:`.Following`."""
 
     def produce_face(entered: Following[T]) -> SyncFollowing[T]:
         from vibe_llms.instruments.parsers.sessions import SyncFollowing
@@ -441,7 +441,7 @@ class SyncModel(SyncFace[Model]):
     stream = entering(Model.stream, _produce_stream_face)
     parse = blocking(Model.parse)
     parse_with_response = blocking(Model.parse_with_response)
-    follow = following(Model.follow)
+    follow = entering_following(Model.follow)
     count_tokens = blocking(Model.count_tokens)
     close = blocking(Model.close)
 

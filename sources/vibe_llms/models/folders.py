@@ -1,12 +1,14 @@
 """Reading of attribute files: the folder of a provider, and the user's configuration.
 
-``attributes.toml`` holds the provider's ``[defaults]``, families as ``[[models]]``, and in
-``families`` the names of further families, one file or folder each under ``model-families/``.
-``prefixes`` are put before a model's name by clouds and regions.
-The order is: ``[[models]]`` in the order of the file, then ``families`` as listed. The file of a
-family may hold several, as ``[[models]]``. ``models/`` has one file for each model that needs a
-record of its own. A name with a slash, such as ``openai/gpt-5``, is a family that several providers
-share; those ship under ``model-families/`` beside ``providers/``.
+``attributes.toml`` has the provider's ``[defaults]``, its families as ``[[models]]``, and in
+``families`` the names of further families. Each of these has a file or folder of its own under
+``model-families/``; a file may contain several families, as ``[[models]]``. A name with a slash,
+such as ``openai/gpt-5``, is a family that several providers share, in ``model-families/`` beside
+``providers/``. ``models/`` has one file for each model that needs a record of its own.
+
+Later rules win over earlier ones: ``[defaults]``, ``[[models]]`` in the order of the file,
+``families`` as listed, then the records of models. ``prefixes`` are what clouds and regions put
+before the names of models.
 """
 
 from __future__ import annotations
@@ -68,7 +70,7 @@ class ProviderFolder:
         shared: Folder of the families that several providers share.
         default_model: Set when the rules have been read.
         names: Likewise: names of models to offer; their attributes are in the families.
-        prefixes: Likewise: prefixes of the names by which the families know models.
+        prefixes: Likewise: what a cloud puts before the names that the families contain.
     """
 
     directory: Path
@@ -174,7 +176,8 @@ def _read_tables(
         head: The valid part of the document's root.
         text: The document's text, to find the lines of ``[[models]]``.
         default: The layer of the defaults.
-        named: The layer of a table with a pattern.
+        named: The layer of a table in ``[[models]]``; if it is ``FAMILY``, a table with the name
+            of one model is in ``MODEL``.
     """
     defaults = head.get("defaults", {})
     if "pattern" in defaults or "model" in defaults:

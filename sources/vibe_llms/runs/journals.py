@@ -54,10 +54,13 @@ class ConversationJournal:
         return self.conversation.canisters
 
     async def append(self, canisters: Sequence[AnyCanister]) -> None:
-        """Append canisters. When this returns, raises or is cancelled, they are either stored or
-        not, and the conversation says which."""
+        """Append canisters, all or none.
+
+        After an error or a cancellation, the conversation contains them only if they are stored.
+        """
         store = self._store
-        if store is not None and needs_content_store(canisters):  # out of the log of a crash
+        # Results from the log of a crashed run lack the bytes of media.
+        if store is not None and needs_content_store(canisters):
             canisters = await asyncio.to_thread(hydrate, canisters, store.contents)
         self.conversation.add_canisters(canisters)
         if store is None:
@@ -77,12 +80,12 @@ class ConversationJournal:
     async def catch_up(self) -> None:
         """Store new canisters, and load those that other processes have added."""
         if is_at_hand(self._store):
-            self.keep()
+            self.catch_up_blocking()
         else:
-            await finish(asyncio.to_thread(self.keep))
+            await finish(asyncio.to_thread(self.catch_up_blocking))
 
-    def keep(self) -> None:
-        """Do the same in code without an event loop. Does file work."""
+    def catch_up_blocking(self) -> None:
+        """Do as :meth:`catch_up`, in a thread that file operations may block."""
         store = self._store
         if store is None:
             return

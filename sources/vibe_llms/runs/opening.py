@@ -171,8 +171,8 @@ class _Opening:
             log = self.log = self._claim()
         # After the claim: from here on no other run adds to the conversation or its log.
         journal.log = log
-        settle_calls(journal.conversation, store, log, journal.keep)
-        journal.keep()
+        settle_calls(journal.conversation, store, log, journal.catch_up_blocking)
+        journal.catch_up_blocking()
         if store is not None:
             self.inbox = store.open_inbox(identity)
             if not self.inbox.is_empty:
@@ -185,8 +185,10 @@ class _Opening:
         try:
             return self._claim_there(self.store)
         except UnknownConversationError:  # a new one: only the logs of its parents know of calls
-            settle_calls(self.journal.conversation, self.store, MemoryLog(), self.journal.keep)
-            self.journal.keep()  # from now on it can have a log
+            settle_calls(
+                self.journal.conversation, self.store, MemoryLog(), self.journal.catch_up_blocking
+            )
+            self.journal.catch_up_blocking()  # from now on it can have a log
             return self._claim_there(self.store)
 
     def _claim_there(self, store: ConversationStore) -> RunLog:

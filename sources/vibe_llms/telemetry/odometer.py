@@ -45,14 +45,14 @@ from vibe_llms.telemetry.measuring import measure_generation
 from vibe_llms.telemetry.stopwatches import AnswerTiming, Stopwatch
 
 _UNPRICED_ANSWERS: Final = 1000
-"""Number of answers without prices after which prices are looked up without being asked for."""
+"""Number of answers whose prices are looked up together, if no account is asked for before."""
 
 _NOTHING: Final[Mapping[object, AnswerTiming]] = MappingProxyType({})
 _timings: ContextVar[Mapping[object, AnswerTiming]] = ContextVar(
     "vibe_llms_timings", default=_NOTHING
 )
-"""State of each odometer for the answer that the current task receives. It tells answers at the
-same time apart; tasks that clean up after an answer inherit it.
+"""Timing of the answer that the current task receives, for each odometer. Each task has its own, so
+that simultaneous answers are separate; tasks that clean up after an answer inherit it.
 """
 
 
@@ -141,7 +141,7 @@ class Odometer:
         )
 
     def _settle(self) -> None:
-        """Look the prices up; slow the first time, so not during a stream."""
+        """Add the recorded answers with their prices. Slow the first time: not during a stream."""
         answers, self._answers = self._answers, []
         if answers:
             settled = (measure_generation(**answer) for answer in answers)
@@ -204,9 +204,9 @@ class Odometer:
 
     def _react_to_start(self, event: ConversationStartedEvent) -> None:
         if not self._access_timing().is_in_run:
-            said = event.metadata
-            model = f"{said.get('provider', '')}:{said.get('model', '')}"
-            is_streamed = said.get("streaming") is not False
+            metadata = event.metadata
+            model = f"{metadata.get('provider', '')}:{metadata.get('model', '')}"
+            is_streamed = metadata.get("streaming") is not False
             self._remember(AnswerTiming(model=model, began=self._clock(), is_streamed=is_streamed))
 
     def _react_to_update(self, event: ConversationUpdatedEvent) -> None:

@@ -55,7 +55,7 @@ async def _read_variant(engine: Engine | None) -> Variant:
         return Variant()
     from vibe_llms.engine.patterns import digest_pattern
 
-    asking = await engine.produce_asking()
+    model_call = await engine.produce_model_call()
     async with engine.access_registry() as registry:
-        pattern = digest_pattern(asking.fields, registry.describe())
-    return Variant(model=asking.address, pattern=pattern)
+        pattern = digest_pattern(model_call.fields, registry.describe())
+    return Variant(model=model_call.address, pattern=pattern)

@@ -55,10 +55,10 @@ async def test_an_error_that_passes_does_not_end_the_run() -> None:
     model.send = send
     stage = Stage(model)
     with pytest.raises(TransportError):
-        await stage.act(passing=(TransportError,))
+        await stage.act(temporary_errors=(TransportError,))
     assert "run.ended" not in [each.event.type for each in stage.log.read()]
     is_down = False
-    acted = await stage.act(passing=(TransportError,))
+    acted = await stage.act(temporary_errors=(TransportError,))
     assert acted.words == ["Hello", "Done."]
 
 
@@ -121,7 +121,9 @@ async def test_whatever_is_written_waits_for_a_disk_that_is_full(
     conversation = Conversation(canisters=[UserCanister("Look!")])
     outcome: RunOutcome | None = None
     with suppress(StoreError):
-        run = Engine(model, [look], store=store).prepare(conversation, passing=(TransportError,))
+        run = Engine(model, [look], store=store).prepare(
+            conversation, temporary_errors=(TransportError,)
+        )
         outcome = await run.perform()
     if disk.times == 3:
         assert after > 10  # it needs no more writes than that

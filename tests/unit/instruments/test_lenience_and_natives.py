@@ -169,7 +169,7 @@ async def test_both_are_options_of_all_ways_to_ask(tmp_path: Path) -> None:
         assert {request.lenient for request in given} == {True}
         assert not model.request("hi").lenient
         engine = Engine(model, (), native=native, lenient=True)
-        asking = await engine.produce_asking()
+        asking = await engine.produce_model_call()
         assert (asking.fields["native"], asking.fields["lenient"]) == (speak(native), True)
         tokens = Model("scripted:echo", application=application, lenient=True, unheard_of=1)
         assert (await tokens.count_tokens("hi")).tokens > 0

@@ -124,6 +124,14 @@ class MemoryContents:
 
 @define
 class _Entry:
+    """A stored conversation.
+
+    Attributes:
+        own: Its canisters, without those that it inherits from its parent.
+        merged: How many of these were copied from deleted parents.
+        touched: Time of the last append, if the metadata do not contain it yet.
+    """
+
     metadata: ConversationMetadata
     own: list[AnyCanister] = attrs.field(factory=list)
     merged: int = 0
@@ -273,7 +281,8 @@ class MemoryStore(StoreDefaults):
                     continue
                 count = link.canisters or 0
                 share = deleted.own[: max(0, count - inherited)]
-                # A fork from before the deleted one's own lines inherits less of the grandparent.
+                # The fork becomes a child of the grandparent. It inherits fewer canisters than the
+                # deleted one if its fork point is before the own canisters of the deleted one.
                 if above is not None:
                     above = attrs.evolve(above, canisters=min(count, inherited))
                 child.own[:0] = share

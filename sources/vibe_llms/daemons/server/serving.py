@@ -15,7 +15,7 @@ from vibe_llms.daemons.server.lifespan import Lifespan
 from vibe_llms.daemons.server.listening import Listener
 from vibe_llms.daemons.server.service import ServedApplication, ServedConnection
 from vibe_llms.daemons.server.settings import ServerSettings
-from vibe_llms.daemons.server.tls import LOOK_SECONDS, TlsFiles
+from vibe_llms.daemons.server.tls import RELOAD_SECONDS, TlsFiles
 from vibe_llms.foundation.async_closing import Closing
 
 _END_SECONDS: Final = 5.0
@@ -83,7 +83,7 @@ class Server(Closing):
         self._service.begin()
         self._listener = Listener(self._service, self._sockets, self._access_tls)
         self._listener.begin()
-        self._look()
+        self._reload_regularly()
 
     @property
     def connections(self) -> Collection[ServedConnection]:
@@ -93,16 +93,17 @@ class Server(Closing):
     def _access_tls(self) -> ssl.SSLContext | None:
         return None if self._tls is None else self._tls.context
 
-    def _look(self) -> None:
+    def _reload_regularly(self) -> None:
+        """Reload the TLS files if they were replaced, now and at intervals."""
         if self._tls is not None:
-            self._tls.look()
+            self._tls.reload()
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(LOOK_SECONDS, self._look)
+            self._timer = loop.call_later(RELOAD_SECONDS, self._reload_regularly)
 
     def reload(self) -> None:
         """Reload the TLS files for new connections."""
         if self._tls is not None:
-            self._tls.look(is_asked=True)
+            self._tls.reload(always=True)
 
     async def drain(self) -> None:
         """Stop accepting connections; wait until all requests are answered, or for the timeout."""

@@ -14,7 +14,7 @@ from vibe_llms.wire.http.tls import ensure_file, refuse_file
 
 _logger = logging.getLogger(__name__)
 
-LOOK_SECONDS: Final = 5.0
+RELOAD_SECONDS: Final = 5.0
 """Interval of checks whether the files were replaced."""
 
 _Signature: TypeAlias = tuple[tuple[int, int, int] | None, ...]
@@ -32,14 +32,14 @@ class TlsFiles:
         self._signature = self._sign()
         self.context = produce_context(settings)
 
-    def look(self, *, is_asked: bool = False) -> None:
+    def reload(self, *, always: bool = False) -> None:
         """Reload the files if they were replaced; keep the old context if they are invalid.
 
         Args:
-            is_asked: Reload them in any case.
+            always: Reload them even if they were not replaced.
         """
         signature = self._sign()
-        if signature == self._signature and not is_asked:
+        if signature == self._signature and not always:
             return
         self._signature = signature
         try:

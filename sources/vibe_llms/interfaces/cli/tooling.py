@@ -170,7 +170,7 @@ def ensure_allowed(allowed: Sequence[str], registry: Registry | None) -> None:
     for name in split_names(allowed):
         if name != "all" and name not in known and name not in hidden:
             if registry is not None and registry.may_grow:
-                _tell_of_nothing_yet(name, (*known, *hidden))
+                _warn_of_unknown_tool(name, (*known, *hidden))
                 continue
             from vibe_llms.exceptions import UnknownNameError
 
@@ -182,19 +182,20 @@ def ensure_allowed(allowed: Sequence[str], registry: Registry | None) -> None:
             )
 
 
-def _tell_of_nothing_yet(name: str, known: Sequence[str]) -> None:
+def _warn_of_unknown_tool(name: str, known: Sequence[str]) -> None:
     from vibe_llms.foundation.suggestions import suggest
 
     note(f"--allow {name}: unknown tool{suggest(name, known)}")
 
 
 async def produce_ensembles(
-    application: Application, names: Sequence[str], named: Sequence[str]
+    application: Application, names: Sequence[str], from_option: Sequence[str]
 ) -> tuple[Ensemble, ...]:
     """Build ensembles; errors without a place in a file refer to the option.
 
     Args:
-        named: Those that ``--tools`` names.
+        names: All names, also those of a skill.
+        from_option: The names given with ``--tools``.
 
     Raises:
         ConverseError: Errors of the application.
@@ -208,7 +209,7 @@ async def produce_ensembles(
         try:
             made += await application.produce_ensembles([name])
         except ConfigurationError as error:
-            if name in named:
+            if name in from_option:
                 error.findings = tuple(
                     finding if finding.line else attrs.evolve(finding, place=f"--tools {name}")
                     for finding in error.findings
@@ -245,10 +246,10 @@ async def _add_tools(
     session.approver = TerminalApprover(
         split_names(options["allowed"]), screen, policy=policy, keeps=session.store is not None
     )
-    named = split_names(options["tools"])
+    from_option = split_names(options["tools"])
     tools = ("--tools", ",".join(names)) if names else ()
     session.tool_options = (*tools, *(each for server in servers for each in ("--mcp", server)))
-    session.tools = await produce_ensembles(application, names, named)
+    session.tools = await produce_ensembles(application, names, from_option)
     if servers:
         from vibe_llms.interfaces.cli.elicitation import TerminalElicitor
         from vibe_llms.interfaces.cli.keyboard import can_ask

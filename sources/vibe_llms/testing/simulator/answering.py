@@ -1,4 +1,4 @@
-"""From a received request to the answer of its vendor."""
+"""Answers of the simulated vendors to received requests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from vibe_llms.testing.simulator.asks import Ask
 from vibe_llms.testing.simulator.batches import answer_messages
 from vibe_llms.testing.simulator.behaviour import respond
-from vibe_llms.testing.simulator.catalogue import answer_smaller, count_prompt
+from vibe_llms.testing.simulator.catalogue import answer_other, count_prompt
 from vibe_llms.testing.simulator.complaints import SimulatedRefusal, require
 from vibe_llms.testing.simulator.delivery import (
     NDJSON_TYPE,
@@ -58,7 +58,8 @@ async def answer(
         route: The protocol and the purpose of the request.
         path: The path without the part that sets conditions.
         own: The faults and quirks of this request.
-        scope: The request's own conditions: refusals are counted per scope.
+        scope: The text that sets the request's own conditions. Requests with the same text share
+            the counts of refusals and redirects.
         state: State of the simulator.
     """
     conditions = state.conditions.merge(own)
@@ -78,12 +79,12 @@ async def answer(
             raise SimulatedRefusal(
                 400, "invalid", "We could not parse the JSON body of your request."
             )
-        _refuse_first(setting, scope, state)
+        _refuse_as_often_as_asked(setting, scope, state)
         route.face.check_credentials(setting)
         if route.purpose.startswith(("batch", "file")):
             return await _answer_batches(request, route, setting, state, received.data)
         if route.purpose != "answer":
-            return await _answer_smaller(request, route, setting)
+            return await _answer_other(request, route, setting)
         return await _converse(request, route, setting, state)
     except SimulatedRefusal as complaint:
         return _respond_complaint(complaint, route, setting)
@@ -126,7 +127,8 @@ def _redirect(
     return web.Response(status=307, headers={"location": str(request.rel_url)})
 
 
-def _refuse_first(setting: SimulatedRequest, scope: str, state: SimulatorState) -> None:
+def _refuse_as_often_as_asked(setting: SimulatedRequest, scope: str, state: SimulatorState) -> None:
+    """Refuse the first requests of a scope, as many as its conditions say."""
     for name, complaint in (
         (
             "rate_limit",
@@ -148,8 +150,8 @@ def understand(face: SimulatedFace, setting: SimulatedRequest) -> Ask:
     """Check and read a request.
 
     Raises:
-        Complaint: The vendor would refuse it; or it violates the protocol in a place that no check
-            names.
+        SimulatedRefusal: The vendor would refuse it, or it violates the protocol in a way for which
+            there is no check.
     """
     try:
         face.check(setting)
@@ -230,7 +232,7 @@ async def _send_whole(
     conditions = setting.conditions
     headers["content-type"] = JSON_TYPE
     if "comments" in conditions:
-        data = b"\n\n\n" + data  # so connections are kept alive
+        data = b"\n\n\n" + data  # as vendors do to keep a connection alive
     if {"cut_at_chunk", "stall_at_chunk", "split_bytes"} & conditions.values.keys():
         return await send_stream(request, headers, _deliver_slowly(data, conditions))
     return _respond_bytes(data, 200, JSON_TYPE, headers)
@@ -247,7 +249,7 @@ async def _deliver_slowly(data: bytes, conditions: Conditions) -> Any:
         await asyncio.Event().wait()
 
 
-async def _answer_smaller(
+async def _answer_other(
     request: web.Request, route: SimulatedRoute, setting: SimulatedRequest
 ) -> web.StreamResponse:
     face = route.face
@@ -255,7 +257,7 @@ async def _answer_smaller(
     if route.purpose == "count":
         rendered: Any = count_prompt(face, setting)
     else:
-        rendered = answer_smaller(route, setting)
+        rendered = answer_other(route, setting)
     if not isinstance(rendered, Mapping):
         headers["content-type"] = NDJSON_TYPE
         return await send_stream(request, headers, produce_stream(rendered, face, setting))

@@ -32,7 +32,7 @@ def count_prompt(face: SimulatedFace, setting: SimulatedRequest) -> dict[str, An
     return {"input_tokens": received}
 
 
-def answer_smaller(
+def answer_other(
     route: SimulatedRoute, setting: SimulatedRequest
 ) -> Mapping[str, Any] | Iterator[SimulatedFrame]:
     """Answer a request other than conversing: with an object, or the lines of a stream."""

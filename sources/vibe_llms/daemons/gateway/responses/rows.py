@@ -1,4 +1,4 @@
-"""Rows of the registry, and its queries."""
+"""Rows of the database of stored responses and conversations, and its queries."""
 
 from __future__ import annotations
 
@@ -109,7 +109,11 @@ def write_response(db: sqlite3.Connection, response: GatewayResponse) -> bool:
 
 
 def update_response(db: sqlite3.Connection, response: GatewayResponse) -> bool:
-    """Replace a response, unless it was cancelled or removed."""
+    """Replace a response, unless it was cancelled or removed.
+
+    Returns:
+        False if it belongs to another client.
+    """
     found = db.execute("SELECT status FROM responses WHERE id = ?", (response.id,)).fetchone()
     if found is None or found["status"] == "cancelled":
         return True
@@ -153,14 +157,15 @@ def remove_conversation(db: sqlite3.Connection, identity: str) -> None:
 
 def is_needed(db: sqlite3.Connection, identity: str) -> bool:
     """Return whether any row refers to a conversation of the store."""
-    sought = (identity,)
-    needs = "SELECT 1 FROM responses WHERE conversation = ? LIMIT 1"
-    begun = "SELECT 1 FROM conversations WHERE id = ?"
-    return bool(db.execute(needs, sought).fetchone() or db.execute(begun, sought).fetchone())
+    queries = (
+        "SELECT 1 FROM responses WHERE conversation = ? LIMIT 1",
+        "SELECT 1 FROM conversations WHERE id = ?",
+    )
+    return any(db.execute(query, (identity,)).fetchone() for query in queries)
 
 
-def take_old(db: sqlite3.Connection, before: float, count: int, most: int) -> list[str]:
-    """Delete rows that are too old or exceed the limit.
+def remove_old(db: sqlite3.Connection, before: float, count: int, most: int) -> list[str]:
+    """Delete rows that are too old or too many.
 
     Args:
         before: Delete older rows.
@@ -168,7 +173,7 @@ def take_old(db: sqlite3.Connection, before: float, count: int, most: int) -> li
         most: Number of rows of each kind to delete at once.
 
     Returns:
-        The conversations of the store that they referred to.
+        The conversations of the store to which no row refers any longer.
     """
     found = set()
     for table, place in (("responses", "conversation"), ("conversations", "id")):

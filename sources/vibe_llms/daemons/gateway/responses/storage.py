@@ -136,7 +136,7 @@ class ResponseStorage:
         """Delete rows that are too old or exceed the limit."""
         before = time.time() - self.storage_limits.days * _DAY_SECONDS
         work = partial(
-            rows.take_old, before=before, count=self.storage_limits.responses, most=_SWEEP_MOST
+            rows.remove_old, before=before, count=self.storage_limits.responses, most=_SWEEP_MOST
         )
         for conversation in await self.registry.perform(work):
             await self.release(conversation)

@@ -30,13 +30,13 @@ def address_option(function: _Function) -> _Function:
         "--address",
         default="",
         metavar="URL",
-        callback=_refuse_nothing,
+        callback=_refuse_empty_address,
         help="Agents daemon to use (key: VIBE_AGENTS_KEY).",
     )
     return option(function)
 
 
-def _refuse_nothing(context: click.Context, option: click.Parameter, value: str) -> str:
+def _refuse_empty_address(context: click.Context, option: click.Parameter, value: str) -> str:
     """Reject an empty address: usually that of an unset variable."""
     source = context.get_parameter_source(option.name or "")
     if not value.strip() and source is not ParameterSource.DEFAULT:
@@ -107,7 +107,7 @@ async def _find_there(runs: Runs, word: str) -> RunSummary:
     from vibe_llms.conversations.stores.identities import is_identity_form
     from vibe_llms.exceptions import AmbiguousIdentityError, UnknownConversationError
 
-    if not is_identity_form(word):  # otherwise it would be another path
+    if not is_identity_form(word):  # it becomes part of a URL
         raise UnknownConversationError(identity=word)
     try:
         return await runs.find(word)
