@@ -72,7 +72,7 @@ def test_a_provider_is_called_what_the_person_calls_it(
     assert "[providers.openai]" in outcome.err
     assert "vibe credentials set openai" in outcome.err
     assert "openai_responses" not in outcome.err
-    assert "no key for openai_responses." in vibe("ask", "-m", "openai_responses", "Hi").err
+    assert "key for openai_responses is missing." in vibe("ask", "-m", "openai_responses", "Hi").err
 
 
 @pytest.mark.parametrize(
