@@ -18,6 +18,7 @@ from vibe_llms.conversations.index.database import (
 from vibe_llms.conversations.index.interfaces import DEFAULT_LIMIT
 from vibe_llms.conversations.index.questions import (
     Lineage,
+    has_new_text,
     read_rows,
     search_places,
     snapshot,
@@ -122,13 +123,15 @@ class ConversationIndex:
             UnknownNameError: The role is unknown.
             LimitError: The query has more than 64 words.
         """
-        from vibe_llms.conversations.index.texts import update_texts
         from vibe_llms.conversations.index.tokenization import compose_match
 
         match = compose_match(query, role)
 
         def question(connection: sqlite3.Connection) -> list[SearchHit]:
-            update_texts(connection, self._conversations, self._progress)
+            if has_new_text(connection):
+                from vibe_llms.conversations.index.texts import update_texts
+
+                update_texts(connection, self._conversations, self._progress)
             hits, lineage = self._search(connection, match, limit, parts=parts)
             # Names and tags are read only for the shown conversations, and may change which are
             # shown.

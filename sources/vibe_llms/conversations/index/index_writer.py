@@ -24,6 +24,7 @@ from vibe_llms.conversations.index.files import (
 from vibe_llms.conversations.index.synopses import Synopsis, digest_tail, read_synopsis
 from vibe_llms.conversations.stores.sharding import compose_folder, find_folder, find_shard
 from vibe_llms.foundation.files import open_regular
+from vibe_llms.logs.lines import read_at
 
 if TYPE_CHECKING:
     from vibe_llms.plugins.specification.users import Progress
@@ -100,9 +101,12 @@ def update_conversations(
     is_long = len(changed) > BATCH
     with shown(total, progress if is_long else None, "Indexing conversations") as advance:
         for start in range(0, len(changed), BATCH):
+            batch = changed[start : start + BATCH]
             with transaction(connection):
-                for identity in changed[start : start + BATCH]:
-                    _index_conversation(connection, directory, identity)
+                present = _read_rows(connection, batch)
+                for identity in batch:
+                    row = present.get(identity)
+                    _index_conversation(connection, directory, identity, row)
                     advance(stamps[identity][1])
     if not scans:
         return
@@ -161,15 +165,25 @@ def _read_known(connection: sqlite3.Connection, shard: str) -> dict[str, tuple[i
     return {row[0]: row[1:] for row in rows}
 
 
-def _index_conversation(connection: sqlite3.Connection, directory: str, identity: str) -> None:
+def _read_rows(connection: sqlite3.Connection, identities: list[str]) -> dict[str, _Known]:
+    """Return the rows of some conversations; others may have been first to write them."""
+    marks = ", ".join("?" * len(identities))
+    rows = connection.execute(
+        f"SELECT id, {_KNOWN_COLUMNS} FROM conversations WHERE id IN ({marks})", identities
+    )
+    return {identity: _Known(*row) for identity, *row in rows}
+
+
+def _index_conversation(
+    connection: sqlite3.Connection, directory: str, identity: str, known: _Known | None
+) -> None:
     """Index the new part of a conversation, or all of it unless it only grew.
 
     Looks at the file again, since another process may have indexed it first.
+
+    Args:
+        known: Its row.
     """
-    row = connection.execute(
-        f"SELECT {_KNOWN_COLUMNS} FROM conversations WHERE id = ?", (identity,)
-    ).fetchone()
-    known = None if row is None else _Known(*row)
     shard = find_shard(directory, identity)
     folder = compose_folder(directory, shard, identity)
     with _open_messages(folder) as file:
@@ -223,8 +237,9 @@ def _read_description(folder: str) -> tuple[str, Description]:
     try:
         with open_regular(f"{folder}/{METADATA}") as file:
             # Measure first: the next call then notices a change in between.
-            stamp = describe_stamp(os.fstat(file.fileno()))
-            return stamp, read_description(file.readall())
+            status = os.fstat(file.fileno())
+            data = read_at(file.fileno(), 0, status.st_size)
+            return describe_stamp(status), read_description(data)
     except OSError:
         return "", read_description(b"")
 

@@ -128,6 +128,12 @@ def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
             connection.execute("COMMIT")
 
 
+def has_new_text(connection: sqlite3.Connection) -> bool:
+    """Return whether listed messages are not searchable yet."""
+    statement = "SELECT 1 FROM conversations WHERE searchable <> indexed LIMIT 1"
+    return connection.execute(statement).fetchone() is not None
+
+
 def survey_newest(
     connection: sqlite3.Connection, limit: int | None, *, parts: bool = False
 ) -> list[str]:
