@@ -25,14 +25,14 @@ def normalize_openai_usage(native: Mapping[str, Any], *, asked: str, answered: s
     prompt, completion, total, hit, alone = read_counts(
         native, asked, answered, "total_tokens", "prompt_cache_hit_tokens", "reasoning_tokens"
     )
-    read, written, heard, created = read_counts(
-        native.get(f"{asked}_details"),
-        *("cached_tokens", "cache_write_tokens", "audio_tokens", "cache_creation_tokens"),
-    )
-    written = created if written is None else written
-    thought, spoken = read_counts(
-        native.get(f"{answered}_details"), "reasoning_tokens", "audio_tokens"
-    )
+    read = written = heard = thought = spoken = None
+    if details := native.get(f"{asked}_details"):
+        read, written, heard, created = read_counts(
+            details, "cached_tokens", "cache_write_tokens", "audio_tokens", "cache_creation_tokens"
+        )
+        written = created if written is None else written
+    if details := native.get(f"{answered}_details"):
+        thought, spoken = read_counts(details, "reasoning_tokens", "audio_tokens")
     read = hit if read is None else read
     if not (read or written or heard or thought or spoken):  # nothing to split
         return _make_usage(
