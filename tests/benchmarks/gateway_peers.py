@@ -184,14 +184,19 @@ def survey(upstream: int) -> Iterator[Gateway]:
     else:
         missing.append("Portkey")
     if os.environ.get("LITELLM"):
-        models = {_CARRIED: "chat", _TRANSLATED: "messages", _MESSAGES: "messages"}
-        for name, is_rust in (("LiteLLM", "false"), ("LiteLLM, Rust", "true")):
-            yield Gateway(
-                name=name,
-                configure=_configure_litellm,
-                models=models,
-                environment={"LITELLM_RUST": is_rust},
-            )
+        yield Gateway(
+            name="LiteLLM",
+            configure=_configure_litellm,
+            models={_CARRIED: "chat", _TRANSLATED: "messages", _MESSAGES: "messages"},
+            environment={"LITELLM_RUST": "false"},
+        )
+        # Of these protocols, it has Messages alone in Rust.
+        yield Gateway(
+            name="LiteLLM, Rust",
+            configure=_configure_litellm,
+            models={_MESSAGES: "messages"},
+            environment={"LITELLM_RUST": "true"},
+        )
     else:
         missing.append("LiteLLM")
     if missing:
