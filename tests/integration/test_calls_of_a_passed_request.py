@@ -18,7 +18,7 @@ from vibe_llms.daemons.server import Server, ServerSettings
 from vibe_llms.daemons.service import Service
 
 AT_MOST = 315
-"""Calls of functions of Python; it took 451 before deadlines shared a timer and metrics were added up later."""
+"""Calls of functions of Python: 451 before deadlines shared a timer and metrics were batched."""
 
 ANSWER = {
     "id": "chatcmpl-1",
