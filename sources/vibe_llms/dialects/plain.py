@@ -5,14 +5,16 @@ Dialects write them in one loop, without paths of losses: plain canisters have n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+import operator
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
 
 from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.foundation.json_types import JsonValue
-from vibe_llms.messages.canisters import InvocationCanister, Owner
+from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, Owner
 from vibe_llms.messages.contents import AnyContent, Native, TextualContent
 
 
@@ -34,6 +36,14 @@ def read_plain(contents: Sequence[AnyContent], native: Native | None) -> str | N
     ):
         return content.text
     return None
+
+
+_access_content: Final = operator.attrgetter("content")
+
+
+def list_content_classes(canisters: Iterable[AnyCanister]) -> set[type]:
+    """Return the classes of all contents of a conversation."""
+    return {*map(type, itertools.chain.from_iterable(map(_access_content, canisters)))}
 
 
 OURS: Final = Owner.OURS

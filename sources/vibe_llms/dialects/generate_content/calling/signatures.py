@@ -47,8 +47,10 @@ def sign_calls(contents: Sequence[WrittenContent], ledger: Ledger) -> None:
     positions = range(len(contents) - 1, -1, -1)
     begin = next((index for index in positions if _is_said_by_user(contents[index])), -1)
     for content in contents[begin + 1 :]:
+        if content.role != "model" or any(SIGNATURE in part for part in content.parts):
+            continue
         calls = _find_calls(content)
-        if content.role != "model" or not calls or any(SIGNATURE in part for part in content.parts):
+        if not calls:
             continue
         content.parts[calls[0]][SIGNATURE] = SKIPPING_SEAL
         reason = "a call of another model has no signature; a placeholder was added"
@@ -74,7 +76,7 @@ def _find_calls(content: WrittenContent) -> list[int]:
 
 
 def _is_said_by_user(content: WrittenContent) -> bool:
-    return content.role == "user" and not any(_is_result(part) for part in content.parts)
+    return content.role == "user" and not any(map(_is_result, content.parts))
 
 
 def _is_result(part: dict[str, Any]) -> bool:

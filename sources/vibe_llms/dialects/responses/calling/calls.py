@@ -12,6 +12,7 @@ from vibe_llms.dialects.extras import is_mark, merge
 from vibe_llms.dialects.invocations import write_arguments
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.payloads import encode_payload
+from vibe_llms.dialects.plain import OURS
 from vibe_llms.dialects.responses.calling import hosted
 from vibe_llms.dialects.responses.calling.items import CUSTOM
 from vibe_llms.dialects.responses.calling.parts import PartsWriter
@@ -66,7 +67,7 @@ class CallsWriter:
 
     def knows(self, canister: ResultCanister) -> bool:
         """Return whether a result answers a function call that was written."""
-        if canister.owner is Owner.VENDOR:
+        if canister.owner is not OURS:
             return False
         call = self._written.get(canister.invocation_id)
         return call is not None and call.get("type") == "function_call"

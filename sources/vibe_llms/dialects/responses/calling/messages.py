@@ -22,7 +22,7 @@ from vibe_llms.dialects.history import (
     repair_history,
 )
 from vibe_llms.dialects.ledger import Ledger, reading_natives
-from vibe_llms.dialects.plain import read_plain
+from vibe_llms.dialects.plain import is_plain_call, list_content_classes, read_plain
 from vibe_llms.dialects.responses.calling import calls
 from vibe_llms.dialects.responses.calling.items import NATIVE_ITEMS
 from vibe_llms.dialects.responses.calling.orders import Written, settle_reasoning
@@ -121,11 +121,13 @@ def _repair(canisters: Sequence[AnyCanister], ledger: Ledger, *, is_held: bool) 
 
 def _refers(canisters: Sequence[AnyCanister]) -> bool:
     """Return whether there are items that only the vendor knows."""
-    for canister in canisters:
-        for content in canister.content:
-            if type(content) is NativeContent and content.kind == "item_reference":
-                return True
-    return False
+    if NativeContent not in list_content_classes(canisters):
+        return False
+    return any(
+        isinstance(content, NativeContent) and content.kind == "item_reference"
+        for canister in canisters
+        for content in canister.content
+    )
 
 
 def _is_instructions(canister: AnyCanister) -> bool:
@@ -200,14 +202,10 @@ class ItemsWriter:
             kept = None if text is None else self._open_plain(canister)
             return None if text is None or kept is None else _write_plain_answer(text, kept)
         if type(canister) is InvocationCanister:
-            is_usual = canister.owner is Owner.OURS and not canister.content and not self.homes
-            if (
-                not is_usual
-                or canister.form != "json"
-                or (kept := self._open_plain(canister)) is None
-            ):
+            if self.homes or not is_plain_call(canister, canister.native):
                 return None
-            return self._calls.write_plain(canister, kept)
+            kept = self._open_plain(canister)
+            return None if kept is None else self._calls.write_plain(canister, kept)
         if type(canister) is ResultCanister:
             text = read_plain(canister.content, canister.native)
             if text is None or canister.is_error or not self._calls.knows(canister):
