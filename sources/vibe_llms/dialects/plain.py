@@ -51,7 +51,7 @@ OURS: Final = Owner.OURS
 
 
 def is_plain_call(canister: InvocationCanister, known: Native | None = None) -> bool:
-    """Return whether an invocation of ours has only a name and JSON arguments.
+    """Return whether one of our invocations has only a name and JSON arguments.
 
     Args:
         known: Native data that the caller has read.

@@ -205,7 +205,7 @@ def count_calls(work: Callable[[], object]) -> int:
 def test_arguments_are_an_object_or_need_a_closer_look(
     arguments: str, read: dict[str, Any] | None
 ) -> None:
-    """Whatever is no object is left to those who report losses."""
+    """Other arguments are left to the general path, which reports losses."""
     call = InvocationCanister(invocation_id="a", name="look", arguments=arguments)
 
     assert read_arguments(call) == read
