@@ -104,7 +104,7 @@ def test_a_stranger_s_provider_is_installed_after_consent_and_answers(
 ) -> None:
     """From two lines of configuration to an answer; the second start installs nothing."""
     refused = run_program(environment)
-    assert "not consented to" in refused.stderr
+    assert "was not confirmed" in refused.stderr
     assert not (tmp_path / "data").exists()
 
     states = []
