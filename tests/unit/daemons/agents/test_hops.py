@@ -31,8 +31,8 @@ WAITS_LIMIT = 8
 """For the three files and the folder of the conversation that was ordered, for its shard and, the
 first time, for that above; before the model is asked, and for the answer."""
 
-OPENS_LIMIT = 21
-"""Of files and folders, those of the order included; there were 53 once."""
+OPENS_LIMIT = 22
+"""Of files and folders, those of a new conversation in a new shard included; there were 53 once."""
 
 QUIET = WorkerSettings(look_seconds=3_600)
 
