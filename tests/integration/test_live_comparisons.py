@@ -128,7 +128,7 @@ async def test_the_first_step_that_calls_something_else_is_named(
             address="anthropic:claude-haiku-4-5", instructions="Calculate yourself."
         )
 
-        assert step.difference == 'it calls nothing, not add({"first":2,"second":3})'
+        assert step.difference == 'the model now calls nothing, not add({"first":2,"second":3})'
         (asked,) = simulator.requests[place.asked :]
         assert b"claude-haiku-4-5" in asked.data
         assert b"Calculate yourself." in asked.data
@@ -143,7 +143,7 @@ async def test_each_step_is_given_what_was_recorded(simulator: SynchronousSimula
         steps = await place.compare()
 
         assert [step.length for step in steps] == [2, 4]
-        assert "it calls add" in steps[1].difference
+        assert "the model now calls add" in steps[1].difference
         last = simulator.requests[-1].data
         assert last.count(b"tool_use_id") == 1
 

@@ -75,22 +75,22 @@ class Estimator:
         self._output = output
         self.estimate("")
 
-    def estimate(self, said: str) -> int:
+    def estimate(self, written: str) -> int:
         """Return the maximum cost of an input.
 
         Args:
-            said: The stored form of the input.
+            written: The stored form of the input.
 
         Raises:
             ConfigurationError: The model's price, or the size of the data behind a URL, is unknown.
         """
         if self._provider in OWN_MACHINES:
             return 0
-        first = (self._preface + len(said.encode())) // _BYTES_A_TOKEN + _FORM_TOKENS
+        first = (self._preface + len(written.encode())) // _BYTES_A_TOKEN + _FORM_TOKENS
         first += self._preface_unseen
         # A mention in plain text only costs a closer look.
-        if any(word in said for word in _ELSEWHERE):
-            given = read_input(said)
+        if any(word in written for word in _ELSEWHERE):
+            given = read_input(written)
             first += 0 if isinstance(given, str) else self._bound_unseen(given)
         # Each further request adds the last answer, and at most as many tokens about its errors.
         added = 2 * self._output + _FORM_TOKENS
@@ -148,7 +148,7 @@ class RunEstimator:
             raise ConfigurationError(findings=(Finding(place="cap", message=message),))
         self._amount = count_money(dollars)
 
-    def estimate(self, said: str) -> int:
+    def estimate(self, written: str) -> int:
         """Return the maximum cost of a run, for any input."""
         return self._amount
 
@@ -166,13 +166,13 @@ def read_money(count: int) -> Decimal:
     return Decimal(count) / _NANO
 
 
-def write_input(said: str | tuple[AnyCanister, ...]) -> str:
+def write_input(value: str | tuple[AnyCanister, ...]) -> str:
     """Encode an input.
 
     Raises:
         CodecError: The input cannot be encoded as JSON.
     """
-    return json.dumps(said) if isinstance(said, str) else encode_canisters(said).decode()
+    return json.dumps(value) if isinstance(value, str) else encode_canisters(value).decode()
 
 
 _decode_text = msgspec.json.Decoder(str).decode

@@ -313,7 +313,7 @@ class LiveComparison(Closing):
 
     def _compare(self, then: Deed, now: Deed) -> str:
         if then.calls != now.calls:
-            return f"it calls {_show(now.calls)}, not {_show(then.calls)}"
+            return f"the model now calls {_show(now.calls)}, not {_show(then.calls)}"
         return "its answer differs" if self._words and then.text != now.text else ""
 
 

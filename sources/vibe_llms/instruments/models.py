@@ -152,8 +152,8 @@ class Model(Closing):
         """
         # Fast path: most questions are a text alone, and share the last request's other fields.
         if not options and prompt.__class__ is str:
-            said, identity = (say(prompt),), produce_identity()
-            return renew(self._access_pattern(), canisters=said, conversation_id=identity)
+            question, identity = (say(prompt),), produce_identity()
+            return renew(self._access_pattern(), canisters=question, conversation_id=identity)
         if options:
             check_options(options)
         if isinstance(prompt, Request):
@@ -243,10 +243,10 @@ class Model(Closing):
         application = self.application
         model = application.find_model(self.address, self) or await self.access()
         if application.is_silent and (reactors is None or self._reactors is None):
-            heard = self._reactors if reactors is None else reactors
+            joined = self._reactors if reactors is None else reactors
         else:
-            heard = await self.join_reactors(reactors)
-        return await model.converse(request, heard, stream=stream)
+            joined = await self.join_reactors(reactors)
+        return await model.converse(request, joined, stream=stream)
 
     async def check(self, prompt: Input | Request) -> None:
         """Validate a prompt against the model without sending it.

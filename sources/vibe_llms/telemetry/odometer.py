@@ -90,13 +90,13 @@ class Odometer:
                     self._working.stop_all()
                     self._waiting.stop_all()
             case GenerationStartedEvent():
-                self._remember(AnswerTiming(model=event.model, is_in_run=True))
+                self._set_timing(AnswerTiming(model=event.model, is_in_run=True))
             case GenerationFinishedEvent():
                 self._hear_answer(event)
             case GenerationFailedEvent():
-                self._keep_failure(self._forget(), event.canisters, event.seconds)
+                self._keep_failure(self._take_timing(), event.canisters, event.seconds)
             case GenerationDeferredEvent():
-                self._forget()
+                self._take_timing()
             case GenerationDoubtedEvent():
                 self._doubted += 1
             case ApprovalRequestedEvent():
@@ -129,7 +129,7 @@ class Odometer:
     @property
     def account(self) -> Account:
         """The usage so far; of work in progress, only the parts that have ended."""
-        self._settle()
+        self._add_prices()
         return Account(
             models=self._models,
             tools=join_accounts(self._tools.values()),
@@ -140,23 +140,23 @@ class Odometer:
             doubted=self._doubted,
         )
 
-    def _settle(self) -> None:
+    def _add_prices(self) -> None:
         """Add the recorded answers with their prices. Slow the first time: not during a stream."""
         answers, self._answers = self._answers, []
         if answers:
-            settled = (measure_generation(**answer) for answer in answers)
-            self._models = join_accounts((*self._models, *settled))
+            priced = (measure_generation(**answer) for answer in answers)
+            self._models = join_accounts((*self._models, *priced))
 
     def _keep(self, **answer: Any) -> None:
         # Priced later, by the day of its answer.
         self._answers.append({"at": access_now(), **answer})
         if len(self._answers) >= _UNPRICED_ANSWERS:
-            self._settle()
+            self._add_prices()
 
     # Events of an engine
 
     def _hear_answer(self, event: GenerationFinishedEvent) -> None:
-        timing = self._forget()
+        timing = self._take_timing()
         origin = timing.origin
         self._keep(
             provider=origin.provider if origin else event.provider,
@@ -189,9 +189,9 @@ class Odometer:
         if timing.is_in_run:
             return  # the engine reports the end
         if isinstance(event, ResponseFailedEvent):
-            self._keep_failure(self._forget(), event.canisters)
+            self._keep_failure(self._take_timing(), event.canisters)
         elif response is not None:
-            self._forget()
+            self._take_timing()
             self._keep(
                 provider=response.metadata.origin.provider,
                 model=response.metadata.origin.model,
@@ -207,7 +207,9 @@ class Odometer:
             metadata = event.metadata
             model = f"{metadata.get('provider', '')}:{metadata.get('model', '')}"
             is_streamed = metadata.get("streaming") is not False
-            self._remember(AnswerTiming(model=model, began=self._clock(), is_streamed=is_streamed))
+            self._set_timing(
+                AnswerTiming(model=model, began=self._clock(), is_streamed=is_streamed)
+            )
 
     def _react_to_update(self, event: ConversationUpdatedEvent) -> None:
         # Within a run the engine sends its listener the same, which would count twice.
@@ -216,7 +218,7 @@ class Odometer:
 
     def _react_to_end(self, event: ConversationEndedEvent) -> None:
         if event.outcome != "completed" and not self._access_timing().is_in_run:
-            self._keep_failure(self._forget(), event.canisters)
+            self._keep_failure(self._take_timing(), event.canisters)
 
     def _keep_failure(
         self, timing: AnswerTiming, canisters: tuple[AnyCanister, ...], seconds: float | None = None
@@ -234,15 +236,17 @@ class Odometer:
         )
 
     def _access_timing(self) -> AnswerTiming:
+        """Return the timing of the current answer; begin one if there is none."""
         timing = _timings.get().get(self._name)
-        return self._remember(AnswerTiming()) if timing is None else timing
+        return self._set_timing(AnswerTiming()) if timing is None else timing
 
-    def _remember(self, timing: AnswerTiming) -> AnswerTiming:
+    def _set_timing(self, timing: AnswerTiming) -> AnswerTiming:
         # A new mapping: tasks started with the old one keep it.
         _timings.set({**_timings.get(), self._name: timing})
         return timing
 
-    def _forget(self) -> AnswerTiming:
+    def _take_timing(self) -> AnswerTiming:
+        """Return the timing of the current answer, which has ended, and remove it."""
         timings = dict(_timings.get())
         timing = timings.pop(self._name, None)
         _timings.set(timings)
