@@ -264,6 +264,11 @@ class StoreContract(HistoryPromises):
         require(not store.open_log("a").is_claimed, "A closed log is claimed.", remedy)
         read = read_events(store.open_log("a"))
         require(len(read) == 1, f"It reads {read}.", remedy)
+        begin(store, "b", "without a run")
+        measured = {each: found for each, found in store.measure_logs().items() if found}
+        alone = {"a": store.open_log("a").measure()}
+        found = f"measure_logs returns {measured}, and the log measures {alone}."
+        require(measured == alone, found, "Return what RunLog.measure returns, of all logs.")
         store.delete("a")
         begin(store, "a", "two")
         read = read_events(store.open_log("a"))
