@@ -184,7 +184,7 @@ def measure_times(ways: list[Way], case: tuple[int, bool, str]) -> list[float]:
 def count_instructions(way: Way, case: tuple[int, bool, str], folder: Path) -> float:
     """Return the instructions of a request."""
     count, with_tools, kind = case
-    each = 4 if count >= 1_000 else 10
+    each = 4 if count >= 1_000 else 40
     bodies = WRITERS[kind](way.model, count, with_tools)
     for _ in range(3):
         way.client.ask(next(bodies))

@@ -89,7 +89,7 @@ class _MessagesReader(ConversationReader):
         match message["role"]:
             case "user":
                 contents, kept = _read_words(message, _SAID)
-                self.add_user(contents, keep_native(PROTOCOL, kept))
+                self.add_user(contents, keep_native(PROTOCOL, kept) if kept else None)
             case "assistant":
                 self._read_turn(message)
             case "tool":
@@ -130,13 +130,13 @@ class _MessagesReader(ConversationReader):
         turn_id = produce_identity()
         contents, kept = _read_spoken(message)
         calls = message.get("tool_calls") or ()
-        if unknown := {str(i): call for i, call in enumerate(calls) if not is_known(call)}:
-            kept["$calls"] = unknown
-        known = [call for call in calls if is_known(call)] if unknown else calls
+        known = calls and [call for call in calls if is_known(call)]
+        if len(known) != len(calls):
+            kept["$calls"] = {str(i): call for i, call in enumerate(calls) if not is_known(call)}
         legacy = message.get("function_call")
         has_legacy = legacy is not None and not is_blank(legacy)
         if contents or not (known or has_legacy):
-            self.add_answer(contents, turn_id, keep_native(PROTOCOL, kept))
+            self.add_answer(contents, turn_id, keep_native(PROTOCOL, kept) if kept else None)
             kept = {}
         # Without contents, no other canister could keep the message's native data.
         for call in known:
@@ -193,8 +193,8 @@ def _read_words(
 ) -> tuple[Sequence[AnyContent], dict[str, Any]]:
     """Return the contents of a text message, and its native fields."""
     content = message.get("content")
-    if len(message) == 2 and content.__class__ is str and known is _SAID:
-        return read_content(content), {}  # nothing is left
+    if len(message) == 2 and content.__class__ is str and content and known is _SAID:
+        return (make_text(content),), {}  # nothing is left
     kept = leave(message, known)
     contents = read_content(content)
     if len(contents) > 1 and message["role"] != "user":  # whose contents are parts anyway
@@ -215,6 +215,8 @@ def read_content(content: str | Sequence[Any] | None) -> Sequence[AnyContent]:
 def _read_spoken(message: Mapping[str, Any]) -> tuple[Sequence[AnyContent], dict[str, Any]]:
     """Return the contents of the model's message, and its native fields."""
     content = message.get("content")
+    if content.__class__ is str and len(message) == 2:  # it has nothing but its role
+        return read_content(content), {}
     if (content is None or content.__class__ is str) and _tells_no_more(message):
         return read_content(content), {}
     kept = leave(message, _TURN_FIELDS)
