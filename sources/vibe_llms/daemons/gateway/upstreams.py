@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 _LOGGER: Final = logging.getLogger("vibe_llms.daemons.gateway")
 _MOST_FOUND: Final = 1_000
+_LONGEST_FOUND: Final = 256
+"""Clients choose the names, so their number and length are bounded."""
+
 _SURVEY_SECONDS: Final = 10
 """Timeout for listing the models of a vendor."""
 
@@ -95,9 +98,11 @@ class Upstreams:
             return None
         found = self._found.get(name)
         if found is None or found.model is not model:
-            if len(self._found) >= _MOST_FOUND:
-                self._found.clear()
-            found = self._found[name] = Upstream(model)
+            found = Upstream(model)
+            if len(name) <= _LONGEST_FOUND:
+                if len(self._found) >= _MOST_FOUND:
+                    self._found.clear()
+                self._found[name] = found
         return found
 
     async def access(self, name: str, genus: Genus = Genus.CONVERSER) -> Upstream:
