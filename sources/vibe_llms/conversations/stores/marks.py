@@ -1,4 +1,4 @@
-"""Times of shards' folders, by which a list learns that a conversation in them may have changed."""
+"""Times of shards' folders, which tell lists that a conversation in them may have changed."""
 
 from __future__ import annotations
 

@@ -110,9 +110,9 @@ def _move(
             try:
                 for name, shared in ((LOCK, False), (RUNS_LOCK, True)):
                     try:
-                        # Shared, since that a run is being claimed is tried again only then.
+                        # Shared: a process that claims a run tries again after a shared lock.
                         lock = locks.acquire(f"{folder}/{name}", shared=shared, wait_seconds=0)
-                    except FileNotFoundError:  # no run was ever claimed, or it is no conversation
+                    except FileNotFoundError:  # no run was claimed, or this is not a conversation
                         continue
                     stack.callback(locks.release, lock)
             except StoreError:
