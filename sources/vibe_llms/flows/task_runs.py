@@ -102,16 +102,16 @@ class TaskRun:
     async def check(self) -> TaskCheck:
         """Find all mistakes in the task; its tools are connected for that."""
         reading, predicates = await self._survey()
-        known = Surroundings(predicates=predicates)
+        surroundings = Surroundings(predicates=predicates)
         try:
             async with self._connect(reading.task) as registry:
-                known = attrs.evolve(known, tools=_survey_tools(registry))
+                surroundings = attrs.evolve(surroundings, tools=_survey_tools(registry))
         except UnknownNameError:
             pass  # already a finding
         except ConverseError as error:
             failure = Finding(place=reading.document.place, message=str(error))
             reading = attrs.evolve(reading, errors=(*reading.errors, failure))
-        check = await asyncio.to_thread(check_task, reading, known)
+        check = await asyncio.to_thread(check_task, reading, surroundings)
         check = await self._foresee(check)
         application = self.resources.application
         check = await look_at_models(check, application, self.config.model)
@@ -123,21 +123,23 @@ class TaskRun:
         # Uses only known data about the model: sends no request and loads nothing.
         asked = application.resolve_address(self.config.model or check.task.resource_llm.address)
         attributes = application.catalogue.access_attributes(asked)
-        return attrs.evolve(check, bound=await self._bound(check, known.tools or {}, attributes))
+        bound = await self._bound(check, surroundings.tools or {}, attributes)
+        return attrs.evolve(check, bound=bound)
 
     async def perform(self) -> AdapterResult:
         """Run the task, or the rest of it; if the task has a mistake, nothing is sent."""
         application = self.resources.application
         reading, predicates = await self._survey()
-        known = Surroundings(variables=self.variables, predicates=predicates)
-        check = await asyncio.to_thread(check_task, reading, known)  # reads the files of subflows
+        surroundings = Surroundings(variables=self.variables, predicates=predicates)
+        # In a thread: it reads the files of subflows.
+        check = await asyncio.to_thread(check_task, reading, surroundings)
         try:
             check.access_flow()  # before connecting to anything
             encode_document(self.variables)  # otherwise a prompt or the log would fail later
             async with self._connect(check.task) as registry:
-                known = attrs.evolve(known, tools=_survey_tools(registry))
+                surroundings = attrs.evolve(surroundings, tools=_survey_tools(registry))
                 # Check again with the connected tools.
-                check = await asyncio.to_thread(check_task, reading, known)
+                check = await asyncio.to_thread(check_task, reading, surroundings)
                 check = await self._foresee(check)
                 check.access_flow()
                 llm = check.task.resource_llm
@@ -318,11 +320,11 @@ class TaskRun:
             budget=self.budget.begin_part(identity),
         )
         result = await part.perform()
-        said = " ".join(result.errors)
+        errors = " ".join(result.errors)
         return VisitOutcome(
             response=result.final_response if result.success else None,
-            failure="" if result.success else said,
-            waits=said if result.reason == "waiting" else "",
+            failure="" if result.success else errors,
+            waits=errors if result.reason == "waiting" else "",
             limit=result.limit,
             error=result.error,
         )

@@ -195,15 +195,15 @@ async def _answer_batches(
 
     face, purpose = route.face, route.purpose
     if purpose.startswith("file"):
-        said = answer_files(purpose, setting, data)
+        answered = answer_files(purpose, setting, data)
     elif face is MESSAGES:
-        said = answer_messages(purpose, face, setting, answer_one)
+        answered = answer_messages(purpose, face, setting, answer_one)
     else:
-        said = answer_batches(purpose, setting, answer_one)
+        answered = answer_batches(purpose, setting, answer_one)
     if purpose == "batches" and "batch_unanswered" in setting.conditions:
         cut_connection(request)
         await asyncio.sleep(3600)  # closing the socket cancels this
-    body = said if isinstance(said, bytes) else encode_json(said, setting.conditions)
+    body = answered if isinstance(answered, bytes) else encode_json(answered, setting.conditions)
     return await _send_whole(request, body, face.produce_headers(setting), setting)
 
 
