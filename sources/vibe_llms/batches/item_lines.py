@@ -106,7 +106,7 @@ _make_usage = trusted(Usage)
 
 
 _TEXT = hashlib.sha256(b'"')
-"""Of a text that is about to come: a quotation mark alone, as no other value begins."""
+"""Hash of a quotation mark, with which the JSON of a text begins; the text is added to a copy."""
 
 
 def digest(value: Any) -> str:
@@ -131,7 +131,7 @@ def digest(value: Any) -> str:
 
 
 def encode_item(item: BatchItem[Any], *, batch: str = "", input_digest: str = "") -> bytes:
-    """Encode an item as a line, with its line break; without digests for readers.
+    """Encode an item as a line, with its line break. Outputs for readers have no digests.
 
     Raises:
         CodecError: The function's return value cannot be written as JSON.
@@ -166,7 +166,7 @@ def encode_item(item: BatchItem[Any], *, batch: str = "", input_digest: str = ""
 
 
 def encode(item: BatchItem[Any], batch: str, input_digest: str) -> tuple[BatchItem[Any], bytes]:
-    """Return an item in a form that can be written, and its line."""
+    """Return an item and its line; an item that cannot be encoded becomes a failure."""
     try:
         return item, encode_item(item, batch=batch, input_digest=input_digest)
     except ConverseError as error:
@@ -187,7 +187,7 @@ def decode_item(data: bytes, *, is_stored: bool = True) -> BatchItem[Any]:
     """Read a line as an item.
 
     Args:
-        is_stored: Whether it was done before.
+        is_stored: Whether the line is from an earlier run.
 
     Raises:
         StoreError: The line is not an item.

@@ -1,4 +1,4 @@
-"""Bytes within JSON: data URLs and Base64, in any spelling with one meaning.
+"""Bytes within JSON: data URLs and Base64, in all common spellings.
 
 Other values (a placeholder, an invalid encoding) are kept unchanged as a URL, for the vendor to
 judge.
@@ -24,8 +24,8 @@ AUDIO_FORMATS: Final = {
 """OpenAI's name of each type of audio."""
 
 _DATA_URL: Final = re.compile(r"data:([^;,]*)(?:;[^;,]*)*?;base64,(.*)", re.DOTALL)
-"""With parameters of its type, which are ignored here."""
-_FOR_ADDRESSES: Final = str.maketrans("-_", "+/")
+"""Its groups are the type, without parameters, and the Base64."""
+_FROM_URL_SAFE: Final = str.maketrans("-_", "+/")
 
 
 def decode_base64(text: str) -> bytes | None:
@@ -37,7 +37,7 @@ def decode_base64(text: str) -> bytes | None:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         pass
-    plain = "".join(text.split()).translate(_FOR_ADDRESSES)
+    plain = "".join(text.split()).translate(_FROM_URL_SAFE)
     try:
         return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
     except (binascii.Error, ValueError):

@@ -1,4 +1,4 @@
-"""Vendors: everything that a provider over the network needs to know about one."""
+"""Vendors: what distinguishes one network provider from others."""
 
 from __future__ import annotations
 
@@ -158,8 +158,8 @@ class Vendor(abc.ABC):
     def nativize(
         self, request: Request, model: ModelDescriptor, processors: Processors, *, streaming: bool
     ) -> Translation[JsonObject]:
-        """Return the body of the request. Does no I/O. The controls are complete. Raises
-        RequestError.
+        """Return the body of a request whose tools and names the vendor accepts; see
+        :meth:`compose_request`. A vendor overrides this to change the body.
         """
         return self.dialect.nativize_request(
             request,
@@ -177,7 +177,7 @@ class Vendor(abc.ABC):
 
     @property
     def known_quirks(self) -> Any:
-        """Its known quirks, as opposed to assumed ones."""
+        """The quirks that vibe-llms or the user has stated; none of an unknown service."""
         return self.quirks
 
     def find_known_quirks(self, model: ModelDescriptor) -> Any:
@@ -193,7 +193,7 @@ class Vendor(abc.ABC):
 
         Args:
             key: ``None`` without a key.
-            native: The body, of which some vendors need a part in headers.
+            native: The body; some vendors need parts of it in headers.
         """
         return {} if key is None else {"authorization": Secret(f"Bearer {key.reveal()}")}
 
@@ -260,7 +260,7 @@ class VendorClient(CountingClient, Protocol):
     Attributes:
         vendor: What the vendor does in its own way.
         limiter: Rate limits of the vendor.
-        processors: What write its requests.
+        processors: Its writers of requests, and its tokenizer.
     """
 
     vendor: Vendor

@@ -17,14 +17,14 @@ CHUNK_WORKFLOW: Final = "vibe.chunk"
 _ACTIVE: Final = ["ENQUEUED", "DELAYED", "PENDING"]
 _WAITING: Final = ["ENQUEUED", "DELAYED"]
 _POSITIONS: Final = 1 << 20
-"""Positions of chunks within a priority. DBOS takes the lowest number first, from 1."""
+"""Number of positions within a priority. DBOS begins with the lowest number, which is 1 or more."""
 
 
 class DurableChunkQueue:
     """Queue of chunks in the database of a runner; see :class:`.queues.ChunkQueue`.
 
     Args:
-        url: Of the database.
+        url: URL of the database.
         database: The open database; by default it is opened at the first use.
     """
 
@@ -38,15 +38,15 @@ class DurableChunkQueue:
         database = self._open()
         prefixes = [f"{batch}/{each.number}/" for each in chunks]
         with reaching(database.location):
-            turns: dict[int, int] = defaultdict(int)
+            attempts: dict[int, int] = defaultdict(int)
             active: set[int] = set()
             for each in database.client.list_workflows(
                 workflow_id_prefix=prefixes[0] if len(prefixes) == 1 else f"{batch}/",
                 load_input=False,
                 load_output=False,
             ):
-                _, number, turn = each.workflow_id.split("/")
-                turns[int(number)] = max(turns[int(number)], int(turn) + 1)
+                _, number, attempt = each.workflow_id.split("/")
+                attempts[int(number)] = max(attempts[int(number)], int(attempt) + 1)
                 if each.status in _ACTIVE:
                     active.add(int(number))
             for due in chunks:
@@ -54,7 +54,7 @@ class DurableChunkQueue:
                     database.client.enqueue(
                         {
                             "workflow_name": CHUNK_WORKFLOW,
-                            "workflow_id": f"{batch}/{due.number}/{turns[due.number]}",
+                            "workflow_id": f"{batch}/{due.number}/{attempts[due.number]}",
                             "queue_name": BATCH_QUEUE,
                             "app_version": VERSION,
                             "priority": _rank(due),

@@ -120,7 +120,7 @@ def _move(
                 continue
             store.disk.rename(folder, f"{target}/{identity}")
             moved += 1
-    # Only to end: after a power failure, each is in one place or the other.
+    # Once is enough: after a power failure, each conversation is in one place or the other.
     store.disk.synchronize_folder(target)
     store.disk.synchronize_folder(store.layout.root)
     return moved

@@ -77,7 +77,7 @@ def check_request(setting: SimulatedRequest) -> None:
 
 
 def _check_places(merged: list[dict[str, Any]], model: str) -> None:
-    """Refuse misplaced instructions, and of older models all."""
+    """Refuse misplaced system messages; older models refuse all of them."""
     roles = ["assistant", *(message["role"] for message in merged), "assistant"]
     for index, message in enumerate(merged):
         if message["role"] != "system" or not message["content"]:

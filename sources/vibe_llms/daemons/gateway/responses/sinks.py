@@ -1,4 +1,4 @@
-"""Sinks of responses: the own store, the upstream, or the memory of a socket."""
+"""Sinks of responses: the gateway's store, the upstream, or the memory of a WebSocket."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MANY_ITEMS: Final = 500
 """From this number on, items are read in a worker thread."""
 
 Memory: TypeAlias = dict[str, Chain]
-"""Memory of one lane of a socket."""
+"""Memory of one lane (``stream_id``) of a WebSocket: its last response, by id."""
 
 
 class UpstreamSink:
@@ -38,8 +38,8 @@ class UpstreamSink:
         address: The model that answers.
     """
 
-    is_heard = False
-    told: ClassVar[Fields] = {}
+    needs_answer = False
+    continuation: ClassVar[Fields] = {}
 
     def __init__(self, storage: ResponseStorage, subject: str, address: str) -> None:
         self._storage = storage
@@ -75,7 +75,7 @@ class StoreSink:
         identity: Id of the response; by default that of the answer.
     """
 
-    is_heard = True
+    needs_answer = True
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class StoreSink:
         self._given = given
         self.native = native
         self.identity = identity
-        self.told = select_told(native)
+        self.continuation = select_told(native)
         self._is_begun = False
         self._input: tuple[str, ...] = ()
         self._created = time.time()
@@ -102,12 +102,12 @@ class StoreSink:
     async def begin(self, response: Fields) -> None:
         """Store the input, and the response as running. Raises StoreError."""
         if self._is_begun:  # a background response was stored before
-            await self._note(response, (), "in_progress")
+            await self._store_row(response, (), "in_progress")
             return
         canisters = await asyncio.to_thread(read_canisters, self._given)
         self._input = _list_ids(canisters)
         await self._add(canisters)
-        await self._note(response, (), str(response.get("status") or "in_progress"))
+        await self._store_row(response, (), str(response.get("status") or "in_progress"))
 
     async def settle(self, response: Fields) -> None:
         """Store the output, complete or interrupted. Raises StoreError."""
@@ -121,7 +121,7 @@ class StoreSink:
         output = select_storable(response.get("output"))
         canisters = await asyncio.to_thread(read_canisters, output)
         await self._add(canisters)
-        await self._note(response, _list_ids(canisters), str(response.get("status")))
+        await self._store_row(response, _list_ids(canisters), str(response.get("status")))
 
     async def keep(self, response: Fields) -> Fields:
         """Store input and output together. Raises StoreError."""
@@ -134,7 +134,7 @@ class StoreSink:
         answered = read_canisters(select_storable(told.get("output")))
         self._input = _list_ids(asked)
         await self._add((*asked, *answered))
-        await self._note(told, _list_ids(answered), str(told.get("status", "completed")))
+        await self._store_row(told, _list_ids(answered), str(told.get("status", "completed")))
         return told
 
     def _identify(self, response: Fields) -> str:
@@ -147,7 +147,7 @@ class StoreSink:
                 extend_chain, store, self._chain, canisters, self._address
             )
 
-    async def _note(self, response: Fields, output: tuple[str, ...], status: str) -> None:
+    async def _store_row(self, response: Fields, output: tuple[str, ...], status: str) -> None:
         if self.native.get("store") is False:
             return
         body = complete_body(response, self.native)
@@ -177,7 +177,7 @@ class StoreSink:
 
 
 class MemorySink:
-    """The memory of a socket's lane: the last response, which is not stored.
+    """Keeps the last response of a WebSocket's lane in memory; it is not stored.
 
     Args:
         memory: Contains one response at most.
@@ -185,8 +185,8 @@ class MemorySink:
         given: Items of the request.
     """
 
-    is_heard = True
-    told: ClassVar[Fields] = {}
+    needs_answer = True
+    continuation: ClassVar[Fields] = {}
 
     def __init__(self, memory: Memory, chain: Chain, given: Sequence[Any]) -> None:
         self._memory = memory

@@ -19,12 +19,12 @@ class ResponseSink(Protocol):
     """Destination in which a response is stored."""
 
     @property
-    def is_heard(self) -> bool:
-        """True to store the whole answer, not only its id."""
+    def needs_answer(self) -> bool:
+        """True if the sink stores the whole answer, not only its id."""
 
     @property
-    def told(self) -> Fields:
-        """Fields of a streamed response that name what it continues."""
+    def continuation(self) -> Fields:
+        """Fields to add to a streamed response: the response or conversation that it continues."""
 
     async def begin(self, response: Fields) -> None:
         """Store the beginning of a response. Raises StoreError."""
@@ -63,7 +63,7 @@ class StoringCall(HttpCall):
         self._reader = ResponseReader(limits)
         self._head: tuple[int, Mapping[str, str]] | None = None
         self._held: list[bytes] = []
-        self._restater = Restater(sink.told) if sink.told else None
+        self._restater = Restater(sink.continuation) if sink.continuation else None
         self._is_begun = False
         self._is_settled = False
 
@@ -86,7 +86,7 @@ class StoringCall(HttpCall):
 
     async def send(self, data: bytes) -> None:
         """Send a piece: the first after storing the beginning, the last after storing the end."""
-        if not self._is_begun or (self._sink.is_heard and not self._is_settled):
+        if not self._is_begun or (self._sink.needs_answer and not self._is_settled):
             self._reader.feed(data)
         if not self._is_begun:
             self._held.append(data)
@@ -119,7 +119,7 @@ class StoringCall(HttpCall):
 
     async def _settle(self, response: Fields) -> None:
         self._is_settled = True
-        if self._sink.is_heard:
+        if self._sink.needs_answer:
             await self._sink.settle(response)
 
     async def finish(self, data: bytes = b"", trailers: Mapping[str, str] = NOTHING) -> None:

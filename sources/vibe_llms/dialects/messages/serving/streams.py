@@ -94,7 +94,7 @@ class StreamWriter(SequentialWriter):
         self._cited = 0
         self._late: list[Loss] = []
         self._channel = ""
-        """The channel of the live content whose pieces follow ``_head``."""
+        """The channel of the content that is being streamed; its pieces follow ``_head``."""
         self._head = b""
 
     def write(self, event: StreamEvent) -> bytes:
@@ -103,7 +103,7 @@ class StreamWriter(SequentialWriter):
             event.__class__ is ContentDeltaEvent
             and event.index == self._live
             and event.channel == self._channel
-            and event.channel != "arguments"  # those are processed, too
+            and event.channel != "arguments"  # the base class also collects them
         ):
             return self._head + _encode(event.text) + _TAIL
         return super().write(event)
@@ -127,7 +127,7 @@ class StreamWriter(SequentialWriter):
 
     def _begin(self, start: ContentStartedEvent) -> bytes:
         self._start, self._channel, self._block, self._cited = start, "", None, 0
-        own = _open(start.native)
+        own = _read_own(start.native)
         match start.kind:
             case "text" | "refusal":
                 return self._open_block({"type": "text", "text": "", **own})
@@ -142,8 +142,9 @@ class StreamWriter(SequentialWriter):
         start = self._start
         assert start is not None
         if isinstance(event, ContentCitedEvent):
-            return self._cite(_open(event.citation.native))
-        if self._channel:  # waiting events come this way; of two texts the first is sent
+            return self._cite(_read_own(event.citation.native))
+        # Queued pieces arrive here, others in `write`. A block has one text: the first channel's.
+        if self._channel:
             is_same = event.channel == self._channel
             return self._head + _encode(event.text) + _TAIL if is_same else b""
         grown = _GROWN.get((start.kind, event.channel))
@@ -151,7 +152,7 @@ class StreamWriter(SequentialWriter):
             return b""
         opening = b""
         if grown == "thinking" and self._block is None:
-            thinking = {"type": "thinking", **_EMPTY["thinking"], **_open(start.native)}
+            thinking = {"type": "thinking", **_EMPTY["thinking"], **_read_own(start.native)}
             opening = self._open_block(thinking)
         elif self._block is None:
             return b""
@@ -239,7 +240,7 @@ def _frame(kind: str, **fields: Any) -> bytes:
     return b"event: %b\ndata: %b\n\n" % (kind.encode(), data)
 
 
-def _open(native: Native | None) -> dict[str, Any]:
+def _read_own(native: Native | None) -> dict[str, Any]:
     """Return native data of this protocol, as they are sent."""
     if native is None or native.protocol != PROTOCOL:
         return {}

@@ -64,10 +64,10 @@ def worker(runner: str, queues: str, functions: str, grace: float, yes: bool) ->
     from vibe_llms.batches.functions import load_functions
     from vibe_llms.interfaces.cli.access import load_application, tell_untrusted
 
-    named, lent = read_queues(queues), load_functions(functions)
+    named, callables = read_queues(queues), load_functions(functions)
     application = load_application(yes=yes)
     tell_untrusted(application.configuration)
-    asyncio.run(_work(application, runner, named, lent, grace))
+    asyncio.run(_work(application, runner, named, callables, grace))
 
 
 async def _work(
@@ -81,16 +81,16 @@ async def _work(
     from vibe_llms.agents.workers import WorkerSettings
 
     check_shared(url)
-    told = asyncio.Event()
+    is_stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, told.set)
-    hosting = WorkerSettings(grace_seconds=grace)
+        loop.add_signal_handler(number, is_stopped.set)
+    settings = WorkerSettings(grace_seconds=grace)
     async with open_runner(
-        url, application=application, queues=queues, functions=functions, hosting=hosting
+        url, application=application, queues=queues, functions=functions, hosting=settings
     ):
         note(f"Worker for {', '.join(each.name for each in queues)}. Press Ctrl-C to stop.")
-        await told.wait()
+        await is_stopped.wait()
         note("Stopped; other workers take over unfinished work.")
         for number in (signal.SIGINT, signal.SIGTERM):  # a second signal ends it immediately
             loop.remove_signal_handler(number)

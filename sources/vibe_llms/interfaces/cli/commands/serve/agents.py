@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     "--runner",
     metavar="URL",
     callback=refuse_empty,
-    help="Shared queue: sqlite:///FILE or postgresql://… [default: own]",
+    help="Shared queue: sqlite:///FILE or postgresql://… [default: a private one]",
 )
 @daemon_options(8010, config="Settings file of the daemon.")
 def agents(file: Path | None, log: bool, yes: bool, **given: Any) -> None:
