@@ -44,8 +44,8 @@ class VendorBatchChannel(ItemsChannel[T]):
     """Batch of requests to a model, over its vendor's batches.
 
     Vendor batches take up to a day and cost less. If this process ends, the next one with the same
-    journal resumes: it submits a request again only if the vendor has said that it does not have
-    it, and reads the results of submitted requests when they are ready.
+    journal resumes: it reads the results of submitted requests when they are ready, and submits a
+    request again only if the vendor has said that the request is unknown.
 
     Args:
         work: A model, or its address.

@@ -178,7 +178,7 @@ def read_each(
         place: The field with the items.
         protocol: The protocol whose reference defines them.
         head: What the reader has read before, as plain data.
-        cache: Earlier requests of the same client, of which equal beginnings are taken.
+        cache: Earlier requests of the same client; a beginning that is equal is not read again.
 
     Raises:
         RequestError: An item is invalid; the error names its position.

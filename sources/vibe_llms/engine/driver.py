@@ -122,7 +122,7 @@ class Driver:
             self._record,
         )
         self._price = model_call.price
-        self._counts = spent is not None
+        self._adds_usage = spent is not None
         self._executor = Executor(journal, registry, context, self._record, self._readings)
         self._gate = ApprovalGate(context, self._record, approver, answers)
         self._state: State | None = None
@@ -158,7 +158,8 @@ class Driver:
             end = End(reason=Reason.FAILED, detail=str(error))
             await self._conclude(end, error)
         except (asyncio.CancelledError, KeyboardInterrupt):
-            stop = await self._attention.look_last()  # before the end that it caused
+            # A stop may have caused this: log it before the end of the run.
+            stop = await self._attention.look_last()
             if stop is None and self._temporary_errors:  # no end yet: the next worker resumes it
                 await context.emit(leave_run())
                 raise
@@ -242,7 +243,7 @@ class Driver:
         return bool(canisters) and canisters[-1].id in self._record.answers
 
     def _on_event(self, event: LogEvent) -> None:
-        """Take a message to the run; a user message waits until no result is missing."""
+        """Handle an event from the inbox; a user message waits until no result is missing."""
         if not isinstance(event, MessageReceivedEvent):
             self._record.note(event)
             self._gate.look()
@@ -254,7 +255,8 @@ class Driver:
         if state is not self._state:
             self._state = state
             event = StateEnteredEvent(state=state.value, turn=self._readings.steps)
-            # Another event follows at once, unless several calls run in tasks of their own.
+            # Written together with the next event, which follows at once. Not with several calls:
+            # they emit their events in tasks of their own.
             is_shared = isinstance(command, Execute) and len(command.calls) > 1
             await self._context.emit(event, soon=not is_shared)
 
@@ -285,13 +287,13 @@ class Driver:
         canisters = self._journal.canisters
         position = next((i for i, each in enumerate(canisters) if each.id == begun.key), None)
         behind = () if position is None else canisters[position + 1 :]
-        # The model may have been asked there before: that response is no answer to this request.
+        # An earlier response may have broken off here: its canisters do not answer this request.
         stored = [each for each in behind if each.id not in self._record.broken]
         finished = describe_stored(begun, stored[: find_end(stored)], self._price)
-        if self._counts:  # the log does not include its usage yet
+        if self._adds_usage:  # the readings of earlier runs do not include this generation
             self._readings.steps += 1
         if finished is not None:
-            if self._counts:
+            if self._adds_usage:
                 self._readings.count(finished.usage, finished.cents)
             await self._context.emit(finished)
             return

@@ -48,8 +48,10 @@ class Answer(Protocol):
 
     @property
     def shortfall(self) -> Shortfall | None:
-        """The reason why the model's turn is not an answer; ``None`` if it is one, or for other
-        reasons."""
+        """The reason why the model's turn is not an answer.
+
+        ``None`` if it is one, or if there is no answer for a reason outside of the turn.
+        """
 
 
 O_co = TypeVar("O_co", bound=Answer, covariant=True)

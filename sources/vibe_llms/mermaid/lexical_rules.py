@@ -43,7 +43,7 @@ _INVISIBLE = LexicalRule("LINK", rf"{_S}*~~~+{_S}*")
 _OPENING = [_INVISIBLE, *_OPENERS]
 
 _LINKS = [
-    # A whole link precedes the beginning of one with a label, which would match as well.
+    # A whole link first: the rule for the beginning of a link with a label would match it as well.
     LexicalRule("LINK", rf"[xo<]?--+[-xo>]{_S}*", leaves=True),
     LexicalRule("START_LINK", rf"[xo<]?--{_S}*", "edgeText"),
     LexicalRule("LINK", rf"[xo<]?==+[=xo>]{_S}*", leaves=True),
@@ -118,7 +118,7 @@ _TABLE: dict[str, list[LexicalRule]] = {
     ],
     "shapeData": [
         LexicalRule("SHAPE_DATA", '"', "shapeDataStr"),
-        # The second ^ is a letter, as in Mermaid's: outside of quotes it is unreadable there, too.
+        # The second ^ excludes the character ^, as in Mermaid's rule: unquoted, it is an error.
         LexicalRule("SHAPE_DATA", '[^}^"]+'),
         LexicalRule("", r"\}", leaves=True),
         *_OPENING,

@@ -2,8 +2,8 @@
 
 The stored conversation does not change. A turn is never split, and an invocation is left out only
 together with its result. Supervisors, the user's last message and the model's turns after it stay.
-Turns are left out in steps of a part of the window, so that the beginning of the request, which a
-vendor's prompt cache holds, stays the same for several turns.
+More turns are left out than necessary, up to the next multiple of a step, so that the beginning of
+the request, which a vendor's prompt cache holds, stays the same for several turns.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ UNSAID_OUTPUT: Final = 4096
 """Tokens reserved for an answer without a maximum; a quarter of the window if that is less."""
 
 _STEP_SHARE: Final = 4
-"""Turns are left out in steps of one part in this many of the room."""
+"""Divides the room for input into steps; whole exchanges are left out in multiples of a step."""
 
 _INPUT_ROLES: Final = frozenset({"user", "document"})
 
@@ -87,7 +87,7 @@ def measure_canisters(request: Request, attributes: ModelAttributes) -> tuple[li
 
 
 def surely_fits(request: Request, attributes: ModelAttributes, room: int) -> bool:
-    """Return whether the request fits without counting: no token is shorter than a byte."""
+    """Return whether the request fits even if each byte of its texts is a token."""
     left = room - estimate_overhead(request, attributes).tokens
     for canister in request.canisters:
         left -= MESSAGE_OVERHEAD.tokens
@@ -112,8 +112,9 @@ def cut_oldest(canisters: Sequence[AnyCanister], sizes: Sequence[int], room: int
         room: The maximum tokens of the rest.
 
     Returns:
-        An empty cut if the conversation fits. Otherwise as little as possible, rounded up to a
-        step; if the rest still does not fit, as much as is allowed.
+        An empty cut if the conversation fits. Otherwise whole exchanges, rounded up to a step; if
+        there are not enough for that, as little as makes the rest fit. If nothing makes it fit, as
+        much as is allowed.
     """
     excess = sum(sizes) - room
     if excess <= 0:
@@ -146,8 +147,9 @@ def _list_movable(canisters: Sequence[AnyCanister], spans: Sequence[range]) -> t
 def _survey_cuts(canisters: Sequence[AnyCanister]) -> Iterator[Sequence[range]]:
     """Yield possible cuts, from the smallest to the largest; supervisors in them stay.
 
-    First, one span: whole exchanges, from the beginning up to a question. Then a second one: turns
-    of the model after the last question, except for its last turn.
+    Smaller cuts have one span: whole exchanges, from the beginning up to a question. Larger ones
+    have all of these, and a second span: turns of the model after the last question, except for
+    its last turn.
     """
     joints = _survey_joints(canisters)
     questions = _survey_questions(canisters)
@@ -158,7 +160,7 @@ def _survey_cuts(canisters: Sequence[AnyCanister]) -> Iterator[Sequence[range]]:
     is_model = [_is_of_model(each) for each in canisters]
     start = next((i for i in range(last, len(canisters)) if is_model[i]), len(canisters))
     if start == len(canisters) or not (joints[last] and joints[start]):
-        return  # there it continues an earlier exchange
+        return  # a call before this place has its result after it
     for end in range(start + 1, len(canisters)):
         if joints[end] and is_model[end] and _begins_turn(canisters[end - 1], canisters[end]):
             yield (range(last), range(start, end))

@@ -100,13 +100,13 @@ def copy_store(
     conversation is copied whole or not at all, even if the copy is interrupted; a conversation
     that has grown is extended.
 
+    If source and target are one database, whose content the target's URL places elsewhere, only
+    the content is moved there.
+
     Args:
         identities: Copy only these conversations, those they were forked from, and the content
             that they refer to; by default everything.
         progress: Called for each conversation.
-
-    If both are one database and the target's content is to be stored elsewhere, the content is
-    moved there.
 
     Raises:
         StoreError: Both are the same store, or one cannot be read at all.
@@ -114,8 +114,8 @@ def copy_store(
     if source == target:
         return _move_contents(source, target)
     target.survey()  # reports an unreachable store once, not per conversation
-    # Surveyed before anything is read: the parent of a fork that is known now exists and is long
-    # enough whenever it is read later.
+    # List all ids before anything is read. The parent of a listed fork exists already, with all
+    # canisters that the fork inherits, so it can be read at any time.
     chosen = sorted(source.survey()) if identities is None else identities
     ordered = _order_families(source, chosen)
     copier = _Copier(source, target)
@@ -263,8 +263,8 @@ class _Copier:
     def _bring_contents(self, snapshot: Snapshot) -> None:
         """Copy the content that a conversation refers to; it must exist before the conversation."""
         for content_id in sorted(snapshot.references - self._contents):
-            # Content that is also kept elsewhere may be missing here; the target reports content
-            # that must not be.
+            # Content may be missing here if it has a URL or a file id; if it has neither, the
+            # target refuses the conversation.
             if self._source.contents.contains(content_id):
                 self._bring_content(content_id)
 
@@ -279,7 +279,8 @@ class _Copier:
         back = take_snapshot(self._target, snapshot.identity)
         # A message that was in the inbox during an earlier copy may also be in the log by now.
         found = [each for each in map(encode_event, back.messages) if each in messages]
-        # The target may keep more of a history itself if a parent was deleted in the meantime.
+        # Count from the same canister on both sides: if the parent was deleted in the meantime, the
+        # target has fewer inherited canisters, and more of its own.
         self._there.take(back, snapshot.inherited, found)
 
     def copy_contents(self, content_ids: Iterable[str]) -> None:

@@ -1,9 +1,9 @@
 """Results for abandoned calls, taken from the log before the conversation continues.
 
 A run that was cut off leaves calls without results. As long as the user adds nothing, the next run
-executes the calls, or asks for their approval. Once the user adds a message, their outcome is
-history: it becomes a result with exactly what the log says, so the model learns no more and no
-less than is known.
+executes the calls, or asks for their approval. Once the user adds a message, the calls
+are not executed any more: each gets a result with exactly what the log says about it, so the model
+learns no more and no less than is known.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def settle_calls(
         return
     place = _find_position(conversation.canisters, owed[-1])
     later = conversation.canisters[place:]
-    conversation.take_back(later)
+    conversation.take_back(later)  # removes only those that are not stored
     unsaved = later[len(conversation) - place :]
     try:
         keep()  # others may have settled them by now
@@ -72,7 +72,9 @@ def settle_stored(
     *,
     wait_seconds: float = PATIENCE_SECONDS,
 ) -> None:
-    """Do the same for code without an engine; do nothing while a run of it is active.
+    """Settle the calls of a stored conversation without an engine.
+
+    While a run of the conversation is active, nothing is changed. Does file work.
 
     Args:
         wait_seconds: How long to wait until a killed process has released the log.

@@ -107,6 +107,7 @@ def answer(
     message = attrs.evolve(answered, message_id=produce_identity(), subject=subject)
     store.open_inbox(conversation_id).put(message)
     deliver(store, conversation_id)
+    # Another answer may have been delivered first; then this one is in the log as refused.
     for logged in reversed(log.read()):
         if read_message_id(logged.event) == message.message_id:
             if isinstance(logged.event, ApprovalRefusedEvent):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-# So that their assertions show the difference.
+# Before the contracts are imported, so that pytest shows the values in their failed assertions.
 pytest.register_assert_rewrite("vibe_llms.testing.contracts")
 
 if TYPE_CHECKING:

@@ -66,7 +66,7 @@ class WebSocket:
         self._refusal_body = b""
         self._waiter: asyncio.Future[None] | None = None
         self._listener: Callable[[], object] | None = None
-        self._is_asked = False
+        self._is_pinged = False
         self.is_gone = False
         self.due = connection.service.loop.time() + settings.total_seconds
         self.task: asyncio.Task[None] | None = None
@@ -101,7 +101,7 @@ class WebSocket:
             self._buffered += len(data)
             self._adjust()
             return
-        self._is_asked = False
+        self._is_pinged = False
         now = self._connection.service.loop.time()
         if self._protocol.state is OPEN:
             self.due = now + self._connection.service.settings.idle_seconds
@@ -160,11 +160,11 @@ class WebSocket:
         """Send a ping to an idle client; disconnect one that does not answer."""
         if now <= self.due:
             return
-        if self._is_asked or self._protocol.state is not OPEN:
+        if self._is_pinged or self._protocol.state is not OPEN:
             self.leave()
             self._connection.transport.abort()
             return
-        self._is_asked = True
+        self._is_pinged = True
         self.due = now + self._connection.service.settings.idle_seconds
         self._protocol.send_ping(b"")
         self._write()
@@ -230,7 +230,7 @@ class WebSocket:
         message = self._inbox.popleft()
         if message["type"] == "websocket.receive":
             text = message.get("text")
-            # Decoded text counts with its encoded size.
+            # As in `_take`: the encoded size, and one more, so that empty messages count as well.
             size = len(message["bytes"]) if text is None else len(text.encode())
             self._buffered -= size + 1
             self._adjust()
@@ -319,9 +319,9 @@ class WebSocket:
         framing = b"content-length: %d\r\nconnection: close\r\n\r\n" % size
         return head + framing + self._refusal_body
 
-    def _refuse(self, word: bytes) -> None:
+    def _refuse(self, response: bytes) -> None:
         self.leave()
-        self._connection.say_last(word)
+        self._connection.say_last(response)
 
 
 def produce_websocket(connection: ConnectionLink, head: Head) -> WebSocket | int:

@@ -55,7 +55,7 @@ def normalize_messages(
     Lossless; invocations without an id get one, and are returned without it.
 
     Args:
-        cache: Earlier requests of the same client, of which equal beginnings are taken.
+        cache: Earlier requests of the same client; a beginning that is equal is not read again.
 
     Raises:
         RequestError: A message is invalid.

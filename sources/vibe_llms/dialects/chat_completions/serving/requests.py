@@ -52,7 +52,7 @@ def normalize_request(
     Args:
         attributes: The model's attributes, which define its controls; by default all controls of
             the dialect are known.
-        cache: Earlier requests of the same client, of which equal beginnings are taken.
+        cache: Earlier requests of the same client; a beginning that is equal is not read again.
 
     Raises:
         RequestError: The request is invalid.

@@ -47,7 +47,7 @@ def normalize_messages(
     Lossless: other fields become native data of the content or canister.
 
     Args:
-        cache: Earlier requests of the same client, of which equal beginnings are taken.
+        cache: Earlier requests of the same client; a beginning that is equal is not read again.
 
     Raises:
         RequestError: A content is invalid.

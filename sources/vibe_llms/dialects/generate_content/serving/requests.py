@@ -36,7 +36,7 @@ def normalize_request(
     Args:
         attributes: The model's attributes: parameters that are not its controls are kept as native
             data.
-        cache: Earlier requests of the same client, of which equal beginnings are taken.
+        cache: Earlier requests of the same client; a beginning that is equal is not read again.
 
     Raises:
         RequestError: The request is invalid.

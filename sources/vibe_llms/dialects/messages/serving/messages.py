@@ -46,7 +46,7 @@ def normalize_messages(
     """Return the canisters of a request's ``system`` and ``messages``.
 
     Args:
-        cache: Earlier requests of the same client, of which equal beginnings are taken.
+        cache: Earlier requests of the same client; a beginning that is equal is not read again.
 
     Raises:
         RequestError: A message is invalid.

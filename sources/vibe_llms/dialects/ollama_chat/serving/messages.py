@@ -35,7 +35,7 @@ def normalize_messages(
     Invocations without ids get ids derived from their positions.
 
     Args:
-        cache: Earlier requests of the same client, of which equal beginnings are taken.
+        cache: Earlier requests of the same client; a beginning that is equal is not read again.
 
     Raises:
         RequestError: A message is invalid.

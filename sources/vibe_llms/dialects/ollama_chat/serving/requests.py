@@ -35,7 +35,7 @@ def normalize_request(
 
     Args:
         attributes: The model's attributes; by default all common controls are known.
-        cache: Earlier requests of the same client, of which equal beginnings are taken.
+        cache: Earlier requests of the same client; a beginning that is equal is not read again.
 
     Raises:
         RequestError: It is invalid, or there is nothing to answer, as in a request that only loads
@@ -91,7 +91,7 @@ def split_controls(
         if "reasoning_effort" not in controls:
             extras["think"] = think
         elif think is True:
-            extras["$think"] = True
+            extras["$think"] = True  # written back instead of the level that stands for it
     return controls, extras
 
 

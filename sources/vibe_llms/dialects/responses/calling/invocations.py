@@ -34,7 +34,7 @@ def _write_tool(
         extras = ledger.open(native, path)
         return write_home(merge({"type": "custom", **named}, extras), extras)
     extras = ledger.open(invocable.native, path)
-    if SOUGHT in extras:
+    if SOUGHT in extras:  # the search for tools, which has a type of its own
         search = {**extras[SOUGHT], **describe(invocable), "parameters": invocable.schema}
         return search | ({LOADED: True} if LOADED in extras else {})
     is_strict = holds_strictly(invocable, extras, path, ledger)

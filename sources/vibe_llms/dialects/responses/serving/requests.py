@@ -40,7 +40,7 @@ def normalize_request(
     Args:
         attributes: The model's attributes, which define its controls; ``None`` uses all possible
             controls.
-        cache: Earlier requests of the same client, of which equal beginnings are taken.
+        cache: Earlier requests of the same client; a beginning that is equal is not read again.
 
     Raises:
         RequestError: The request is invalid.
@@ -67,7 +67,9 @@ def _collect_extras(
         del rest["instructions"]
     # Parameters that a client leaves out are for the vendor to decide, not for our defaults.
     extras = {"store": None, "include": None, **leave(rest, _READ)}
-    if extras.get("tool_choice") == "auto":  # which is the default
+    # Notes for the way back to this protocol: a default that the client wrote, and the common
+    # choice for which the native one was written.
+    if extras.get("tool_choice") == "auto":
         extras["$said"] = {"tool_choice": extras.pop("tool_choice")}
     if rest.get("stream_options"):
         extras["$stream_options"] = rest["stream_options"]
@@ -103,7 +105,8 @@ def split_controls(
         if value is not None and fits_control(name, value, attributes):
             controls[name] = take(rest, place)
     names = {each.name for each in attributes.controls} if attributes else set()
-    for name in names - PLACES.keys() - WITHOUT_PLACE:  # those are kept unchanged
+    # Those without a place do not exist in this protocol, and stay in `rest`.
+    for name in names - PLACES.keys() - WITHOUT_PLACE:
         if rest.get(name) is not None and name in parameters:
             controls[name] = rest.pop(name)
     return controls, rest

@@ -50,11 +50,11 @@ class HostLimits:
     """Limits of the resources that are held for clients.
 
     Attributes:
-        waiting: Maximum number of calls that wait for their clients' answers. Here and below, one
-            client gets at most as many as are left for others.
+        waiting: Maximum number of calls that wait for their clients' answers. Of this and of
+            ``subscriptions``, one client gets at most as many as remain free for others.
         wait_seconds: Timeout of one answer.
         subscriptions: Maximum number of watched resources, and of open streams of changes.
-        can_wait: A client's repeated request reaches this process.
+        can_wait: Whether a client's repeated request always reaches this process.
     """
 
     waiting: int = 1_000
@@ -109,7 +109,8 @@ class ToolServer(Server[Any]):
             can_wait=limits.can_wait,
         )
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", MCPDeprecationWarning)  # the older era has levels
+            # Setting a log level is deprecated, but part of the protocol with sessions.
+            warnings.simplefilter("ignore", MCPDeprecationWarning)
             super().__init__(NAME, version=__version__, **self._survey_handlers(attendant))
         security = RequestStateSecurity(
             keys=[secret or secrets.token_bytes(32)],

@@ -16,7 +16,7 @@ from vibe_llms.invocables.mcp.serving.callers import ClientCall
 from vibe_llms.invocables.mcp.serving.shares import Shares
 
 PREFIX: Final = "waiting:"
-"""Prefix of their names: no other sealed text has it."""
+"""Prefix of the calls' names; no other state that clients return begins with it."""
 
 
 @define(eq=False)
@@ -61,7 +61,7 @@ class WaitingRoom:
         return name
 
     def take(self, name: str) -> ClientCall | None:
-        """Return the waiting call of a name, which is used up then."""
+        """Remove the waiting call with a name and return it; ``None`` if there is none."""
         if name not in self._calls:
             return None
         call, client, timer = self._calls.pop(name)
