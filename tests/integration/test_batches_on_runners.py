@@ -63,7 +63,8 @@ pytestmark = NEEDS_DBOS
 
 ADDRESS = "openai_conversations:gpt-4o-mini"
 WORKER = """
-import asyncio, os, signal,from vibe_llms.batches import ask_backendsking
+import asyncio, os, signal, sys
+from vibe_llms.batches import ask_backend
 from vibe_llms.agents.durable.runner import DurableRunner
 from vibe_llms.agents.executing import RunExecutor
 from vibe_llms.agents.queues import BATCHES
