@@ -159,7 +159,7 @@ async def test_what_cannot_go_elsewhere_is_refused_in_one_line(
         with pytest.raises(RequestError, match=r"other tools .*: convert, exchange differ"):
             await BatchChannel(engine, runner=runner).collect(["?"])
     async with working(tmp_path, application, produce_tools=None) as runner:
-        with pytest.raises(UnknownNameError, match=r"no ensemble 'money'.*\[ensembles.money\]"):
+        with pytest.raises(UnknownNameError, match=r"nsemble 'money'.*\[ensembles.money\]"):
             await BatchChannel(engine, runner=runner).collect(["?"])
         loose = Engine("", convert, application=application)
         with pytest.raises(UnknownNameError, match="put these functions into an ensemble"):

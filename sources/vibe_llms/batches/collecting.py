@@ -29,7 +29,7 @@ from vibe_llms.providers.batching import ModelBatches
 T = TypeVar("T")
 
 TIER: Final = "batch"
-"""By which price answers of a vendor's batch are billed."""
+"""Price tier of answers in a vendor's batch."""
 
 
 class Collector(Generic[T]):

@@ -40,7 +40,7 @@ _make_item = trusted(BatchItem)
 T = TypeVar("T")
 
 Ask: TypeAlias = Callable[[Any], Awaitable[BatchItem[Any]]]
-"""Returns what came of one input; the run knows where it belongs and how long it took."""
+"""Returns the result of one input; the run adds its place and its duration."""
 
 
 @frozen(kw_only=True)
@@ -63,7 +63,7 @@ class Wording:
             if not isinstance(value, Mapping):
                 return gather_canisters(value)
             detail, remedy = (
-                "a table of variables, but there is no prompt for them",
+                "a table of variables without a prompt to render them",
                 "Give a prompt",
             )
         elif isinstance(value, Mapping):

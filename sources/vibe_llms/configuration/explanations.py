@@ -11,12 +11,12 @@ from vibe_llms.foundation.attrs_classes import frozen
 
 @frozen(kw_only=True)
 class Explanation:
-    """One value, for people.
+    """Value of a setting and its source, for display.
 
     Attributes:
         name: The dotted name.
         value: The value as written; a secret is replaced by asterisks.
-        source: Where it was written, and why it has no effect, if so.
+        source: File, variable or option that sets it; why it has no effect, if it has none.
     """
 
     name: str

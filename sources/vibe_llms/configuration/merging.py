@@ -49,7 +49,7 @@ def merge_layers(
         findings: Collects errors that require all layers.
     """
     below, above = (layers.defaults, layers.user), (layers.environment, layers.command_line)
-    # Without the project: it must not choose the record by which it is trusted.
+    # Without the project's settings: it must not choose the record of its own trust.
     request = _produce_trust_request(
         layers, _overlay((*below, *above)), _overlay(below), definitions
     )

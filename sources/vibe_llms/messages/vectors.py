@@ -99,7 +99,10 @@ class Vectors(Sequence[Sequence[float]]):
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        """The interface by which NumPy shares memory: https://numpy.org/doc/stable/reference/."""
+        """Array interface of NumPy.
+
+        Source: https://numpy.org/doc/stable/reference/arrays.interface.html.
+        """
         import sys
 
         order = "<" if sys.byteorder == "little" else ">"

@@ -18,7 +18,7 @@ SNIPPET_WORDS = 24
 RANKED_LIMIT = 5000
 
 _PART = f'%"{PART_TAG}%'
-"""Tags, as JSON, of which one says that the conversation is a part of another."""
+"""Pattern of JSON tags that mark a conversation as a part of another."""
 
 _POSITIONS = (1 << KEY_SHIFT) - 1
 
@@ -48,7 +48,7 @@ class _Link(NamedTuple):
 
 
 class Lineage:
-    """What conversations inherit from their ancestors, for the rows of one answer.
+    """Counts of the canisters that conversations inherit, for the rows of one answer.
 
     Attributes:
         counted: Numbers of inherited canisters that were not in the database yet, by the key of
@@ -107,7 +107,7 @@ class Lineage:
         return count_before(folder, inode, merged + size)
 
     def store(self) -> None:
-        """Store what was counted: the history before a fork point does not change."""
+        """Store the new counts; they stay valid, as history before a fork never changes."""
         if self.counted:
             with transaction(self._connection):
                 self._connection.executemany(

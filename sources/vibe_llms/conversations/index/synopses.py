@@ -1,6 +1,6 @@
-"""What a list shows of a conversation's messages: their number, the first words, the last model.
+"""Synopses of conversations for lists: number of messages, first words, last model.
 
-Of a long file only the beginning and the end are read, if its tally has the number of its lines.
+Only the beginning and the end of a long file are read, if its tally has the number of its lines.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Synopsis(NamedTuple):
 
 
 def read_synopsis(descriptor: int, size: int, tally: str, former: Synopsis) -> Synopsis:
-    """Read what was added to a file; an incomplete last line is left for later.
+    """Read the part added to a file, without an incomplete last line.
 
     Args:
         size: Size of the file.

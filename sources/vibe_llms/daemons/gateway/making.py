@@ -59,8 +59,8 @@ def produce_service(
     """Build the gateway as an ASGI application, for ``vibe serve`` or another host.
 
     Args:
-        application: Has the providers; it is restricted (:meth:`.Application.restrict`). Its limits
-            apply to their answers. Its attempts should be 1, so that only tables cause retries.
+        application: Has the providers; is restricted by this call (:meth:`.Application.restrict`).
+            Its limits apply to answers. Set its attempts to 1, so that only tables cause retries.
         limits: Limits on requests.
         authorizer: Authenticates clients; by default all are accepted.
         listeners: Called with the record of each completed request.

@@ -6,8 +6,8 @@ processes, and a report when it is ready. ``ServerSettings`` is the ``[server]``
 The server offers two ASGI extensions. ``scope["extensions"]["vibe_llms.disconnect"]`` is a function
 that takes a callback, which is called once and in the event loop when the client disconnects. So no
 task needs to wait in ``receive`` for that; under other servers, one has to. ``vibe_llms.drain``, in
-the scope of the lifespan, does the same for the start of the shutdown. Refuses to know what is
-served.
+the scope of the lifespan, does the same for the start of the shutdown. The server knows nothing of
+the application that it serves.
 """
 
 from __future__ import annotations

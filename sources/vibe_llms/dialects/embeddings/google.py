@@ -31,17 +31,21 @@ TASKS: Final = {
 }
 
 
-class _Row(msgspec.Struct):
+class Row(msgspec.Struct):
+    """One vector."""
+
     values: list[float]
 
 
-class _Usage(msgspec.Struct, rename="camel"):
+class UsageMetadata(msgspec.Struct, rename="camel"):
+    """Usage of a request."""
+
     prompt_token_count: int | None = None
 
 
 class _Answer(msgspec.Struct, rename="camel"):
-    embeddings: list[_Row]
-    usage_metadata: _Usage | None = None
+    embeddings: list[Row]
+    usage_metadata: UsageMetadata | None = None
 
 
 def produce_form(path: str, resource: str) -> CallForm[EmbeddingRequest, Vectors]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from vibe_llms.dialects.calls import CallForm
-from vibe_llms.dialects.embeddings.google import TASKS
+from vibe_llms.dialects.embeddings.google import TASKS, Row, UsageMetadata
 from vibe_llms.dialects.embeddings.results import decode, produce_vectors
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import Usage
@@ -21,17 +21,9 @@ from vibe_llms.models.descriptors import ModelDescriptor
 PROTOCOL: Final = "vertex_embeddings"
 
 
-class _Row(msgspec.Struct):
-    values: list[float]
-
-
-class _Usage(msgspec.Struct, rename="camel"):
-    prompt_token_count: int | None = None
-
-
 class _Embedded(msgspec.Struct, rename="camel"):
-    embedding: _Row
-    usage_metadata: _Usage | None = None
+    embedding: Row
+    usage_metadata: UsageMetadata | None = None
 
 
 class _Statistics(msgspec.Struct):

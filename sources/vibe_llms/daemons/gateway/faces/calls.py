@@ -6,6 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
+import attrs
+
 from vibe_llms.daemons.gateway.accounting import account
 from vibe_llms.daemons.gateway.basic_stages import authenticate, fall_back, read, route
 from vibe_llms.daemons.gateway.calling import answer_call
@@ -30,23 +32,15 @@ from vibe_llms.dialects.calls import ClientForm
 from vibe_llms.dialects.embeddings import google, ollama, openai
 from vibe_llms.models.genera import Genus
 
-_PASSED: Final = ("openai-beta", "idempotency-key", "x-client-request-id")
-
 EMBEDDINGS: Final = Face(
     name="embeddings",
     dialect=chat_completions,
-    passed=_PASSED,
+    passed=("openai-beta", "idempotency-key", "x-client-request-id"),
     id_header="x-request-id",
     genus=Genus.EMBEDDER,
 )
 RANKINGS: Final = Face(name="rankings", dialect=chat_completions, genus=Genus.RANKER)
-MODERATIONS: Final = Face(
-    name="moderations",
-    dialect=chat_completions,
-    passed=_PASSED,
-    id_header="x-request-id",
-    genus=Genus.MODERATOR,
-)
+MODERATIONS: Final = attrs.evolve(EMBEDDINGS, name="moderations", genus=Genus.MODERATOR)
 OLLAMA: Final = Face(name="ollama_embed", dialect=ollama_chat, genus=Genus.EMBEDDER)
 GEMINI: Final = Face(
     name="embed_contents",

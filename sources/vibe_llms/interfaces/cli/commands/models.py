@@ -16,6 +16,7 @@ from vibe_llms.interfaces.cli.options import (
     yes_option,
 )
 from vibe_llms.interfaces.cli.output import note, write_explanations, write_json, write_table
+from vibe_llms.models.genera import Genus
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from vibe_llms.providers.surveys import Survey
 
 
-GENERA = ("converser", "embedder", "moderator", "ranker")
-"""Those of ``models.genera``, which is not imported before it is used."""
 _PLUGIN_KEYS = ("module", "package", "enabled", "kind")
 """Settings of a provider that select its code and say nothing about its models."""
 
@@ -46,7 +45,7 @@ def models() -> None:
 @click.option(
     "--refresh", is_flag=True, help="Ask the vendors again, even if their lists are recent."
 )
-@click.option("--genus", type=click.Choice(GENERA), help="Only models of this genus.")
+@click.option("--genus", type=click.Choice(list(Genus)), help="Only models of this genus.")
 @json_option
 def list_(provider: str | None, refresh: bool, genus: str | None, as_json: bool) -> None:
     """List the known models; a star marks the configured one.
@@ -232,11 +231,9 @@ async def pull(address: str | None, yes: bool) -> None:
     application = load_application(yes=yes)
     target = address or application.configuration.model
     resolved = application.resolve_address(target)
-    is_embedder = resolved.name and _find_genus(application, str(resolved)) == "embedder"
+    is_embedder = resolved.name and _find_genus(application, str(resolved)) == Genus.EMBEDDER
     async with application:
         if is_embedder:
-            from vibe_llms.models.genera import Genus
-
             await application.access(Genus.EMBEDDER, str(resolved))
         else:
             await application.access_model(target)
