@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.invocables.mcp.results import normalize_block, normalize_blocks
@@ -22,9 +22,13 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.contents import (
     AnyContent,
     AudioContent,
+    FileContent,
     ImageContent,
+    NativeContent,
+    ReasoningContent,
     RefusalContent,
     TextualContent,
+    VideoContent,
 )
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.requests import Request, Response
@@ -191,3 +195,11 @@ def _nativize_content(content: AnyContent) -> Iterator[Any]:
         case AudioContent(data=bytes() as data):
             text = base64.b64encode(data).decode()
             yield mcp_types.AudioContent(data=text, mime_type=content.mime_type)
+        case ImageContent() | AudioContent() | VideoContent() | FileContent():
+            # A file or a video, or a medium whose bytes are elsewhere.
+            said = f"[{content.mime_type or 'a medium'} left out: MCP cannot send it in an answer]"
+            yield mcp_types.TextContent(text=said)
+        case ReasoningContent() | NativeContent():
+            pass  # for the vendor that wrote it, not for others
+        case _:
+            assert_never(content)
