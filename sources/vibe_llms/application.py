@@ -157,8 +157,10 @@ class Application(Closing):
         self._ensure_configured(resolved, shared.client.provider)
         model = shared.models.get(resolved.name)
         if model is None:
-            _make_room(shared.models)
-            model = shared.models[resolved.name] = await shared.client.access_model(resolved.name)
+            model = await shared.client.access_model(resolved.name)
+            if model.descriptor.attributes.genus == "converser":  # others are refused each time
+                _make_room(shared.models)
+                shared.models[resolved.name] = model
         return model
 
     async def access(
