@@ -9,7 +9,7 @@ import attrs
 
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.attrs_classes import frozen
-from vibe_llms.foundation.json_types import is_integer
+from vibe_llms.foundation.json_types import is_integer, is_whole
 from vibe_llms.foundation.reprs import represent
 from vibe_llms.messages.call_results import join_losses, join_origins
 from vibe_llms.messages.canisters import Origin, Usage
@@ -33,6 +33,9 @@ def ensure_texts(given: Iterable[str]) -> tuple[str, ...]:
         if not isinstance(value, str):
             detail = f"Expected a text, not {type(value).__name__}."
             raise RequestError(path=f"texts[{index}]", detail=detail, remedy="Give strings.")
+        if not is_whole(text):
+            detail = "The text has a lone surrogate, which no encoding can write."
+            raise RequestError(path=f"texts[{index}]", detail=detail, remedy="Remove it.")
         if not text.strip():  # vendors refuse them, or return a vector of noise
             detail = "The text is empty or blank."
             raise RequestError(path=f"texts[{index}]", detail=detail, remedy="Leave it out.")

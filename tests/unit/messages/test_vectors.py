@@ -62,6 +62,7 @@ def test_parts_are_joined_in_order_and_their_usage_is_added() -> None:
         ({"texts": []}, "texts"),
         ({"texts": ["good", " \n"]}, "texts[1]"),
         ({"texts": ["good", 3]}, "texts[1]"),
+        ({"texts": ["good", "a\ud800b"]}, "texts[1]"),
         ({"texts": "good", "dimensions": 0}, "dimensions"),
         ({"texts": "good", "dimensions": True}, "dimensions"),
         ({"texts": "good", "purpose": "fun"}, "purpose"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from vibe_llms.interfaces.cli.output import note
+from vibe_llms.interfaces.cli.output import note, repair
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,7 @@ def gather_texts(texts: Sequence[str], path: str | None) -> list[str]:
     if texts and path is not None:
         raise click.UsageError("Give texts or --file, not both.")
     if texts:
-        return list(texts)
+        return list(map(repair, texts))
     if path is None and sys.stdin.isatty():
         raise click.UsageError("The text is missing. Give one, or --file.")
     from vibe_llms.foundation.encodings import explain_misencoding
@@ -45,13 +45,17 @@ def gather_texts(texts: Sequence[str], path: str | None) -> list[str]:
         raw = sys.stdin.buffer.read() if path in (None, "-") else read_file(path, _FILE_BYTES)
         lines = [line for line in raw.decode("utf-8-sig").splitlines() if line.strip()]
     except UnicodeDecodeError as error:
-        raise click.UsageError(explain_misencoding(raw, path or "-")) from error
+        raise click.UsageError(explain_misencoding(raw, _name(path))) from error
     except OSError as error:
         reason = error.strerror or error
         raise click.UsageError(f"Cannot read {path}: {reason}.") from error
     if not lines:
-        raise click.UsageError(f"There are no lines in {path or 'standard input'}.")
+        raise click.UsageError(f"There are no lines in {_name(path)}.")
     return lines
+
+
+def _name(path: str | None) -> str:
+    return "standard input" if path in (None, "-") else str(path)
 
 
 def tell_result(result: CallResult, summary: str) -> None:

@@ -80,6 +80,13 @@ def test_mistakes_name_the_input(arguments: tuple[str, ...], word: str, tmp_path
     assert word in f"{done.output}{done.exception}"
 
 
+def test_an_encoding_that_is_not_utf8_is_told_with_its_place() -> None:
+    done = CliRunner().invoke(produce_group(), ["embed", *WORDS], input=b"\xff\xfeh\x00i\x00")
+
+    assert done.exit_code == 2
+    assert "standard input" in done.output
+
+
 def test_a_loss_is_told() -> None:
     done = run(*WORDS, "--purpose", "query", "hi")
 
