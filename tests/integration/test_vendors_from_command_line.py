@@ -341,7 +341,7 @@ def test_the_vendors_tell_their_models(
     assert len(asked.err.splitlines()) == 1
     addresses = {row["address"] for row in json.loads(asked.out) if row["fetched_at"]}
     assert {address.partition(":")[0] for address in addresses} == PLACES.keys()
-    assert again.out.startswith("\tgroq:simulated-large\tas of ")
+    assert again.out.startswith("\tgroq:simulated-large\tconverser\tas of ")
     assert len(at_vendors.requests) == known
 
 
