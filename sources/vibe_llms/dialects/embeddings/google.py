@@ -31,7 +31,7 @@ TASKS: Final = {
 }
 
 
-class Row(msgspec.Struct):
+class VectorRow(msgspec.Struct):
     """One vector."""
 
     values: list[float]
@@ -44,7 +44,7 @@ class UsageMetadata(msgspec.Struct, rename="camel"):
 
 
 class _Answer(msgspec.Struct, rename="camel"):
-    embeddings: list[Row]
+    embeddings: list[VectorRow]
     usage_metadata: UsageMetadata | None = None
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from vibe_llms.dialects.calls import CallForm
-from vibe_llms.dialects.embeddings.google import TASKS, Row, UsageMetadata
+from vibe_llms.dialects.embeddings.google import TASKS, UsageMetadata, VectorRow
 from vibe_llms.dialects.embeddings.results import decode, produce_vectors
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import Usage
@@ -22,7 +22,7 @@ PROTOCOL: Final = "vertex_embeddings"
 
 
 class _Embedded(msgspec.Struct, rename="camel"):
-    embedding: Row
+    embedding: VectorRow
     usage_metadata: UsageMetadata | None = None
 
 
