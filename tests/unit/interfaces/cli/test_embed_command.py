@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from vibe_llms.interfaces.cli.group import produce_group
+from vibe_llms.messages.vectors import PURPOSES
 
 WORDS = ("--model", "scripted:words", "--dimensions", "4")
 
@@ -78,6 +79,12 @@ def test_mistakes_name_the_input(arguments: tuple[str, ...], word: str, tmp_path
 
     assert done.exit_code != 0
     assert word in f"{done.output}{done.exception}"
+
+
+def test_the_offered_purposes_are_those_that_a_request_knows() -> None:
+    choice = run("--purpose", "fun", "text").output
+
+    assert choice.split("not one of ")[1].rstrip(".\n") == ", ".join(map(repr, PURPOSES))
 
 
 def test_an_encoding_that_is_not_utf8_is_told_with_its_place() -> None:

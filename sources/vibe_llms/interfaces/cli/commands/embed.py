@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _SLICE = 1024
 """Texts between two steps of the progress bar."""
 _PURPOSES = ("query", "passage", "similarity", "classification", "clustering")
+"""The known purposes, without an import of what knows them: help must come at once."""
 _SHOWN_NUMBERS = 4
 
 
