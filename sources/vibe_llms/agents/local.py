@@ -50,7 +50,7 @@ from vibe_llms.foundation.portal import finish, in_thread
 from vibe_llms.invocables.approvals import Approval
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.identities import produce_identity
-from vibe_llms.messages.views import asks_nothing
+from vibe_llms.messages.views import is_input_blank
 from vibe_llms.runs.delivering import deliver, is_heard
 from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.opening import ClaimedRun
@@ -213,7 +213,7 @@ class LocalRuns:
 
     async def send(self, run_id: str, canister: AnyCanister, *, subject: str = "") -> None:
         """Send a message to a run."""
-        if asks_nothing((canister,)):
+        if is_input_blank((canister,)):
             raise _refuse("canister", "The message is empty.")
         summary = await self.find(run_id, subject=subject)
         message = MessageReceivedEvent(
@@ -348,7 +348,7 @@ class LocalRuns:
         spec = self.rules.complete(spec, self.application)
         self.rules.check(spec, self.application)
         self._check_channel(spec.channel)
-        if spec.task is None and (not canisters or asks_nothing(canisters)):
+        if spec.task is None and (not canisters or is_input_blank(canisters)):
             raise _refuse("canisters", "The first message is missing: pass a message or a task.")
         if spec.task is not None and canisters:
             raise _refuse("canisters", "A task has its own first message: do not pass another.")

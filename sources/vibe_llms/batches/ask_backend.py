@@ -33,7 +33,7 @@ from vibe_llms.exceptions import (
     TrustError,
 )
 from vibe_llms.foundation.clocks import double
-from vibe_llms.messages.field_types import renew
+from vibe_llms.messages.field_types import evolve_unchecked
 
 if TYPE_CHECKING:
     from vibe_llms.batches.budgets import BatchBudget
@@ -240,7 +240,7 @@ async def attempt(work: AskInput, due: Due) -> BatchItem[Any] | None:
         sent = count_reached(ours)
         return BatchItem(index=due.index, id=due.id, error=ours, seconds=seconds, sent=sent)
     seconds = time.perf_counter() - started
-    return renew(item, index=due.index, id=due.id, seconds=seconds)
+    return evolve_unchecked(item, index=due.index, id=due.id, seconds=seconds)
 
 
 def make_ours(error: Exception) -> ConverseError:

@@ -27,7 +27,7 @@ from vibe_llms.instruments.outcomes import RunOutcome
 from vibe_llms.instruments.parsers.parsers import Parser
 from vibe_llms.messages.canisters import AnyCanister, Origin
 from vibe_llms.messages.endings import produce_error
-from vibe_llms.messages.field_types import renew
+from vibe_llms.messages.field_types import evolve_unchecked
 from vibe_llms.messages.requests import Request, Response, replace_canisters
 from vibe_llms.messages.trusting import trusted
 from vibe_llms.messages.views import add_usages, text_of
@@ -225,7 +225,7 @@ class ModelWork:
         # The last one is the placeholder for the input.
         preface = self._pattern.canisters[:-1]
         if value.__class__ is str and self.wording.prompt is None:
-            return renew(self._pattern, canisters=(*preface, say(value)))
+            return evolve_unchecked(self._pattern, canisters=(*preface, say(value)))
         return replace_canisters(self._pattern, (*preface, *await self.wording.compose(value)))
 
     async def compose(self, value: Any) -> Request:

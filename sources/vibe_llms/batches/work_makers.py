@@ -41,7 +41,7 @@ from vibe_llms.instruments.models import Model
 from vibe_llms.instruments.outcomes import RunOutcome
 from vibe_llms.invocables.ensembles import LOOSE
 from vibe_llms.messages.canisters import AnyCanister
-from vibe_llms.messages.field_types import renew
+from vibe_llms.messages.field_types import evolve_unchecked
 from vibe_llms.messages.requests import Request, replace_canisters
 from vibe_llms.runs.spending import measure_spent
 from vibe_llms.runs.surveying import read_summary
@@ -105,7 +105,7 @@ class ModelItems:
         """Ask the model."""
         said, preface = read_input(row.input), self._pattern.canisters[:-1]
         if said.__class__ is str:
-            request = renew(self._pattern, canisters=(*preface, say(said)))
+            request = evolve_unchecked(self._pattern, canisters=(*preface, say(said)))
         else:
             request = replace_canisters(self._pattern, (*preface, *gather_canisters(said)))
         item: BatchItem[Any] = await self._ask(request)

@@ -22,7 +22,7 @@ from vibe_llms.messages.contents import (
     NativeContent,
     TextualContent,
 )
-from vibe_llms.messages.field_types import renew
+from vibe_llms.messages.field_types import evolve_unchecked
 from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.messages.requests import Request
 from vibe_llms.messages.signatures import recognize
@@ -89,7 +89,7 @@ def correct_media_types(
         canisters[index] = _correct(canister, f"canisters[{index}]", losses)
     if not losses:
         return Translation(request)
-    return Translation(renew(request, canisters=tuple(canisters)), losses)
+    return Translation(evolve_unchecked(request, canisters=tuple(canisters)), losses)
 
 
 def _correct(canister: AnyCanister, path: str, losses: list[Loss]) -> AnyCanister:

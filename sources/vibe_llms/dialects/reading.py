@@ -17,7 +17,7 @@ from vibe_llms.dialects.serving import NONSENSE, explain_nonsense
 from vibe_llms.dialects.unanswered import WaitingInvocations
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.foundation.attrs_classes import define
-from vibe_llms.foundation.json_types import is_whole
+from vibe_llms.foundation.json_types import is_encodable
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -40,7 +40,7 @@ _make_result: Final = trusted(ResultCanister)
 
 def _are_texts(*given: Any) -> bool:
     for each in given:
-        if each.__class__ is not str or not (each.isascii() or is_whole(each)):
+        if each.__class__ is not str or not (each.isascii() or is_encodable(each)):
             return False
     return True
 

@@ -19,7 +19,7 @@ from vibe_llms.events.engine import (
     InvocationStartedEvent,
 )
 from vibe_llms.exceptions import ConverseError
-from vibe_llms.foundation.json_types import JsonObject, escape_halves
+from vibe_llms.foundation.json_types import JsonObject, escape_surrogates
 from vibe_llms.invocables.argument_faults import explain_faults
 from vibe_llms.invocables.call_execution import Interrupted, perform_fitting
 from vibe_llms.invocables.calls import canonicalize, compose_result, group_identical
@@ -169,7 +169,7 @@ class Executor:
                 key=canister.id,
                 invocation_id=canister.invocation_id,
                 name=invoker.name,
-                text=escape_halves(str(text)),
+                text=escape_surrogates(str(text)),
             )
             self._context.tell(event)
 

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 from vibe_llms.exceptions import ConfigurationError, Finding
 from vibe_llms.flows.tasks import FlowDiagram, Goal, ResourceLlm, Task
 from vibe_llms.foundation.attrs_classes import frozen
-from vibe_llms.foundation.json_types import is_whole
+from vibe_llms.foundation.json_types import is_encodable
 from vibe_llms.foundation.suggestions import end_among, find_nearest
 from vibe_llms.tables.annotations import survey_kinds, survey_required
 from vibe_llms.tables.documents import Document, parse_document, read_bytes
@@ -193,7 +193,7 @@ def _survey_halves(tree: object) -> Iterable[KeyPath]:
     while ahead:
         path, each = ahead.pop()
         if isinstance(each, str):
-            if not is_whole(each):
+            if not is_encodable(each):
                 yield path
         elif isinstance(each, Mapping):
             ahead += [((*path, str(key)), inner) for key, inner in each.items()]

@@ -19,7 +19,7 @@ def is_integer(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def is_whole(text: str) -> bool:
+def is_encodable(text: str) -> bool:
     """Return whether a text can be encoded as UTF-8: it has no lone surrogates."""
     if str.isascii(text):
         return True
@@ -30,13 +30,13 @@ def is_whole(text: str) -> bool:
     return True
 
 
-def escape_halves(text: str) -> str:
+def escape_surrogates(text: str) -> str:
     r"""Make a text valid: join surrogate pairs, and write lone surrogates as ``\udce9``.
 
     Python represents bytes that are not UTF-8 as surrogates, for example in file names, and JSON
     may have some. Written out they are visible, and different names stay different.
     """
-    if is_whole(text):
+    if is_encodable(text):
         return str.__str__(text)
     joined = str.encode(text, "utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
     return joined.encode("utf-8", "backslashreplace").decode("utf-8")

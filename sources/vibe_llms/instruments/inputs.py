@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Protocol, TypeAlias, cast
 
 from vibe_llms.exceptions import RequestError
-from vibe_llms.foundation.json_types import JsonObject, is_whole
+from vibe_llms.foundation.json_types import JsonObject, is_encodable
 from vibe_llms.messages.canisters import CANISTER_CLASSES, AnyCanister, UserCanister
 from vibe_llms.messages.contents import AnyContent, Native, TextualContent
 from vibe_llms.messages.identities import access_now, produce_identity
@@ -62,7 +62,7 @@ def gather_canisters(prompt: Input) -> tuple[AnyCanister, ...]:
 
 def say(text: str) -> UserCanister:
     """Create a user's canister from a text; a fast path for the most frequent input."""
-    if not is_whole(text):
+    if not is_encodable(text):
         return UserCanister(text)  # which reports the error in the text
     return _make_user_canister(
         timestamp=access_now(),

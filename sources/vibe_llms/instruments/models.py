@@ -33,7 +33,7 @@ from vibe_llms.instruments.options import EngineOptions, ParseOptions, check_opt
 from vibe_llms.instruments.options import RequestOptions as RequestOptions
 from vibe_llms.messages.canisters import SupervisorCanister, UserCanister
 from vibe_llms.messages.descriptions import InvocableDescription
-from vibe_llms.messages.field_types import renew
+from vibe_llms.messages.field_types import evolve_unchecked
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.messages.requests import Request, RequestFields, Response, WindowPolicy
 
@@ -153,7 +153,9 @@ class Model(Closing):
         # Fast path: most questions are a text alone, and share the last request's other fields.
         if not options and prompt.__class__ is str:
             question, identity = (say(prompt),), produce_identity()
-            return renew(self._access_pattern(), canisters=question, conversation_id=identity)
+            return evolve_unchecked(
+                self._access_pattern(), canisters=question, conversation_id=identity
+            )
         if options:
             check_options(options)
         if isinstance(prompt, Request):

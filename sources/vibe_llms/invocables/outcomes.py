@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 import attrs
 
 from vibe_llms.foundation.attrs_classes import frozen
-from vibe_llms.foundation.json_types import JsonObject, JsonValue, escape_halves
+from vibe_llms.foundation.json_types import JsonObject, JsonValue, escape_surrogates
 from vibe_llms.messages.contents import (
     CONTENT_CLASSES,
     MEDIA_CLASSES,
@@ -56,7 +56,7 @@ class Outcome:
 
 def fail(text: str) -> Outcome:
     """Create the outcome of a failed call, in words for the model."""
-    return Outcome(contents=escape_halves(text), is_error=True)
+    return Outcome(contents=escape_surrogates(text), is_error=True)
 
 
 def produce_outcome(value: Any) -> Outcome:
@@ -75,12 +75,12 @@ def produce_outcome(value: Any) -> Outcome:
         case None:
             return Outcome()
         case str():
-            text = escape_halves(value)
+            text = escape_surrogates(value)
             return Outcome(contents=(_make_text(text=text),)) if text else Outcome()
         case _ if isinstance(value, _CONTENTS):
             return Outcome(contents=value)
         case list() | tuple() if any(isinstance(item, _CONTENTS) for item in value):
-            mended = (escape_halves(each) if isinstance(each, str) else each for each in value)
+            mended = (escape_surrogates(each) if isinstance(each, str) else each for each in value)
             return Outcome(contents=list(mended))
     if inspect.isgenerator(value) or inspect.isasyncgen(value):
         raise TypeError("it yields; return a list, or a text")
@@ -112,7 +112,7 @@ def _write_json(value: Any) -> str:
 def _escape(value: Any) -> Any:
     """Escape lone surrogates in all texts of plain data."""
     if isinstance(value, str):
-        return escape_halves(value)
+        return escape_surrogates(value)
     if isinstance(value, dict):
         return {_escape(key): _escape(each) for key, each in value.items()}
     return [_escape(each) for each in value] if isinstance(value, list) else value

@@ -1,4 +1,7 @@
-"""Results of calls in one piece: what those of several calls have in common."""
+"""Combine the results of several calls: the parts that all kinds of results share.
+
+Vectors, rankings and moderations of many texts may take several calls to the vendor.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from vibe_llms.messages.views import add_usages
 
 
 class CallResult(Protocol):
-    """Result of a call: a frozen attrs value."""
+    """Interface of a call's result, which is a frozen attrs value."""
 
     @property
     def origin(self) -> Origin:

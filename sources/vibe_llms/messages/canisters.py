@@ -1,12 +1,13 @@
 """The six kinds of message, and the origin of those from a model.
 
 Every class is a frozen value and stores the name of its kind in ``role``. Canisters are in
-chronological order: a model that thinks, speaks, calls and speaks again yields four contents in
-three canisters, which one turn id groups.
+chronological order, and those of one turn share a turn id. If a model reasons, writes a text, calls
+a tool and writes again, its turn has three canisters: an answer (with reasoning and text), an
+invocation, and another answer.
 
 Classes here and in ``contents`` have no slots: msgspec encodes an object with a ``__dict__``
-in the order of its fields, and frozen objects with one are faster to make. A misspelt attribute
-is an error either way.
+in the order of its fields, and frozen objects with one are faster to make. Assigning a misspelt
+attribute is an error nevertheless, as the classes are frozen.
 """
 
 from __future__ import annotations
@@ -181,19 +182,19 @@ class Canister(Protocol):
         """The text, without reasoning."""
 
 
-_PLACES = {"role": -1, "origin": 1, "turn_id": 2, "native": 3}
-"""Position of inherited fields and of the type name: before a class's own (0), or after them."""
+_FIELD_ORDER = {"role": -1, "origin": 1, "turn_id": 2, "native": 3}
+"""Sort keys of the type name and of inherited fields; a class's own fields have the key 0."""
 
 
 def _conform_canister_fields(
     cls: type, fields: list[attrs.Attribute[object]]
 ) -> list[attrs.Attribute[object]]:
     """Put the fields into the order in which they are written."""
-    return sorted(conform_fields(cls, fields), key=lambda field: _PLACES.get(field.name, 0))
+    return sorted(conform_fields(cls, fields), key=lambda field: _FIELD_ORDER.get(field.name, 0))
 
 
 @frozen(slots=False, field_transformer=conform_fields)
-class _Said:
+class _CanisterBase:
     """Base class of all canisters.
 
     Attributes:
@@ -214,15 +215,18 @@ class _Said:
         return join_texts(self.content)
 
 
-class _Given(_Said):  # no attrs class: it has no fields, and each costs time at the start
-    """A canister that never comes from a model."""
+class _InputCanister(_CanisterBase):
+    """Base class of canisters that never come from a model.
+
+    Not an attrs class: it has no fields of its own, and each attrs class slows the import.
+    """
 
     origin: ClassVar[None] = None
     turn_id: ClassVar[None] = None
 
 
 @frozen(slots=False, field_transformer=conform_fields)
-class _Answered(_Said):
+class _ModelCanisterBase(_CanisterBase):
     """Base class of canisters that can come from a model.
 
     Attributes:
@@ -235,7 +239,7 @@ class _Answered(_Said):
 
 
 @frozen(slots=False, field_transformer=_conform_canister_fields)
-class UserCanister(_Given):
+class UserCanister(_InputCanister):
     """A message of the user.
 
     Attributes:
@@ -249,7 +253,7 @@ class UserCanister(_Given):
 
 
 @frozen(slots=False, field_transformer=_conform_canister_fields)
-class SupervisorCanister(_Given):
+class SupervisorCanister(_InputCanister):
     """Instructions to the model (a system prompt).
 
     It has the attributes of every canister: see :class:`UserCanister`.
@@ -259,7 +263,7 @@ class SupervisorCanister(_Given):
 
 
 @frozen(slots=False, field_transformer=_conform_canister_fields)
-class DocumentCanister(_Given):
+class DocumentCanister(_InputCanister):
     """A document for reference, not part of the dialogue; see :class:`UserCanister`.
 
     Attributes:
@@ -271,7 +275,7 @@ class DocumentCanister(_Given):
 
 
 @frozen(slots=False, field_transformer=_conform_canister_fields)
-class AssistantCanister(_Answered):
+class AssistantCanister(_ModelCanisterBase):
     """An answer of the model, with its reasoning; see :class:`UserCanister`.
 
     Attributes:
@@ -288,7 +292,7 @@ class AssistantCanister(_Answered):
 
 
 @frozen(slots=False, field_transformer=_conform_canister_fields)
-class InvocationCanister(_Answered):
+class InvocationCanister(_ModelCanisterBase):
     """A tool call of the model, or one that the vendor has executed itself.
 
     See :class:`AssistantCanister` for the other attributes.
@@ -337,29 +341,31 @@ class InvocationCanister(_Answered):
         """
         text = self.arguments
         if self.form == "text":
-            raise _refuse(self, f"The arguments of {self.name} are free text, not JSON.")
-        import msgspec  # imported here, as most canisters are not asked
+            raise _produce_error(self, f"The arguments of {self.name} are free text, not JSON.")
+        import msgspec  # imported here, as few programs parse arguments
 
         from vibe_llms.foundation.json_errors import UNREADABLE
 
         try:
             value = msgspec.json.decode(text) if text.strip() else None
         except UNREADABLE as error:
-            raise _refuse(self, f"The arguments of {self.name} are not JSON: {error}") from None
+            raise _produce_error(
+                self, f"The arguments of {self.name} are not JSON: {error}"
+            ) from None
         if isinstance(value, dict):
             return value
         if value is None or value == "":
             return {}
         kind = type(value).__name__
-        raise _refuse(self, f"The arguments of {self.name} are {kind}, not an object.")
+        raise _produce_error(self, f"The arguments of {self.name} are {kind}, not an object.")
 
 
-def _refuse(canister: InvocationCanister, detail: str) -> ParseError:
+def _produce_error(canister: InvocationCanister, detail: str) -> ParseError:
     return ParseError(detail=detail, kind="JSON object", text=canister.arguments, faults=(detail,))
 
 
 @frozen(slots=False, field_transformer=_conform_canister_fields)
-class ResultCanister(_Answered):
+class ResultCanister(_ModelCanisterBase):
     """The result of a tool call; see :class:`AssistantCanister`.
 
     Attributes:

@@ -69,12 +69,12 @@ class Citation:
     native: Native | None = None
 
 
-def _ensure_citations(given: Iterable[Citation]) -> tuple[Citation, ...]:
-    return ensure_members(given, (Citation,), "citations")
+def _ensure_citations(citations: Iterable[Citation]) -> tuple[Citation, ...]:
+    return ensure_members(citations, (Citation,), "citations")
 
 
-def _ensure_summary(given: Iterable[str]) -> tuple[str, ...]:
-    return ensure_members(given, (str,), "summary")
+def _ensure_summary(summary: Iterable[str]) -> tuple[str, ...]:
+    return ensure_members(summary, (str,), "summary")
 
 
 @frozen(slots=False, field_transformer=conform_fields)
@@ -110,20 +110,22 @@ def compute_content_id(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _ensure_content_id(given: str | None, data: bytes | None) -> str | None:
-    """Return the id of the data, if given; check an id that is given.
+def _ensure_content_id(content_id: str | None, data: bytes | None) -> str | None:
+    """Compute the id of the data, and check the id from the caller, if there is one.
 
     Stores make paths from ids, so that an invalid one must be rejected.
     """
     if data is not None:
         computed = compute_content_id(data)
-        if given in (None, computed):
+        if content_id in (None, computed):
             return computed
-        detail = f"The content_id {given!r} is not the SHA-256 of the data, {computed}."
-    elif given is None or _CONTENT_ID.fullmatch(given):
-        return given
+        detail = f"The content_id {content_id!r} is not the SHA-256 of the data, {computed}."
+    elif content_id is None or _CONTENT_ID.fullmatch(content_id):
+        return content_id
     else:
-        detail = f"The content_id {given!r} is not a SHA-256 in 64 lower-case hexadecimal digits."
+        detail = (
+            f"The content_id {content_id!r} is not a SHA-256 in 64 lower-case hexadecimal digits."
+        )
     raise RequestError(
         path="content_id", detail=detail, remedy="Leave it out; it is computed from the data."
     )
@@ -138,7 +140,7 @@ def _conform_media_fields(
 
 @frozen(kw_only=True, slots=False, field_transformer=conform_fields)
 class _MediaContent:
-    """Data that are not text: inline, in a content store, at a URL, or held by the vendor.
+    """Data that are not text: inline, in a content store, at a URL, or uploaded to the vendor.
 
     Attributes:
         mime_type: Such as ``image/png``. By default it is detected from the first bytes of the
@@ -312,13 +314,13 @@ _KNOWN_CLASSES = tuple(CONTENT_CLASSES.values())
 
 def choose_media(mime_type: str) -> type[MediaContent]:
     """Return the class for a media type: image, audio, video, or otherwise file."""
-    word = mime_type.partition("/")[0].lower()
-    known = CONTENT_CLASSES.get(word)
-    return next((each for each in MEDIA_CLASSES if each is known), FileContent)
+    kind = mime_type.partition("/")[0].lower()
+    content_class = CONTENT_CLASSES.get(kind)
+    return next((each for each in MEDIA_CLASSES if each is content_class), FileContent)
 
 
 def ensure_contents(
-    given: str | AnyContent | Iterable[str | AnyContent],
+    value: str | AnyContent | Iterable[str | AnyContent],
 ) -> tuple[AnyContent, ...]:
     """Return contents from a text, a content, or several of them.
 
@@ -327,15 +329,15 @@ def ensure_contents(
     Raises:
         RequestError: One of them is not a content.
     """
-    if isinstance(given, str):
-        return (TextualContent(given),)
-    if given.__class__ is tuple:  # most texts are validated already
-        for item in given:
+    if isinstance(value, str):
+        return (TextualContent(value),)
+    if value.__class__ is tuple:  # fast path: usually a tuple of contents already
+        for item in value:
             if item.__class__ not in _KNOWN_CLASSES:
                 break
         else:
-            return cast("tuple[AnyContent, ...]", given)
-    several = isinstance(given, Iterable) and not isinstance(given, Mapping)
-    items: Iterable[str | AnyContent] = given if several else (given,)  # type: ignore[assignment]
+            return cast("tuple[AnyContent, ...]", value)
+    is_several = isinstance(value, Iterable) and not isinstance(value, Mapping)
+    items: Iterable[str | AnyContent] = value if is_several else (value,)  # type: ignore[assignment]
     contents = [TextualContent(item) if isinstance(item, str) else item for item in items]
     return ensure_members(contents, _KNOWN_CLASSES, "content")

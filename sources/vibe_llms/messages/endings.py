@@ -1,8 +1,8 @@
 """Reasons why a turn of a model is not an answer: one rule for all interfaces.
 
 A turn that was truncated, refused or failed is not an answer. Nor is a turn without text that
-ended for an unknown reason. A turn that the model completed is an answer, even if it is empty,
-and so are text or calls that ended with a reason of the server's own.
+ended for an unknown reason. A turn that the model completed is an answer, even if it is empty. So
+is a turn with text or calls whose stop reason we do not know, as many servers have their own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, Origin, StopReason
 from vibe_llms.messages.contents import Native, ReasoningContent, RefusalContent, TextualContent
 
-_WORDS: Final[dict[StopReason, tuple[Literal["limit", "refused", "failed"], str]]] = {
+_EXPLANATIONS: Final[dict[StopReason, tuple[Literal["limit", "refused", "failed"], str]]] = {
     StopReason.LIMIT: ("limit", "The answer reached the limit of output tokens"),
     StopReason.OVERFLOW: ("limit", "The conversation fills the model's context window"),
     StopReason.REFUSED: ("refused", "The model, or a filter before it, refused"),
@@ -33,13 +33,14 @@ _WORDS: Final[dict[StopReason, tuple[Literal["limit", "refused", "failed"], str]
     StopReason.INVOCATION: ("failed", "The model stopped for a tool call, but made none"),
     StopReason.UNKNOWN: ("failed", "The model stopped for an unknown reason"),
 }
+"""Kind and sentence of each stop reason that does not end an answer."""
 
-_LIMITS: Final = {
+_LIMIT_NAMES: Final = {
     StopReason.LIMIT: "max_tokens",
     StopReason.OVERFLOW: "context_window_tokens",
 }
 
-_MESSAGES: Final = (
+_MESSAGE_PATHS: Final = (
     ("candidates", 0, "finishMessage"),
     ("promptFeedback", "blockReasonMessage"),
     ("stop_details", "explanation"),
@@ -48,10 +49,10 @@ _MESSAGES: Final = (
 )
 """Paths at which vendors explain why an answer ended."""
 
-_UNNAMED: Final = frozenset({"incomplete", "other", "unknown"})
-"""Reasons that mean an incomplete answer without saying why."""
+_VAGUE_REASONS: Final = frozenset({"incomplete", "other", "unknown"})
+"""Vendors' stop reasons that mean an incomplete answer without saying why."""
 
-_CHARACTERS: Final = 500
+_MESSAGE_CHARACTERS: Final = 500
 
 
 @frozen(kw_only=True)
@@ -94,20 +95,24 @@ def find_shortfall(
         return None
     if stop is StopReason.INVOCATION and canisters and canisters[-1].role == "invocation":
         return None  # fast path for most turns, which are answers or calls
-    word, is_empty = origin.native_stop_reason, not any(map(_says_anything, canisters))
+    native_reason = origin.native_stop_reason or ""
+    is_empty = not any(map(_has_output, canisters))
     if not is_empty and stop is StopReason.INVOCATION:
         return None
-    if not is_empty and stop is StopReason.UNKNOWN and (word or "").lower() not in _UNNAMED:
+    is_vague = native_reason.lower() in _VAGUE_REASONS
+    if not is_empty and stop is StopReason.UNKNOWN and not is_vague:
         return None  # many servers have reasons of their own for a complete answer, or send none
-    reason, detail = _WORDS[stop]
-    limit = _LIMITS.get(stop, "")
+    reason, detail = _EXPLANATIONS[stop]
+    limit = _LIMIT_NAMES.get(stop, "")
     if is_empty and stop is StopReason.LIMIT:
         detail += " before it said anything"
-    told = [word] if word and not limit and not refuses else []
-    told += _find_message(native)
+    vendor_texts = [native_reason] if native_reason and not limit and not refuses else []
+    vendor_texts += _find_message(native)
+    if vendor_texts:
+        detail += f": {', '.join(vendor_texts)}"
     return Shortfall(
         reason=reason,
-        detail=f"{detail}{': ' if told else ''}{', '.join(told)}".rstrip(".") + ".",
+        detail=detail.rstrip(".") + ".",
         limit=limit,
         is_empty=is_empty,
         model=f"{origin.provider}:{origin.model}",
@@ -137,7 +142,7 @@ def produce_error(shortfall: Shortfall) -> ConverseError:
     )
 
 
-def _says_anything(canister: AnyCanister) -> bool:
+def _has_output(canister: AnyCanister) -> bool:
     if isinstance(canister, InvocationCanister):
         return True
     for content in canister.content:
@@ -155,18 +160,19 @@ def _find_message(native: Native | None) -> list[str]:
         return []
     import msgspec  # most turns are answers
 
-    told = msgspec.json.decode(native.data)
-    for path in _MESSAGES:
-        found: Any = told
+    data = msgspec.json.decode(native.data)
+    for path in _MESSAGE_PATHS:
+        value: Any = data
         for step in path:
-            found = _take(found, step)
-        if isinstance(found, str) and found.strip():
-            line = " ".join(found.split())
-            return [line if len(line) <= _CHARACTERS else f"{line[:_CHARACTERS]}…"]
+            value = _step_into(value, step)
+        if isinstance(value, str) and value.strip():
+            line = " ".join(value.split())
+            return [line if len(line) <= _MESSAGE_CHARACTERS else f"{line[:_MESSAGE_CHARACTERS]}…"]
     return []
 
 
-def _take(value: Any, step: str | int) -> Any:
+def _step_into(value: Any, step: str | int) -> Any:
+    """Return a member of an object, or the first item of a list; ``None`` if there is none."""
     if isinstance(value, dict):
         return value.get(step)
-    return value[step] if isinstance(value, list) and step == 0 and value else None
+    return value[0] if isinstance(value, list) and step == 0 and value else None

@@ -20,7 +20,7 @@ from typing import Any, TypeVar, cast
 import attrs
 
 from vibe_llms.exceptions import RequestError
-from vibe_llms.foundation.json_types import is_whole
+from vibe_llms.foundation.json_types import is_encodable
 
 _T = TypeVar("_T")
 
@@ -69,50 +69,50 @@ def _derive_converter(name: str, hint: Any) -> attrs.Converter[Any, Any]:
     for kind in kinds:
         if not isinstance(kind, type) and typing.get_origin(kind) is not typing.Literal:
             raise TypeError(f"{name} needs a converter of its own: {hint} cannot be derived.")
-    admitted = frozenset(kind for kind in kinds if _is_told_by_class(kind))
-    bounded = {kind: _BOUNDS[kind] for kind in kinds if kind in (int, float)}
-    wanted = [kind for kind in kinds if kind is not _NONE]
+    exact_classes = frozenset(kind for kind in kinds if _is_decided_by_class(kind))
+    number_checks = {kind: _NUMBER_CHECKS[kind] for kind in kinds if kind in (int, float)}
+    coercible_kinds = [kind for kind in kinds if kind is not _NONE]
     literals = [kind for kind in kinds if typing.get_origin(kind) is typing.Literal]
     words = frozenset(word for kind in literals for word in typing.get_args(kind))
 
     def conform(value: Any) -> Any:
-        if value.__class__ is str and str in admitted:
+        if value.__class__ is str and str in exact_classes:
             # Most texts are ASCII, which has no surrogates, and Python checks that at once.
-            if value.isascii() or is_whole(value):
+            if value.isascii() or is_encodable(value):
                 return value
-            raise _explain_half(name, value)
-        if value.__class__ in admitted or (value.__class__ is str and value in words):
+            raise _explain_surrogate(name, value)
+        if value.__class__ in exact_classes or (value.__class__ is str and value in words):
             return value
-        fits = bounded.get(value.__class__)  # fast path: most numbers are plain
-        if fits is not None and fits(value):
+        is_in_range = number_checks.get(value.__class__)  # fast path: most numbers are plain
+        if is_in_range is not None and is_in_range(value):
             return value
-        for kind in wanted:
+        for kind in coercible_kinds:
             plain = _coerce(value, kind)
             if plain is not None:
                 return conform(plain) if kind is str else plain
-        raise _explain_misfit(f"{name} needs", name, value, wanted[0])
+        raise _explain_misfit(f"{name} needs", name, value, coercible_kinds[0])
 
     return attrs.Converter(conform)
 
 
-def _explain_half(name: str, text: str) -> RequestError:
-    place = next(index for index, each in enumerate(text) if "\ud800" <= each <= "\udfff")
+def _explain_surrogate(name: str, text: str) -> RequestError:
+    position = next(index for index, each in enumerate(text) if "\ud800" <= each <= "\udfff")
     return RequestError(
         path=name,
-        detail=f"{name} has a lone surrogate (character {place + 1}): it cannot be encoded"
+        detail=f"{name} has a lone surrogate (character {position + 1}): it cannot be encoded"
         " as UTF-8.",
         remedy="Read bytes with errors='replace', or use"
-        " vibe_llms.foundation.json_types.escape_halves.",
+        " vibe_llms.foundation.json_types.escape_surrogates.",
     )
 
 
-def _is_told_by_class(kind: Any) -> bool:
-    """Return whether every instance of exactly this class is valid; not so for numbers."""
+def _is_decided_by_class(kind: Any) -> bool:
+    """Return whether every instance of exactly this class is valid; numbers have a range."""
     return isinstance(kind, type) and kind not in (int, float)
 
 
 def _coerce(value: Any, kind: Any) -> Any:
-    """Return the value as a plain one of a kind; ``None`` if it is of another kind."""
+    """Convert an instance of a subclass to the plain kind; ``None`` if it is of another kind."""
     if typing.get_origin(kind) is typing.Literal:
         return next((word for word in typing.get_args(kind) if word == value), None)
     if kind is float:
@@ -141,51 +141,51 @@ def _has_64_bits(value: int) -> bool:
     return -(2**63) <= value < 2**64
 
 
-_BOUNDS: Mapping[Any, Callable[[Any], bool]] = {int: _has_64_bits, float: math.isfinite}
+_NUMBER_CHECKS: Mapping[Any, Callable[[Any], bool]] = {int: _has_64_bits, float: math.isfinite}
 
 
-def renew(value: _T, **changes: Any) -> _T:
-    """Return a value of a class without slots, with some fields changed to valid values.
+def evolve_unchecked(value: _T, **changes: Any) -> _T:
+    """Copy a value of a class without slots, with some fields changed to valid values.
 
     Nothing is validated. ``attrs.evolve`` validates all fields again, which for a long request
     takes seven times as long.
     """
-    made: _T = object.__new__(value.__class__)
-    object.__setattr__(made, "__dict__", value.__dict__ | changes)
-    return made
+    changed: _T = object.__new__(value.__class__)
+    object.__setattr__(changed, "__dict__", value.__dict__ | changes)
+    return changed
 
 
 def ensure_members(
-    given: Iterable[_T], classes: tuple[type[Any], ...], field: str
+    values: Iterable[_T], classes: tuple[type[Any], ...], field: str
 ) -> tuple[_T, ...]:
-    """Return the given values as a tuple; check that each is of one of the classes.
+    """Return values as a tuple; check that each is of one of the classes.
 
     Args:
-        given: Several values; a text or a mapping counts as one value and is refused.
+        values: Several values; a text or a mapping counts as one value and is refused.
         classes: Classes of ours, or ``str``.
         field: The name of the field, for the error.
 
     Raises:
         RequestError: A value is of another class.
     """
-    if given.__class__ is tuple and not given:
+    if values.__class__ is tuple and not values:
         return ()
-    is_plain = given.__class__ is tuple or given.__class__ is list  # and can be iterated over
-    if not is_plain and (
-        not isinstance(given, Iterable) or isinstance(given, (str, bytes, Mapping))
+    is_sequence = values.__class__ is tuple or values.__class__ is list  # fast path
+    if not is_sequence and (
+        not isinstance(values, Iterable) or isinstance(values, (str, bytes, Mapping))
     ):
-        raise _explain_misfit(f"{field} needs a list, each item", field, given, *classes)
-    members = tuple(given)
+        raise _explain_misfit(f"{field} needs a list, each item", field, values, *classes)
+    members = tuple(values)
     if str not in classes and {*map(type, members)}.issubset(classes):
         return members  # fast path for conversations, which may be long
     for index, member in enumerate(members):
-        if member.__class__ is str and not is_whole(cast("str", member)):
-            raise _explain_half(f"{field}[{index}]", cast("str", member))
+        path = f"{field}[{index}]"
+        if member.__class__ is str and not is_encodable(cast("str", member)):
+            raise _explain_surrogate(path, cast("str", member))
         if member.__class__ not in classes:
-            place = f"{field}[{index}]"
-            if classes == (str,) and isinstance(member, str):
+            if classes == (str,) and isinstance(member, str):  # of a subclass: make all plain
                 return ensure_members(map(str.__str__, members), classes, field)  # type: ignore
-            raise _explain_misfit(f"{place} needs", place, member, *classes)
+            raise _explain_misfit(f"{path} needs", path, member, *classes)
     return members
 
 

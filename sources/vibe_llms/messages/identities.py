@@ -1,4 +1,4 @@
-"""Random ids, and the time: the only modules' use of chance and the clock."""
+"""Random ids and the current time. No other module of this package uses chance or the clock."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _LETTERS = b"abcdefghijklmnopqrstuvwxyz234567" * 8
 """One of 32 letters and digits for each byte, all equally likely: each encodes five bits."""
 
 _LENGTH = 16
-_AT_ONCE = 256
-"""Ids drawn from the system at once, as each call is slow."""
+_BATCH_SIZE = 256
+"""Number of ids made at once, as each call of the system's random generator is slow."""
 
-_drawn: list[str] = []
-"""Unused ids."""
+_unused_ids: list[str] = []
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_drawn.clear)  # or both use the same ids
+    # Otherwise parent and child would use the same ids.
+    os.register_at_fork(after_in_child=_unused_ids.clear)
 
 
 def produce_identity() -> str:
@@ -30,12 +30,13 @@ def produce_identity() -> str:
     Random from the first letter on, so that a short prefix is soon unique.
     """
     try:
-        return _drawn.pop()  # atomic, also between threads
+        return _unused_ids.pop()  # atomic, also between threads
     except IndexError:
-        letters = bytearray(os.urandom((_LENGTH + 1) * _AT_ONCE).translate(_LETTERS))
-        letters[_LENGTH :: _LENGTH + 1] = b" " * _AT_ONCE  # splitting is faster than slicing
+        letters = bytearray(os.urandom((_LENGTH + 1) * _BATCH_SIZE).translate(_LETTERS))
+        # A blank after each id: splitting one text is faster than slicing out each id.
+        letters[_LENGTH :: _LENGTH + 1] = b" " * _BATCH_SIZE
         first, *rest = letters.decode("ascii").split()
-        _drawn.extend(rest)
+        _unused_ids.extend(rest)
         return first
 
 
@@ -59,18 +60,18 @@ class Moments:
         read: Returns the seconds of the monotonic clock.
     """
 
-    __slots__ = ("_begun", "_offset", "_read")
+    __slots__ = ("_read", "_start_seconds", "_start_time")
 
     def __init__(
         self,
         now: Callable[[], datetime] = access_now,
         read: Callable[[], float] = _read_steady,
     ) -> None:
-        self._begun, self._offset, self._read = now(), read(), read
+        self._start_time, self._start_seconds, self._read = now(), read(), read
 
     def access(self) -> datetime:
         """Return the current time, in UTC."""
-        return self._begun + timedelta(0, self._read() - self._offset)
+        return self._start_time + timedelta(0, self._read() - self._start_seconds)
 
 
 def ensure_utc(moment: datetime) -> datetime:
@@ -95,11 +96,13 @@ def ensure_utc(moment: datetime) -> datetime:
             remedy="Use an aware datetime, such as datetime.now(timezone.utc).",
         )
     try:
-        there = moment.astimezone(UTC)
+        in_utc = moment.astimezone(UTC)
     except OverflowError as error:
         raise RequestError(
             path="timestamp",
             detail=f"The timestamp {moment.isoformat()} is out of range in UTC.",
             remedy="Use one of the years 1 to 9999.",
         ) from error
-    return datetime.combine(there.date(), there.time(), UTC)  # a subclass becomes a plain datetime
+    return datetime.combine(
+        in_utc.date(), in_utc.time(), UTC
+    )  # a subclass becomes a plain datetime

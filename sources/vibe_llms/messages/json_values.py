@@ -1,4 +1,4 @@
-"""Plain data in messages: copied, validated and normalized when they are given."""
+"""Plain data in messages: copied, validated and normalized when a message is made."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vibe_llms.exceptions import RequestError
-from vibe_llms.foundation.json_types import JsonObject, is_whole
+from vibe_llms.foundation.json_types import JsonObject, is_encodable
 
 DEPTH_LIMIT = 100
 """Maximum nesting of plain data; vendors accept a tenth of it. Also stops circular data."""
 
-_SMALLEST, _BEYOND = -(2**63), 2**64
+_MINIMUM, _BEYOND = -(2**63), 2**64
 """Range of integers that readers of JSON need not turn into an inexact float."""
 
 _REMEDY = "Give text, finite numbers, true, false, null, lists, or objects of these."
@@ -34,7 +34,7 @@ def copy_plain(value: Any, path: str, *, keeps_order: bool, depth: int = 0) -> A
         RequestError: JSON cannot represent a value: NaN, infinity, an integer that is too large,
             a key that is not a text, an object of another class; or the data nest too deeply.
     """
-    if depth == 0 and keeps_order and (copied := _copy_usual(value, DEPTH_LIMIT)) is not None:
+    if depth == 0 and keeps_order and (copied := _copy_common(value, DEPTH_LIMIT)) is not None:
         return copied
     if depth > DEPTH_LIMIT:
         detail = f"The data nest deeper than {DEPTH_LIMIT} levels."
@@ -45,11 +45,11 @@ def copy_plain(value: Any, path: str, *, keeps_order: bool, depth: int = 0) -> A
             return value
         case str():
             return _copy_text(value, path)
-        case int() if _SMALLEST <= value < _BEYOND:
+        case int() if _MINIMUM <= value < _BEYOND:
             return int(value)  # a subclass becomes a plain str
         case float() if math.isfinite(value):
             # In JSON `1.0` and `1` are the same number, so write them alike.
-            whole = value.is_integer() and _SMALLEST <= value < _BEYOND
+            whole = value.is_integer() and _MINIMUM <= value < _BEYOND
             return int(value) if whole else float(value)
         case Mapping():
             return _copy_mapping(value, path, keeps_order, depth)
@@ -66,7 +66,7 @@ def copy_plain(value: Any, path: str, *, keeps_order: bool, depth: int = 0) -> A
 
 
 def _copy_text(value: str, path: str) -> str:
-    if is_whole(value):
+    if is_encodable(value):
         return str.__str__(value)
     detail = f"A text has a lone surrogate, which cannot be encoded as UTF-8: {value!r}."
     raise RequestError(path=path, detail=detail, remedy="Remove or replace it.")
@@ -87,35 +87,35 @@ def _copy_mapping(
     }
 
 
-def ensure_controls(given: JsonObject) -> JsonObject:
+def ensure_controls(controls: JsonObject) -> JsonObject:
     """Copy controls and sort their keys, as the order has no meaning. Raises RequestError."""
-    if given.__class__ is dict and not given:  # most requests have none
+    if controls.__class__ is dict and not controls:  # most requests have none
         return {}
-    return _copy_object(given, "controls", keeps_order=False)
+    return _copy_object(controls, "controls", keeps_order=False)
 
 
-def ensure_schema(given: JsonObject | None) -> JsonObject | None:
+def ensure_schema(schema: JsonObject | None) -> JsonObject | None:
     """Copy a JSON Schema, and keep the order of its keys. Raises RequestError."""
-    return None if given is None else _copy_object(given, "schema", keeps_order=True)
+    return None if schema is None else _copy_object(schema, "schema", keeps_order=True)
 
 
-def _copy_object(given: object, path: str, *, keeps_order: bool) -> JsonObject:
-    if not isinstance(given, Mapping):
-        detail = f"{path} needs an object, not {type(given).__name__}."
+def _copy_object(value: object, path: str, *, keeps_order: bool) -> JsonObject:
+    if not isinstance(value, Mapping):
+        detail = f"{path} needs an object, not {type(value).__name__}."
         raise RequestError(path=path, detail=detail, remedy="Give a dict.")
-    copied: JsonObject = copy_plain(given, path, keeps_order=keeps_order)
+    copied: JsonObject = copy_plain(value, path, keeps_order=keeps_order)
     return copied
 
 
-def _copy_usual(value: Any, depth: int) -> Any:
-    """Return a copy of usual plain data; ``None`` if something in them needs a closer look.
+def _copy_common(value: Any, depth: int) -> Any:
+    """Fast path: copy plain data of the common types; ``None`` for anything else.
 
-    :func:`copy_plain` composes a path for each value, which only its errors need, and a thousand
-    schemas of tools are copied at once.
+    :func:`copy_plain` composes a path for each value, which only its errors need. That is slow
+    where a thousand schemas of tools are copied at once.
 
     Args:
         value: An object or a list.
-        depth: How much deeper they may nest.
+        depth: How much deeper the data may nest.
     """
     is_object = type(value) is dict
     if depth < 0 or not (is_object or type(value) is list):
@@ -124,14 +124,14 @@ def _copy_usual(value: Any, depth: int) -> Any:
     for each in value.values() if is_object else value:
         kind = type(each)
         if kind is dict or kind is list:
-            each = _copy_usual(each, depth - 1)
+            each = _copy_common(each, depth - 1)
             if each is None:
                 return None
         elif kind is str:
-            if not (each.isascii() or is_whole(each)):
+            if not (each.isascii() or is_encodable(each)):
                 return None
         elif kind is int:
-            if not _SMALLEST <= each < _BEYOND:
+            if not _MINIMUM <= each < _BEYOND:
                 return None
         elif each is not None and kind is not bool:
             return None
@@ -139,7 +139,7 @@ def _copy_usual(value: Any, depth: int) -> Any:
     if not is_object:
         return copied
     for key in value:
-        if type(key) is not str or not (key.isascii() or is_whole(key)):
+        if type(key) is not str or not (key.isascii() or is_encodable(key)):
             return None
     return dict(zip(value, copied, strict=True))
 

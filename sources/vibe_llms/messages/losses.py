@@ -1,4 +1,4 @@
-"""Losses of a translation. Nothing is dropped without one of these."""
+"""Losses of a translation: a record of everything that it changed or dropped."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class LossKind(enum.StrEnum):
 class LossGrade(enum.StrEnum):
     """Severity of a loss, the most serious first.
 
-    ``MEANING``: the other side does not see part of what was said. ``FORM``: it sees it in another
-    form, or sees something that was made up. ``ROUTINE``: a vendor's bookkeeping that most
-    translations lose, such as the time of an answer.
+    ``MEANING``: the receiver does not get a part of the message. ``FORM``: the receiver gets a part
+    in another form, or gets something that was made up. ``ROUTINE``: a vendor's bookkeeping that
+    most translations lose, such as the time of an answer.
     """
 
     MEANING = "meaning"
@@ -77,11 +77,11 @@ def rank_losses(losses: Iterable[Loss]) -> list[Loss]:
     return graded[LossGrade.MEANING] + graded[LossGrade.FORM]
 
 
-def ensure_losses(given: Iterable[Loss]) -> tuple[Loss, ...]:
+def ensure_losses(losses: Iterable[Loss]) -> tuple[Loss, ...]:
     """Return losses as a tuple. Raises RequestError if one is not a loss."""
-    if not given and given.__class__ in (list, tuple):  # most translations lose nothing
+    if not losses and losses.__class__ in (list, tuple):  # most translations lose nothing
         return ()
-    return ensure_members(given, (Loss,), "losses")
+    return ensure_members(losses, (Loss,), "losses")
 
 
 @frozen(slots=False)

@@ -24,7 +24,7 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.contents import Native, RefusalContent
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.endings import Shortfall, find_shortfall
-from vibe_llms.messages.field_types import conform_fields, ensure_members, renew
+from vibe_llms.messages.field_types import conform_fields, ensure_members, evolve_unchecked
 from vibe_llms.messages.json_values import ensure_controls, ensure_schema, write_plain
 from vibe_llms.messages.losses import Loss, ensure_losses
 from vibe_llms.messages.views import add_usages, text_of
@@ -38,14 +38,14 @@ WindowPolicy: TypeAlias = Literal["stop", "drop", "summarize"]
 _KNOWN_CLASSES = tuple(CANISTER_CLASSES.values())
 
 
-def _ensure_canisters(given: Iterable[AnyCanister]) -> tuple[AnyCanister, ...]:
-    return ensure_members(given, _KNOWN_CLASSES, "canisters")
+def _ensure_canisters(canisters: Iterable[AnyCanister]) -> tuple[AnyCanister, ...]:
+    return ensure_members(canisters, _KNOWN_CLASSES, "canisters")
 
 
 def _ensure_invocables(
-    given: Iterable[InvocableDescription],
+    invocables: Iterable[InvocableDescription],
 ) -> tuple[InvocableDescription, ...]:
-    return ensure_members(given, (InvocableDescription,), "invocables")
+    return ensure_members(invocables, (InvocableDescription,), "invocables")
 
 
 @frozen(kw_only=True, slots=False, field_transformer=conform_fields)
@@ -97,7 +97,7 @@ class Request:
 
     def __attrs_post_init__(self) -> None:
         _ensure_answerable(self)
-        _ensure_choosable(self)
+        _ensure_valid_choice(self)
 
     def extend(self, new: Iterable[AnyCanister], *, continuation: bool = False) -> Request:
         """Return the same request with further canisters.
@@ -111,11 +111,10 @@ class Request:
         Raises:
             RequestError: There is nothing to answer, or an item is not a canister.
         """
-        # The others were checked before, and a conversation may be long.
         canisters = self.canisters + _ensure_canisters(new)
-        grown = renew(self, canisters=canisters, continuation=continuation)
-        _ensure_answerable(grown)
-        return grown
+        extended = evolve_unchecked(self, canisters=canisters, continuation=continuation)
+        _ensure_answerable(extended)
+        return extended
 
     def digest(self) -> str:
         """Return a cache key: a hash of the request without ids and timestamps.
@@ -129,7 +128,10 @@ class Request:
 
 
 class RequestFields(TypedDict, total=False):
-    """The fields of a request but its canisters, its address and the like; see :class:`Request`."""
+    """Options of a request: its fields other than the conversation and the tools.
+
+    See :class:`Request` for their meaning.
+    """
 
     model: str
     controls: Mapping[str, JsonValue]
@@ -149,7 +151,7 @@ def replace_canisters(request: Request, canisters: Iterable[AnyCanister]) -> Req
     Raises:
         RequestError: There is nothing to answer.
     """
-    changed = renew(request, canisters=_ensure_canisters(canisters))
+    changed = evolve_unchecked(request, canisters=_ensure_canisters(canisters))
     _ensure_answerable(changed)
     return changed
 
@@ -160,8 +162,8 @@ def is_answerable(last: AnyCanister) -> bool:
     It cannot answer the result of a call that the vendor executed itself: that is part of the
     model's own turn.
     """
-    vendors = isinstance(last, ResultCanister) and last.owner is Owner.VENDOR
-    return last.role in ANSWERABLE_ROLES and not vendors
+    is_vendor_result = isinstance(last, ResultCanister) and last.owner is Owner.VENDOR
+    return last.role in ANSWERABLE_ROLES and not is_vendor_result
 
 
 def _ensure_answerable(request: Request) -> None:
@@ -187,7 +189,7 @@ def _ensure_answerable(request: Request) -> None:
     )
 
 
-def _ensure_choosable(request: Request) -> None:
+def _ensure_valid_choice(request: Request) -> None:
     names = {invocable.name for invocable in request.invocables}
     if len(names) < len(request.invocables) or not names.isdisjoint(CHOICES):
         _refuse_names(request.invocables)
@@ -220,8 +222,8 @@ def _refuse_names(invocables: Iterable[InvocableDescription]) -> None:
         names.add(name)
 
 
-def _ensure_origins(given: Iterable[Origin]) -> tuple[Origin, ...]:
-    return ensure_members(given, (Origin,), "summaries")
+def _ensure_origins(origins: Iterable[Origin]) -> tuple[Origin, ...]:
+    return ensure_members(origins, (Origin,), "summaries")
 
 
 @frozen(kw_only=True, slots=False, field_transformer=conform_fields)
@@ -235,8 +237,8 @@ class ResponseMetadata:
             not streamed.
         attempts: How often the request was sent; 1 without retries.
         request_id: The vendor's id of the request, for its support.
-        summaries: Origins of the summaries of the oldest turns that were requested first, so that
-            their usage is counted, too.
+        summaries: Origins of summaries: if the conversation exceeded the context window, the model
+            first summarized its oldest turns. Their usage counts, too.
         native: Other vendor data about the response, as a JSON object.
     """
 
@@ -290,7 +292,7 @@ class Response:
 
     @property
     def answer(self) -> tuple[AnyCanister, ...]:
-        """The canisters, as in every kind of answer."""
+        """The canisters. Every kind of answer has this attribute."""
         return self.canisters
 
     @property
@@ -328,4 +330,4 @@ class Response:
     def text(self) -> str:
         """The text of the answer, without reasoning."""
         canisters = self.canisters
-        return text_of(canisters[0] if len(canisters) == 1 else canisters)  # usually
+        return text_of(canisters[0] if len(canisters) == 1 else canisters)  # usually one

@@ -1,4 +1,4 @@
-"""File signatures: the type of data by their first bytes."""
+"""File signatures: detect the media type of data from their first bytes."""
 
 from __future__ import annotations
 

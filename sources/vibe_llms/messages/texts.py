@@ -1,4 +1,4 @@
-"""Texts of contents."""
+"""Join the texts of contents into one."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def join_texts(contents: Iterable[AnyContent]) -> str:
 def join_answer(contents: Iterable[AnyContent]) -> str:
     """Join texts of a model directly; an empty line separates those around reasoning or media."""
     pieces: list[str] = []
-    is_parted = False
+    is_separated = False
     for item in contents:
         if isinstance(item, TextualContent) and item.text:
-            pieces += [BOUNDARY] if is_parted and pieces else []
+            pieces += [BOUNDARY] if is_separated and pieces else []
             pieces.append(item.text)
-            is_parted = False
+            is_separated = False
         else:
-            is_parted = is_parted or parts_texts(item)
+            is_separated = is_separated or separates_texts(item)
     return "".join(pieces)
 
 
-def parts_texts(content: AnyContent) -> bool:
+def separates_texts(content: AnyContent) -> bool:
     """Return whether a content separates the texts before and after it."""
     return not isinstance(content, (TextualContent, NativeContent))

@@ -10,16 +10,19 @@ NAME_LENGTH: Final = 64
 """Maximum length of a name, for the strictest vendor."""
 
 _DIGEST_LENGTH: Final = 8
-_FOREIGN: Final = re.compile("[^A-Za-z0-9_-]")
+_INVALID_CHARACTER: Final = re.compile("[^A-Za-z0-9_-]")
 
 
 def clean_name(name: str) -> str:
     """Return the name with letters, digits, ``_`` and ``-`` only, of the same length."""
-    return _FOREIGN.sub("_", name) or "_"
+    return _INVALID_CHARACTER.sub("_", name) or "_"
 
 
-def mark_name(name: str, told: str) -> str:
-    """Return a clean name with a digest of the original, within the maximum length."""
+def mark_name(name: str, original: str) -> str:
+    """Append a digest of the original name to a clean name, within the maximum length.
+
+    So names that become equal when they are cleaned stay different.
+    """
     # A foreign name may have lone surrogates, which UTF-8 cannot encode.
-    digest = hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_LENGTH]
+    digest = hashlib.sha256(original.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_LENGTH]
     return f"{name[: NAME_LENGTH - _DIGEST_LENGTH - 1]}_{digest}"

@@ -1,7 +1,7 @@
-"""Construction of values without validation, from parts that are known to be valid.
+"""Construct values without validation, from parts that are known to be valid.
 
-Our values validate their fields. If a typed decoder or other values have just checked the parts,
-checking them again is most of the cost of a small answer.
+Our classes validate their fields. If a typed decoder has just checked the parts, or they come from
+other values, checking them again would be most of the cost of a small answer.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
-from vibe_llms.foundation.json_types import is_whole
+from vibe_llms.foundation.json_types import is_encodable
 from vibe_llms.messages.contents import Native, TextualContent
 
 _T = TypeVar("_T")
@@ -27,26 +27,26 @@ def trusted(kind: type[_T]) -> Callable[..., _T]:
     Args:
         kind: The class, which has no slots.
     """
-    known: dict[str, Any] = {"_make": object.__new__, "_kind": kind}
-    named, lines = [], []
+    namespace: dict[str, Any] = {"_make": object.__new__, "_kind": kind}
+    parameters, lines = [], []
     for field in attrs.fields(kind):  # type: ignore[arg-type]  # it is one of attrs
-        is_made = isinstance(field.default, attrs.Factory)  # type: ignore[arg-type]
-        if is_made or field.default is attrs.NOTHING:
-            named.append(field.name)
+        has_factory = isinstance(field.default, attrs.Factory)  # type: ignore[arg-type]
+        if has_factory or field.default is attrs.NOTHING:
+            parameters.append(field.name)
         else:
-            known[f"_{field.name}"] = field.default
-            named.append(f"{field.name}=_{field.name}")
+            namespace[f"_{field.name}"] = field.default
+            parameters.append(f"{field.name}=_{field.name}")
         # In the order in which a value is written.
-        lines.append(f"    _held[{field.name!r}] = {field.name}\n")
+        lines.append(f"    _fields[{field.name!r}] = {field.name}\n")
     source = (
-        f"def produce(*, {', '.join(named)}):\n"
-        "    _made = _make(_kind)\n"
-        "    _held = _made.__dict__\n"
+        f"def produce(*, {', '.join(parameters)}):\n"
+        "    _value = _make(_kind)\n"
+        "    _fields = _value.__dict__\n"
         f"{''.join(lines)}"
-        "    return _made\n"
+        "    return _value\n"
     )
-    exec(compile(source, f"<trusted {kind.__qualname__}>", "exec"), known)
-    produce: Callable[..., _T] = known["produce"]
+    exec(compile(source, f"<trusted {kind.__qualname__}>", "exec"), namespace)
+    produce: Callable[..., _T] = namespace["produce"]
     return produce
 
 
@@ -55,7 +55,7 @@ _make_text: Final = trusted(TextualContent)
 
 def make_text(text: Any, native: Native | None = None) -> TextualContent:
     """Return a plain text as content, much faster than its constructor. Raises RequestError."""
-    if text.__class__ is str and (text.isascii() or is_whole(text)):
-        made: TextualContent = _make_text(text=text, native=native)
-        return made
+    if text.__class__ is str and (text.isascii() or is_encodable(text)):
+        content: TextualContent = _make_text(text=text, native=native)
+        return content
     return TextualContent(text, native=native)

@@ -9,7 +9,7 @@ import attrs
 
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.attrs_classes import frozen
-from vibe_llms.foundation.json_types import is_integer, is_whole
+from vibe_llms.foundation.json_types import is_encodable, is_integer
 from vibe_llms.foundation.reprs import represent
 from vibe_llms.messages.call_results import join_losses, join_origins
 from vibe_llms.messages.canisters import Origin, Usage
@@ -23,17 +23,21 @@ PURPOSES: Final[tuple[Purpose, ...]] = get_args(Purpose)
 FLOAT_BYTES: Final = 4
 
 
-def ensure_texts(given: Iterable[str]) -> tuple[str, ...]:
-    """Return texts as a tuple. Raises RequestError if there are none, or one is blank."""
-    texts = (given,) if isinstance(given, str) else tuple(given)
+def ensure_texts(value: Iterable[str]) -> tuple[str, ...]:
+    """Return one or several texts as a tuple.
+
+    Raises:
+        RequestError: There are none, or one is blank, invalid Unicode, or not a text.
+    """
+    texts = (value,) if isinstance(value, str) else tuple(value)
     if not texts:
         raise RequestError(path="texts", detail="There are no texts.", remedy="Give at least one.")
     for index, text in enumerate(texts):
-        value: object = text
-        if not isinstance(value, str):
-            detail = f"Expected a text, not {type(value).__name__}."
+        item: object = text
+        if not isinstance(item, str):
+            detail = f"Expected a text, not {type(item).__name__}."
             raise RequestError(path=f"texts[{index}]", detail=detail, remedy="Give strings.")
-        if not is_whole(text):
+        if not is_encodable(text):
             detail = "The text has a lone surrogate, which no encoding can write."
             raise RequestError(path=f"texts[{index}]", detail=detail, remedy="Remove it.")
         if not text.strip():  # vendors refuse them, or return a vector of noise
@@ -49,7 +53,7 @@ class EmbeddingRequest:
     Attributes:
         texts: The texts; one vector is returned for each, in this order.
         dimensions: Length of the vectors; ``None`` for the model's default.
-        purpose: The use of the vectors; ``None`` if the vendor should not be told.
+        purpose: The use of the vectors; ``None`` to leave it out.
         strict: Raise an error if the translation loses anything.
 
     Raises:

@@ -33,7 +33,7 @@ def text_of(canisters: AnyCanister | Iterable[AnyCanister]) -> str:
 
 
 def media_of(canisters: Iterable[AnyCanister]) -> tuple[MediaContent, ...]:
-    """Returns all media contents, in order."""
+    """Return all media contents, in order."""
     return tuple(
         item
         for canister in canisters
@@ -56,14 +56,14 @@ def pairs_of(canisters: Iterable[AnyCanister]) -> tuple[Pair, ...]:
     Vendors may use an id again in a later turn, so that an id alone does not identify a pair.
     """
     invocations: list[InvocationCanister] = []
-    waiting: dict[str, list[int]] = {}
+    unpaired: dict[str, list[int]] = {}
     results: dict[int, ResultCanister] = {}
     for canister in canisters:
         if isinstance(canister, InvocationCanister):
-            waiting.setdefault(canister.invocation_id, []).append(len(invocations))
+            unpaired.setdefault(canister.invocation_id, []).append(len(invocations))
             invocations.append(canister)
-        elif isinstance(canister, ResultCanister) and waiting.get(canister.invocation_id):
-            results[waiting[canister.invocation_id].pop(0)] = canister
+        elif isinstance(canister, ResultCanister) and unpaired.get(canister.invocation_id):
+            results[unpaired[canister.invocation_id].pop(0)] = canister
     return tuple(
         Pair(invocation=invocation, result=results.get(index))
         for index, invocation in enumerate(invocations)
@@ -73,15 +73,15 @@ def pairs_of(canisters: Iterable[AnyCanister]) -> tuple[Pair, ...]:
 def usage_of(canisters: Sequence[AnyCanister]) -> Usage | None:
     """Add up the usage of the turns, each turn once; ``None`` if none reported it."""
     usages: list[Usage] = []
-    counted: set[str] = set()
+    counted: set[str] = set()  # ids of turns
     for canister in canisters:
         origin = canister.origin
         if origin is None or origin.usage is None:
             continue
-        name = canister.turn_id or canister.id
-        if name in counted:
+        turn = canister.turn_id or canister.id
+        if turn in counted:
             continue
-        counted.add(name)
+        counted.add(turn)
         usages.append(origin.usage)
     return add_usages(usages)
 
@@ -95,23 +95,27 @@ def add_usages(usages: Iterable[Usage | None]) -> Usage | None:
     return total
 
 
-def asks_nothing(canisters: Sequence[AnyCanister]) -> bool:
-    """Return whether only blank text follows the last answer or tool result."""
+def is_input_blank(canisters: Sequence[AnyCanister]) -> bool:
+    """Return whether only blank text follows the last answer or tool result.
+
+    Then there is nothing that a model could answer. Instructions with text are input only if no
+    other message follows the answer.
+    """
     blank: list[AnyCanister] = []
-    told: list[AnyCanister] = []
+    instructions: list[AnyCanister] = []
     for canister in reversed(canisters):
         if canister.role in ("assistant", "invocation", "result"):
             break
         if canister.role == "supervisor":
-            told.append(canister)
-        elif _says_something(canister):
+            instructions.append(canister)
+        elif _has_content(canister):
             return False
         else:
             blank.append(canister)
-    return bool(blank or (told and not any(map(_says_something, told))))
+    return bool(blank or (instructions and not any(map(_has_content, instructions))))
 
 
-def _says_something(canister: AnyCanister) -> bool:
+def _has_content(canister: AnyCanister) -> bool:
     for content in canister.content:
         if not isinstance(content, (TextualContent, RefusalContent)) or content.text.strip():
             return True

@@ -43,7 +43,7 @@ from vibe_llms.messages.contents import (
     RefusalContent,
     TextualContent,
 )
-from vibe_llms.messages.field_types import renew
+from vibe_llms.messages.field_types import evolve_unchecked
 from vibe_llms.messages.identities import access_now, produce_identity
 from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
@@ -217,7 +217,7 @@ class Assembler:
                 if item is None:
                     continue
             if isinstance(item, (InvocationCanister, ResultCanister)):
-                groups.append(renew(item, origin=origin, turn_id=self._turn_id))
+                groups.append(evolve_unchecked(item, origin=origin, turn_id=self._turn_id))
             elif groups and isinstance(groups[-1], list) and _share(groups[-1], growing):
                 groups[-1].append((growing, item))
             else:
@@ -235,7 +235,7 @@ class Assembler:
         Raises:
             ConverseError: There is no content, as the vendor stopped early or has only begun.
         """
-        origin = self._origin = renew(self.origin, seconds=round(duration_seconds, 6))
+        origin = self._origin = evolve_unchecked(self.origin, seconds=round(duration_seconds, 6))
         canisters = self.produce_canisters()
         if not canisters and origin.stop_reason is StopReason.INTERRUPTED:
             raise _refuse_beginning(origin)
@@ -348,7 +348,7 @@ class Assembler:
             raise _refuse(f"content {event.index} ({growing.start.kind}) ends without a value")
         if isinstance(item, (InvocationCanister, ResultCanister)):
             # Keep the name from its beginning, also if another decoder made the final copy.
-            item = renew(item, id=growing.identity, timestamp=growing.timestamp)
+            item = evolve_unchecked(item, id=growing.identity, timestamp=growing.timestamp)
         growing.item = item
         if item is event.item:
             return event

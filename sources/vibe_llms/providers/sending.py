@@ -15,7 +15,7 @@ from vibe_llms.foundation.limits import Limits
 from vibe_llms.foundation.portal import LENGTHY, perform_apart
 from vibe_llms.messages.losses import Loss, refuse_losses
 from vibe_llms.messages.requests import Request
-from vibe_llms.messages.views import asks_nothing
+from vibe_llms.messages.views import is_input_blank
 from vibe_llms.providers.assembly import Assembler
 from vibe_llms.providers.interfaces import ConversationTokenizer, ModelDescriptor, Translation
 from vibe_llms.providers.streams import EventSource
@@ -168,7 +168,7 @@ def ensure_asked(request: Request) -> None:
     Raises:
         RequestError: There is neither a text that is not blank nor any other content.
     """
-    if asks_nothing(request.canisters) and not request.continuation:
+    if is_input_blank(request.canisters) and not request.continuation:
         raise RequestError(
             path=f"canisters[{len(request.canisters) - 1}]",
             detail="The prompt is empty or blank.",

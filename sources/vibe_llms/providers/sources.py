@@ -13,7 +13,7 @@ from vibe_llms.dialects.processors import Decoder
 from vibe_llms.dialects.simple_responses import SimpleResponse
 from vibe_llms.events.stream import NativeEvent, ResponseStartedEvent, StreamEvent
 from vibe_llms.exceptions import ConverseError, RequestError, Stage, StreamTruncatedError
-from vibe_llms.foundation.json_types import JsonObject, is_whole
+from vibe_llms.foundation.json_types import JsonObject, is_encodable
 from vibe_llms.wire.exchanges import Exchange
 from vibe_llms.wire.frames import Framer
 from vibe_llms.wire.selection import (
@@ -169,7 +169,8 @@ class WireSource:
         self._exchange = exchange
         headers = exchange.headers
         for name in self._request_id_headers:
-            if is_whole(said := headers.get(name, "")) and said:  # ignore bytes that are not text
+            said = headers.get(name, "")
+            if said and is_encodable(said):  # ignore bytes that are not text
                 self._request_id = said
                 return
 

@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vibe_llms.foundation.json_types import escape_halves, is_same, is_whole
+from vibe_llms.foundation.json_types import escape_surrogates, is_encodable, is_same
 
 TEXTS = st.text(st.characters(categories=["L", "P", "S", "Cs"]), max_size=5)
 
 
 @given(TEXTS)
 def test_what_is_made_whole_can_be_written_and_what_was_whole_stays(text: str) -> None:
-    whole = escape_halves(text)
+    whole = escape_surrogates(text)
 
     assert whole.encode("utf-8").decode("utf-8") == whole
-    assert is_whole(whole)
-    assert (whole == text) == is_whole(text)
+    assert is_encodable(whole)
+    assert (whole == text) == is_encodable(text)
 
 
 @pytest.mark.parametrize(
@@ -34,8 +34,8 @@ def test_what_is_made_whole_can_be_written_and_what_was_whole_stays(text: str) -
     ],
 )
 def test_halves_are_joined_or_can_be_seen(text: str, whole: str) -> None:
-    assert escape_halves(text) == whole
-    assert is_whole(text) == (text == whole)
+    assert escape_surrogates(text) == whole
+    assert is_encodable(text) == (text == whole)
 
 
 @pytest.mark.parametrize("text", ["name", "caf\udce9"])
@@ -49,10 +49,10 @@ def test_of_a_text_that_behaves_otherwise_the_text_is_taken(text: str) -> None:
         def encode(self, *arguments: str) -> bytes:
             return b"marked"
 
-    taken = escape_halves(Marked(text))
+    taken = escape_surrogates(Marked(text))
 
     assert type(taken) is str
-    assert taken == escape_halves(text)
+    assert taken == escape_surrogates(text)
 
 
 @pytest.mark.parametrize(

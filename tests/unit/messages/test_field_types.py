@@ -23,7 +23,7 @@ from vibe_llms.messages.canisters import (
 )
 from vibe_llms.messages.codec.canister_lines import decode_canister, encode_canister
 from vibe_llms.messages.contents import Citation, ImageContent, ReasoningContent, TextualContent
-from vibe_llms.messages.field_types import renew
+from vibe_llms.messages.field_types import evolve_unchecked
 from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
 
@@ -136,7 +136,7 @@ def test_what_is_renewed_is_what_evolves(value: Any) -> None:
     name = "id" if hasattr(value, "id") else "model"
     before = attrs.asdict(value, recurse=False)
 
-    assert renew(value, **{name: "other"}) == attrs.evolve(value, **{name: "other"})
-    assert renew(value) == value
-    assert renew(value) is not value
+    assert evolve_unchecked(value, **{name: "other"}) == attrs.evolve(value, **{name: "other"})
+    assert evolve_unchecked(value) == value
+    assert evolve_unchecked(value) is not value
     assert attrs.asdict(value, recurse=False) == before

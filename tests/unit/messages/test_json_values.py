@@ -42,7 +42,7 @@ ODD_VALUES: list[Any] = [
 def copy_slowly(value: Any) -> str:
     """Return the text of a copy, or the error."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_values, "_copy_usual", lambda value, depth: None)
+        patch.setattr(json_values, "_copy_common", lambda value, depth: None)
         return copy_quickly(value)
 
 

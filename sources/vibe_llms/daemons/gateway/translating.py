@@ -32,7 +32,7 @@ from vibe_llms.exceptions import ConverseError
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.foundation.portal import LENGTHY
 from vibe_llms.messages.canisters import AnyCanister
-from vibe_llms.messages.field_types import renew
+from vibe_llms.messages.field_types import evolve_unchecked
 from vibe_llms.messages.losses import Loss, LossKind, Translation, refuse_losses
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.counting import count_canister
@@ -96,7 +96,7 @@ def _normalize(
     read = _normalize_for(call, native, prefixes)
     if face.is_ours:
         strict = upstream.strict or read.value.strict
-        return renew(read.value, model=upstream.address, strict=strict)
+        return evolve_unchecked(read.value, model=upstream.address, strict=strict)
     media = find_media(read.value.canisters)
     refuse_broken_media(media)
     strict = is_strict(call)
@@ -107,7 +107,7 @@ def _normalize(
         refuse_losses(losses)
     # An added limit is reported, but it is not a loss that strict mode refuses.
     record.losses = (*losses, *_find_added_limit(known.value, upstream))
-    return renew(known.value, model=upstream.address, strict=strict, lenient=not strict)
+    return evolve_unchecked(known.value, model=upstream.address, strict=strict, lenient=not strict)
 
 
 def is_strict(call: GatewayCall) -> bool:
@@ -164,7 +164,9 @@ def offer_allowed(request: Request, allowed: frozenset[str] | None) -> Translati
         if each.name not in allowed
     ]
     choice = request.invocation_choice if offered else "auto"
-    return Translation(renew(request, invocables=offered, invocation_choice=choice), losses)
+    return Translation(
+        evolve_unchecked(request, invocables=offered, invocation_choice=choice), losses
+    )
 
 
 async def _stream(call: GatewayCall, native: dict[str, Any], request: Request) -> None:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from vibe_llms.exceptions import LimitError, RequestError
 from vibe_llms.foundation.encodings import find_misencoding
 from vibe_llms.foundation.files import advise, read_beginning
-from vibe_llms.foundation.json_types import escape_halves
+from vibe_llms.foundation.json_types import escape_surrogates
 from vibe_llms.messages.canisters import DocumentCanister
 from vibe_llms.messages.contents import (
     FileContent,
@@ -86,7 +86,7 @@ def _read(path: str, limit_bytes: int) -> tuple[str, bytes]:
             name, data = "", sys.stdin.buffer.read(limit_bytes + 1)
         else:
             file = Path(path).expanduser()
-            name = escape_halves(file.name)
+            name = escape_surrogates(file.name)
             data = read_beginning(file, limit_bytes + 1)
     except OSError as error:
         raise RequestError(

@@ -31,8 +31,8 @@ def produce_converter() -> cattrs.Converter:
     converter.register_structure_hook_func(lambda _: True, read_tree)
     converter.register_unstructure_hook_factory(attrs.has, _produce_hook)
     converter.register_unstructure_hook(float, canonicalize)
-    for written in (datetime, bytes):
-        converter.register_unstructure_hook(written, msgspec.to_builtins)
+    for encoded_class in (datetime, bytes):
+        converter.register_unstructure_hook(encoded_class, msgspec.to_builtins)
     converter.register_unstructure_hook_factory(_is_tuple, _produce_list_hook)
     converter.register_unstructure_hook_func(_is_mapping, canonicalize)
     for union in (AnyContent, AnyCanister):
@@ -41,16 +41,16 @@ def produce_converter() -> cattrs.Converter:
 
 
 def _produce_hook(cls: type, converter: cattrs.Converter) -> Callable[[Any], dict[str, Any]]:
-    ordered = ORDERED_FIELDS & {field.name for field in attrs.fields(cls)}
-    keep = override(unstruct_hook=functools.partial(canonicalize, keeps_order=True))
-    settings: dict[str, Any] = dict.fromkeys(ordered, keep)
+    ordered_fields = ORDERED_FIELDS & {field.name for field in attrs.fields(cls)}
+    keep_order = override(unstruct_hook=functools.partial(canonicalize, keeps_order=True))
+    overrides: dict[str, Any] = dict.fromkeys(ordered_fields, keep_order)
     # The type names that tell the classes apart are fields without a constructor argument.
-    return make_dict_unstructure_fn(cls, converter, _cattrs_include_init_false=True, **settings)
+    return make_dict_unstructure_fn(cls, converter, _cattrs_include_init_false=True, **overrides)
 
 
 def _produce_list_hook(kind: Any, converter: cattrs.Converter) -> Callable[[Any], list[Any]]:
-    inner = converter.get_unstructure_hook(typing.get_args(kind)[0])
-    return lambda value: [inner(member) for member in value]
+    unstructure = converter.get_unstructure_hook(typing.get_args(kind)[0])
+    return lambda value: [unstructure(member) for member in value]
 
 
 def _is_tuple(kind: Any) -> bool:

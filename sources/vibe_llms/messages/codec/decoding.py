@@ -29,9 +29,9 @@ def read_json(data: bytes | str, kind: Any, place: str = "") -> Any:
         return mirror.build(mirror.decoder.decode(data))
     except REFUSALS as error:
         # Only after a failure, so that documents in the present format cost nothing more.
-        older = _respell(data)
-        if older is not None:
-            return read_tree(older, kind, f"{place}$")
+        upgraded = _upgrade_seals(data)
+        if upgraded is not None:
+            return read_tree(upgraded, kind, f"{place}$")
         raise _explain(data, kind, f"{place}$", error) from error
 
 
@@ -45,25 +45,29 @@ def read_tree(tree: object, kind: Any, path: str = "$") -> Any:
         raise explain(tree, kind, path, error) from error
 
 
-def _respell(data: bytes | str) -> object:
-    """Return an earlier document with its ``seal`` renamed to ``signature``; otherwise ``None``."""
+def _upgrade_seals(data: bytes | str) -> object:
+    """Rename the ``seal`` of reasoning, as earlier versions called it, to ``signature``.
+
+    Returns:
+        The changed document as plain data; ``None`` if it has no such field or is not JSON.
+    """
     text = data if isinstance(data, str) else data.decode("utf-8", "replace")
     if '"seal"' not in text:
         return None
-    is_older = False
+    is_upgraded = False
 
-    def respell(table: dict[str, Any]) -> dict[str, Any]:
-        nonlocal is_older
+    def upgrade(table: dict[str, Any]) -> dict[str, Any]:
+        nonlocal is_upgraded
         if table.get("type") != "reasoning" or "seal" not in table or "signature" in table:
             return table
-        is_older = True
+        is_upgraded = True
         return {("signature" if name == "seal" else name): table[name] for name in table}
 
     try:
-        tree = json.loads(data, object_hook=respell)
+        tree = json.loads(data, object_hook=upgrade)
     except REFUSALS:
         return None
-    return tree if is_older else None
+    return tree if is_upgraded else None
 
 
 def _explain(data: bytes | str, kind: Any, path: str, error: Exception) -> CodecError:

@@ -10,7 +10,7 @@ from vibe_llms.messages.codec.converter import produce_converter
 from vibe_llms.messages.json_values import write_plain
 from vibe_llms.messages.requests import Request
 
-_CIRCUMSTANCES = frozenset({"id", "timestamp", "turn_id"})
+_IGNORED_FIELDS = frozenset({"id", "timestamp", "turn_id"})
 """Fields of a canister that are not part of its meaning."""
 
 
@@ -34,19 +34,19 @@ def digest_request(request: Request) -> str:
     # Likewise: keeps the digests of earlier recordings.
     if not tree["lenient"]:
         del tree["lenient"]
-    numbers: dict[str, int] = {}
+    numbers: dict[str, int] = {}  # of invocations, by their ids
     tree["canisters"] = [_reduce_canister(canister, numbers) for canister in tree["canisters"]]
-    for described in (tree, *tree["invocables"]):
-        if described["schema"] is not None:  # as text, because its order is part of the meaning
-            described["schema"] = write_plain(described["schema"])
+    for owner in (tree, *tree["invocables"]):
+        if owner["schema"] is not None:  # as text, because its order is part of the meaning
+            owner["schema"] = write_plain(owner["schema"])
     return hashlib.sha256(encode_document(canonicalize(tree))).hexdigest()
 
 
 def _reduce_canister(canister: dict[str, Any], numbers: dict[str, int]) -> dict[str, Any]:
-    meaning = {name: value for name, value in canister.items() if name not in _CIRCUMSTANCES}
+    meaning = {name: value for name, value in canister.items() if name not in _IGNORED_FIELDS}
     if "invocation_id" in meaning:
-        name = meaning["invocation_id"]
-        meaning["invocation_id"] = numbers.setdefault(name, len(numbers))
+        invocation_id = meaning["invocation_id"]
+        meaning["invocation_id"] = numbers.setdefault(invocation_id, len(numbers))
     if meaning.get("origin"):
         meaning["origin"] = {**meaning["origin"], "response_id": None, "usage": None}
     meaning["content"] = [

@@ -1,7 +1,8 @@
 """Errors as JSON, to send them to another process, which gets the same class, stage and facts.
 
-Only the facts that an error class declares are written: no arguments, no frames, no other
-attributes. So data that must not leave the process must not be declared as facts.
+Only the facts that an error class declares are written, not the ``args`` of the exception, its
+traceback or other attributes. So data that must not leave the process must not be declared as
+facts.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from vibe_llms.messages.codec.mirrors import Mirror, register_mirror
 CAUSES_LIMIT = 16
 """Maximum length of the chain of causes, which may be circular."""
 
-_BEYOND_JSON = ("inf", "-inf", "nan")
-"""Numbers that JSON cannot represent, as they are written."""
+_SPECIAL_NUMBERS = ("inf", "-inf", "nan")
+"""Floats that JSON cannot represent, as the texts that are written instead."""
 
 
 @frozen(kw_only=True)
@@ -51,14 +52,16 @@ def encode_error(error: BaseException) -> bytes:
     does not fail: lone surrogates, as paths may contain, are escaped; facts that JSON cannot
     represent become text, and infinite numbers and NaN are restored from it.
     """
-    ours = error if isinstance(error, ConverseError) else _portray(error)
+    ours = error if isinstance(error, ConverseError) else _convert_foreign(error)
     facts = {
-        name: _plainify(value) for name, value in access_facts(ours).items() if name != "stage"
+        name: _unstructure_fact(value)
+        for name, value in access_facts(ours).items()
+        if name != "stage"
     }
     document = {
-        "error": _word_of(type(ours)),
+        "error": _find_code(type(ours)),
         "stage": str(ours.stage),
-        "message": _tell(ours),
+        "message": _compose_text(ours),
         "facts": facts,
         "causes": [attrs.asdict(_describe(cause)) for cause in _walk_causes(error)],
     }
@@ -91,30 +94,30 @@ register_mirror(_is_error, Mirror(dict[str, Any], read_error))
 
 def _produce_error(envelope: _Envelope) -> ConverseError:
     error = _rebuild(envelope)
-    nearer: BaseException = error
+    outer: BaseException = error
     for cause in envelope.causes:
-        nearer.__cause__ = ForeignError(
+        outer.__cause__ = ForeignError(
             word=cause.error, type=cause.type, detail=cause.message, stage=error.stage
         )
-        nearer = nearer.__cause__
+        outer = outer.__cause__
     return error
 
 
 def survey_error_classes() -> dict[str, type[ConverseError]]:
     """Return the error classes by name, including those of plugins."""
     classes: dict[str, type[ConverseError]] = {}
-    waiting: list[type[ConverseError]] = [ConverseError]
-    while waiting:
-        cls = waiting.pop()
-        classes.setdefault(_word_of(cls), cls)
-        waiting.extend(cls.__subclasses__())
+    pending: list[type[ConverseError]] = [ConverseError]
+    while pending:
+        cls = pending.pop()
+        classes.setdefault(_find_code(cls), cls)
+        pending.extend(cls.__subclasses__())
     return classes
 
 
-def _word_of(cls: type[ConverseError]) -> str:
-    """Return the code of an error class; without one, its module and name."""
-    own = cls.__dict__.get("WORD")
-    return own if isinstance(own, str) else f"{cls.__module__}.{cls.__qualname__}"
+def _find_code(cls: type[ConverseError]) -> str:
+    """Return the code that names an error class in JSON; without one, its module and name."""
+    code = cls.__dict__.get("WORD")
+    return code if isinstance(code, str) else f"{cls.__module__}.{cls.__qualname__}"
 
 
 def _rebuild(envelope: _Envelope) -> ConverseError:
@@ -130,20 +133,20 @@ def _rebuild(envelope: _Envelope) -> ConverseError:
 
 
 def _read_fact(value: Any, hint: Any) -> Any:
-    if value in _BEYOND_JSON and float in (hint, *typing.get_args(hint)):
+    if value in _SPECIAL_NUMBERS and float in (hint, *typing.get_args(hint)):
         return float(value)
     return read_tree(value, hint)
 
 
-def _plainify(value: Any) -> Any:
+def _unstructure_fact(value: Any) -> Any:
     """Return a fact as plain data, or as text if JSON cannot represent it."""
     try:
         return canonicalize(produce_converter().unstructure(value))
     except (CodecError, RecursionError):
-        return _tell(value)
+        return _compose_text(value)
 
 
-def _tell(value: object) -> str:
+def _compose_text(value: object) -> str:
     try:
         return str(value)
     except Exception:  # encoding must not fail, whatever a foreign __str__ raises
@@ -159,19 +162,22 @@ def _walk_causes(error: BaseException) -> Iterator[BaseException]:
         cause = cause.__cause__
 
 
-def _portray(error: BaseException) -> ForeignError:
-    return ForeignError(type=type(error).__name__, detail=_tell(error))
+def _convert_foreign(error: BaseException) -> ForeignError:
+    return ForeignError(type=type(error).__name__, detail=_compose_text(error))
 
 
 def _describe(error: BaseException) -> _Cause:
     if not isinstance(error, ConverseError):
-        error = _portray(error)
+        error = _convert_foreign(error)
     if isinstance(error, ForeignError):
         return _Cause(error=error.word, type=error.type, message=error.detail)
-    return _Cause(error=_word_of(type(error)), type=type(error).__name__, message=_tell(error))
+    return _Cause(
+        error=_find_code(type(error)), type=type(error).__name__, message=_compose_text(error)
+    )
 
 
 def _escape(value: Any) -> Any:
+    """Escape the lone surrogates in all texts of plain data."""
     match value:
         case str():
             return value.encode("utf-8", "backslashreplace").decode("utf-8")

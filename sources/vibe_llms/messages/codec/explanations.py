@@ -16,7 +16,7 @@ from vibe_llms.messages.codec.mirrors import (
     REFUSALS,
     REQUIRED_FIELDS,
     access_mirror,
-    find_guest,
+    find_registered,
     find_tag,
     is_union,
 )
@@ -34,7 +34,7 @@ _NAMES: Mapping[type, str] = {
 
 
 def explain(tree: object, kind: Any, path: str, error: Exception) -> CodecError:
-    """Find the first error in data that failed validation.
+    """Return an error about the first invalid value in data that failed validation.
 
     Args:
         tree: Plain data.
@@ -42,18 +42,19 @@ def explain(tree: object, kind: Any, path: str, error: Exception) -> CodecError:
         path: Path of the tree.
         error: The exception, used if no error is found.
     """
-    return _find(tree, kind, path) or _explain_error(error, path)
+    return _find_error(tree, kind, path) or _explain_error(error, path)
 
 
-def _find(tree: Any, kind: Any, path: str) -> CodecError | None:
-    if guest := find_guest(kind):
-        return None if tree is None else _try(lambda: guest.build(tree), path)
+def _find_error(tree: Any, kind: Any, path: str) -> CodecError | None:
+    if registered := find_registered(kind):
+        return None if tree is None else _find_error_of_call(lambda: registered.build(tree), path)
     if is_union(kind):
-        kinds = [each for each in typing.get_args(kind) if each is not types.NoneType]
-        if tree is None and len(kinds) < len(typing.get_args(kind)):
+        members = typing.get_args(kind)
+        kinds = [each for each in members if each is not types.NoneType]
+        if tree is None and types.NoneType in members:
             return None
         if len(kinds) == 1:
-            return _find(tree, kinds[0], path)
+            return _find_error(tree, kinds[0], path)
         return _find_in_union(tree, kinds, path) if all(map(attrs.has, kinds)) else None
     if attrs.has(kind):
         return _find_in_object(tree, kind, path)
@@ -61,9 +62,9 @@ def _find(tree: Any, kind: Any, path: str) -> CodecError | None:
         return _find_in_plain(tree, kind, path)
     if not isinstance(tree, (list, tuple)):
         return _refuse_kind("a list", tree, path)
-    inner = typing.get_args(kind)[0]
-    found = (_find(each, inner, f"{path}[{index}]") for index, each in enumerate(tree))
-    return next(filter(None, found), None)
+    item_kind = typing.get_args(kind)[0]
+    errors = (_find_error(each, item_kind, f"{path}[{index}]") for index, each in enumerate(tree))
+    return next(filter(None, errors), None)
 
 
 def _find_in_union(tree: Any, classes: list[Any], path: str) -> CodecError | None:
@@ -95,12 +96,12 @@ def _find_in_object(tree: Any, cls: Any, path: str) -> CodecError | None:
     for field in fields:
         place = f"{path}.{field.name}"
         if field.name in tree:
-            if found := _find(tree[field.name], hints[field.name], place):
-                return found
+            if error := _find_error(tree[field.name], hints[field.name], place):
+                return error
         elif field.default is attrs.NOTHING or field.name in REQUIRED_FIELDS:
             return CodecError(path=place, detail=f"The field {field.name!r} is missing")
     # Each field is valid by itself: the combination is not.
-    return _try(lambda: access_mirror(cls).convert(tree), path)
+    return _find_error_of_call(lambda: access_mirror(cls).convert(tree), path)
 
 
 def _find_in_plain(tree: Any, kind: Any, path: str) -> CodecError | None:
@@ -124,7 +125,8 @@ def _explain_misfit(tree: Any, kind: Any, path: str, error: Exception) -> CodecE
     return _refuse_kind(_NAMES.get(kind, "a text"), tree, path)
 
 
-def _try(read: Callable[[], object], path: str) -> CodecError | None:
+def _find_error_of_call(read: Callable[[], object], path: str) -> CodecError | None:
+    """Return the error that a function raises about the value at a path."""
     try:
         read()
     except REFUSALS as error:
@@ -149,8 +151,8 @@ def _explain_error(error: Exception, path: str) -> CodecError:
 
 
 def _refuse_kind(wanted: str, tree: object, path: str) -> CodecError:
-    given = _NAMES.get(type(tree), type(tree).__name__)
-    detail = f"It must be {wanted}, not {given}"
+    actual = _NAMES.get(type(tree), type(tree).__name__)
+    detail = f"It must be {wanted}, not {actual}"
     return CodecError(path=path, detail=detail)
 
 

@@ -27,15 +27,15 @@ from vibe_llms.messages.field_types import CONFORMS
 _Canister = TypeVar("_Canister", bound=AnyCanister)
 
 
-def identify(canister: _Canister) -> _Canister:
+def derive_id(canister: _Canister) -> _Canister:
     """Derive the id of a canister from its data, so that decoding it twice gives the same id.
 
     Args:
         canister: Its present id is ignored.
     """
-    nameless = attrs.evolve(canister, id="")
-    summary = hashlib.sha256(msgspec.json.encode(nameless)).digest()
-    return attrs.evolve(canister, id=b32encode(summary[:10]).decode("ascii").lower())
+    without_id = attrs.evolve(canister, id="")
+    digest = hashlib.sha256(msgspec.json.encode(without_id)).digest()
+    return attrs.evolve(canister, id=b32encode(digest[:10]).decode("ascii").lower())
 
 
 REFUSALS = (msgspec.MsgspecError, ValueError, OverflowError, RecursionError)
@@ -82,24 +82,24 @@ def _resolve(struct: type) -> type:
     return struct
 
 
-_GUESTS: list[tuple[Callable[[Any], bool], Mirror]] = []
+_REGISTERED: list[tuple[Callable[[Any], bool], Mirror]] = []
 
 
-def register_mirror(is_meant: Callable[[Any], bool], mirror: Mirror) -> None:
-    """Register the decoding of values whose classes are not attrs classes of our unions.
+def register_mirror(is_responsible: Callable[[Any], bool], mirror: Mirror) -> None:
+    """Register the decoding of values that a mirror cannot be derived for, such as errors.
 
     Args:
-        is_meant: Return true if an annotation means such a value.
+        is_responsible: Returns true for an annotation whose values this mirror decodes.
     """
-    _GUESTS.append((is_meant, mirror))
+    _REGISTERED.append((is_responsible, mirror))
 
 
-def find_guest(hint: Any) -> Mirror | None:
+def find_registered(hint: Any) -> Mirror | None:
     """Return the mirror registered for an annotation, or ``None``."""
-    return next((mirror for is_meant, mirror in _GUESTS if is_meant(hint)), None)
+    return next((mirror for is_responsible, mirror in _REGISTERED if is_responsible(hint)), None)
 
 
-_MAKING = threading.RLock()
+_MAKE_LOCK = threading.RLock()
 
 
 @functools.cache
@@ -109,16 +109,17 @@ def access_mirror(kind: Any) -> Mirror:
     It is made at the first call.
     """
     # Two threads at once would make two mirrors, which reject each other's structs.
-    with _MAKING:
+    with _MAKE_LOCK:
         return _make_mirror(kind)
 
 
 @functools.cache
 def _make_mirror(kind: Any) -> Mirror:
     if not attrs.has(kind):
-        names: dict[str, Any] = {}
-        exec(f"def build(mirror): return {_express('mirror', kind, names)}", names)
-        return Mirror(reflect_type(kind), names["build"])
+        namespace: dict[str, Any] = {}
+        expression = _generate_value("mirror", kind, namespace)
+        exec(f"def build(mirror): return {expression}", namespace)
+        return Mirror(reflect_type(kind), namespace["build"])
     cls: type = kind
     hints = typing.get_type_hints(cls)
     fields = list(attrs.fields(cls))
@@ -148,8 +149,8 @@ def find_tag(cls: Any) -> tuple[str | None, str | None]:
 
 def reflect_type(hint: Any) -> Any:
     """Return a type annotation with each of our classes replaced by its mirror's struct."""
-    if guest := find_guest(hint):
-        return guest.struct
+    if registered := find_registered(hint):
+        return registered.struct
     if isinstance(hint, type) and attrs.has(hint):
         return access_mirror(hint).struct
     if is_union(hint):
@@ -175,19 +176,18 @@ def _derive_field(cls: type, field: attrs.Attribute[Any], hint: Any) -> tuple[An
 def _compile_builder(
     cls: type, fields: list[attrs.Attribute[Any]], hints: Mapping[str, Any]
 ) -> Callable[[Any], Any]:
-    names: dict[str, Any] = {
+    namespace: dict[str, Any] = {
         "cls": cls,
         "new": object.__new__,
-        "identify": identify,
+        "derive_id": derive_id,
         "UNSET": msgspec.UNSET,
     }
     values = {
-        field.name: _express_field(field, hints[field.name], names)
+        field.name: _generate_field(field, hints[field.name], namespace)
         if field.init
         else repr(field.default)
         for field in fields
     }
-    identified = cls in IDENTIFIED_CLASSES
     # Classes with slots have no dictionary to fill, and only a constructor runs validators.
     if "__slots__" in cls.__dict__ or any(field.validator for field in fields):
         arguments = ", ".join(f"{field.alias}={values[field.name]}" for field in fields)
@@ -197,38 +197,46 @@ def _compile_builder(
         lines += [f"    members[{name!r}] = {text}" for name, text in values.items()]
         if hasattr(cls, "__attrs_post_init__"):
             lines.append("    value.__attrs_post_init__()")
-        missing = "identify(value) if mirror.id is UNSET else " if identified else ""
-        lines.append(f"    return {missing}value")
-    exec("\n".join(lines), names)
-    return typing.cast(Callable[[Any], Any], names["build"])
+        if cls in IDENTIFIED_CLASSES:
+            lines.append("    return derive_id(value) if mirror.id is UNSET else value")
+        else:
+            lines.append("    return value")
+    exec("\n".join(lines), namespace)
+    return typing.cast(Callable[[Any], Any], namespace["build"])
 
 
-def _express_field(field: attrs.Attribute[Any], hint: Any, names: dict[str, Any]) -> str:
+def _generate_field(field: attrs.Attribute[Any], hint: Any, namespace: dict[str, Any]) -> str:
     """Return the source code of a field's final value, with its converter, if it has one."""
-    text = _express(f"mirror.{field.name}", hint, names)
+    expression = _generate_value(f"mirror.{field.name}", hint, namespace)
     if field.converter is None or CONFORMS in field.metadata or typing.get_origin(hint) is tuple:
-        return text  # msgspec has checked the types; the converter also accepts other ones
-    names[f"convert_{field.name}"] = field.converter
-    return f"convert_{field.name}({text})"
+        return expression  # msgspec has checked the types; the converter also accepts other ones
+    namespace[f"convert_{field.name}"] = field.converter
+    return f"convert_{field.name}({expression})"
 
 
-def _express(source: str, hint: Any, names: dict[str, Any]) -> str:
-    """Return the source code that makes our value of one field of a mirror."""
+def _generate_value(source: str, hint: Any, namespace: dict[str, Any]) -> str:
+    """Return the source code that makes our value from a value of a mirror.
+
+    Args:
+        source: Source code of the mirror's value, such as ``mirror.content``.
+        hint: The type annotation of our value.
+        namespace: Names that the code uses; those that it needs are added.
+    """
     kinds = [kind for kind in typing.get_args(hint) if kind is not types.NoneType]
-    inner = kinds[0] if is_union(hint) and len(kinds) == 1 else hint
-    if guest := find_guest(hint) or find_guest(inner):
-        name = f"build_guest_{len(names)}"
-        names[name] = guest.build
+    optional_kind = kinds[0] if is_union(hint) and len(kinds) == 1 else hint
+    if registered := find_registered(hint) or find_registered(optional_kind):
+        name = f"build_registered_{len(namespace)}"
+        namespace[name] = registered.build
         return f"None if {source} is None else {name}({source})"
     if typing.get_origin(hint) is tuple:
         classes = _survey_classes(typing.get_args(hint)[0])
         if not classes:
             return source
-        return f"tuple([{_express_build('each', classes, names)} for each in {source}])"
+        return f"tuple([{_generate_build('each', classes, namespace)} for each in {source}])"
     classes = _survey_classes(hint)
     if not classes:
         return source
-    build = _express_build(source, classes, names)
+    build = _generate_build(source, classes, namespace)
     return f"None if {source} is None else {build}" if is_union(hint) else build
 
 
@@ -238,14 +246,15 @@ def _survey_classes(hint: Any) -> list[type]:
     return [kind for kind in kinds if isinstance(kind, type) and attrs.has(kind)]
 
 
-def _express_build(source: str, classes: list[type], names: dict[str, Any]) -> str:
+def _generate_build(source: str, classes: list[type], namespace: dict[str, Any]) -> str:
+    """Return the source code that calls the builder of a struct's class."""
     mirrors = [access_mirror(cls) for cls in classes]
     if len(mirrors) == 1:
         name = f"build_{classes[0].__name__}"
-        names[name] = mirrors[0].build
+        namespace[name] = mirrors[0].build
         return f"{name}({source})"
     name = f"builders_of_{classes[0].__name__}_and_others"
-    names[name] = {mirror.struct: mirror.build for mirror in mirrors}
+    namespace[name] = {mirror.struct: mirror.build for mirror in mirrors}
     return f"{name}[{source}.__class__]({source})"
 
 

@@ -37,7 +37,7 @@ from vibe_llms.messages.contents import (
     TextualContent,
     VideoContent,
 )
-from vibe_llms.messages.texts import BOUNDARY, parts_texts
+from vibe_llms.messages.texts import BOUNDARY, separates_texts
 
 SAYING: Final = frozenset({"audio", "function_call", "refusal", "tool_calls"})
 """Fields with which a message of a request needs no content; reasoning is not one of them."""
@@ -160,7 +160,7 @@ class TurnWriter:
 
     def _add(self, content: AnyContent, path: str, canister: AnyCanister) -> None:
         ledger = self.parts.ledger
-        self._is_parted = self._is_parted or parts_texts(content)
+        self._is_parted = self._is_parted or separates_texts(content)
         match content:
             case TextualContent():
                 self._mark_seam(content, path)

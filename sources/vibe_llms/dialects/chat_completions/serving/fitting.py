@@ -16,7 +16,7 @@ from vibe_llms.dialects.extras import keep_native, read_native
 from vibe_llms.dialects.invocations import holds_object
 from vibe_llms.dialects.prefix_cache import AskerPrefixes
 from vibe_llms.foundation.json_errors import UNREADABLE
-from vibe_llms.messages.field_types import renew
+from vibe_llms.messages.field_types import evolve_unchecked
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
@@ -185,5 +185,5 @@ def normalize_same(
     kept = {} if request.native is None else read_native(request.native, "request")
     kept |= {field: native[field] for field in list_fields(native, unknown)}
     controls = {name: value for name, value in request.controls.items() if name not in unknown}
-    rest = renew(request, controls=controls, native=keep_native(PROTOCOL, kept))
+    rest = evolve_unchecked(request, controls=controls, native=keep_native(PROTOCOL, kept))
     return Translation(rest, read.losses)

@@ -30,7 +30,7 @@ from vibe_llms.messages.contents import (
     TextualContent,
     VideoContent,
 )
-from vibe_llms.messages.texts import BOUNDARY, parts_texts
+from vibe_llms.messages.texts import BOUNDARY, separates_texts
 from vibe_llms.models.attributes import Capability, ModelAttributes
 
 
@@ -99,7 +99,7 @@ class PartsWriter:
             )
         parts.is_parted = True
         for content, place in contents:
-            parts.is_parted |= parts_texts(content) or not is_joined
+            parts.is_parted |= separates_texts(content) or not is_joined
             match content:
                 case TextualContent():
                     self._add_text(parts, content, place)

@@ -22,7 +22,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.foundation.attrs_classes import define
-from vibe_llms.foundation.json_types import JsonObject, escape_halves
+from vibe_llms.foundation.json_types import JsonObject, escape_surrogates
 from vibe_llms.invocables.call_execution import perform_fitting
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.invokers import Invoker
@@ -219,12 +219,14 @@ class ClientCall:
     def tell(self, text: str, done: float | None, total: float | None) -> None:
         """Queue a report of progress."""
         self._amount = self._amount + 1 if done is None else done
-        self._say("progress", self._amount, total, escape_halves(str(text)))
+        self._say("progress", self._amount, total, escape_surrogates(str(text)))
 
     def log(self, level: str, data: Any, logger: str | None) -> None:
         """Queue a message for the client's log."""
         if level in LEVELS and self._reads(level):
-            self._say("log", level, escape_halves(data) if isinstance(data, str) else data, logger)
+            self._say(
+                "log", level, escape_surrogates(data) if isinstance(data, str) else data, logger
+            )
 
     def _reads(self, level: str) -> bool:
         least = self.log_level

@@ -7,7 +7,7 @@ from typing import Any
 
 import mcp_types as types
 
-from vibe_llms.foundation.json_types import is_whole
+from vibe_llms.foundation.json_types import is_encodable
 
 
 class MalformedMessage(ValueError):
@@ -59,7 +59,7 @@ def _explain(said: bytes) -> MalformedMessage:
         )
     number = value.get("id") if isinstance(value, dict) else None
     is_id = isinstance(number, int) and not isinstance(number, bool)
-    is_id = is_id or (isinstance(number, str) and is_whole(number))
+    is_id = is_id or (isinstance(number, str) and is_encodable(number))
     text = "Invalid JSON-RPC 2.0 message."
     return MalformedMessage(types.INVALID_REQUEST, text, number if is_id else None)
 
