@@ -45,7 +45,9 @@ def models() -> None:
 @click.option(
     "--refresh", is_flag=True, help="Ask the vendors again, even if their lists are recent."
 )
-@click.option("--genus", type=click.Choice(list(Genus)), help="Only models of this genus.")
+@click.option(
+    "--genus", type=click.Choice([each.value for each in Genus]), help="Only models of this genus."
+)
 @json_option
 def list_(provider: str | None, refresh: bool, genus: str | None, as_json: bool) -> None:
     """List the known models; a star marks the configured one.
