@@ -12,7 +12,7 @@ import pytest
 
 from support.gateways.gateways import produce_application, serve_gateway
 from support.network.wire_servers import Connection, serve
-from vibe_llms.providers import request_templates, written
+from vibe_llms.providers import incremental_translation, request_templates
 
 
 async def echo(connection: Connection) -> None:
@@ -78,7 +78,7 @@ async def test_nobody_hears_of_others(tmp_path: Path, turns: range) -> None:
                 assert f"You serve {client % 3}." in words
 
         await asyncio.gather(*map(converse, range(60)))
-    assert written.SHELF.weight <= written.SHELF.limit
+    assert incremental_translation.MEMORY_BUDGET.size <= incremental_translation.MEMORY_BUDGET.limit
 
 
 @pytest.mark.slow
@@ -98,12 +98,12 @@ async def test_ways_of_asking_are_not_remembered_for_ever(
         serve_gateway(produce_application(tmp_path, upstream.url)) as address,
         aiohttp.ClientSession() as session,
     ):
-        for number in range(3 * request_templates.KEPT):
+        for number in range(3 * request_templates.MOST_TEMPLATES):
             told = [{"role": "user", "content": "Name a sea."}]
             body = {"model": "anthropic:m", "messages": told, "max_tokens": 1 + number}
             for _ in range(2):
                 async with session.post(f"{address}/v1/chat/completions", json=body) as answer:
                     assert answer.status == 200
     assert made
-    assert all(len(each._kept) <= request_templates.KEPT for each in made)
-    assert all(len(each._seen) <= request_templates.KEPT for each in made)
+    assert all(len(each._templates) <= request_templates.MOST_TEMPLATES for each in made)
+    assert all(len(each._seen) <= request_templates.MOST_TEMPLATES for each in made)

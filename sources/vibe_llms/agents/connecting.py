@@ -30,10 +30,10 @@ from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.foundation.limits import Limits
 from vibe_llms.foundation.secrets import Secret
 from vibe_llms.messages.codec.errors import read_error
-from vibe_llms.providers.borders import clean_error
 from vibe_llms.providers.credentials import ensure_key
 from vibe_llms.providers.request_encoding import encode_body
 from vibe_llms.providers.retries import RetryPolicy
+from vibe_llms.providers.sanitization import clean_error
 from vibe_llms.wire.exchanges import Exchange, Timeouts, Transport, WireRequest
 from vibe_llms.wire.size_limits import describe_address
 

@@ -1,4 +1,4 @@
-"""Calls that a vendor answers in one piece, outside of a conversation: embeddings, for example."""
+"""Formats of calls outside of conversations, such as embeddings: one request, one answer."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from vibe_llms.models.descriptors import ModelDescriptor
 
 
 class CallRequest(Protocol):
-    """A call: a frozen attrs value."""
+    """Request of a call: an instance of a frozen attrs class."""
 
     @property
     def strict(self) -> bool:
-        """Whether a loss of the translation is an error."""
+        """Whether losses in its translation raise an error."""
 
 
 In = TypeVar("In", bound=CallRequest)
@@ -26,16 +26,16 @@ Out = TypeVar("Out", bound=CallResult)
 
 @frozen(kw_only=True)
 class CallForm(Generic[In, Out]):
-    """A vendor's form of one kind of call.
+    """A vendor's format for one kind of call, with the functions that translate to and from it.
 
     Attributes:
         path: The path after the base URL.
-        protocol: The protocol whose bodies the vendor takes unchanged; empty if it has quirks.
+        protocol: The protocol whose bodies the vendor accepts unchanged; empty if it has quirks.
         most_inputs: Maximum inputs of one call.
         most_bytes: Maximum size of the inputs of one call.
-        write: Returns the body of a call. Raises RequestError.
-        read: Returns the result of a body that answers the call. Raises ValueError for an invalid
-            body, without secrets or long texts.
+        write: Returns the body for a request. Raises RequestError.
+        read: Returns the result from the body of an answer. Raises ValueError for an invalid body;
+            its message contains no secrets and no long texts.
     """
 
     path: str
@@ -48,12 +48,13 @@ class CallForm(Generic[In, Out]):
 
 @frozen(kw_only=True)
 class ClientForm(Generic[In, Out]):
-    """The form of one kind of call in a protocol of clients.
+    """The format for one kind of call that the gateway's clients use.
 
     Attributes:
         protocol: The protocol; see :attr:`CallForm.protocol`.
-        read: Returns the call in a client's body. Raises RequestError.
-        write: Returns the body of a result, from the client's body and the model's name.
+        read: Returns the request in a client's body. Raises RequestError.
+        write: Returns the body of an answer. Takes the result, the client's body and the model's
+            name.
     """
 
     protocol: str

@@ -367,7 +367,7 @@ class Model(Closing):
         model = await self.access()
         request = await self.hydrate(self.request(prompt))
         if request.lenient:
-            from vibe_llms.providers.wishes import leave_out_controls
+            from vibe_llms.providers.parameters import leave_out_controls
 
             request, _ = leave_out_controls(request, model.descriptor.attributes)
         return await model.tokenizer.count_request(request, model.descriptor)

@@ -21,7 +21,7 @@ from vibe_llms.wire.exchanges import Exchange
 from vibe_llms.wire.frames import Framer
 
 if TYPE_CHECKING:
-    from vibe_llms.providers.borders import EventCleaner
+    from vibe_llms.providers.sanitization import EventCleaner
     from vibe_llms.providers.vendors import VendorClient
 
 CONTENT_TYPES: Final = {"sse": "text/event-stream", "ndjson": "application/x-ndjson"}
@@ -59,7 +59,7 @@ class Attempt:
         """Send the request when the rate limiter allows it."""
         path = self._client.vendor.compose_path(self._model, streaming=self._streaming)
         return self._client.send(
-            "POST", path, self._native, model=self._model.name, turn=self._ticket
+            "POST", path, self._native, model=self._model.name, ticket=self._ticket
         )
 
     def produce_decoder(self) -> Decoder:
@@ -75,14 +75,14 @@ class Attempt:
     def scrub(self, event: NativeEvent) -> NativeEvent:
         """Remove secrets from an event, in case the vendor sent them back."""
         if self._cleaner is None:  # most answers have no unknown events
-            from vibe_llms.providers.borders import EventCleaner
+            from vibe_llms.providers.sanitization import EventCleaner
 
             self._cleaner = EventCleaner(self._client.list_secrets)
         return self._cleaner.clean(event)
 
     def clean(self, error: ConverseError) -> ConverseError:
         """Remove secrets from an error, and report it to the rate limiter."""
-        self._ticket.heed(error)
+        self._ticket.report(error)
         if isinstance(error, ProviderError) and error.fault is ProviderFault.NOT_FOUND:
             _advise_of_successor(error, self._model)
         return self._client.clean(error)
@@ -109,8 +109,8 @@ def _advise_of_successor(error: ProviderError, model: ModelDescriptor) -> None:
         error.remedy = retirement.describe(today)
 
 
-class HeldAnswer(Attempt):
-    """An attempt whose answer exists already: nothing is sent; the answer is read as usual."""
+class AnsweredAttempt(Attempt):
+    """An attempt whose answer has already arrived: sends nothing, and reads the answer as usual."""
 
     def __init__(
         self, client: VendorClient, model: ModelDescriptor, request: Request, body: bytes
@@ -120,6 +120,6 @@ class HeldAnswer(Attempt):
 
     def open_exchange(self) -> Awaitable[Exchange]:
         """Return the answer."""
-        from vibe_llms.wire.memory import hold_answer
+        from vibe_llms.wire.memory import produce_stored_exchange
 
-        return hold_answer(self._body, self._client.vendor.context.limits)
+        return produce_stored_exchange(self._body, self._client.vendor.context.limits)

@@ -1,4 +1,4 @@
-"""Models over the network that answer each call in one piece."""
+"""Models over the network that are not conversers: each call is one request and one answer."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Out = TypeVar("Out", bound=CallResult)
 
 
 class RemoteCallModel(Generic[In, Out]):
-    """A model of a vendor, of any genus that is called in one piece.
+    """A vendor's model of any genus except conversers, such as an embedder.
 
     Args:
-        form: The vendor's form of these calls.
+        form: Translates the calls to and from the vendor's format.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class RemoteCallModel(Generic[In, Out]):
 
     @property
     def protocol(self) -> str:
-        """The protocol whose bodies the vendor takes unchanged; empty for none."""
+        """The protocol whose bodies the vendor accepts unchanged; empty if there is none."""
         return self._form.protocol
 
     def compose_path(self, *, streaming: bool = False) -> str:
@@ -58,15 +58,15 @@ class RemoteCallModel(Generic[In, Out]):
         """Maximum size of the inputs of one call."""
         return self._form.most_bytes
 
-    async def call(self, asked: In) -> Out:
-        """Translate a call, send it as often as the retry policy allows, and read the answer.
+    async def call(self, request: In) -> Out:
+        """Translate a request, send it, repeat it as the retry policy allows, and read the answer.
 
         Raises:
-            TranslationLossError: There are losses, and the call is strict.
+            TranslationLossError: There are losses, and the request is strict.
             ConverseError: The call failed, or its answer is invalid.
         """
-        translation = self._form.write(asked, self._descriptor)
-        if asked.strict:
+        translation = self._form.write(request, self._descriptor)
+        if request.strict:
             refuse_losses(translation.losses)
         client, context = self._client, self._client.vendor.context
 
@@ -75,7 +75,7 @@ class RemoteCallModel(Generic[In, Out]):
 
         body, ticket = await repeat(send, RetryPolicy.of(context.limits), context.clock)
         try:
-            result = self._form.read(body, asked, self._descriptor)
+            result = self._form.read(body, request, self._descriptor)
         except ValueError as error:
             provider, path = self._descriptor.provider, self._form.path
             detail = f"{provider} answered {path} with an invalid body: {error}."
@@ -88,13 +88,15 @@ class RemoteCallModel(Generic[In, Out]):
         return cast(Out, attrs.evolve(cast(Any, result), losses=losses))
 
     async def _send(self, native: JsonObject) -> tuple[bytes, Ticket]:
-        """Send a body once; return the answer, and the ticket that its usage settles."""
+        """Send a body once; return the answer, and the ticket that still needs its usage."""
         client, model = self._client, self._descriptor.name
         ticket = Ticket(client.limiter)
         try:
-            exchange = await client.send("POST", self._form.path, native, model=model, turn=ticket)
+            exchange = await client.send(
+                "POST", self._form.path, native, model=model, ticket=ticket
+            )
             async with exchange:
                 return await exchange.read(), ticket
         except ConverseError as error:
-            ticket.heed(error)
+            ticket.report(error)
             raise

@@ -62,7 +62,7 @@ class ModelBase(SendingModel[_Native]):
         told = self._descriptor.attributes.access_capability("supports_streaming")
         return told is not Capability.NO
 
-    def open_fitting(
+    def open_within_window(
         self, request: Request, assembler: Assembler, *, streaming: bool
     ) -> Awaitable[Translation[EventSource]]:
         """Open a request like :meth:`open`, but shorten it to the model's window.
@@ -80,7 +80,7 @@ class ModelBase(SendingModel[_Native]):
         self, request: Request, reactors: ConversationReactors | None, *, streaming: bool
     ) -> ResponseStream:
         assembler = self.produce_assembler()
-        open_source = partial(self.open_fitting, request, assembler, streaming=streaming)
+        open_source = partial(self.open_within_window, request, assembler, streaming=streaming)
         return ResponseStream(
             request=request,
             assembler=assembler,

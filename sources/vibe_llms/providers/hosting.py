@@ -66,7 +66,7 @@ class HostedVendor(Vendor):
 
 
 class HostingProvider(RemoteProvider):
-    """Makes clients of a hosted vendor; all of them share one server, if it is started."""
+    """Makes clients of a hosted vendor; they share the server that we start, if any."""
 
     client_class: type[HostingClient]
 
@@ -86,7 +86,7 @@ class HostingProvider(RemoteProvider):
         return client
 
     async def acquire_address(self) -> str | None:
-        """Return the address of the started server; ``None`` if none is to be started."""
+        """Return the address of our server, started if necessary; ``None`` if we start none."""
         return None if self._child is None else await self._child.acquire()
 
     async def release(self, client: HostingClient) -> None:
@@ -106,22 +106,23 @@ class HostingClient(RemoteClient):
         body: JsonObject | None = None,
         *,
         model: str = "",
-        turn: Ticket | None = None,
+        ticket: Ticket | None = None,
         encoded: EncodedBody | None = None,
     ) -> Exchange:
         """Send a request, once; see :class:`RemoteClient`."""
         assert isinstance(self.provider, HostingProvider)
-        self.require_key()  # known from here on, and so removed from the server's output
+        # Raises early; from now on the key is known, and removed from the server's output.
+        self.require_key()
         try:
             address = await self.provider.acquire_address()
         except ConverseError as error:
             raise self.clean(error)  # noqa: B904  # it is the same error
         if address is not None:
             vendor = self.vendor
-            whole = address + urlsplit(vendor.base_url).path.rstrip("/")
-            # At each call, since a restarted server listens on another port.
-            vendor.settings = attrs.evolve(vendor.settings, base_url=whole)
-        return await super().send(method, path, body, model=model, turn=turn, encoded=encoded)
+            base_url = address + urlsplit(vendor.base_url).path.rstrip("/")
+            # Set it at each call, since a restarted server listens on another port.
+            vendor.settings = attrs.evolve(vendor.settings, base_url=base_url)
+        return await super().send(method, path, body, model=model, ticket=ticket, encoded=encoded)
 
     async def close(self) -> None:
         """Close the connections, and stop the server if no other client uses it."""

@@ -24,7 +24,7 @@ from vibe_llms.messages.losses import Translation as Translation
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.models.descriptors import ModelDescriptor as ModelDescriptor
 from vibe_llms.models.tokens import TokenCount as TokenCount
-from vibe_llms.providers.words import iterate_words
+from vibe_llms.providers.answer_texts import iterate_text
 
 if TYPE_CHECKING:
     from vibe_llms.models.genera import Genus
@@ -57,7 +57,7 @@ class AsyncStream(AbstractAsyncContextManager["AsyncStream"], Protocol):
         Joined, the pieces are the ``text`` of the response. The iteration raises a
         ``ConverseError`` if the response fails.
         """
-        return iterate_words(self)
+        return iterate_text(self)
 
     def __aiter__(self) -> AsyncIterator[StreamEvent]: ...
 
@@ -116,7 +116,7 @@ class ConverserModel(Protocol):
 class CallModel(Protocol[In, Out]):
     """A model that answers each call in one piece: returned by ``GenusClient.access``.
 
-    The genus determines the types of the call and of its result.
+    The genus determines the types of the request and of the result.
     """
 
     @property
@@ -131,11 +131,11 @@ class CallModel(Protocol[In, Out]):
     def most_bytes(self) -> int:
         """Maximum size of the inputs of one call, in UTF-8."""
 
-    async def call(self, asked: In) -> Out:
-        """Return the result of a call.
+    async def call(self, request: In) -> Out:
+        """Send a request, and return its result.
 
         Raises:
-            TranslationLossError: There are losses, and the call is strict.
+            TranslationLossError: There are losses, and the request is strict.
             ConverseError: The call failed, or its answer is invalid.
         """
 

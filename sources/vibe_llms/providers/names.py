@@ -26,7 +26,7 @@ _NAMED: Final = (InvocationCanister, ResultCanister)
 _Named = TypeVar("_Named", bound=InvocationCanister | ResultCanister)
 
 
-def fit_names(request: Request, aliases: Mapping[str, str]) -> Translation[Request]:
+def apply_aliases(request: Request, aliases: Mapping[str, str]) -> Translation[Request]:
     """Return the request with names that the vendor accepts; each change is a loss.
 
     Args:

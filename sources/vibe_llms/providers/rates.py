@@ -1,7 +1,8 @@
 """Rate limits of one vendor: at most the user's rate, and slower when the vendor asks for it.
 
-All requests of a provider share one rate, from batches, runs and chats. So one rate limit error
-slows all of them down. Retries are decided elsewhere; a retry waits for its turn like any request.
+All requests of a provider share one rate, whether from batches, runs or chats, so one rate limit
+error slows all of them down. This module does not decide about retries; a retry waits like any
+other request.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from vibe_llms.foundation.limits import Limits
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.providers.streams import EventSource
 
-_HASTE = frozenset({ProviderFault.RATE_LIMITED, ProviderFault.OVERLOADED})
+_RATE_FAULTS = frozenset({ProviderFault.RATE_LIMITED, ProviderFault.OVERLOADED})
 
 _RECOVERY = 1.05
-"""Factor by which a reduced rate grows in a second: it doubles in 14."""
+"""Factor by which a reduced rate grows in each second: it doubles in 14 seconds."""
 
 _SLOWEST_SECONDS = 10.0
 """Maximum interval between two requests, if the vendor names none."""
 
 _MINUTE = 60.0
 _BYTES_A_TOKEN = 4
-"""Estimate for a request that is not sent yet: replaced later by its actual usage."""
+"""For the estimate of a request that is not sent yet; its actual usage replaces it later."""
 
 _REMAINING = (
     ("x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"),
@@ -39,7 +40,7 @@ _REMAINING = (
     ("anthropic-ratelimit-input-tokens-remaining", "anthropic-ratelimit-input-tokens-reset"),
     ("anthropic-ratelimit-output-tokens-remaining", "anthropic-ratelimit-output-tokens-reset"),
 )
-"""Headers in which vendors report the rest and the time of its reset, read 2026-11-22:
+"""Headers in which vendors report what remains of a limit and when it is reset, read 2026-11-22:
 https://platform.openai.com/docs/guides/rate-limits, which others follow, and
 https://docs.anthropic.com/en/api/rate-limits.
 """
@@ -57,13 +58,14 @@ class Rates:
 
 
 class RateLimiter:
-    """Decides when the next request to a vendor may be sent. Used by any event loops and threads.
+    """Decides when the next request to a vendor may be sent. Safe to share between event loops and
+    threads.
 
     Args:
         rates: The user's rates.
         longest_seconds: If a vendor asks for a longer wait, its error is raised instead.
         clock: Returns the time, and waits.
-        obeys: Whether requests wait as the vendor asks; its headers are read in any case.
+        obeys: Whether requests wait as long as the vendor asks; its headers are read in any case.
     """
 
     def __init__(
@@ -77,12 +79,12 @@ class RateLimiter:
         self._lock = threading.Lock()
         self._next = 0.0  # when the next request may be sent
         self._next_tokens = 0.0  # when the tokens of all earlier requests are paid off
-        self._held = 0.0  # until when the vendor rejects requests
-        self._distance = 0.0  # between two requests, as of `_slowed`; 0 unless slowed down
-        self._slowed = 0.0
+        self._rejected_until = 0.0  # until when the vendor rejects requests
+        self._interval = 0.0  # between two requests; 0 unless slowed down
+        self._slowed = 0.0  # when `_interval` was set; since then, it shrinks
         self._answer_tokens = 0.0  # mean tokens of recent answers
         self._second = 0.0
-        self._seen = [0, 0]  # requests in this second, and in the one before
+        self._counts = [0, 0]  # requests in this second, and in the one before
 
     @classmethod
     def of(cls, limits: Limits, rates: Rates, clock: Clock) -> RateLimiter:
@@ -98,145 +100,146 @@ class RateLimiter:
         return self._rates.tokens_per_minute is not None
 
     def admit(self, tokens: float) -> bool:
-        """Admit a request at once, if possible, as usual; return whether it was admitted.
+        """Admit a request if it needs no wait, the usual case; return whether it was admitted.
 
         Args:
-            tokens: The estimate for the request.
+            tokens: Estimated tokens of the request and its answer.
         """
         with self._lock:
             now = self._clock.read()
-            if now < self._next or now < self._held or now < self._next_tokens:
+            if now < self._next or now < self._rejected_until or now < self._next_tokens:
                 return False
-            if self._distance or self._is_limited:
+            if self._interval or self._is_limited:
                 self._reserve(now, tokens)
             if now - self._second >= 1.0:
                 self._note(now)
             else:
-                self._seen[0] += 1
+                self._counts[0] += 1
             return True
 
     async def acquire(self, tokens: float) -> None:
         """Wait until a request with this estimate of tokens may be sent."""
         due: float | None = None
-        distance = 0.0
+        interval = 0.0
         while True:
             with self._lock:
                 now = self._clock.read()
                 # The limit changed during the wait: start again.
-                if due is None or (self._obeys and due < self._held):
-                    due, distance = self._reserve(now, tokens if due is None else 0.0)
+                if due is None or (self._obeys and due < self._rejected_until):
+                    due, interval = self._reserve(now, tokens if due is None else 0.0)
                 if due <= now:
                     self._note(now)
                     return
             try:
                 await self._clock.sleep(due - now)
             except BaseException:
-                self._give_back(distance, tokens)
+                self._cancel_reservation(interval, tokens)
                 raise
 
     def estimate(self, size_bytes: int) -> float:
         """Estimate the tokens of a request with a body of this size, including its answer."""
         return size_bytes / _BYTES_A_TOKEN + self._answer_tokens
 
-    def settle(self, expected: float, used: float, answered: float) -> None:
+    def settle(self, estimate: float, used: float, output: float) -> None:
         """Replace the estimate of a request by its actual usage.
 
         Args:
-            expected: The estimate.
+            estimate: The estimate.
             used: All its tokens, as reported by the vendor.
-            answered: Those of its answer.
+            output: The tokens of its answer.
         """
         limit = self._rates.tokens_per_minute
         if limit is None:
             return
         with self._lock:
-            # It may decrease: tokens that were estimated but not used are free for others.
-            self._next_tokens += (used - expected) * _MINUTE / limit
-        self.learn_answer(answered)
+            # May become earlier: tokens that were estimated but not used are free for others.
+            self._next_tokens += (used - estimate) * _MINUTE / limit
+        self.learn_output(output)
 
-    def learn_answer(self, answered: float) -> None:
+    def learn_output(self, output: float) -> None:
         """Add the tokens of an answer to the mean for estimates."""
         with self._lock:
-            self._answer_tokens += (answered - self._answer_tokens) / 8  # moving average
+            self._answer_tokens += (output - self._answer_tokens) / 8  # moving average
 
-    def heed(self, error: ConverseError) -> None:
+    def slow_down(self, error: ConverseError) -> None:
         """Slow all requests down after a rate limit error, if the vendor is obeyed."""
-        if not isinstance(error, ProviderError) or error.fault not in _HASTE:
+        if not isinstance(error, ProviderError) or error.fault not in _RATE_FAULTS:
             return
         with self._lock:
             now = self._clock.read()
-            asked = error.retry_after_seconds
-            if asked is not None and asked <= self._longest:
-                self._hold(now + asked)
+            wait_seconds = error.retry_after_seconds
+            if wait_seconds is not None and wait_seconds <= self._longest:
+                self._wait_until(now + wait_seconds)
             if self._obeys and now - self._slowed >= 1.0:  # simultaneous errors count once
-                lately = max(self._seen)
-                grown = self._access_distance(now)
+                recent_requests = max(self._counts)  # in one second
+                earlier_interval = self._access_interval(now)
                 # A single request was not too fast: slowing down would not help.
-                if lately > 1 or grown:
+                if recent_requests > 1 or earlier_interval:
                     # Half the rate that was rejected, or half of the reduced rate.
-                    self._distance = min(max(2.0 / max(lately, 1), 2.0 * grown), _SLOWEST_SECONDS)
+                    interval = max(2.0 / max(recent_requests, 1), 2.0 * earlier_interval)
+                    self._interval = min(interval, _SLOWEST_SECONDS)
                     self._slowed = now
-                    self._next = max(self._next, now) + self._distance
+                    self._next = max(self._next, now) + self._interval
 
     def learn(self, headers: Mapping[str, str]) -> None:
-        """Note when the vendor's exhausted limits are reset."""
+        """Wait for the reset of exhausted limits, as reported in a vendor's headers."""
         for seconds in survey_resets(headers):
             if seconds <= self._longest:
                 with self._lock:
-                    self._hold(self._clock.read() + seconds)
+                    self._wait_until(self._clock.read() + seconds)
 
     @property
     def hold_seconds(self) -> float:
         """Seconds for which the vendor rejects requests, by its headers; 0 if it accepts them."""
-        return max(0.0, self._held - self._clock.read()) if self._held else 0.0
+        return max(0.0, self._rejected_until - self._clock.read()) if self._rejected_until else 0.0
 
-    def _hold(self, until: float) -> None:
-        self._held = max(self._held, until)
+    def _wait_until(self, until: float) -> None:
+        self._rejected_until = max(self._rejected_until, until)
         if self._obeys:
-            self._next = max(self._next, self._held)
+            self._next = max(self._next, self._rejected_until)
 
-    def _give_back(self, distance: float, tokens: float) -> None:
-        """Return the reservation of a cancelled request, so that later ones may go sooner."""
+    def _cancel_reservation(self, interval: float, tokens: float) -> None:
+        """Return the reservation of a cancelled request, so that later ones do not wait for it."""
         limit = self._rates.tokens_per_minute
         with self._lock:
-            self._next -= distance
+            self._next -= interval
             if limit is not None:
                 self._next_tokens -= tokens * _MINUTE / limit
 
     def _reserve(self, now: float, tokens: float) -> tuple[float, float]:
         """Return when a request may be sent, and by how much later ones are delayed."""
         requests, limit = self._rates.requests_per_minute, self._rates.tokens_per_minute
-        due = max(now, self._next, self._held if self._obeys else 0.0)
+        due = max(now, self._next, self._rejected_until if self._obeys else 0.0)
         if limit is not None:
             due = max(due, self._next_tokens)
             self._next_tokens = due + tokens * _MINUTE / limit
-        distance = self._access_distance(now) if self._distance else 0.0
+        interval = self._access_interval(now) if self._interval else 0.0
         if requests is not None:
-            distance = max(distance, _MINUTE / requests)
-        self._next = due + distance if distance else self._next
-        return due, distance
+            interval = max(interval, _MINUTE / requests)
+        self._next = due + interval if interval else self._next
+        return due, interval
 
-    def _access_distance(self, now: float) -> float:
-        """Return the interval since a rate limit error, as far as it still applies."""
-        if not self._distance:
+    def _access_interval(self, now: float) -> float:
+        """Return the interval that an earlier rate limit error still imposes; 0 for none."""
+        if not self._interval:
             return 0.0
-        distance = self._distance / _RECOVERY ** (now - self._slowed)
-        if distance < self._distance / 4:  # twice the rate of the error, without another error
-            self._distance = 0.0
+        interval = self._interval / _RECOVERY ** (now - self._slowed)
+        if interval < self._interval / 4:  # twice the rejected rate, without another error
+            self._interval = 0.0
             return 0.0
-        return float(distance)
+        return float(interval)
 
     def _note(self, now: float) -> None:
-        """Count the requests in a second."""
+        """Count a request for the current second."""
         if now - self._second >= 1.0:
-            # The previous second only counts if it is adjacent.
-            self._seen = [0, self._seen[0] if now - self._second < 2.0 else 0]
+            # Keep the count of the second before only if it directly precedes this one.
+            self._counts = [0, self._counts[0] if now - self._second < 2.0 else 0]
             self._second = now
-        self._seen[0] += 1
+        self._counts[0] += 1
 
 
 class Ticket:
-    """One request at the limiter: waits until it may be sent, and settles its usage.
+    """One request at the rate limiter: waits until it may be sent, and settles its usage.
 
     Args:
         limiter: The vendor's limiter.
@@ -254,21 +257,21 @@ class Ticket:
             self._tokens = self._limiter.estimate(size_bytes)
         return self._limiter.admit(self._tokens)
 
-    async def take(self, size_bytes: int) -> None:
+    async def acquire(self, size_bytes: int) -> None:
         """Wait until a request with a body of this size may be sent."""
         if not self.admit(size_bytes):
             await self._limiter.acquire(self._tokens)
 
     def learn(self, headers: Mapping[str, str]) -> None:
         """Read the limits in the headers of an answer."""
-        if "0" in headers.values():  # most answers have none that is exhausted
+        if "0" in headers.values():  # most answers report no exhausted limit
             self._limiter.learn(headers)
 
-    def heed(self, error: ConverseError) -> None:
+    def report(self, error: ConverseError) -> None:
         """Report an error to the limiter."""
-        self._limiter.heed(error)
+        self._limiter.slow_down(error)
 
-    def hear(self, events: Sequence[StreamEvent]) -> None:
+    def read_usage(self, events: Sequence[StreamEvent]) -> None:
         """Read the usage in the events of an answer."""
         for event in events:
             # A stream may report usage several times: settle only the difference.
@@ -277,9 +280,9 @@ class Ticket:
 
     def settle(self, usage: Usage) -> None:
         """Replace the estimate by the reported usage."""
-        answered = usage.total_output_tokens or 0
-        used = (usage.total_input_tokens or 0) + answered
-        self._limiter.settle(self._tokens, used, answered)
+        output = usage.total_output_tokens or 0
+        used = (usage.total_input_tokens or 0) + output
+        self._limiter.settle(self._tokens, used, output)
         self._tokens = used
 
 
@@ -294,12 +297,12 @@ class SettlingSource:
         """Return the next events, at least one; ``None`` at the end. Raises ConverseError."""
         events = await self._source.receive()
         if events is not None:
-            self._ticket.hear(events)
+            self._ticket.read_usage(events)
         return events
 
     @property
     def is_spent(self) -> bool:
-        """True if there is nothing to release."""
+        """True if the source is exhausted, so that there is nothing to release."""
         return getattr(self._source, "is_spent", False)
 
     async def close(self) -> None:
@@ -309,7 +312,7 @@ class SettlingSource:
 
 def survey_resets(headers: Mapping[str, str]) -> Iterator[float]:
     """Yield the seconds until the reset of each exhausted limit."""
-    if "0" not in headers.values():  # most answers have none
+    if "0" not in headers.values():  # most answers report no exhausted limit
         return
     for remaining, reset in _REMAINING:
         if headers.get(remaining) == "0":
@@ -329,7 +332,7 @@ def read_reset(text: str) -> float | None:
     if pieces and "".join(map("".join, pieces)) == text:  # without gaps
         return sum(float(number) * _UNITS[unit] for number, unit in pieces)
     try:
-        # `float` by itself also accepts "nan", "inf" and a sign.
+        # `float` alone would also accept "nan", "inf" and a sign.
         return max(0.0, float(text)) if text.isascii() and text[:1].isdigit() else _until(text)
     except ValueError:
         return _until(text)

@@ -1,8 +1,8 @@
 """Shared parts of providers over the network.
 
-A subclass of :class:`.vendors.Vendor` in a vendor's folder has the vendor's own parts; the provider
-and client here do the rest: settings, key, transport and errors. Their models are in
-``remote_models``.
+Each vendor's folder has a subclass of :class:`.vendors.Vendor` with what is specific to the vendor.
+The provider and the client here do everything else: settings, key, transport and errors. The models
+are in ``remote_models``.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from vibe_llms.wire.exchanges import Exchange, Transport, WireRequest
 from vibe_llms.wire.guarded import GuardedExchange
 from vibe_llms.wire.scrubbing import Scrubber
 from vibe_llms.wire.size_limits import describe_address
-from vibe_llms.wire.tracing import compose_tracks
+from vibe_llms.wire.tracing import compose_trace_headers
 
 if TYPE_CHECKING:
     from vibe_llms.providers.surveys import SurveyedModel
 
-LEAST_CARRIED_CHARACTERS: Final = 12
-"""Shorter secrets are not removed from passed-through answers, only from errors: dummy keys such as
-``ollama`` are also words in models' answers.
+LEAST_SECRET_CHARACTERS: Final = 12
+"""Minimum length of the secrets that are removed from passed-through answers; shorter ones are only
+removed from errors, since dummy keys such as ``ollama`` are also words in models' answers.
 """
 
 _make_request: Final = trusted(WireRequest)
@@ -56,7 +56,7 @@ class RemoteProvider:
 
     Args:
         context: As given by the plugin manager.
-        vendor: Makes the vendor with the first client; usually its class.
+        vendor: Makes the vendor; usually its class.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class RemoteProvider:
     def use_transport(self, transport: Transport) -> None:
         """Send the requests of all later clients through a transport of the host application.
 
-        Such as ``SdkTransport(client)`` with a client of the official library.
+        For example ``SdkTransport(client)``, with a client of the official library.
         """
         self._transport = transport
 
@@ -110,7 +110,8 @@ class RemoteClient:
     """Connections to a vendor, and its models.
 
     Args:
-        transport: Used instead of that in the settings; it is not closed with the client.
+        transport: A transport of the host application, used instead of the one in the settings;
+            it is not closed with the client.
     """
 
     def __init__(
@@ -119,13 +120,13 @@ class RemoteClient:
         self.provider = provider
         self.vendor = vendor
         self.limiter = provider.access_limiter(vendor.settings)
-        self._given = transport
+        self._host_transport = transport
         self._transport: Transport | None = transport
         self._integrator: Any = None
         self._key: Secret | None = None
         self._is_key_settled = False
-        self._known: object = None
-        self._scrubbers: dict[bool, Scrubber] = {}
+        self._scrubbed_sources: object = None  # what the scrubbers were made from
+        self._scrubbers: dict[bool, Scrubber] = {}  # by whether the answer is an error
         self._address = describe_address(vendor.settings.base_url)
         self.processors = vendor.produce_processors(self)
 
@@ -211,14 +212,14 @@ class RemoteClient:
     def nativize(
         self, request: Request, model: ModelDescriptor, *, streaming: bool = False
     ) -> Translation[JsonObject]:
-        """Return the native request that the processors write. Raises RequestError."""
+        """Translate a request to the vendor's format. Raises RequestError."""
         return self.vendor.compose_request(request, model, self.processors, streaming=streaming)
 
     async def close(self) -> None:
         """Close the connections. May be called again."""
-        # Removed before the await, so that a second call does not close it again.
-        transport, self._transport = self._transport, self._given
-        if transport is not None and transport is not self._given:
+        # Replace it before the await, so that a second call does not close it again.
+        transport, self._transport = self._transport, self._host_transport
+        if transport is not None and transport is not self._host_transport:
             await transport.close()
 
     def describe(self, name: str, surveyed: SurveyedModel | None = None) -> ModelDescriptor:
@@ -242,15 +243,15 @@ class RemoteClient:
         *,
         encoded: EncodedBody | None = None,
     ) -> JsonValue:
-        """Send a request for something other than a response, such as a token count.
+        """Send a request whose answer is plain JSON, such as a token count.
 
         Args:
-            encoded: Sent instead of the body, which then only provides the headers.
+            encoded: Sent instead of the body, which is then used only to compute the headers.
 
         Raises:
             ConverseError: There is no answer, or it is an error, or not JSON.
         """
-        from vibe_llms.providers.borders import decode_answer
+        from vibe_llms.providers.sanitization import decode_answer
 
         who = f"{self.provider.name} answered {path}"
         async with await self.send(method, path, body, encoded=encoded) as exchange:
@@ -263,33 +264,32 @@ class RemoteClient:
         body: JsonObject | None = None,
         *,
         model: str = "",
-        turn: Ticket | None = None,
+        ticket: Ticket | None = None,
         encoded: EncodedBody | None = None,
     ) -> Exchange:
         """Send a request, once, and return the answer, whose status is not an error.
 
         Args:
             model: The model, for errors.
-            turn: Ticket at the rate limiter to wait for.
-            encoded: Sent instead of the body, which then only provides the headers.
+            ticket: Ticket of the rate limiter, which decides when to send.
+            encoded: Sent instead of the body, which is then used only to compute the headers.
 
         Raises:
             ConverseError: It could not be sent, or the answer is an error.
         """
         vendor = self.vendor
         try:
-            # Encoded before its turn, as its usage is estimated from its size.
+            # Encoded before its ticket, as its usage is estimated from its size.
             request = self._compose(method, path, body, encoded)
-            if turn is not None and not turn.admit(size := len(request.body)):
-                await turn.take(size)
+            if ticket is not None:
+                await ticket.acquire(len(request.body))
             exchange = await self._access_transport().send(request)
-            if turn is not None:
-                turn.learn(exchange.headers)
+            if ticket is not None:
+                ticket.learn(exchange.headers)
             if exchange.status < 400:
                 return exchange
-            raise await self._read_error(
-                exchange, model, request
-            )  # inside the try, so that errors are sanitized
+            # Raised inside the try, so that it is sanitized.
+            raise await self._read_error(exchange, model, request)
         except ConverseError as error:
             advise_of_server(error, vendor.server_command and vendor.advise_server())
             raise self.clean(error)  # noqa: B904  # it is the same error
@@ -309,33 +309,37 @@ class RemoteClient:
         """
         vendor = self.vendor
         ours = {**vendor.compose_headers(self.require_key(), {}), **vendor.settings.headers}
-        sent: dict[str, str | Secret] = {"accept": "*/*", **ours, **headers, **compose_tracks()}
+        sent: dict[str, str | Secret] = {
+            "accept": "*/*",
+            **ours,
+            **headers,
+            **compose_trace_headers(),
+        }
         for name, value in ours.items():
             if value.__class__ is Secret:
                 sent[name] = value
         request = _make_request(
             method=method, url=vendor.settings.base_url + path, headers=sent, body=body
         )
-        turn = Ticket(self.limiter)
+        ticket = Ticket(self.limiter)
         try:
-            if not turn.admit(size := len(body)):
-                await turn.take(size)
+            await ticket.acquire(len(body))
             exchange = await self._access_transport().send(request)
         except ConverseError as error:
             advise_of_server(error, vendor.server_command and vendor.advise_server())
             raise self.clean(error)  # noqa: B904  # it is the same error
-        turn.learn(exchange.headers)
+        ticket.learn(exchange.headers)
         return GuardedExchange(exchange, self._access_scrubber(is_error=exchange.status >= 400))
 
     def _access_scrubber(self, *, is_error: bool) -> Scrubber:
         """Return the scrubber that removes our secrets from a passed-through answer."""
         settings = self.vendor.settings
-        known = self._key and self._key.reveal(), settings
-        if known != self._known:
-            self._known, secrets = known, self.list_secrets()
+        sources = self._key and self._key.reveal(), settings
+        if sources != self._scrubbed_sources:
+            self._scrubbed_sources, secrets = sources, self.list_secrets()
             public = [text for name, text in settings.headers.items() if not is_secret_name(name)]
             own = [each for each in secrets if each not in public]
-            least = LEAST_CARRIED_CHARACTERS
+            least = LEAST_SECRET_CHARACTERS
             self._scrubbers = {
                 True: Scrubber(secrets, shapes=False),
                 False: Scrubber(own, shapes=False, least=least),
@@ -344,7 +348,7 @@ class RemoteClient:
 
     def clean(self, error: ConverseError) -> ConverseError:
         """Remove secrets from an error, in case the vendor sent them back."""
-        from vibe_llms.providers.borders import clean_error
+        from vibe_llms.providers.sanitization import clean_error
 
         return clean_error(error, self.list_secrets())
 
@@ -352,9 +356,9 @@ class RemoteClient:
         """Return the secrets that are sent."""
         settings = self.vendor.settings
         addresses = (urlsplit(settings.base_url), urlsplit(settings.values.get("proxy") or ""))
-        found = [parts.password or parts.username for parts in addresses]
-        # An error may show a password as in the address, or as it was sent.
-        passwords = [Secret(form) for text in found if text for form in {text, unquote(text)}]
+        credentials = [parts.password or parts.username for parts in addresses]
+        # An error may show a password as it is in the address, or decoded, as it was sent.
+        passwords = [Secret(form) for text in credentials if text for form in {text, unquote(text)}]
         key = () if self._key is None else (self._key,)
         return [*key, *settings.headers.values(), *passwords]
 
@@ -368,7 +372,7 @@ class RemoteClient:
             encoded = EncodedBody(encode_body(vendor.prepare_body(body)))
         if encoded is not None:
             headers["content-type"] = encoded.content_type
-        headers |= compose_tracks()
+        headers |= compose_trace_headers()
         headers |= vendor.settings.headers  # the user's headers win
         return _make_request(
             method=method,
@@ -381,9 +385,9 @@ class RemoteClient:
         self, exchange: Exchange, model: str, request: WireRequest
     ) -> ConverseError:
         """Return the error for an answer with an error status."""
-        vendor, status, answered = self.vendor, exchange.status, exchange.headers
+        vendor, status, headers = self.vendor, exchange.status, exchange.headers
         problem = await read_problem(exchange)
-        error = vendor.produce_error(problem, model, status=status, headers=answered)
+        error = vendor.produce_error(problem, model, status=status, headers=headers)
         advise_of_key(error, self.provider.name, vendor.key_variables)
         advise_of_address(error, model, request.url)
         return error
@@ -396,12 +400,14 @@ class RemoteClient:
         name = self.provider.name
         values, directory = vendor.settings.values, vendor.context.data_directory
         key = self._key = acquire_key(name, values, vendor.key_variables, directory)
-        # A client of the host, or of an official library, may authenticate in another way.
-        is_theirs = self._given is not None or vendor.settings.values.get("transport") == "sdk"
-        is_keyless = key is None and vendor.needs_key and not is_theirs
+        # The host's transport, or an official library, may authenticate in another way.
+        has_other_authentication = (
+            self._host_transport is not None or vendor.settings.values.get("transport") == "sdk"
+        )
+        is_keyless = key is None and vendor.needs_key and not has_other_authentication
         if is_keyless or vendor.settings.missing_variables:
             refuse_requirements(name, vendor.survey_requirements())
-        # Variables and files may change; the settings of a client do not.
+        # Variables and files may change and are read again; a key in the settings is final.
         self._is_key_settled = bool(values.get("api_key"))
         return key
 

@@ -12,9 +12,10 @@ from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.foundation.portal import finish
 from vibe_llms.messages.losses import Loss, Translation
 from vibe_llms.messages.requests import Request, Response
-from vibe_llms.providers.attempts import Attempt, HeldAnswer
+from vibe_llms.providers.attempts import AnsweredAttempt, Attempt
 from vibe_llms.providers.complete_responses import read_whole
 from vibe_llms.providers.conversing import ModelBase
+from vibe_llms.providers.incremental_translation import cache_translations
 from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.request_templates import RequestTemplates, are_verbatim
 from vibe_llms.providers.retries import RetryingSource, RetryPolicy
@@ -22,7 +23,6 @@ from vibe_llms.providers.simple_responses import SimpleResponseSource
 from vibe_llms.providers.sources import WireSource
 from vibe_llms.providers.streams import EventSource, close_quietly
 from vibe_llms.providers.vendors import Vendor, VendorClient
-from vibe_llms.providers.written import keep_written
 
 if TYPE_CHECKING:
     from vibe_llms.providers.batching import ModelBatches
@@ -38,7 +38,7 @@ class RemoteModel(ModelBase[JsonObject]):
         self._client = self.client = client
         self._vendor = vendor
         self.keeps_responses = vendor.keeps_responses
-        self._processors = keep_written(client.processors)
+        self._processors = cache_translations(client.processors)
         # A vendor that composes the body itself may look at the texts.
         is_simple = type(vendor).nativize is Vendor.nativize and are_verbatim(client.processors)
         self._write = RequestTemplates(self._translate).nativize if is_simple else self._translate
@@ -98,7 +98,7 @@ class RemoteModel(ModelBase[JsonObject]):
         Raises:
             ConverseError: It is invalid, or exceeds a limit.
         """
-        source = HeldAnswer(self._client, self._descriptor, request, body).produce_source()
+        source = AnsweredAttempt(self._client, self._descriptor, request, body).produce_source()
         return await read_whole(source, request, self.produce_assembler(), losses)
 
     def produce_batches(self) -> ModelBatches | None:

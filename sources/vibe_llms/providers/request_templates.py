@@ -1,8 +1,8 @@
 """Cache of translated request templates.
 
-Programs mostly send the same model the same kind of request with another text: a prompt, perhaps
-after instructions. The first is translated with marks in path of its texts; later requests fill
-in the template.
+Programs mostly send a model the same kind of request with different texts: a prompt, perhaps after
+instructions. When such a request comes a second time, it is also translated with marks in place of
+its texts. The result is a template, which later requests only fill in.
 
 This requires processors for which texts have no effect on the rest of the body
 (:attr:`.FunctionProcessor.is_verbatim`), and a vendor that composes the body as its dialect does.
@@ -27,8 +27,8 @@ from vibe_llms.messages.losses import Loss, Translation
 from vibe_llms.messages.requests import Request, replace_canisters
 from vibe_llms.messages.trusting import trusted
 
-KEPT: Final = 64
-"""Most templates; the cache is emptied when it is full."""
+MOST_TEMPLATES: Final = 64
+"""Maximum templates; the cache is emptied when it is full."""
 
 _make_translation: Final = trusted(Translation)
 _SHAPES: Final = ((UserCanister,), (SupervisorCanister, UserCanister))
@@ -40,8 +40,8 @@ class RequestTemplate:
     """A translated request without its texts.
 
     Attributes:
-        body: The native request, with marks in path of the texts.
-        paths: For each text, the names and indexes on its path.
+        body: The native request, with marks in place of the texts.
+        paths: For each text, the names and indexes that lead to it in the body.
         losses: Losses of the translation.
     """
 
@@ -50,10 +50,10 @@ class RequestTemplate:
     losses: tuple[Loss, ...]
 
     def fill(self, texts: Sequence[str]) -> Translation[JsonObject]:
-        """Return the request with these texts; parts without texts are shared."""
+        """Return the request with these texts; parts without texts are shared, not copied."""
         body: Any = self.body
         for path, text in zip(self.paths, texts, strict=True):
-            body = _put(body, path, text)
+            body = _replace(body, path, text)
         return _make_translation(value=body, losses=self.losses)
 
 
@@ -61,13 +61,15 @@ class RequestTemplates:
     """Translates requests to one model, from a template where possible.
 
     Args:
-        translate: Translates any request; takes it, and whether to stream the answer.
+        translate: Translates any request; its second argument is whether to stream the answer.
     """
 
     def __init__(self, translate: Callable[[Request, bool], Translation[JsonObject]]) -> None:
         self._translate = translate
         self._seen: set[object] = set()
-        self._kept: dict[object, RequestTemplate | None] = {}  # None: this kind has no template
+        self._templates: dict[
+            object, RequestTemplate | None
+        ] = {}  # None: this kind has no template
 
     def nativize(self, request: Request, streaming: bool) -> Translation[JsonObject]:
         """Translate a request. Raises RequestError."""
@@ -77,17 +79,17 @@ class RequestTemplates:
         # As JSON, because `True == 1`.
         controls = msgspec.json.encode(request.controls)
         kind = (streaming, len(texts), request.model, controls)
-        template = self._kept.get(kind)
+        template = self._templates.get(kind)
         if template is not None:
             return template.fill(texts)
         translation = self._translate(request, streaming)
         if kind not in self._seen:
-            if len(self._seen) >= KEPT:
+            if len(self._seen) >= MOST_TEMPLATES:
                 self._seen.clear()
-                self._kept.clear()
-            self._seen.add(kind)  # the second request of a kind makes the template
-        elif kind not in self._kept:
-            self._kept[kind] = self._make(request, texts, streaming, translation)
+                self._templates.clear()
+            self._seen.add(kind)  # the second request of this kind makes the template
+        elif kind not in self._templates:
+            self._templates[kind] = self._make(request, texts, streaming, translation)
         return translation
 
     def _make(
@@ -104,19 +106,21 @@ class RequestTemplates:
             for canister, mark in zip(request.canisters, marks, strict=True)
         ]
         marked = self._translate(replace_canisters(request, canisters), streaming)
-        found = [list(_find(marked.value, mark)) for mark in marks]
+        paths_by_mark = [list(_find_paths(marked.value, mark)) for mark in marks]
         # A mark that is missing, repeated or part of another text cannot be filled in.
-        if any(len(paths) != 1 for paths in found):
+        if any(len(paths) != 1 for paths in paths_by_mark):
             return None
-        template = RequestTemplate(marked.value, tuple(paths[0] for paths in found), marked.losses)
+        template = RequestTemplate(
+            marked.value, tuple(paths[0] for paths in paths_by_mark), marked.losses
+        )
         filled = template.fill(texts)
-        # Verify it with this request: the texts must not affect the rest.
+        # Check with this request that its texts do not affect the rest of the body.
         is_same = msgspec.json.encode(filled.value) == msgspec.json.encode(translation.value)
         return template if is_same and filled.losses == translation.losses else None
 
 
 def are_verbatim(processors: Processors) -> bool:
-    """Return whether texts have no effect on what the processors write besides them."""
+    """Return whether the processors write texts unchanged, without an effect on other fields."""
     parts = (processors.controls, processors.messages, processors.invocations)
     return all(isinstance(each, FunctionProcessor) and each.is_verbatim for each in parts)
 
@@ -152,27 +156,29 @@ def read_texts(request: Request) -> list[str] | None:
     return texts
 
 
-def _put(node: Any, path: _Path, text: str) -> Any:
-    """Return the data with a text in a path; the other branches are shared."""
-    copied = whole = node.copy()
+def _replace(node: Any, path: _Path, text: str) -> Any:
+    """Return a copy of the data with a text at a path; the other branches are shared."""
+    root = parent = node.copy()
     for name in path[:-1]:
-        within = copied[name].copy()
-        copied[name] = within
-        copied = within
-    copied[path[-1]] = text
-    return whole
+        child = parent[name].copy()
+        parent[name] = child
+        parent = child
+    parent[path[-1]] = text
+    return root
 
 
-def _find(node: Any, mark: str) -> Iterator[_Path]:
-    """Yield the path of a mark; two paths if it is part of a text, so that it is not used."""
+def _find_paths(node: Any, mark: str) -> Iterator[_Path]:
+    """Yield the path of a mark.
+
+    If it is only a part of a text, yield the path twice, so that the caller rejects it."""
     if isinstance(node, str) and mark in node:
         yield ()
         if node != mark:
             yield ()
     elif isinstance(node, dict):
         for name, each in node.items():
-            yield from _find(name, mark) if mark in name else ()
-            yield from ((name, *path) for path in _find(each, mark))
+            yield from _find_paths(name, mark) if mark in name else ()
+            yield from ((name, *path) for path in _find_paths(each, mark))
     elif isinstance(node, list):
         for index, each in enumerate(node):
-            yield from ((index, *path) for path in _find(each, mark))
+            yield from ((index, *path) for path in _find_paths(each, mark))

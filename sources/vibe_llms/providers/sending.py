@@ -103,7 +103,7 @@ class SendingModel(abc.ABC, Generic[_Native]):
             RequestError: The request asks nothing, or the model does not support it.
             TranslationLossError: There are losses, and the request is strict.
         """
-        ensure_asked(request)
+        refuse_blank_prompt(request)
         translation = self._nativize_wishes(request, streaming=streaming)
         if request.strict:
             refuse_losses(translation.losses)
@@ -121,7 +121,7 @@ class SendingModel(abc.ABC, Generic[_Native]):
         is_spoken = request.native is not None and not request.native.protocol
         if not (request.lenient or is_spoken):
             return self.nativize(request, streaming=streaming)
-        from vibe_llms.providers.wishes import add_native, leave_out_controls
+        from vibe_llms.providers.parameters import add_native, leave_out_controls
 
         losses: tuple[Loss, ...] = ()
         fitting = attrs.evolve(request, native=None) if is_spoken else request
@@ -159,7 +159,7 @@ def is_large(request: Request) -> bool:
     return is_long or len(request.invocables) > _MANY_INVOCABLES or LENGTHY.get()
 
 
-def ensure_asked(request: Request) -> None:
+def refuse_blank_prompt(request: Request) -> None:
     """Reject a request that asks nothing: only blank texts follow the last answer.
 
     Vendors differ: some reject it, some answer at random, Ollama loads the model and says nothing.

@@ -1,8 +1,9 @@
 """Rate limits that several processes share for one vendor.
 
-A budget is a timeline in a store that all processes reach: each request and each token takes up a
-stretch of it. A process reserves a second's worth at once, so that a thousand requests do not need
-a thousand reservations, and returns the unused part with the next one.
+A budget is a timeline in a store that all processes share: each request and each token occupies
+some of its seconds. A process reserves enough for one second of requests at once, so that a
+thousand requests do not need a thousand reservations. It returns the unused part with its next
+reservation.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from vibe_llms.providers.rates import RateLimiter, Rates
 
 _MINUTE: Final = 60.0
 _AHEAD_SECONDS: Final = 1.0
-"""Seconds that a process may use a reservation; older ones expire."""
+"""Seconds after which a reservation expires."""
 
 _PAUSE_SECONDS: Final = 0.5
 
@@ -27,14 +28,14 @@ class Budgets(Protocol):
     """Store of budgets that processes share."""
 
     def reserve(self, name: str, seconds: float) -> float:
-        """Reserve a stretch of a timeline, after all earlier ones. Thread-safe.
+        """Reserve an interval of a timeline, after all earlier ones. Thread-safe.
 
         Args:
             name: Name of the timeline.
-            seconds: Length of the stretch; below 0 returns it.
+            seconds: Length of the interval; a negative length returns reserved time.
 
         Returns:
-            The seconds until it begins; 0 if nothing is reserved before it.
+            The seconds until the interval begins; 0 if nothing is reserved before it.
 
         Raises:
             StoreError: The store is unreachable.
@@ -55,49 +56,50 @@ class Lease:
         self._budgets = budgets
         self._name = name
         self._unit_seconds = _MINUTE / per_minute
-        self._default = max(1.0, per_minute * _AHEAD_SECONDS // _MINUTE)
+        self._default_amount = max(1.0, per_minute * _AHEAD_SECONDS // _MINUTE)
         self._clock = clock
-        self._filling = threading.Lock()
+        self._reserving = threading.Lock()
         self._lock = threading.Lock()
-        self._next = 0.0  # when the rest of it may be used
-        self._left = 0.0
-        self._owed = 0.0  # used beyond the estimates; below 0, less than estimated
+        self._next = 0.0  # when the remaining amount may be used
+        self._remaining = 0.0
+        self._difference = 0.0  # used minus estimated, not reported yet
 
-    def take(self, amount: float) -> float | None:
+    def use(self, amount: float) -> float | None:
         """Return when an amount may be used; ``None`` if less than that is reserved."""
         with self._lock:
             late = self._clock.read() - self._next
             if late > _AHEAD_SECONDS:  # expired: other processes may have used the time
-                self._left = 0.0
-            if self._left < amount:
+                self._remaining = 0.0
+            if self._remaining < amount:
                 return None
             due = self._next
-            self._left -= amount
+            self._remaining -= amount
             self._next += amount * self._unit_seconds
             return due
 
-    async def draw(self, amount: float) -> float:
+    async def acquire(self, amount: float) -> float:
         """Return when an amount may be used. Waits while the store is unreachable."""
-        while (due := self.take(amount)) is None:
+        while (due := self.use(amount)) is None:
             try:
-                await asyncio.to_thread(self._fill, amount)
+                await asyncio.to_thread(self._reserve_more, amount)
             except StoreError:
                 await self._clock.sleep(_PAUSE_SECONDS)
         return due
 
     def correct(self, amount: float) -> None:
-        """Note that more was used than estimated, or less if below 0."""
+        """Add what was used beyond the estimate; negative if less was used."""
         with self._lock:
-            self._owed += amount
+            self._difference += amount
 
-    def _fill(self, amount: float) -> None:
-        with self._filling:
+    def _reserve_more(self, amount: float) -> None:
+        """Replace the reservation by one of at least this amount. Blocks."""
+        with self._reserving:
             with self._lock:
-                if self._left >= amount:  # another thread has reserved more
+                if self._remaining >= amount:  # another thread has reserved more
                     return
-                change = self._owed - self._left
-                self._owed, self._left = 0.0, 0.0
-            size = max(amount, self._default)
+                change = self._difference - self._remaining
+                self._difference, self._remaining = 0.0, 0.0
+            size = max(amount, self._default_amount)
             try:
                 seconds = self._budgets.reserve(self._name, (size + change) * self._unit_seconds)
             except BaseException:
@@ -105,13 +107,13 @@ class Lease:
                 raise
             with self._lock:
                 self._next = self._clock.read() + max(0.0, seconds)
-                self._left = size
+                self._remaining = size
 
 
 class SharedLimiter(RateLimiter):
-    """Rate limiter for a vendor that other processes use, too.
+    """Rate limiter for a vendor that other processes also use.
 
-    The user's rates are shared; slowing down after a rate limit error is up to each process.
+    The processes share the user's rates. After a rate limit error, each one slows down on its own.
 
     Args:
         name: Name of the vendor: processes with the same name share its rates.
@@ -119,7 +121,7 @@ class SharedLimiter(RateLimiter):
         budgets: Stores the budgets.
         longest_seconds: If a vendor asks for a longer wait, its error is raised instead.
         clock: Returns the time, and waits.
-        obeys: Whether requests wait as the vendor asks.
+        obeys: Whether requests wait as long as the vendor asks.
     """
 
     def __init__(
@@ -143,32 +145,32 @@ class SharedLimiter(RateLimiter):
         return bool(self._tokens)
 
     def admit(self, tokens: float) -> bool:
-        """Return false if a budget applies, as the request must then wait."""
+        """Admit a request that needs no wait; never one with a budget, whose store takes time."""
         return not (self._requests or self._tokens) and super().admit(tokens)
 
     async def acquire(self, tokens: float) -> None:
         """Wait until a request with this estimate of tokens may be sent."""
         due = 0.0
         if self._tokens:
-            due = await self._tokens.draw(tokens)
+            due = await self._tokens.acquire(tokens)
         if self._requests:
-            due = max(due, await self._requests.draw(1.0))
+            due = max(due, await self._requests.acquire(1.0))
         now = self._clock.read()
         if due > now:
             try:
                 await self._clock.sleep(due - now)
             except BaseException:
-                self._return(tokens)
+                self._correct_leases(tokens)
                 raise
         await super().acquire(0.0)
 
-    def settle(self, expected: float, used: float, answered: float) -> None:
+    def settle(self, estimate: float, used: float, output: float) -> None:
         """Replace the estimate of a request by its actual usage."""
         if self._tokens:
-            self._tokens.correct(used - expected)
-            self.learn_answer(answered)
+            self._tokens.correct(used - estimate)
+            self.learn_output(output)
 
-    def _return(self, tokens: float) -> None:
+    def _correct_leases(self, tokens: float) -> None:
         """Return the reservation of a cancelled request."""
         if self._tokens:
             self._tokens.correct(-tokens)

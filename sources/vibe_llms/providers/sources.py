@@ -54,7 +54,7 @@ class SourceAttempt(Protocol):
         """Make the framer of a streamed answer."""
 
     def clean(self, error: ConverseError) -> ConverseError:
-        """Sanitize an error; see :func:`vibe_llms.providers.borders.clean_error`."""
+        """Sanitize an error; see :func:`vibe_llms.providers.sanitization.clean_error`."""
 
     def scrub(self, event: NativeEvent) -> NativeEvent:
         """Do the same for an unknown event of the vendor."""

@@ -31,10 +31,10 @@ from vibe_llms.messages.identities import access_now
 from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.providers.answer_events import AnswerEventDispatcher
+from vibe_llms.providers.answer_texts import iterate_text
 from vibe_llms.providers.assembly import Assembler
 from vibe_llms.providers.interfaces import Translation
 from vibe_llms.providers.simple_responses import SimpleResponseSource
-from vibe_llms.providers.words import iterate_words
 
 
 class EventSource(Protocol):
@@ -107,7 +107,7 @@ class ResponseStream(Closing):
     @property
     def text(self) -> AsyncIterator[str]:
         """The text of the answer as it arrives, without reasoning and tool calls."""
-        return iterate_words(self)
+        return iterate_text(self)
 
     def __aiter__(self) -> AsyncIterator[StreamEvent]:
         if self._events is None:

@@ -1,4 +1,4 @@
-"""Vendors: what distinguishes one network provider from others."""
+"""Base class of vendors: everything that distinguishes one network provider from others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.credentials import acquire_key, advise_key
 from vibe_llms.providers.interfaces import ModelDescriptor, Processors, Translation
 from vibe_llms.providers.lowering import find_lowered, lower
-from vibe_llms.providers.names import find_aliases, fit_names
+from vibe_llms.providers.names import apply_aliases, find_aliases
 from vibe_llms.providers.requirements import (
     Requirement,
     RequirementKind,
@@ -42,22 +42,23 @@ if TYPE_CHECKING:
 
 
 class Vendor(abc.ABC):
-    """The peculiarities of one vendor. Stateless except for its settings.
+    """What is specific to one vendor. Stateless except for its settings.
 
     Attributes:
         dialect: The protocol: a package of ``dialects``.
-        quirks: The vendor's deviations from it, in the dialect's own class.
+        quirks: The vendor's deviations from the dialect, in the dialect's own class.
         base_url: The address of its service, unless the user sets another; it may contain
             environment variables, as ``{NAME}``.
         base_url_variables: Environment variables that also set the address.
-        versions: Last segments of an address, such as ``v1``, that are removed from it: the paths
-            of this vendor begin with a version of their own.
+        versions: Version segments, such as ``v1``, that are removed from the end of an address,
+            because the paths of this vendor begin with the version.
         key_variables: The environment variables of its key; none if it does not use keys.
         needs_key: Whether a key is required.
         server_command: The command that starts its server, if that can run on this machine.
         framing: The framing of a streamed answer.
         request_id_headers: Headers with its id for an exchange.
-        count_field: Field of the answer with the tokens of a request; empty if it does not count.
+        count_field: Field with the number of tokens in the answer to a request that counts them;
+            empty if the vendor does not count tokens.
         further_settings: Additional settings, and the kind of each.
     """
 
@@ -118,8 +119,8 @@ class Vendor(abc.ABC):
     def advise_server(self) -> str:
         """Return what to do if its server, on this machine, is not running."""
         place = f"base_url in [providers.{self.context.name}]"
-        begun = f"Start it: {self.server_command};" if self.server_command else "Start it,"
-        return f"{begun} or correct {place}."
+        start = f"Start it: {self.server_command};" if self.server_command else "Start it,"
+        return f"{start} or correct {place}."
 
     def produce_processors(self, client: VendorClient) -> Processors:
         """Make the four processors: the dialect's, unless the vendor has its own.
@@ -141,25 +142,26 @@ class Vendor(abc.ABC):
     def compose_request(
         self, request: Request, model: ModelDescriptor, processors: Processors, *, streaming: bool
     ) -> Translation[JsonObject]:
-        """Return the body of the request, with tools and names that the vendor accepts.
+        """Return the body of the request; tools and names are adapted to what the vendor accepts.
 
-        Does no I/O. The controls are complete. Raises RequestError.
+        Does no I/O. Expects complete controls. Raises RequestError.
         """
         losses: tuple[Loss, ...] = ()
         if custom := find_lowered(request, self.dialect.PROTOCOL, self.quirks):
             lowered = lower(request, custom)
             request, losses = lowered.value, lowered.losses
         if aliases := find_aliases(request, self.quirks):
-            named = fit_names(request, aliases)
-            request, losses = named.value, (*losses, *named.losses)
+            aliased = apply_aliases(request, aliases)
+            request, losses = aliased.value, (*losses, *aliased.losses)
         native = self.nativize(request, model, processors, streaming=streaming)
         return Translation(native.value, (*losses, *native.losses)) if losses else native
 
     def nativize(
         self, request: Request, model: ModelDescriptor, processors: Processors, *, streaming: bool
     ) -> Translation[JsonObject]:
-        """Return the body of a request whose tools and names the vendor accepts; see
-        :meth:`compose_request`. A vendor overrides this to change the body.
+        """Return the body of a request whose tools and names are already adapted.
+
+        :meth:`compose_request` calls it. A vendor overrides it to change the body.
         """
         return self.dialect.nativize_request(
             request,
@@ -172,12 +174,12 @@ class Vendor(abc.ABC):
 
     @property
     def keeps_responses(self) -> bool:
-        """True if a response can be retrieved from it later."""
+        """True if the vendor stores responses, so that they can be retrieved later."""
         return False
 
     @property
     def known_quirks(self) -> Any:
-        """The quirks that vibe-llms or the user has stated; none of an unknown service."""
+        """The quirks that vibe-llms or the user has specified; ``None`` for an unknown service."""
         return self.quirks
 
     def find_known_quirks(self, model: ModelDescriptor) -> Any:
@@ -204,12 +206,12 @@ class Vendor(abc.ABC):
     def find_simple_reader(
         self, *, streaming: bool
     ) -> Callable[[bytes], SimpleResponse | None] | None:
-        """Return the reader for simple complete answers; usually the dialect's own.
+        """Return the reader for simple complete answers, usually the dialect's own.
 
-        ``None`` without one, for example if the vendor has a decoder of its own.
+        ``None`` if there is none, for example because the vendor has its own decoder.
 
         Args:
-            streaming: Whether it reads a whole stream.
+            streaming: Whether the answer is a stream, which has arrived as a whole.
         """
         if type(self).produce_decoder is not Vendor.produce_decoder:
             return None
@@ -221,9 +223,9 @@ class Vendor(abc.ABC):
         return None
 
     def find_form(self, genus: Genus, model: ModelDescriptor) -> CallForm[Any, Any] | None:
-        """Return the form of the vendor's calls of a genus; by default it has none.
+        """Return the vendor's format for calls of a genus; by default it has none.
 
-        The genus determines the types of the call and its result.
+        The genus determines the types of the request and the result.
         """
         return None
 
@@ -258,9 +260,9 @@ class VendorClient(CountingClient, Protocol):
     """A client of one vendor, as :class:`.remote.RemoteClient` is.
 
     Attributes:
-        vendor: What the vendor does in its own way.
+        vendor: What is specific to the vendor.
         limiter: Rate limits of the vendor.
-        processors: Its writers of requests, and its tokenizer.
+        processors: The processors that write its requests, and its tokenizer.
     """
 
     vendor: Vendor
@@ -274,7 +276,7 @@ class VendorClient(CountingClient, Protocol):
         body: JsonObject | None = None,
         *,
         model: str = "",
-        turn: Ticket | None = None,
+        ticket: Ticket | None = None,
         encoded: EncodedBody | None = None,
     ) -> Exchange:
         """Send a request once and return the answer. Raises ConverseError."""
@@ -282,7 +284,7 @@ class VendorClient(CountingClient, Protocol):
     async def pass_through(
         self, method: str, path: str, body: bytes, headers: Mapping[str, str]
     ) -> Exchange:
-        """Send bytes as they are, once, and return the answer. Raises ConverseError."""
+        """Send bytes unchanged, once, and return the answer. Raises ConverseError."""
 
     def clean(self, error: ConverseError) -> ConverseError:
         """Remove secrets from an error."""

@@ -69,7 +69,7 @@ class MemoryTransport:
         """Close nothing: there are no connections."""
 
 
-async def hold_answer(body: bytes, limits: Limits) -> Exchange:
+async def produce_stored_exchange(body: bytes, limits: Limits) -> Exchange:
     """Return an exchange with a known JSON body; its size is limited as usual."""
     headers = {"content-type": "application/json"}
     limit = limits.response_bytes

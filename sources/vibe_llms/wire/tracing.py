@@ -23,7 +23,7 @@ switch off features for proxies, such as compression.)
 """
 
 
-def compose_tracks() -> dict[str, str]:
+def compose_trace_headers() -> dict[str, str]:
     """Return the headers for tracing."""
     tracks = dict(TRACE.get())
     if via := VIA.get():

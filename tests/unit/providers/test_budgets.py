@@ -151,10 +151,10 @@ async def test_a_lease_whose_time_has_gone_by_is_not_made_up_for() -> None:
     clock = FastClock()
     line = Line(clock)
     lease = Lease(line, "v", 600, clock)
-    assert await lease.draw(1.0) == 100.0
+    assert await lease.acquire(1.0) == 100.0
     clock.now += 30.0
-    assert lease.take(1.0) is None
-    assert await lease.draw(1.0) == 130.0
+    assert lease.use(1.0) is None
+    assert await lease.acquire(1.0) == 130.0
 
 
 async def test_budgets_that_are_out_of_reach_are_waited_for() -> None:
@@ -164,7 +164,7 @@ async def test_budgets_that_are_out_of_reach_are_waited_for() -> None:
     line.failures = 3
     lease = Lease(line, "v", 60, clock)
     lease.correct(5.0)
-    task = asyncio.create_task(lease.draw(1.0))
+    task = asyncio.create_task(lease.acquire(1.0))
     while not task.done():
         await asyncio.wait([task], timeout=0.002)
         clock.advance()

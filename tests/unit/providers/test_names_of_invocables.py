@@ -26,7 +26,7 @@ from vibe_llms.messages.canisters import InvocationCanister, Owner, ResultCanist
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
-from vibe_llms.providers.names import NamingDecoder, find_aliases, fit_names
+from vibe_llms.providers.names import NamingDecoder, apply_aliases, find_aliases
 
 QUIRKS = (Quirks(), ResponsesQuirks(), MessagesQuirks(), GeminiQuirks())
 LETTERS = "aZ1_-.:/ é天\0"
@@ -85,7 +85,7 @@ class Calling:
 
 def fit(request: Request, quirks: Any) -> Translation[Request]:
     """Returns the request as its vendor gets it."""
-    return fit_names(request, find_aliases(request, quirks))
+    return apply_aliases(request, find_aliases(request, quirks))
 
 
 @pytest.mark.slow

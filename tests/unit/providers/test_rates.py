@@ -89,9 +89,9 @@ async def test_what_was_used_takes_the_place_of_the_estimate() -> None:
     clock = HurriedClock()
     limiter = produce_limiter(clock, tokens_per_minute=60_000)
     await limiter.acquire(5_000)
-    limiter.settle(5_000, used=1_000, answered=500)
+    limiter.settle(5_000, used=1_000, output=500)
     await limiter.acquire(1_000)
-    limiter.settle(1_000, used=4_000, answered=500)
+    limiter.settle(1_000, used=4_000, output=500)
 
     assert await record(limiter, clock, 1) == [5.0]
 
@@ -101,7 +101,7 @@ async def test_estimates_learn_how_long_answers_are() -> None:
     limiter = produce_limiter(HurriedClock(), tokens_per_minute=60_000)
     before = limiter.estimate(400)
     for _ in range(50):
-        limiter.settle(100, used=1_100, answered=1_000)
+        limiter.settle(100, used=1_100, output=1_000)
 
     assert before == 100
     assert limiter.estimate(400) == pytest.approx(1_100, rel=0.01)
@@ -114,7 +114,7 @@ async def test_one_refusal_slows_all(monkeypatch: pytest.MonkeyPatch) -> None:
     await limiter.acquire(0)
     waiting = [asyncio.ensure_future(limiter.acquire(0)) for _ in range(3)]
     await asyncio.sleep(0)
-    limiter.heed(ProviderError(fault=ProviderFault.RATE_LIMITED, retry_after_seconds=20))
+    limiter.slow_down(ProviderError(fault=ProviderFault.RATE_LIMITED, retry_after_seconds=20))
     await asyncio.gather(*waiting)
 
     assert clock.now - 1_000 >= 20
@@ -126,7 +126,7 @@ async def test_after_a_refusal_requests_go_more_slowly_then_faster_again() -> No
     limiter = produce_limiter(clock)
     for _ in range(100):
         await limiter.acquire(0)
-    limiter.heed(REFUSED)
+    limiter.slow_down(REFUSED)
     first = await record(limiter, clock, 2)
     clock.now += 10
     later = await record(limiter, clock, 2)
@@ -145,7 +145,7 @@ async def test_refusals_of_one_moment_are_one_refusal() -> None:
     for _ in range(100):
         await limiter.acquire(0)
     for _ in range(100):
-        limiter.heed(REFUSED)
+        limiter.slow_down(REFUSED)
 
     times = await record(limiter, clock, 2)
     assert times[1] - times[0] == pytest.approx(0.02, rel=0.05)
@@ -165,7 +165,7 @@ async def test_other_errors_slow_nobody(error: ConverseError) -> None:
     clock = HurriedClock()
     limiter = produce_limiter(clock)
     await limiter.acquire(0)
-    limiter.heed(error)
+    limiter.slow_down(error)
 
     assert await record(limiter, clock, 2) == [0.0, 0.0]
 
@@ -232,11 +232,11 @@ def test_a_pace_never_goes_faster_than_was_said(steps: list[str]) -> None:
                 await limiter.acquire(100)
                 times.append(clock.now)
             elif step == "refuse":
-                limiter.heed(REFUSED)
+                limiter.slow_down(REFUSED)
             elif step == "wait":
                 clock.now += 0.4
             elif step == "settle":
-                limiter.settle(100, used=50, answered=10)
+                limiter.settle(100, used=50, output=10)
             else:
                 limiter.learn(
                     {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "2s"}

@@ -32,7 +32,7 @@ from vibe_llms.exceptions import (
 )
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.messages.contents import compute_content_id
-from vibe_llms.providers.borders import clean_error
+from vibe_llms.providers.sanitization import clean_error
 
 CONTENT_BYTES: Final = 268_435_456
 """Size limit of one content: it is sent, and received, as a whole."""

@@ -35,7 +35,7 @@ from vibe_llms.daemons.server.asgi_types import Receive, Scope, Send
 from vibe_llms.daemons.service import Service
 from vibe_llms.exceptions import DependencyError
 from vibe_llms.plugins.specification.daemons import Authorizer
-from vibe_llms.providers.written import SHELF
+from vibe_llms.providers.incremental_translation import MEMORY_BUDGET
 
 if TYPE_CHECKING:
     from vibe_llms.daemons.tracing import Tracing
@@ -117,7 +117,7 @@ def produce_service(
     )
     read, written = "Memory for conversations that were read.", "The same, translated for vendors."
     service.gauges["vibe_read_conversations_bytes"] = read, lambda: gateway.prefixes.size
-    service.gauges["vibe_written_conversations_bytes"] = written, lambda: SHELF.weight
+    service.gauges["vibe_written_conversations_bytes"] = written, lambda: MEMORY_BUDGET.size
     add_health(service, guard=gateway.authorize, needs_key=gateway.needs_key)
     if tables is not None:
         tables.serve(service)

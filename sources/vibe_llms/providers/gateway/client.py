@@ -162,7 +162,7 @@ class GatewayModel(RemoteModel):
     def _nativize_wishes(self, request: Request, *, streaming: bool) -> Translation[JsonObject]:
         return self.nativize(request, streaming=streaming)
 
-    def open_fitting(
+    def open_within_window(
         self, request: Request, assembler: Assembler, *, streaming: bool
     ) -> Awaitable[Translation[EventSource]]:
         """Open it unchanged: the other side shortens it."""

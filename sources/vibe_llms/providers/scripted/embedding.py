@@ -1,6 +1,6 @@
-"""The embedder ``words``: vectors of the words in a text, for tests and demonstrations.
+"""The embedder ``words``: vectors that count the words of a text, for tests and demonstrations.
 
-Texts with the same words have similar vectors; meaning plays no part.
+Texts that share words have similar vectors; their meaning has no influence.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ class WordsEmbedder:
         """The model's name and attributes."""
         return self._descriptor
 
-    async def call(self, asked: EmbeddingRequest) -> Vectors:
+    async def call(self, request: EmbeddingRequest) -> Vectors:
         """Return the vectors of the texts, of length 1. Raises TranslationLossError."""
         losses: tuple[Loss, ...] = ()
-        if asked.purpose is not None:
+        if request.purpose is not None:
             reason = "the embedder treats all texts alike"
             losses = (Loss(kind=LossKind.DROPPED, path="purpose", reason=reason),)
-        if asked.strict:
+        if request.strict:
             refuse_losses(losses)
-        width = asked.dimensions or DIMENSIONS
-        words = [_WORD.findall(text.lower()) for text in asked.texts]
+        width = request.dimensions or DIMENSIONS
+        words = [_WORD.findall(text.lower()) for text in request.texts]
         usage = Usage(input_tokens=sum(map(len, words)))
         rows = [_count(each, width) for each in words]
-        return produce_vectors(rows, asked, self._descriptor, "scripted", usage, losses=losses)
+        return produce_vectors(rows, request, self._descriptor, "scripted", usage, losses=losses)
 
 
 def _count(words: list[str], width: int) -> array[float]:

@@ -135,7 +135,7 @@ class ConversingPromises(ComposingPromises):
             words == response.text,
             f"stream.text says {words!r}, and the response {response.text!r}.",
             "Derive the model from ModelBase; a stream of your own has "
-            "vibe_llms.providers.words.iterate_words(self) as its text.",
+            "vibe_llms.providers.answer_texts.iterate_text(self) as its text.",
         )
 
     @promise

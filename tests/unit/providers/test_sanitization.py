@@ -11,7 +11,7 @@ import pytest
 
 from vibe_llms.exceptions import ConverseError, ForeignError, ProviderError, TranslationLossError
 from vibe_llms.foundation.secrets import Secret
-from vibe_llms.providers.borders import LONGEST_CHARACTERS, clean_error
+from vibe_llms.providers.sanitization import LONGEST_CHARACTERS, clean_error
 
 KEY = 'canary-7c1e/5b"9f2a'
 

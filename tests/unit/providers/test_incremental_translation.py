@@ -32,9 +32,9 @@ from vibe_llms.messages.contents import ImageContent
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.descriptors import ModelDescriptor
-from vibe_llms.providers import written
-from vibe_llms.providers.shelves import Shelf
-from vibe_llms.providers.written import WrittenMessages, WrittenTools
+from vibe_llms.providers import incremental_translation
+from vibe_llms.providers.incremental_translation import CachedTools, IncrementalMessages
+from vibe_llms.providers.memory_budgets import MemoryBudget
 
 each_party = pytest.mark.parametrize("party", PARTIES, ids=lambda party: party.name)
 
@@ -42,7 +42,7 @@ each_party = pytest.mark.parametrize("party", PARTIES, ids=lambda party: party.n
 @pytest.fixture(autouse=True)
 def keep_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Short conversations are not worth it, but quicker to try."""
-    monkeypatch.setattr(written, "SHORTEST", 0)
+    monkeypatch.setattr(incremental_translation, "LEAST_CANISTERS", 0)
 
 
 def produce_turns(party: Party) -> list[tuple[AnyCanister, ...]]:
@@ -98,7 +98,7 @@ def test_whatever_is_said_is_written_as_if_it_were_new(party: Party, data: st.Da
     """However a conversation goes on, is forked, and comes back to an earlier state."""
     model = ModelDescriptor(provider=party.name, name=party.model, attributes=party.attributes)
     writer = party.dialect.produce_processors(party.quirks).messages
-    keeper = WrittenMessages(writer)
+    keeper = IncrementalMessages(writer)
     usual = st.sampled_from(produce_turns(party))
     said: tuple[AnyCanister, ...] = (SupervisorCanister("Be kind."), ask("Who are you?"))
 
@@ -125,7 +125,7 @@ def test_each_turn_may_follow_each(party: Party) -> None:
     walks = [*itertools.product(turns, repeat=2), *((a, b, a, b) for a in turns for b in turns)]
 
     for walk in sample(walks, PARTIES.index(party)):
-        keeper = WrittenMessages(writer)
+        keeper = IncrementalMessages(writer)
         said: tuple[AnyCanister, ...] = (ask("Who are you?"),)
         for turn in walk:
             said += copy.deepcopy(turn)  # the same medium twice would have one owner
@@ -147,7 +147,7 @@ def test_a_turn_translates_what_is_new(party: Party, kind: str) -> None:
         translated.append(len(request.canisters))
         return writer.nativize(request, model)
 
-    keeper = WrittenMessages(attrs.evolve(writer, nativize=count))
+    keeper = IncrementalMessages(attrs.evolve(writer, nativize=count))
     origin = Origin(provider=party.name, model=party.model, protocol=party.protocol)
     said: list[AnyCanister] = [ask("Begin.")]
     for number in range(20):
@@ -181,7 +181,7 @@ def test_many_ends_of_one_beginning_add_nothing_to_it(party: Party) -> None:
     """As where all clients of a gateway begin with the same examples: it lives for long."""
     model = ModelDescriptor(provider=party.name, name=party.model, attributes=party.attributes)
     writer = party.dialect.produce_processors(party.quirks).messages
-    keeper = WrittenMessages(writer)
+    keeper = IncrementalMessages(writer)
     origin = Origin(provider=party.name, model=party.model, protocol=party.protocol)
     shared = (ask("Begin."), AssistantCanister("Yes.", turn_id="t", origin=origin), ask("Look."))
     for client in range(100):
@@ -190,21 +190,21 @@ def test_many_ends_of_one_beginning_add_nothing_to_it(party: Party) -> None:
             request = Request(canisters=said)
             assert write(keeper, request, model) == write(writer, request, model)
             said = work_on(party, said, f"turn-{client}-{number}")
-    kept = keeper._kept
-    assert len(kept) <= written.KEPT
+    kept = keeper._cached
+    assert len(kept) <= incremental_translation.MOST_CACHED
     for each in kept:
-        assert each.ids == set(written._list_ids(each.canisters))
+        assert each.ids == set(incremental_translation._list_ids(each.canisters))
 
 
 @pytest.mark.slow
 @each_party
 def test_what_all_keep_is_bounded(party: Party, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many models there are, and however long what is said to them."""
-    monkeypatch.setattr(written, "SHELF", shelf := Shelf(10_000))
+    monkeypatch.setattr(incremental_translation, "MEMORY_BUDGET", budget := MemoryBudget(10_000))
     model = ModelDescriptor(provider=party.name, name=party.model, attributes=party.attributes)
     writer = party.dialect.produce_processors(party.quirks).messages
     origin = Origin(provider=party.name, model=party.model, protocol=party.protocol)
-    keepers = [WrittenMessages(writer) for _ in range(20)]
+    keepers = [IncrementalMessages(writer) for _ in range(20)]
     for number, keeper in enumerate(keepers):
         for _ in range(2):
             said = (
@@ -214,13 +214,13 @@ def test_what_all_keep_is_bounded(party: Party, monkeypatch: pytest.MonkeyPatch)
             )
             request = Request(canisters=said)
             assert write(keeper, request, model) == write(writer, request, model)
-    assert 0 < shelf.weight <= shelf.limit
-    keeping = [number for number, keeper in enumerate(keepers) if keeper._kept]
+    assert 0 < budget.size <= budget.limit
+    keeping = [number for number, keeper in enumerate(keepers) if keeper._cached]
     assert keeping == list(range(20 - len(keeping), 20)), "who was heard of last keeps it"
-    assert shelf.weight >= sum(len(f"{number} " * 500) for number in keeping)
+    assert budget.size >= sum(len(f"{number} " * 500) for number in keeping)
     del keeper, keepers
     gc.collect()
-    assert shelf.weight == 0
+    assert budget.size == 0
 
 
 def describe(name: str) -> InvocableDescription:
@@ -238,7 +238,7 @@ def test_the_same_tools_are_translated_once(party: Party) -> None:
         translated.append(request)
         return writer.nativize(request, model)
 
-    keeper = WrittenTools(attrs.evolve(writer, nativize=count))
+    keeper = CachedTools(attrs.evolve(writer, nativize=count))
     looking, going = describe("look"), describe("go")
     asked = Request(canisters=[ask("Look!")], invocables=[looking, going])
     for changes, expected in (
@@ -262,10 +262,10 @@ def test_the_same_tools_are_translated_once(party: Party) -> None:
 def test_kept_tools_are_weighed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tools that exceed the limit are translated each time."""
     party = PARTIES[0]
-    monkeypatch.setattr(written, "SHELF", shelf := Shelf(10_000))
+    monkeypatch.setattr(incremental_translation, "MEMORY_BUDGET", budget := MemoryBudget(10_000))
     model = ModelDescriptor(provider=party.name, name=party.model, attributes=party.attributes)
-    keeper = WrittenTools(party.dialect.produce_processors(party.quirks).invocations)
+    keeper = CachedTools(party.dialect.produce_processors(party.quirks).invocations)
     for count, is_kept in ((1, True), (1_000, False)):
         tools = [describe(f"look_{number}") for number in range(count)]
         keeper.nativize(Request(canisters=[ask("Look!")], invocables=tools), model)
-        assert (shelf.weight > 0) == (keeper._kept is not None) == is_kept
+        assert (budget.size > 0) == (keeper._cached is not None) == is_kept

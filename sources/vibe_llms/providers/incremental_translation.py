@@ -1,12 +1,13 @@
 """Incremental translation: reuse already translated messages and tools.
 
-A vendor gets the whole conversation at each turn. Most of it was sent before, and is sent again
-unchanged: that is faster than translating it, and gives the same bytes, which vendors' caches
-compare.
+A vendor receives the whole conversation at each turn, and most of it was sent before. Reusing the
+translation of that part is faster than repeating it. It also sends the same bytes again, which
+matters because vendors' prompt caches compare bytes.
 
-This requires that the messages of a conversation are those of its two parts, one after the other,
-if it is split between turns, with each invocation beside its result. A processor declares this
-(:attr:`.FunctionProcessor.is_additive`). Unusual conversations are translated as a whole.
+This requires that a conversation can be split between two turns, so that the messages of the whole
+are those of the first part followed by those of the second, with each invocation next to its
+result. A processor declares that it works so (:attr:`.FunctionProcessor.is_additive`). Unusual
+conversations are translated as a whole.
 """
 
 from __future__ import annotations
@@ -37,39 +38,39 @@ from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Loss, Translation
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.descriptors import ModelDescriptor
-from vibe_llms.providers.shelves import Shelf
+from vibe_llms.providers.memory_budgets import MemoryBudget
 
-KEPT: Final = 8
-"""Number of conversations, or forks of one, whose translations a model keeps."""
+MOST_CACHED: Final = 8
+"""Maximum conversations, or forks of one, whose translations are cached for a model."""
 
-SHELF: Final = Shelf(64_000_000)
-"""Limit for all models together, in characters and bytes of the conversations."""
+MEMORY_BUDGET: Final = MemoryBudget(64_000_000)
+"""Shared limit for the caches of all models, in bytes of the translated conversations."""
 
-SHORTEST: Final = 16
-"""With fewer canisters, translating all of them again costs less than caching."""
+LEAST_CANISTERS: Final = 16
+"""Minimum canisters to cache: translating fewer again costs less than caching them."""
 
 MARGIN: Final = 5
-"""Number of canisters before the last one that are not cached, in long conversations."""
+"""Canisters before the last one that are not cached in long conversations."""
 
 _PLACE: Final = re.compile(r"canisters\[(\d+)\]")
-_Words = (UserCanister, DocumentCanister)
+_InputCanisters = (UserCanister, DocumentCanister)
 _OPENING: Final = UserCanister("?")
 
 
 @frozen(kw_only=True)
-class _Written:
-    """The beginning of a conversation, translated.
+class _TranslatedBeginning:
+    """The translated beginning of a conversation.
 
     Attributes:
-        canisters: The beginning.
-        rest: The other parts of the request that affected its translation.
+        canisters: The canisters of the beginning.
+        rest: The other parts of the request that affected the translation.
         native: The fields of the vendor's request, without the messages.
         messages: The vendor's messages.
         losses: Losses of the translation.
-        ids: Ids of all invocations in it.
-        weight: Size of the conversation.
-        in_run: Whether it ends within the work of a model, before the user's next message: after
-            that, some vendors need less of it.
+        ids: Ids of all invocations in the beginning.
+        size: Size of the beginning in bytes.
+        is_within_run: Whether the next canister is not the user's, because the model is still
+            calling tools. After the user's next message, some vendors need less of the run.
     """
 
     canisters: tuple[AnyCanister, ...]
@@ -78,26 +79,27 @@ class _Written:
     messages: list[JsonValue]
     losses: tuple[Loss, ...]
     ids: set[str]
-    weight: int
-    in_run: bool
+    size: int
+    is_within_run: bool
 
     def precedes(self, request: Request) -> bool:
-        """Return whether a request continues this beginning, in the usual way."""
+        """Return whether a request continues this beginning, so that it can be reused."""
         count, canisters = len(self.canisters), request.canisters
         if len(canisters) <= count or canisters[:count] != self.canisters:
             return False
-        if not _is_cut(canisters, count) or self.rest != _survey_rest(request):
+        if not _begins_turn(canisters, count) or self.rest != _list_other_fields(request):
             return False
         new = canisters[count:]
-        if self.in_run == isinstance(new[0], _Words):
+        if self.is_within_run == isinstance(new[0], _InputCanisters):
             return False
-        if self.in_run and any(isinstance(canister, _Words) for canister in new):
+        if self.is_within_run and any(isinstance(canister, _InputCanisters) for canister in new):
             return False
-        return self.ids.isdisjoint(_list_ids(new))  # otherwise a late result, or an id used twice
+        # A late result, or an id that is used twice, would change the translation of the beginning.
+        return self.ids.isdisjoint(_list_ids(new))
 
 
-class WrittenMessages:
-    """Writes messages like another processor, but reuses earlier translations.
+class IncrementalMessages:
+    """Messages processor that reuses the translations of another one.
 
     Args:
         writer: Translates the new messages; it is additive.
@@ -105,22 +107,24 @@ class WrittenMessages:
 
     def __init__(self, writer: FunctionProcessor[tuple[AnyCanister, ...]]) -> None:
         self._writer = writer
-        self._kept: tuple[_Written, ...] = ()  # replaced as a whole: threads may share a model
+        self._cached: tuple[
+            _TranslatedBeginning, ...
+        ] = ()  # never changed in place: threads may share a model
 
     def nativize(self, request: Request, model: ModelDescriptor) -> Translation[JsonObject]:
-        """Return the fields with the conversation; they may share parts with earlier ones.
+        """Return the fields with the conversation; they may share parts with earlier results.
 
         Raises:
             RequestError: The vendor does not support the conversation.
         """
-        if len(request.canisters) < SHORTEST or request.continuation:
+        if len(request.canisters) < LEAST_CANISTERS or request.continuation:
             return self._writer.nativize(request, model)
-        before = next((each for each in self._kept if each.precedes(request)), None)
-        translation = None if before is None else self._go_on(before, request, model)
+        before = next((each for each in self._cached if each.precedes(request)), None)
+        translation = None if before is None else self._continue(before, request, model)
         if translation is None:
             before = None
             translation = self._writer.nativize(request, model)
-        self._keep(before, request, translation, model)
+        self._cache(before, request, translation, model)
         return translation
 
     def normalize(
@@ -129,8 +133,8 @@ class WrittenMessages:
         """Return the canisters of a request. Raises RequestError."""
         return self._writer.normalize(native, model)
 
-    def _go_on(
-        self, before: _Written, request: Request, model: ModelDescriptor
+    def _continue(
+        self, before: _TranslatedBeginning, request: Request, model: ModelDescriptor
     ) -> Translation[JsonObject] | None:
         written = self._write_end(request, len(before.canisters), model)
         if written is None:
@@ -142,14 +146,16 @@ class WrittenMessages:
     def _write_end(
         self, request: Request, start: int, model: ModelDescriptor
     ) -> tuple[tuple[str, list[JsonValue]], list[Loss]] | None:
-        """Translate the end of a conversation by itself.
+        """Translate only the end of a conversation.
 
         Returns:
             The messages with the name of their field, and the losses; ``None`` if they cannot be
             separated from other fields.
         """
         end = request.canisters[start:]
-        is_opened = not isinstance(end[0], _Words)  # some vendors require that the user begins
+        is_opened = not isinstance(
+            end[0], _InputCanisters
+        )  # some vendors require that the user begins
         canisters = (_OPENING, *end) if is_opened else end
         try:
             written = self._writer.nativize(attrs.evolve(request, canisters=canisters), model)
@@ -160,20 +166,20 @@ class WrittenMessages:
         ((field, messages),) = written.value.items()
         if not isinstance(messages, list):
             return None
-        losses = _shift(written.losses, start - is_opened)
+        losses = _shift_paths(written.losses, start - is_opened)
         place = f"canisters[{start}]"
         if not is_opened and any(loss.path.startswith(place) for loss in losses):
             return None  # all of the user's text may have been left out
         return (field, messages[is_opened:]), losses
 
-    def _keep(
+    def _cache(
         self,
-        before: _Written | None,
+        before: _TranslatedBeginning | None,
         request: Request,
         translation: Translation[JsonObject],
         model: ModelDescriptor,
     ) -> None:
-        """Cache all but the last turn, if its separate translation is the same as here."""
+        """Cache all but the last turn, if its separate translation gives the same messages."""
         start = 0 if before is None else len(before.canisters)
         canisters = request.canisters
         cut = _find_cut(canisters, start)
@@ -187,37 +193,37 @@ class WrittenMessages:
         if not end or not isinstance(messages, list) or messages[-len(end) :] != end:
             return
         kept = messages[: -len(end)]
-        theirs = set(losses)
-        lost = [loss for loss in translation.losses if loss not in theirs]
-        weight = _weigh(kept if before is None else kept[len(before.messages) :])
-        if lost:  # whatever is not among the messages is a loss, and is kept with its canister
-            weight += _weigh(canisters[start:cut])
-        in_run = not isinstance(canisters[cut], _Words)
-        stays = before is not None and before.in_run != in_run
-        # The cached part is copied, as several ends may be added to one beginning.
-        ids = set() if before is None else set(before.ids) if stays else before.ids
+        end_losses = set(losses)
+        cached_losses = [loss for loss in translation.losses if loss not in end_losses]
+        size = _measure(kept if before is None else kept[len(before.messages) :])
+        if cached_losses:  # contents that were not translated use memory in their canisters
+            size += _measure(canisters[start:cut])
+        is_within_run = not isinstance(canisters[cut], _InputCanisters)
+        keeps_before = before is not None and before.is_within_run != is_within_run
+        # Copy the ids of a beginning that stays cached, as other ends may be added to it.
+        ids = set() if before is None else set(before.ids) if keeps_before else before.ids
         ids.update(_list_ids(canisters[start:cut]))
-        written = _Written(
+        written = _TranslatedBeginning(
             canisters=canisters[:cut],
-            rest=_survey_rest(request),
+            rest=_list_other_fields(request),
             native={**translation.value, field: []},
             messages=kept,
-            losses=tuple(lost),
+            losses=tuple(cached_losses),
             ids=ids,
-            weight=weight if before is None else weight + before.weight,
-            in_run=in_run,
+            size=size if before is None else size + before.size,
+            is_within_run=is_within_run,
         )
-        # Cache one beginning for each state of the conversation; the user's new messages need only
-        # one.
-        others = [each for each in self._kept if each is not before]
-        if before is not None and stays:
+        # The new beginning replaces the one before. If one of them ends within a run and the other
+        # does not, keep both.
+        others = [each for each in self._cached if each is not before]
+        if before is not None and keeps_before:
             others.insert(0, before)
-        self._kept = (written, *others[: KEPT - 1])
-        SHELF.put(self, sum(each.weight for each in self._kept))
+        self._cached = (written, *others[: MOST_CACHED - 1])
+        MEMORY_BUDGET.set_size(self, sum(each.size for each in self._cached))
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Clear the cache."""
-        self._kept = ()
+        self._cached = ()
 
 
 @frozen
@@ -229,8 +235,8 @@ class _Tools:
     translation: Translation[JsonObject]
 
 
-class WrittenTools:
-    """Writes tools like another processor, but reuses the translation of the last request's.
+class CachedTools:
+    """Invocations processor that reuses the last translation of another one.
 
     Args:
         writer: Translates the tools; its output depends on nothing else.
@@ -240,7 +246,7 @@ class WrittenTools:
         self, writer: FunctionProcessor[tuple[tuple[InvocableDescription, ...], str]]
     ) -> None:
         self._writer = writer
-        self._kept: _Tools | None = None
+        self._cached: _Tools | None = None
 
     def nativize(self, request: Request, model: ModelDescriptor) -> Translation[JsonObject]:
         """Return the tools and the choice; they may be those of an earlier request.
@@ -248,7 +254,7 @@ class WrittenTools:
         Raises:
             RequestError: The native data of an invocable are invalid.
         """
-        invocables, kept = request.invocables, self._kept
+        invocables, kept = request.invocables, self._cached
         if not invocables:
             return self._writer.nativize(request, model)
         rest = (request.invocation_choice, request.controls, request.schema, request.native)
@@ -260,8 +266,10 @@ class WrittenTools:
         ):
             return kept.translation
         translation = self._writer.nativize(request, model)
-        self._kept = _Tools(invocables, rest, translation)
-        SHELF.put(self, 2 * _weigh(translation.value))  # the descriptions are about as large
+        self._cached = _Tools(invocables, rest, translation)
+        MEMORY_BUDGET.set_size(
+            self, 2 * _measure(translation.value)
+        )  # the cached descriptions are about as large as their translation
         return translation
 
     def normalize(
@@ -270,22 +278,23 @@ class WrittenTools:
         """Return the tools and the choice of a request. Raises RequestError."""
         return self._writer.normalize(native, model)
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Clear the cache."""
-        self._kept = None
+        self._cached = None
 
 
-def keep_written(processors: Processors) -> Processors:
+def cache_translations(processors: Processors) -> Processors:
     """Return processors for one model that reuse translations of messages and of tools."""
     messages, invocations = processors.messages, processors.invocations
     if isinstance(messages, FunctionProcessor) and messages.is_additive:
-        messages = WrittenMessages(messages)
+        messages = IncrementalMessages(messages)
     if isinstance(invocations, FunctionProcessor) and invocations.is_verbatim:
-        invocations = WrittenTools(invocations)
+        invocations = CachedTools(invocations)
     return attrs.evolve(processors, messages=messages, invocations=invocations)
 
 
-def _survey_rest(request: Request) -> tuple[object, ...]:
+def _list_other_fields(request: Request) -> tuple[object, ...]:
+    """Return the fields of a request, besides the canisters, that affect the messages."""
     return (
         request.model,
         request.controls,
@@ -298,24 +307,24 @@ def _survey_rest(request: Request) -> tuple[object, ...]:
 
 def _find_cut(canisters: Sequence[AnyCanister], start: int) -> int:
     """Return the start of a turn near the end; ``start`` if nothing before it can be cached."""
-    # A client may change its last messages when it continues: some move marks for caches.
+    # Some clients change their last messages in the next request: they move cache markers.
     end = len(canisters) - 1
     best = max(start, end - MARGIN)
     places = itertools.chain(range(best, start, -1), range(end, best, -1))
-    return next((index for index in places if _is_cut(canisters, index)), start)
+    return next((index for index in places if _begins_turn(canisters, index)), start)
 
 
-def _is_cut(canisters: Sequence[AnyCanister], index: int) -> bool:
-    """Return whether a turn begins here: with a user's message, or after all results."""
-    earlier, now = canisters[index - 1], canisters[index]
-    if isinstance(now, _Words):
-        return not isinstance(earlier, (*_Words, SupervisorCanister))
-    is_owed = isinstance(earlier, ResultCanister) and earlier.owner is Owner.OURS
-    return is_owed and not isinstance(now, ResultCanister)
+def _begins_turn(canisters: Sequence[AnyCanister], index: int) -> bool:
+    """Return whether a turn begins at an index: with a user's message, or after all results."""
+    earlier, current = canisters[index - 1], canisters[index]
+    if isinstance(current, _InputCanisters):
+        return not isinstance(earlier, (*_InputCanisters, SupervisorCanister))
+    follows_result = isinstance(earlier, ResultCanister) and earlier.owner is Owner.OURS
+    return follows_result and not isinstance(current, ResultCanister)
 
 
 def _is_settled(canisters: Sequence[AnyCanister]) -> bool:
-    """Return whether the owner of uploaded files is settled: their vendor has answered."""
+    """Return whether the vendor that owns the uploaded files is known, as it has answered."""
     for canister in reversed(canisters):
         if canister.origin is not None:
             return True
@@ -324,12 +333,14 @@ def _is_settled(canisters: Sequence[AnyCanister]) -> bool:
     return True
 
 
-def _weigh(value: object) -> int:
-    """Return the size of messages, tools or canisters in MessagePack, which is quickly written."""
+def _measure(value: object) -> int:
+    """Return the size of messages, tools or canisters as MessagePack, which is fast to encode."""
     try:
         return len(msgspec.msgpack.encode(value))
     except (TypeError, ValueError, OverflowError, RecursionError):
-        return SHELF.limit + 1  # cannot be encoded for its vendor either; it is not cached
+        return (
+            MEMORY_BUDGET.limit + 1
+        )  # cannot be encoded for the vendor either, so it is not cached
 
 
 def _list_ids(canisters: Sequence[AnyCanister]) -> list[str]:
@@ -342,8 +353,8 @@ def _list_ids(canisters: Sequence[AnyCanister]) -> list[str]:
     ]
 
 
-def _shift(losses: Sequence[Loss], start: int) -> list[Loss]:
-    """Return losses of a part, with their paths in the whole."""
+def _shift_paths(losses: Sequence[Loss], start: int) -> list[Loss]:
+    """Return the losses of a part with their paths in the whole conversation."""
 
     def move(found: re.Match[str]) -> str:
         return f"canisters[{int(found[1]) + start}]"
