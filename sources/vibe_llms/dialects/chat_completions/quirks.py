@@ -14,21 +14,21 @@ from vibe_llms.tables.annotations import String
 from vibe_llms.tables.kinds import FILLED
 
 PROTOCOL: Final = "chat_completions"
-"""The dialect's stable word, in origins and beside native blocks."""
+"""The dialect's name, in origins and native data."""
 
-FIELDS: Final[Mapping[str, str]] = {
+OPENAI_FIELDS: Final[Mapping[str, str]] = {
     "max_tokens": "max_completion_tokens",
     "parallel_invocations": "parallel_tool_calls",
 }
-"""OpenAI's own fields for the controls that it calls otherwise."""
+"""OpenAI's own fields for the controls that have another name there."""
 
 
 def _freeze(words: Iterable[str]) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _complete(fields: Mapping[str, str]) -> Mapping[str, str]:
-    return {**FIELDS, **fields}
+def _add_openai_fields(fields: Mapping[str, str]) -> Mapping[str, str]:
+    return {**OPENAI_FIELDS, **fields}
 
 
 @frozen(kw_only=True)
@@ -50,13 +50,14 @@ class Quirks:
         takes_null: Whether the content of a turn without text may be null; otherwise it is empty.
         takes_tools: Whether tools are supported at all.
         takes_custom: Whether custom tools, which take free text, are supported.
-        takes_broken: Whether the arguments of an earlier call may be no JSON object.
+        takes_broken: Whether the arguments of an earlier call may be something other than a JSON
+            object.
         media: The kinds of parts that are accepted besides text.
         file_part: How a file is sent by its URL: as ``file`` (OpenRouter), as a kind of part such
             as ``file_url``, or not at all.
-        id_pattern, alias_length, alias_prefix: What ids of tool calls must look like; see
+        id_pattern, alias_length, alias_prefix: The rules for the ids of tool calls; see
             :class:`vibe_llms.dialects.history.HistoryRules`.
-        name_pattern: A regular expression for the whole of a tool's name that is taken.
+        name_pattern: A regular expression for valid names of tools.
         names_results: Whether a tool result must name its tool.
         alternates: Whether user and assistant must take turns, the user first.
         bridges_results: Whether an assistant message must stand between a tool result and a user
@@ -66,13 +67,13 @@ class Quirks:
             with ``json_object``, or with vLLM's ``structured_outputs``.
         takes_strict: Whether schemas may be marked as strict.
         required_word: The value that requires a tool call: ``required`` or ``any``.
-        refused_fields: Fields of a request in OpenAI's older form that the model refuses.
+        refused_fields: Fields of a request in OpenAI's older form that the model rejects.
         maximum_stops: How many stop sequences are accepted; ``None`` for any number.
-        siblings: Further faces of the same service, with the same uploaded files; see
+        siblings: Other interfaces of the same service, with the same uploaded files; see
             :class:`vibe_llms.dialects.ledger.Ledger`.
     """
 
-    fields: Mapping[str, str] = attrs.field(factory=dict, converter=_complete)
+    fields: Mapping[str, str] = attrs.field(factory=dict, converter=_add_openai_fields)
     supervisor_roles: Annotated[tuple[str, ...], FILLED] = attrs.field(
         default=("system", "developer"), converter=_freeze
     )
@@ -106,12 +107,14 @@ class Quirks:
 
     @cached_property
     def marks(self) -> tuple[bytes, ...] | None:
-        """A request in OpenAI's form without any of these bytes suits the vendor.
+        """Bytes in a request in OpenAI's form that may be unsuitable for the vendor.
+
+        A request without any of them can be passed through.
 
         ``None`` if the vendor differs from OpenAI in more than ids and refused fields.
         """
-        same = attrs.evolve(self, id_pattern=".+", siblings=(), refused_fields=())
-        if same != Quirks():
+        without_these = attrs.evolve(self, id_pattern=".+", siblings=(), refused_fields=())
+        if without_these != Quirks():
             return None
         refused = (b'"%b"' % field.encode() for field in self.refused_fields)
         return (b'"tool_call', b'"random_seed"', *refused)

@@ -53,16 +53,18 @@ SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Fields of each control, as vendors of this dialect name it."""
 
-FIELDS: Final = ("reasoning", "reasoning_content")
+REASONING_FIELDS: Final = ("reasoning", "reasoning_content")
+"""Fields of a message that have its reasoning as one text."""
 
-DETAILS: Final = "reasoning_details"
+REASONING_DETAILS: Final = "reasoning_details"
+"""Field of a message that has its reasoning as a list of typed entries."""
 
-GROWING: Final = {
+DETAIL_FIELDS: Final = {
     "reasoning.text": (("text", "text"), ("signature", "signature")),
     "reasoning.summary": (("summary", "summary"),),
     "reasoning.encrypted": (("data", "signature"),),
 }
-"""Fields of each type of detail that have common names, and these names."""
+"""For each type of reasoning detail, its text fields and the channel of each."""
 
 FILE_NAMES: Final = {
     "document_url": "document_name",

@@ -12,6 +12,7 @@ from typing import Any, Final
 import attrs
 import msgspec
 
+from vibe_llms.dialects.chat_completions.calling.audio import MessageAudio
 from vibe_llms.dialects.chat_completions.calling.calls import (
     CallsTable,
     StreamedToolCall,
@@ -20,11 +21,10 @@ from vibe_llms.dialects.chat_completions.calling.calls import (
     is_known,
 )
 from vibe_llms.dialects.chat_completions.calling.citations import read_citation, read_image
-from vibe_llms.dialects.chat_completions.calling.merging import grow, update
-from vibe_llms.dialects.chat_completions.calling.sounds import MessageSound
+from vibe_llms.dialects.chat_completions.calling.merging import append_piece, update
 from vibe_llms.dialects.chat_completions.calling.thinking import Thinking
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
-from vibe_llms.dialects.chat_completions.tables import DETAILS, FIELDS
+from vibe_llms.dialects.chat_completions.tables import REASONING_DETAILS, REASONING_FIELDS
 from vibe_llms.dialects.decoding import is_blank
 from vibe_llms.dialects.extras import MESSAGE, keep_native, leave, make_native, write_json
 from vibe_llms.events.stream import (
@@ -40,7 +40,7 @@ from vibe_llms.events.stream import (
 from vibe_llms.messages.contents import Citation, Native, NativeContent
 from vibe_llms.messages.losses import Loss, LossKind
 
-_READ: Final = frozenset(
+_DECODED_FIELDS: Final = frozenset(
     {
         "annotations",
         "audio",
@@ -50,18 +50,19 @@ _READ: Final = frozenset(
         "refusal",
         "role",
         "tool_calls",
-        DETAILS,
-        *FIELDS,
+        REASONING_DETAILS,
+        *REASONING_FIELDS,
     }
 )
 """The fields of a message that are decoded; all others are kept, and returned to the vendor."""
 
-_PLAIN: Final = frozenset({"content", "refusal", "role"})
+_PLAIN_FIELDS: Final = frozenset({"content", "refusal", "role"})
 """The fields of a message that has only text."""
 
-_THOUGHTS: Final = (*FIELDS, DETAILS)
+_ALL_REASONING_FIELDS: Final = (*REASONING_FIELDS, REASONING_DETAILS)
+"""The fields of a message that have reasoning."""
 
-_TOLD: Final = frozenset(
+_RESPONSE_FIELDS: Final = frozenset(
     {"citations", "context", "executed_tools", "reasoning_steps", "search_results"}
 )
 """Fields of vendors' answers that they reject or ignore in a request."""
@@ -77,7 +78,7 @@ class MessageReader:
         response_id: The vendor's, from which missing ids are derived.
         text_index: The content that plain text continues; ``None`` if none is open.
         leftover: Fields of the message that belong to the response only.
-        has_spoken: Whether there was a message with any field, even if only a role.
+        has_message: Whether there was a message with any field, even if only a role.
     """
 
     def __init__(self, events: list[StreamEvent]) -> None:
@@ -86,17 +87,17 @@ class MessageReader:
         self.text_index: int | None = None
         self.leftover: dict[str, Any] = {}
         self.has_refused = False
-        self.has_spoken = False
+        self.has_message = False
         self.calls = CallsTable()
         self._kinds: dict[int, ContentKind] = {}
-        self._natives: dict[int, dict[str, Any]] = {}
+        self._native_fields: dict[int, dict[str, Any]] = {}
         self._items: dict[int, FinishedItem] = {}
         self._thinking = Thinking()
         self._citations: list[Citation] = []
         self._kept: dict[str, Any] = {}
-        self._sound: MessageSound | None = None
+        self._audio: MessageAudio | None = None
         self._last_text: int | None = None
-        self._lost: set[str] = set()
+        self._reported_paths: set[str] = set()
 
     @property
     def is_empty(self) -> bool:
@@ -104,12 +105,15 @@ class MessageReader:
         return not self._kinds and not self.calls.calls
 
     def read(self, message: Mapping[str, Any], *, whole: bool) -> None:
-        """Decode a message or a delta, in the order in which a model thinks, speaks and calls."""
-        self.has_spoken = self.has_spoken or any(value is not None for value in message.values())
-        is_plain = _PLAIN.issuperset(message)  # as most pieces are
-        if not is_plain and any(map(message.get, _THOUGHTS)):
+        """Decode a message or a delta: first its reasoning, then its text, then its calls.
+
+        A model produces them in this order, whatever the order of the fields.
+        """
+        self.has_message = self.has_message or any(value is not None for value in message.values())
+        is_plain = _PLAIN_FIELDS.issuperset(message)  # most pieces are
+        if not is_plain and any(map(message.get, _ALL_REASONING_FIELDS)):
             self._begin_calls()
-            self._think(self._thinking.read(message, len(self._kinds)))
+            self._add_reasoning(self._thinking.read(message, len(self._kinds)))
         self._read_content(message.get("content"), whole=whole)
         if refusal := message.get("refusal"):
             self.has_refused = True
@@ -136,18 +140,18 @@ class MessageReader:
             if isinstance(annotation, Mapping):
                 self.cite(read_citation(annotation))
             else:
-                grow(self._kept, {"annotations": message["annotations"]})
+                append_piece(self._kept, {"annotations": message["annotations"]})
         if any(map(is_empty, message.get("tool_calls") or ())):
             calls = [call for call in message["tool_calls"] if not is_empty(call)]
             message = {**message, "tool_calls": calls}
-        for place, piece in enumerate(message.get("tool_calls") or ()):
+        for position, piece in enumerate(message.get("tool_calls") or ()):
             if whole and not is_known(piece):
-                self._kept.setdefault("$calls", {})[str(place)] = piece
+                self._kept.setdefault("$calls", {})[str(position)] = piece
             else:
                 self._read_call(piece, whole=whole)
         if (piece := message.get("function_call")) and not is_blank(piece):
             self._read_legacy_call(piece)
-        self._keep(message)
+        self._keep_native_fields(message)
 
     def cite(self, citation: Citation) -> None:
         """Put a citation on the text; create an empty text at the end if there is none yet."""
@@ -159,66 +163,73 @@ class MessageReader:
     def finish(self) -> None:
         """End all contents."""
         if self._last_text is None:
-            natives = [_decode(citation.native) for citation in self._citations]
-            # Sources that the response lists are kept there already.
-            if natives := [native for native in natives if "search_results" not in native]:
-                self.leftover["annotations"] = natives
+            annotations = [_decode(citation.native) for citation in self._citations]
+            # Sources that the response lists are already kept there.
+            annotations = [each for each in annotations if "search_results" not in each]
+            if annotations:
+                self.leftover["annotations"] = annotations
         else:
             for citation in self._citations:
                 self._events.append(ContentCitedEvent(self._last_text, citation))
         for thought in self._thinking.finish():
-            self._natives[thought.index] = thought.kept
-        if self._sound is not None:
-            self._items[self._sound.index] = self._sound.finish()
+            self._native_fields[thought.index] = thought.kept
+        if self._audio is not None:
+            self._items[self._audio.index] = self._audio.finish()
         for call in self.calls.calls:
             self._ensure_begun(call)
         self._place_kept()
-        group_native = keep_native(PROTOCOL, self._kept)
-        indexes = {call.index: call for call in self.calls.calls}
+        message_native = keep_native(PROTOCOL, self._kept)
+        call_indexes = {call.index for call in self.calls.calls}
         for index, kind in self._kinds.items():
             native = self._compose_native(index, kind)
             item = self._items.get(index)
-            spoken = None if index in indexes else group_native
+            # A call becomes a canister of its own, without the fields of the message.
+            group_native = None if index in call_indexes else message_native
             self._events.append(
-                ContentFinishedEvent(index=index, item=item, native=native, group_native=spoken)
+                ContentFinishedEvent(
+                    index=index, item=item, native=native, group_native=group_native
+                )
             )
 
-    def lose(self, path: str, reason: str, kind: LossKind = LossKind.DROPPED) -> None:
-        """Report a loss once, however often the vendor repeats it."""
-        if path not in self._lost:
-            self._lost.add(path)
+    def report_loss(self, path: str, reason: str, kind: LossKind = LossKind.DROPPED) -> None:
+        """Report a loss, once for each path."""
+        if path not in self._reported_paths:
+            self._reported_paths.add(path)
             self._events.append(LossEvent(loss=Loss(kind=kind, path=path, reason=reason)))
 
     def _compose_native(self, index: int, kind: ContentKind) -> Native | None:
-        kept = self._natives.get(index)
+        kept = self._native_fields.get(index)
         if kind == "reasoning":
             return make_native(PROTOCOL, kept or {})
         return keep_native(PROTOCOL, kept or {})
 
     def _place_kept(self) -> None:
-        """Find a place for the native fields of a message that only calls."""
+        """Keep the native fields of a message that has no content except calls.
+
+        They are kept with the first call, or in the response if there is none.
+        """
         if not self._kept or len(self._kinds) > len(self.calls.calls):
             return
         if self.calls.calls:
             call = self.calls.calls[0]
             call.kept[MESSAGE] = self._kept
             assert call.index is not None
-            self._natives[call.index] = call.kept
+            self._native_fields[call.index] = call.kept
         else:
             calls = list(self._kept.pop("$calls", {}).values())
-            told: dict[str, Any] = {"tool_calls": calls} if calls else {}
-            self.leftover = told | self._kept | self.leftover
+            unknown: dict[str, Any] = {"tool_calls": calls} if calls else {}
+            self.leftover = unknown | self._kept | self.leftover
         self._kept = {}
 
-    def _keep(self, message: Mapping[str, Any]) -> None:
+    def _keep_native_fields(self, message: Mapping[str, Any]) -> None:
         for name, value in message.items():
-            if name in _READ:
-                if name in FIELDS and value and not isinstance(value, str):
-                    grow(self._kept, {name: value})
-            elif name in _TOLD:
+            if name in _DECODED_FIELDS:
+                if name in REASONING_FIELDS and value and not isinstance(value, str):
+                    append_piece(self._kept, {name: value})
+            elif name in _RESPONSE_FIELDS:
                 update(self.leftover, {name: value})
             elif value not in (None, "", [], {}):
-                grow(self._kept, {name: value})
+                append_piece(self._kept, {name: value})
 
     def _start(self, kind: ContentKind, index: int | None = None, **fields: Any) -> int:
         if kind != "invocation":
@@ -236,11 +247,13 @@ class MessageReader:
                 self.text_index = self._last_text = self._start("text")
             index = self.text_index
         else:
-            index = next((i for i, known in self._kinds.items() if known == kind), -1)
-            index = self._start(kind) if index < 0 else index
+            # A message has at most one content of any other kind.
+            begun = (index for index, known in self._kinds.items() if known == kind)
+            first = next(begun, None)
+            index = self._start(kind) if first is None else first
         self._events.append(ContentDeltaEvent(index, text))
 
-    def _think(self, pieces: list[tuple[int, str, str]]) -> None:
+    def _add_reasoning(self, pieces: list[tuple[int, str, str]]) -> None:
         for thought in self._thinking.thoughts:
             if thought.index not in self._kinds:
                 native = make_native(PROTOCOL, self._thinking.open(thought))
@@ -250,25 +263,25 @@ class MessageReader:
 
     def _read_parts(self, parts: Any, *, whole: bool) -> None:
         """Decode a content in parts; a part of another kind begins a new content."""
-        plain = True
+        are_plain_texts = True
         for part in parts:
             kind = part.get("type")
             if kind == "thinking" and isinstance(part.get("thinking"), list):
-                plain = False
+                are_plain_texts = False
                 self.text_index = None
                 if whole:
                     self._thinking.end_part()
                 self._begin_calls()
-                self._think(self._thinking.read_part(part, len(self._kinds), whole=whole))
+                self._add_reasoning(self._thinking.read_part(part, len(self._kinds), whole=whole))
                 continue
             self._thinking.end_part()
             if kind == "text" and isinstance(part.get("text"), str):
-                plain = self._read_text(part, whole=whole) and plain
+                are_plain_texts = self._read_text(part, whole=whole) and are_plain_texts
                 continue
-            plain = False
+            are_plain_texts = False
             self.text_index = None
             self._items[self._start("native")] = _keep_part(part)
-        if whole and plain and len(parts) > 1:
+        if whole and are_plain_texts and len(parts) > 1:
             self._kept["$parts"] = True
 
     def _read_text(self, part: Mapping[str, Any], *, whole: bool) -> bool:
@@ -279,17 +292,17 @@ class MessageReader:
             self.text_index = None
         if rest:
             index = self._last_text = self._start("text", native=make_native(PROTOCOL, rest))
-            self._natives[index] = rest
+            self._native_fields[index] = rest
             self._events.append(ContentDeltaEvent(index, part["text"]))
         else:
             self._add("text", part["text"])
         return not rest
 
     def _read_images(self, parts: Sequence[Any]) -> None:
-        """Decode generated images; if the list has anything else, decode none."""
+        """Decode generated images; if the list has anything else, keep it whole as native data."""
         images = [read_image(part) for part in parts if isinstance(part, Mapping)]
         if len(images) < len(parts) or None in images:
-            grow(self._kept, {"images": list(parts)})
+            append_piece(self._kept, {"images": list(parts)})
             return
         for image in filter(None, images):
             kept = {} if image.native is None else _decode(image.native)
@@ -297,10 +310,10 @@ class MessageReader:
             self._items[self._start("image")] = attrs.evolve(image, native=native)
 
     def _read_audio(self, audio: Mapping[str, Any]) -> None:
-        if self._sound is None:
-            self._sound = MessageSound(self._start("audio"))
-        for text, channel in self._sound.read(audio):
-            self._events.append(ContentDeltaEvent(self._sound.index, text, channel))  # type: ignore[arg-type]
+        if self._audio is None:
+            self._audio = MessageAudio(self._start("audio"))
+        for text, channel in self._audio.read(audio):
+            self._events.append(ContentDeltaEvent(self._audio.index, text, channel))  # type: ignore[arg-type]
 
     def _read_call(self, piece: Mapping[str, Any], *, whole: bool) -> None:
         kind = find_kind(piece)
@@ -316,27 +329,29 @@ class MessageReader:
             rest.pop(other, None)
         if rest.get("type") in ("function", "custom"):
             rest.pop("type", None)
-        grow(call.kept, {**rest, kind: inner} if any(inner.values()) else rest)
-        self._argue(call, arguments)
+        append_piece(call.kept, {**rest, kind: inner} if any(inner.values()) else rest)
+        self._add_arguments(call, arguments)
 
     def _read_legacy_call(self, piece: Mapping[str, Any]) -> None:
         """Decode a call in the format from before multiple calls; it has no id."""
-        legacy = next((c for c in self.calls.calls if "function_call" in c.kept), None)
+        legacy = next((call for call in self.calls.calls if "function_call" in call.kept), None)
         if legacy is None:
             legacy = StreamedToolCall(name=piece.get("name"), kept={"function_call": {}})
             legacy.invocation_id = f"function_call_{self.response_id}"
             self.calls.calls.append(legacy)
-        grow(legacy.kept["function_call"], leave(piece, ("name", "arguments")))
-        self._argue(legacy, piece.get("arguments"))
+        append_piece(legacy.kept["function_call"], leave(piece, ("name", "arguments")))
+        self._add_arguments(legacy, piece.get("arguments"))
 
-    def _argue(self, call: StreamedToolCall, arguments: Any) -> None:
+    def _add_arguments(self, call: StreamedToolCall, arguments: Any) -> None:
         """Add a piece of the arguments, and begin the call once it has a name and an id.
 
         A name may come in pieces; only the arguments show that it is complete.
         """
         if arguments and not isinstance(arguments, str):
             arguments = write_json(arguments)
-            self.lose("tool_calls.arguments", "the value was converted to text", LossKind.COERCED)
+            self.report_loss(
+                "tool_calls.arguments", "the value was converted to text", LossKind.COERCED
+            )
         if not arguments or call.repeats(arguments):
             return
         call.add(arguments)
@@ -346,7 +361,11 @@ class MessageReader:
             self._begin_calls(until=call)
 
     def _begin_calls(self, until: StreamedToolCall | None = None) -> None:
-        """Begin the calls that wait for their arguments, so that they keep their order."""
+        """Begin the calls that wait for their arguments, in their order.
+
+        Args:
+            until: The last call to begin; ``None`` begins all of them.
+        """
         for call in self.calls.calls:
             if call.index is None and call.name and call.invocation_id:
                 self._begin_call(call)
@@ -361,7 +380,7 @@ class MessageReader:
             form=call.form,
             native=keep_native(PROTOCOL, call.kept),
         )
-        self._natives[call.index] = call.kept
+        self._native_fields[call.index] = call.kept
         for arguments in call.pieces:
             self._events.append(ContentDeltaEvent(call.index, arguments, "arguments"))
 
@@ -372,7 +391,7 @@ class MessageReader:
             position = self.calls.calls.index(call)
             call.invocation_id = "-".join(filter(None, ("call", self.response_id, str(position))))
             reason = "the vendor sent no id of the invocation; one was generated"
-            self.lose(f"tool_calls[{position}].id", reason, LossKind.SYNTHESIZED)
+            self.report_loss(f"tool_calls[{position}].id", reason, LossKind.SYNTHESIZED)
         self._begin_call(call)
 
 

@@ -1,4 +1,4 @@
-"""Invocations that arrive in pieces, told apart by index, then by id, then by order."""
+"""Invocations that arrive in pieces, identified by index, then by id, then by order."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class StreamedToolCall:
     pieces: list[str] = attrs.field(factory=list)
     kept: dict[str, Any] = attrs.field(factory=dict)
     _size: int = 0
-    _scanned: int = 0
+    _scanned_pieces: int = 0
     _depth: int = 0
     _quoted: bool = False
     _escaped: bool = False
@@ -48,21 +48,21 @@ class StreamedToolCall:
     @property
     def is_complete(self) -> bool:
         """True if the arguments so far are a complete object; each piece is scanned once."""
-        for piece in self.pieces[self._scanned :]:
+        for piece in self.pieces[self._scanned_pieces :]:
             self._scan(piece)
-        self._scanned = len(self.pieces)
+        self._scanned_pieces = len(self.pieces)
         return self._closed
 
     def _scan(self, piece: str) -> None:
         start, self._escaped = int(self._escaped), False
-        for found in _SIGNIFICANT.finditer(piece, start):
-            sign = found[0]
-            if sign[0] == "\\":
-                self._escaped = len(sign) == 1  # the escaped character is in the next piece
-            elif sign == '"':
+        for match in _SIGNIFICANT.finditer(piece, start):
+            character = match[0]
+            if character[0] == "\\":
+                self._escaped = len(character) == 1  # the escaped character is in the next piece
+            elif character == '"':
                 self._quoted = not self._quoted
             elif not self._quoted:
-                self._depth += 1 if sign == "{" else -1
+                self._depth += 1 if character == "{" else -1
                 self._closed = not self._depth
 
     def repeats(self, arguments: str) -> bool:
@@ -77,7 +77,7 @@ class StreamedToolCall:
 
 def find_kind(call: Mapping[str, Any]) -> Literal["function", "custom"]:
     """Return the kind of a call; some calls have the fields of both kinds, one of them empty."""
-    if call.get("function").__class__ is dict and "custom" not in call:  # nearly all
+    if call.get("function").__class__ is dict and "custom" not in call:  # fast path
         return "function"
     if is_blank(call.get("custom")):
         lacks_function = not isinstance(call.get("function"), Mapping)
@@ -123,13 +123,13 @@ class CallsTable:
         call = self._find(piece, name)
         if call is not None and name and _begins_another(call, piece, name, arguments):
             call = None
-        return self._note(call, piece, name)
+        return self._record(call, piece, name)
 
     def add(self, piece: Mapping[str, Any], name: str | None) -> StreamedToolCall:
         """Return a new call for one that arrives complete, which no later piece continues."""
-        return self._note(None, piece, name)
+        return self._record(None, piece, name)
 
-    def _note(
+    def _record(
         self, call: StreamedToolCall | None, piece: Mapping[str, Any], name: str | None
     ) -> StreamedToolCall:
         if call is None:
@@ -156,9 +156,9 @@ class CallsTable:
             assert index is not None
             if not identity:
                 return at_index
-            # Without a name no call begins: some give each piece an id of its own.
-            goes_on = not at_index.invocation_id or not name
-            return self._by_both.get((index, identity), at_index if goes_on else None)
+            # A piece without a name begins no call: some vendors give each piece an id of its own.
+            continues = not at_index.invocation_id or not name
+            return self._by_both.get((index, identity), at_index if continues else None)
         if index is not None and name:
             return None
         if identity:
@@ -166,7 +166,9 @@ class CallsTable:
             if known is not None or name or index is not None:
                 return known
         last = self.calls[-1] if self.calls else None
-        return last if last is None or not name or name == last.name else None
+        if last is not None and name and name != last.name:
+            return None
+        return last
 
 
 def _begins_another(

@@ -34,19 +34,20 @@ def _read_index(value: object) -> int | None:
     """Return an index into a text, which some vendors write with a decimal point."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    is_place = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
-    return value if is_place else None  # type: ignore[return-value]  # just told
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63:
+        return value
+    return None
 
 
 def read_image(part: Mapping[str, Any]) -> ImageContent | None:
     """Return the image of a part; ``None`` if it has no URL."""
     value = part.get("image_url")
-    held = value if isinstance(value, Mapping) else {"url": value}
-    url, detail = held.get("url"), held.get("detail")
+    source = value if isinstance(value, Mapping) else {"url": value}
+    url, detail = source.get("url"), source.get("detail")
     if not isinstance(url, str):
         return None
     known = ("url", "detail") if isinstance(detail, str) else ("url",)
-    kept, inner = leave(part, ("type", "image_url")), leave(held, known)
+    kept, inner = leave(part, ("type", "image_url")), leave(source, known)
     return ImageContent(
         **read_url(url, "image/*"),
         detail=detail if isinstance(detail, str) else None,

@@ -26,8 +26,8 @@ def nativize_controls(
     losses: list[Loss] = []
     for name, value in checked.items():
         if name == "stop":
-            value, cut = _write_stop(value, quirks)
-            losses += cut
+            value, stop_losses = _write_stop(value, quirks)
+            losses += stop_losses
         if name == "reasoning_effort" and quirks.switches_thinking:
             native["thinking"] = {"type": "disabled" if value == "none" else "enabled"}
             if value == "none":

@@ -14,8 +14,8 @@ from typing import Any, Final
 import msgspec
 
 from vibe_llms.dialects.chat_completions.calling.answers import MessageReader
-from vibe_llms.dialects.chat_completions.calling.errors import produce_error, tells_failure
-from vibe_llms.dialects.chat_completions.calling.merging import grow, update
+from vibe_llms.dialects.chat_completions.calling.errors import produce_error, reports_error
+from vibe_llms.dialects.chat_completions.calling.merging import append_piece, update
 from vibe_llms.dialects.chat_completions.calling.simple_responses import (
     read_simple_response,
     read_simple_stream,
@@ -76,7 +76,7 @@ class _Chunk(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     usage: None = None
 
 
-_EARLY: Final = frozenset({"created", "provider", "service_tier", "system_fingerprint"})
+_CONSTANT_FIELDS: Final = frozenset({"created", "provider", "service_tier", "system_fingerprint"})
 """Fields of a response that vendors repeat in each of its chunks."""
 
 _decode_simple: Final = msgspec.json.Decoder(_Chunk).decode
@@ -92,12 +92,12 @@ class Decoder(ResponseDecoder):
         super().__init__(provider=provider, model=model)
         self._answer = MessageReader(self._events)
         self._reason: str | None = None
-        self._matched: Any = None
+        self._matched_stop: Any = None
         self._usage: Usage | None = None
         self._leftover: dict[str, Any] = {}
         self._created: Any = None
         self._choice: dict[str, Any] = {}
-        self._others: dict[int, dict[str, Any]] = {}
+        self._other_choices: dict[int, dict[str, Any]] = {}
 
     def decode(self, data: Mapping[str, Any] | bytes, event: str = "") -> list[StreamEvent]:
         """Return the events of one chunk, given as data or as the bytes of their JSON.
@@ -134,7 +134,9 @@ class Decoder(ResponseDecoder):
         return self._reason is not None or (self.is_complete and self._begun)
 
     def _is_empty(self) -> bool:
-        return self._answer.is_empty and not self._tells_why(self._find_stop_reason())
+        return self._answer.is_empty and not self._is_valid_without_contents(
+            self._find_stop_reason()
+        )
 
     def _end(self) -> ResponseFinishedEvent:
         stop_reason = self._find_stop_reason()
@@ -153,7 +155,7 @@ class Decoder(ResponseDecoder):
             self._pass_on(chunk, event)
             return
         choices = chunk.get("choices") or ()
-        if not choices and tells_failure(chunk, amid=self._begun):
+        if not choices and reports_error(chunk, within_answer=self._begun):
             self._fail(chunk)
         answer = None
         if whole:
@@ -164,7 +166,7 @@ class Decoder(ResponseDecoder):
             if choice.get("error"):
                 self._fail(choice)
             if whole and position != answer:
-                self._others[position] = dict(choice)
+                self._other_choices[position] = dict(choice)
             elif not whole and choice.get("index"):
                 self._keep_other(choice, choice["index"])
             else:
@@ -172,9 +174,9 @@ class Decoder(ResponseDecoder):
                     self._begin(chunk)
                 self._read_choice(choice, whole=whole)
         self._read_usage(chunk)
-        self._keep(chunk)
+        self._keep_native_fields(chunk)
 
-    def _keep(self, chunk: Mapping[str, Any]) -> None:
+    def _keep_native_fields(self, chunk: Mapping[str, Any]) -> None:
         """Keep the native fields around the choices."""
         update(self._leftover, leave(chunk, TOP_READ))
         if self._created:  # some vendors change it with each chunk, or begin with an empty one
@@ -183,7 +185,7 @@ class Decoder(ResponseDecoder):
 
     def _pass_on(self, chunk: Mapping[str, Any], event: str) -> None:
         """Pass on data that are neither a chunk of a response nor a known error."""
-        if not self._begun and ({"detail", "message"} & chunk.keys() or tells_failure(chunk)):
+        if not self._begun and ({"detail", "message"} & chunk.keys() or reports_error(chunk)):
             self._fail(chunk)
         kind = str(event or chunk.get("object") or chunk.get("type") or "chunk")
         self._events.append(NativeEvent(kind=kind, native=make_native(PROTOCOL, chunk)))
@@ -192,11 +194,12 @@ class Decoder(ResponseDecoder):
         self._begun = True
         response_id, model = chunk.get("id") or None, chunk.get("model") or None
         if not isinstance(response_id, str | None):
-            # As a text for us, and unchanged for readers of native data.
+            # We need a text; the native data keep the original value.
             self._leftover["id"], response_id = response_id, str(response_id)
         self._answer.response_id = response_id or ""
-        known = {name: value for name, value in leave(chunk, TOP_READ).items() if name in _EARLY}
-        native = keep_native(PROTOCOL, known)
+        unread = leave(chunk, TOP_READ)
+        constant = {name: value for name, value in unread.items() if name in _CONSTANT_FIELDS}
+        native = keep_native(PROTOCOL, constant)
         start = ResponseStartedEvent(response_id=response_id, model=model, native=native)
         self._events.append(start)
 
@@ -214,28 +217,28 @@ class Decoder(ResponseDecoder):
         if choice.get("index"):
             self._choice["index"] = choice["index"]
         if choice.get("logprobs") is not None:
-            grow(self._choice, {"logprobs": choice["logprobs"]})
+            append_piece(self._choice, {"logprobs": choice["logprobs"]})
         reason = choice.get("finish_reason")
         if not isinstance(reason, str | None):
             raise TypeError("the finish_reason is not a text")
         self._reason = reason or self._reason
         # vLLM: the stop sequence that was matched.
-        self._matched = choice.get("stop_reason") or self._matched
+        self._matched_stop = choice.get("stop_reason") or self._matched_stop
 
     def _keep_other(self, choice: Mapping[str, Any], index: int) -> None:
         """Collect another choice: the first is the answer, the others are kept whole."""
-        other = self._others.setdefault(index, {})
+        other = self._other_choices.setdefault(index, {})
         piece = {name: value for name, value in choice.items() if name != "delta"}
         if choice.get("delta"):
             piece["message"] = choice["delta"]
-        grow(other, piece)
+        append_piece(other, piece)
 
     def _read_usage(self, chunk: Mapping[str, Any]) -> None:
         native = chunk.get("usage")
-        if not native:  # Groq, and Moonshot
-            for each in (chunk.get("x_groq"), *(chunk.get("choices") or ())):
-                if isinstance(each, dict):
-                    native = native or each.get("usage")
+        if not native:  # Groq and Moonshot put it into another object
+            for owner in (chunk.get("x_groq"), *(chunk.get("choices") or ())):
+                if isinstance(owner, dict):
+                    native = native or owner.get("usage")
         if native and isinstance(native, Mapping):
             usage = normalize_usage(native)
             if usage != self._usage:  # some repeat it with every chunk
@@ -262,47 +265,47 @@ class Decoder(ResponseDecoder):
         first = dict(self._choice)
         if self._answer.leftover:
             first["message"] = self._answer.leftover
-        choices = [first, *(self._others[index] for index in sorted(self._others))]
+        choices = [first, *(self._other_choices[index] for index in sorted(self._other_choices))]
         return self._leftover | ({"choices": choices} if any(choices) else {})
 
     def _find_stop_reason(self) -> StopReason:
-        word = (self._reason or "").lower().partition(":")[0]  # Google sends more data after it
-        reason = STOP_REASONS.get(word, StopReason.UNKNOWN)
+        name = (self._reason or "").lower().partition(":")[0]  # Google sends more data after it
+        reason = STOP_REASONS.get(name, StopReason.UNKNOWN)
         calls = self._answer.calls.calls
         if calls and (reason is StopReason.ANSWERED or self._reason is None):
-            return StopReason.INVOCATION  # some vendors say "stop" there, too
+            return StopReason.INVOCATION  # some vendors send "stop" there, too
         if reason is StopReason.ANSWERED and self._answer.has_refused:
             return StopReason.REFUSED
-        if reason is StopReason.ANSWERED and isinstance(self._matched, str):
+        if reason is StopReason.ANSWERED and isinstance(self._matched_stop, str):
             return StopReason.STOP_SEQUENCE
-        if reason is StopReason.LIMIT and self._answer.is_empty and self._has_no_room():
+        if reason is StopReason.LIMIT and self._answer.is_empty and self._is_window_full():
             return StopReason.OVERFLOW
         return reason
 
-    def _tells_why(self, reason: StopReason) -> bool:
+    def _is_valid_without_contents(self, reason: StopReason) -> bool:
         """Return whether an answer without contents is valid: it has a message or a reason."""
         if self._reason is None:
             return False
         has_ended = reason in (StopReason.ANSWERED, StopReason.UNKNOWN)
-        return self._answer.has_spoken or not has_ended
+        return self._answer.has_message or not has_ended
 
-    def _has_no_room(self) -> bool:
-        """Return whether there is no text because the input filled the window."""
+    def _is_window_full(self) -> bool:
+        """Return whether the input filled the context window, so that there is no output."""
         usage = self._usage
         return usage is not None and usage.total_output_tokens == 0
 
 
 def _number_choices(choices: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """Number choices without an index by their position: others may be there later."""
+    """Number choices without an index by their position."""
     if len(choices) < 2:
         return choices
     return [
-        {**choice, "index": place} if choice.get("index") is None else choice
-        for place, choice in enumerate(choices)
+        {**choice, "index": position} if choice.get("index") is None else choice
+        for position, choice in enumerate(choices)
     ]
 
 
 def _find_answer(choices: Sequence[Mapping[str, Any]]) -> int | None:
     """Return the position of the answer: the first choice of the lowest index."""
-    numbers = [float(choice.get("index") or 0) for choice in choices]
-    return min(range(len(choices)), key=lambda place: numbers[place], default=None)
+    indexes = [float(choice.get("index") or 0) for choice in choices]
+    return min(range(len(choices)), key=lambda position: indexes[position], default=None)

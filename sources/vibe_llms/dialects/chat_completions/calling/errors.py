@@ -23,16 +23,20 @@ _OVERFLOW: Final = re.compile(
     r"|too large for model with",
     re.IGNORECASE,
 )
-"""vLLM, vLLM, text-generation-inference, Groq and Cerebras, Bedrock and Perplexity, Mistral."""
+"""Messages for a conversation that is too long.
+
+In the order of the alternatives: vLLM, vLLM, text-generation-inference, Groq and Cerebras, Bedrock
+and Perplexity, Mistral.
+"""
 
 _VAGUE: Final = (ProviderFault.INVALID_REQUEST, ProviderFault.SERVER, ProviderFault.UNKNOWN)
 """Faults that the message can make more specific."""
 
-_SIZES: Final = (
+_SIZES: Final = (  # the length of the input, and the limit
     re.compile(r"(?:length|passed|contains|Given:|count \(|long:) ?(\d+)"),
     re.compile(r"(?:maximum model length of|length is only|limit is|must be <=|allowed \() ?(\d+)"),
 )
-_SPELLINGS: Final = (
+_ERROR_FIELDS: Final = (
     "message",
     "detail",
     "error_message",
@@ -42,8 +46,8 @@ _SPELLINGS: Final = (
     "msg",
     "errors",
 )
-"""Fields in which hosts report errors, besides ``error``."""
-_SUCCESS: Final = frozenset({"ok", "success"})
+"""Fields other than ``error`` in which hosts report errors."""
+_SUCCESS_WORDS: Final = frozenset({"ok", "success"})
 _MINIMAX_WORDS: Final = {
     "1001": "timeout",
     "1002": "rate_limit_exceeded",
@@ -55,18 +59,18 @@ _MINIMAX_WORDS: Final = {
     "2013": "badrequesterror",
     "2049": "authentication_error",
 }
-"""MiniMax's codes, and other hosts' texts for the same errors."""
+"""MiniMax's codes, and the error types of other hosts for the same errors."""
 _TITLE: Final = re.compile(r"<(?:title|h1)[^>]*>([^<]+)<", re.IGNORECASE)
 _TAG: Final = re.compile(r"<[^>]*>")
 
 
 def _read_error(body: object, status: int | None, model: str) -> Complaint | ConverseError:
-    found = read_openai_error(_simplify(body), status, model)
-    if isinstance(found, ConverseError) or found.fault not in _VAGUE:
-        return found
-    message = found.message
+    complaint = read_openai_error(_simplify(body), status, model)
+    if isinstance(complaint, ConverseError) or complaint.fault not in _VAGUE:
+        return complaint
+    message = complaint.message
     if not _OVERFLOW.search(message):
-        return found
+        return complaint
     tokens, limit = (pattern.search(message) for pattern in _SIZES)
     return produce_overflow(model, message, tokens and tokens[1], limit and limit[1])
 
@@ -74,18 +78,20 @@ def _read_error(body: object, status: int | None, model: str) -> Complaint | Con
 produce_error: Final = ErrorProducer(_read_error)
 
 
-def tells_failure(body: Mapping[str, Any], *, amid: bool = False) -> bool:
+def reports_error(body: Mapping[str, Any], *, within_answer: bool = False) -> bool:
     """Return whether a body that is not an answer reports an error in any format.
 
     Args:
-        amid: Whether it comes within an answer: then other fields need not report an error.
+        within_answer: Whether it comes within an answer, in which other fields have other meanings.
     """
     base = body.get("base_resp")
     # MiniMax always sends status 200, and reports the real status here; 0 is success.
     if isinstance(base, Mapping) and base.get("status_code"):
         return True
-    said = (body.get(name) for name in ("error", *_SPELLINGS))
-    return not amid and any(word and str(word).lower() not in _SUCCESS for word in said)
+    if within_answer:
+        return False
+    values = (body.get(name) for name in ("error", *_ERROR_FIELDS))
+    return any(value and str(value).lower() not in _SUCCESS_WORDS for value in values)
 
 
 def _simplify(body: object) -> object:
@@ -99,27 +105,28 @@ def _simplify(body: object) -> object:
     base = body.get("base_resp")
     if isinstance(base, Mapping) and base.get("status_code"):
         code = base["status_code"]
-        told = {"type": _MINIMAX_WORDS.get(str(code)), "code": str(code)}
-        return {"error": {"message": str(base.get("status_msg") or ""), **told}}
+        message = str(base.get("status_msg") or "")
+        kind = _MINIMAX_WORDS.get(str(code))
+        return {"error": {"message": message, "type": kind, "code": str(code)}}
     inner = body.get("error")
     if isinstance(inner, Mapping):
         return {**body, "error": _simplify(inner)}
     if isinstance(inner, str):
         return {**body, "error": _read_page(inner)}
-    found = next((body[name] for name in _SPELLINGS if body.get(name)), None)
-    if isinstance(found, Mapping):
-        found = found.get("detail", found.get("message", found))
-    if isinstance(found, list):
-        found = "; ".join(map(_tell, found))
-    return body if found is None else {**body, "message": found}
+    report = next((body[name] for name in _ERROR_FIELDS if body.get(name)), None)
+    if isinstance(report, Mapping):
+        report = report.get("detail", report.get("message", report))
+    if isinstance(report, list):
+        report = "; ".join(map(_format_item, report))
+    return body if report is None else {**body, "message": report}
 
 
-def _tell(mistake: Any) -> str:
+def _format_item(item: Any) -> str:
     """Format one of several errors, as FastAPI lists them: place and message."""
-    if not isinstance(mistake, Mapping) or "msg" not in mistake:
-        return str(mistake)
-    place = ".".join(str(step) for step in mistake.get("loc") or ())
-    return f"{place}: {mistake['msg']}" if place else str(mistake["msg"])
+    if not isinstance(item, Mapping) or "msg" not in item:
+        return str(item)
+    place = ".".join(str(step) for step in item.get("loc") or ())
+    return f"{place}: {item['msg']}" if place else str(item["msg"])
 
 
 def _read_page(text: str) -> str:

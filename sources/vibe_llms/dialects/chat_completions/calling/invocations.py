@@ -58,9 +58,9 @@ def _write_tool(
     named: dict[str, Any] = {"name": invocable.name, **describe(invocable)}
     if is_custom:
         ledger.omit(invocable, path, "enforced", reason="free text has no schema to enforce")
-        form, native = part_format(native, path)
-        if form is not None:
-            named["format"] = write_chat_format(form)
+        text_format, native = part_format(native, path)
+        if text_format is not None:
+            named["format"] = write_chat_format(text_format)
         return merge({"type": "custom", "custom": named}, ledger.open(native, path))
     kept = {} if is_own else ledger.open(native, path)
     function: dict[str, Any] = {**named, "parameters": write_parameters(invocable, kept)}
@@ -71,20 +71,20 @@ def _write_tool(
             function["strict"] = False
     elif invocable.enforced:
         ledger.drop(f"{path}.enforced", "the vendor does not enforce schemas of arguments")
-    if _LEGACY in kept:
-        return {_LEGACY: merge(function, kept[_LEGACY])}
+    if _FUNCTIONS in kept:
+        return {_FUNCTIONS: merge(function, kept[_FUNCTIONS])}
     return merge({"type": "function", "function": function}, kept)
 
 
-_LEGACY: Final = "functions"
+_FUNCTIONS: Final = "functions"
 """The field of the older form of tools, and its name in native data."""
 
 
 def _compose(offer: Offer) -> dict[str, Any]:
     tools, choice, native = offer.tools, offer.choice, dict[str, Any]()
     for tool in tools.values():
-        field = _LEGACY if tool.keys() == {_LEGACY} else "tools"
-        native.setdefault(field, []).append(tool.get(_LEGACY, tool))
+        field = _FUNCTIONS if tool.keys() == {_FUNCTIONS} else "tools"
+        native.setdefault(field, []).append(tool.get(_FUNCTIONS, tool))
     if choice == "auto" or not native:  # the default
         return native
     # All of them are in the older form, whose choice has another field.

@@ -9,11 +9,11 @@ from typing import Any, Final
 _REPLACED: Final = frozenset({"index", "type", "id", "finish_reason", "role"})
 
 
-def grow(whole: dict[str, Any], piece: Mapping[str, Any]) -> None:
-    """Merge a piece of an object: texts and lists are extended, objects are merged, others
-    replaced.
+def append_piece(whole: dict[str, Any], piece: Mapping[str, Any]) -> None:
+    """Append a piece of an object to what was received of it.
 
-    Items of lists with an index are merged by it; null replaces nothing.
+    Texts and lists are extended, objects are merged, other values are replaced. Items of a list
+    that have the same index are merged; null replaces nothing.
     """
     for name, value in piece.items():
         before = whole.get(name)
@@ -25,9 +25,9 @@ def grow(whole: dict[str, Any], piece: Mapping[str, Any]) -> None:
         elif isinstance(before, str) and isinstance(value, str):
             whole[name] = before + value
         elif isinstance(before, dict) and isinstance(value, Mapping):
-            grow(before, value)
+            append_piece(before, value)
         elif isinstance(before, list) and isinstance(value, list):
-            _grow_list(before, value)
+            _append_items(before, value)
         else:
             whole[name] = value
 
@@ -42,14 +42,14 @@ def update(whole: dict[str, Any], piece: Mapping[str, Any]) -> None:
             whole[name] = copy_plain(value)
 
 
-def _grow_list(whole: list[Any], piece: list[Any]) -> None:
+def _append_items(whole: list[Any], piece: list[Any]) -> None:
     for entry in piece:
         index = entry.get("index") if isinstance(entry, Mapping) else None
-        mine = None if index is None else _find(whole, index)
-        if mine is None:
+        same = None if index is None else _find(whole, index)
+        if same is None:
             whole.append(copy_plain(entry))
         else:
-            grow(mine, entry)
+            append_piece(same, entry)
 
 
 def _find(entries: list[Any], index: object) -> dict[str, Any] | None:
@@ -60,7 +60,7 @@ def _find(entries: list[Any], index: object) -> dict[str, Any] | None:
 
 
 def copy_plain(value: Any) -> Any:
-    """Return a copy that can grow without changing the caller's data."""
+    """Return a copy that can be extended without changing the caller's data."""
     if value is None or isinstance(value, (str, int, float)):  # fast path
         return value
     if isinstance(value, Mapping):

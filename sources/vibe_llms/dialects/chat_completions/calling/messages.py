@@ -66,10 +66,12 @@ def nativize_canisters(
     ledger = Ledger(protocol=PROTOCOL, provider=provider, siblings=quirks.siblings)
     writer = _MessagesWriter(PartsWriter(attributes, quirks, ledger))
     writer.write(repair_history(canisters, quirks.history, ledger))
-    return Translation({"messages": _settle(writer, attributes, quirks, ledger)}, ledger.losses)
+    return Translation(
+        {"messages": _arrange_messages(writer, attributes, quirks, ledger)}, ledger.losses
+    )
 
 
-def _settle(
+def _arrange_messages(
     writer: _MessagesWriter, attributes: ModelAttributes, quirks: Quirks, ledger: Ledger
 ) -> list[dict[str, Any]]:
     """Return the messages in the order that the vendor requires."""
@@ -84,8 +86,8 @@ def _settle(
     return [message for message, _ in messages]
 
 
-_Input: TypeAlias = UserCanister | SupervisorCanister | DocumentCanister | ResultCanister
-_Spoken: TypeAlias = AssistantCanister | InvocationCanister
+_InputCanister: TypeAlias = UserCanister | SupervisorCanister | DocumentCanister | ResultCanister
+_ModelCanister: TypeAlias = AssistantCanister | InvocationCanister
 
 
 @define
@@ -95,11 +97,12 @@ class _MessagesWriter:
     parts: PartsWriter
     messages: list[dict[str, Any]] = attrs.field(factory=list)
     positions: list[int] = attrs.field(factory=list)
-    _shown: list[tuple[dict[str, Any], int]] = attrs.field(factory=list)
+    _result_media: list[tuple[dict[str, Any], int]] = attrs.field(factory=list)
+    """Messages with media of results: they follow the last result of a turn."""
 
     def write(self, history: RepairedHistory) -> None:
         """Write a whole conversation; turns are collected until they end."""
-        quirks, turn = self.parts.quirks, list[tuple[_Spoken, int]]()
+        quirks, turn = self.parts.quirks, list[tuple[_ModelCanister, int]]()
         message: dict[str, Any] | None
         for canister, position, following in history.walk():
             if type(canister) is UserCanister:
@@ -124,15 +127,17 @@ class _MessagesWriter:
             if message is None:
                 self._write_input(canister, position)  # type: ignore[arg-type]  # by its class
                 continue
-            if self._shown and message["role"] != "tool":
-                self._show()
+            if self._result_media and message["role"] != "tool":
+                self._write_result_media()
             self.messages.append(message)
             self.positions.append(position)
         if turn:
             self._end_turn(turn)
-        self._show()
+        self._write_result_media()
 
-    def _collect(self, canister: _Spoken, position: int, turn: list[tuple[_Spoken, int]]) -> None:
+    def _collect(
+        self, canister: _ModelCanister, position: int, turn: list[tuple[_ModelCanister, int]]
+    ) -> None:
         """Add a canister to the turn that it belongs to."""
         if type(canister) is InvocationCanister and canister.owner is not OURS:
             self._withhold(position)
@@ -145,15 +150,15 @@ class _MessagesWriter:
         reason = "only the vendor that executed it can receive it"
         self.parts.ledger.withhold(locate(position), reason)
 
-    def _end_turn(self, turn: list[tuple[_Spoken, int]]) -> None:
-        if self._shown:
-            self._show()
+    def _end_turn(self, turn: list[tuple[_ModelCanister, int]]) -> None:
+        if self._result_media:
+            self._write_result_media()
         position = turn[0][1]
         message = write_plain_turn(turn, self.parts.quirks)
         if message is None:
-            placed = [HistoryEntry(each, locate(index)) for each, index in turn]
-            message = TurnWriter(self.parts).write(placed)
-            if self._is_left_empty(message, placed):
+            entries = [HistoryEntry(each, locate(index)) for each, index in turn]
+            message = TurnWriter(self.parts).write(entries)
+            if self._became_empty(message, entries):
                 reason = "the vendor rejects a message without content"
                 self.parts.ledger.drop(locate(position), reason)
                 turn.clear()
@@ -162,11 +167,11 @@ class _MessagesWriter:
         self.positions.append(position)
         turn.clear()
 
-    def _is_left_empty(self, message: Mapping[str, Any], turn: Sequence[HistoryEntry]) -> bool:
-        """Return whether a message became empty that a vendor would then reject.
+    def _became_empty(self, message: Mapping[str, Any], turn: Sequence[HistoryEntry]) -> bool:
+        """Return whether nothing of a turn could be written, so that it should not be sent.
 
-        Moonshot and Mistral do: https://github.com/router-for-me/CLIProxyAPI/issues/1730. Messages
-        that were empty before are left to the other vendors.
+        Moonshot and Mistral reject it: https://github.com/router-for-me/CLIProxyAPI/issues/1730. A
+        message that was already empty is sent to the other vendors.
         """
         if message.get("content") or message.keys() - {"role", "content"}:
             return False
@@ -174,15 +179,15 @@ class _MessagesWriter:
         had_more = any(not isinstance(each, TextualContent) or each.text for each in contents)
         return had_more or not self.parts.quirks.takes_null
 
-    def _show(self) -> None:
+    def _write_result_media(self) -> None:
         """Write the media of results, once all results of a turn are written."""
-        self.messages += [message for message, _ in self._shown]
-        self.positions += [position for _, position in self._shown]
-        self._shown = []
+        self.messages += [message for message, _ in self._result_media]
+        self.positions += [position for _, position in self._result_media]
+        self._result_media = []
 
     def _write_input(
         self,
-        canister: _Input,
+        canister: _InputCanister,
         position: int,
     ) -> None:
         ledger, path = self.parts.ledger, locate(position)
@@ -191,12 +196,12 @@ class _MessagesWriter:
         if isinstance(canister, ResultCanister):
             message = self._write_result(canister, position, kept, as_parts=as_parts)
         else:
-            self._show()
-            message = self._write_words(canister, path, kept, as_parts=as_parts)
+            self._write_result_media()
+            message = self._write_text_message(canister, path, kept, as_parts=as_parts)
         self.messages.append(merge(message, kept))
         self.positions.append(position)
 
-    def _write_words(
+    def _write_text_message(
         self,
         canister: UserCanister | SupervisorCanister | DocumentCanister,
         path: str,
@@ -211,8 +216,8 @@ class _MessagesWriter:
                 self.parts.ledger.coerce(path, f"the role {role} is sent as {roles[0]}")
                 role = roles[0]
             contents = survey_contents(canister, path, self.parts.ledger)
-            words = self.parts.write_words(contents, path, canister, as_parts=as_parts)
-            return {"role": role, "content": words}
+            content = self.parts.write_texts(contents, path, canister, as_parts=as_parts)
+            return {"role": role, "content": content}
         contents = survey_contents(canister, path, self.parts.ledger)
         return {"role": "user", "content": self.parts.write_content(contents, path, canister)}
 
@@ -227,14 +232,14 @@ class _MessagesWriter:
         else:
             media = [each for each in contents if isinstance(each[0], MEDIA_CLASSES)]
             others = [each for each in contents if not isinstance(each[0], MEDIA_CLASSES)]
-            content = parts.write_words(others, path, canister)
+            content = parts.write_texts(others, path, canister)
             if media:
                 for _, place in media:
                     parts.ledger.coerce(
                         place, "media of a result are sent after it, in a user message"
                     )
-                told = parts.write_content(media, path, canister)
-                self._shown.append(({"role": "user", "content": told}, position))
+                user_content = parts.write_content(media, path, canister)
+                self._result_media.append(({"role": "user", "content": user_content}, position))
         if canister.is_error and not states_failure(canister) and "is_error" not in kept:
             reason = "this protocol cannot mark a result as an error; only its text says so"
             parts.ledger.drop(f"{path}.is_error", reason)
@@ -258,11 +263,10 @@ def _write_plain_result(result: ResultCanister, quirks: Quirks) -> dict[str, Any
 
 
 BRIDGE: Final = "(no answer)"
-"""Stands for an answer of the model between a result and the user."""
-
+"""Content of a message of the model that is inserted between a result and the user's message."""
 
 OPENING: Final = "(no question)"
-"""Stands for a message of the user before the model's first."""
+"""Content of a message of the user that is inserted before the model's first message."""
 
 
 def bridge(messages: Sequence[Message], ledger: Ledger) -> list[Message]:
@@ -279,7 +283,7 @@ def bridge(messages: Sequence[Message], ledger: Ledger) -> list[Message]:
 
 
 def alternate(messages: Sequence[Message], ledger: Ledger) -> list[Message]:
-    """Join adjacent messages of one role, and let the user begin."""
+    """Join adjacent messages of one role, and insert a message of the user if the model begins."""
     joined: list[Message] = []
     for message, path in messages:
         last = joined[-1][0] if joined else None

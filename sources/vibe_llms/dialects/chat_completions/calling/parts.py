@@ -35,7 +35,7 @@ from vibe_llms.messages.contents import (
 from vibe_llms.messages.texts import BOUNDARY
 from vibe_llms.models.attributes import ModelAttributes
 
-_UNTOLD: Final = {"audio": ("transcript",), "file": ("title", "context")}
+_UNSUPPORTED_FIELDS: Final = {"audio": ("transcript",), "file": ("title", "context")}
 """Fields of media that do not exist in parts."""
 
 
@@ -69,7 +69,7 @@ class PartsWriter:
         is_text = len(parts) == 1 and parts[0].keys() == {"type", "text"}
         return str(parts[0]["text"]) if is_text else parts
 
-    def write_words(
+    def write_texts(
         self,
         contents: Iterable[ContentWithPath],
         path: str,
@@ -135,9 +135,9 @@ class PartsWriter:
     def _admit_medium(
         self, content: MediaContent, path: str, canister: AnyCanister | None
     ) -> JsonObject | None:
-        words = read_untaken(content, self.attributes, path, self.ledger)
-        if words is not None:
-            return {"type": "text", "text": words}
+        text = read_untaken(content, self.attributes, path, self.ledger)
+        if text is not None:
+            return {"type": "text", "text": text}
         admitted = admit_medium(content, self.attributes, path, canister, self.ledger)
         return None if admitted is None else self._write_medium(admitted, path, canister)
 
@@ -156,14 +156,15 @@ class PartsWriter:
                 if content.url or has_payload(content):
                     part = {"type": "video_url", "video_url": {"url": compose_url(content, path)}}
             case FileContent():
-                word = kind or self._find_file_part(content)
-                part = self._write_file(content, path, word, is_bare=is_bare)
+                part_type = kind or self._find_file_part(content)
+                part = self._write_file(content, path, part_type, is_bare=is_bare)
         if part is None:
             reason = f"the vendor does not accept this {content.type} ({content.mime_type})"
             self.ledger.drop(path, reason)
             return None
-        told = () if isinstance(content, FileContent) else ("name",)
-        names = (*told, *_UNTOLD.get(content.type, ()))
+        # Only files have names in this protocol.
+        unnamed = () if isinstance(content, FileContent) else ("name",)
+        names = (*unnamed, *_UNSUPPORTED_FIELDS.get(content.type, ()))
         self.ledger.omit(content, path, *names, reason=f"{content.type} content has no such field")
         return merge(part, kept)
 
@@ -179,18 +180,19 @@ class PartsWriter:
             compose = encode_payload if has_payload(content) else compose_url
             return {"type": "input_audio", "input_audio": compose(content, path)}
         takes_url = kind == "audio_url" or "audio_url" in self.quirks.media
-        is_elsewhere = content.url is not None and not has_payload(content)
-        if kind == "audio_url" or (takes_url and is_elsewhere):
+        is_at_url = content.url is not None and not has_payload(content)
+        if kind == "audio_url" or (takes_url and is_at_url):
             return {"type": "audio_url", "audio_url": {"url": compose_url(content, path)}}
-        word = AUDIO_FORMATS.get(content.mime_type)
-        if word is None and is_own:
-            word = content.mime_type.removeprefix("audio/")
-        if word is None or is_elsewhere or "input_audio" not in self.quirks.media:
+        audio_format = AUDIO_FORMATS.get(content.mime_type)
+        if audio_format is None and is_own:
+            audio_format = content.mime_type.removeprefix("audio/")
+        if audio_format is None or is_at_url or "input_audio" not in self.quirks.media:
             return None
         if content.data is None and content.url is None and content.file_id is not None:
             return None
-        form = {} if word == "*" else {"format": word}  # `audio/*`: an unknown format
-        audio = {"data": encode_payload(content, path), **form}
+        audio = {"data": encode_payload(content, path)}
+        if audio_format != "*":  # `audio/*`: an unknown format
+            audio["format"] = audio_format
         return {"type": "input_audio", "input_audio": audio}
 
     def _write_file(
@@ -223,7 +225,7 @@ def write_image(content: ImageContent, path: str) -> JsonObject:
 
 
 def _write_file_url(kind: str, url: str, content: FileContent) -> JsonObject:
-    """Return a file by its URL, which Mistral wants directly, and others in an object."""
+    """Return a file by its URL, which Mistral expects directly, and others in an object."""
     part: dict[str, Any] = {"type": kind, kind: url if kind == "document_url" else {"url": url}}
     if content.name is not None:
         part[FILE_NAMES[kind]] = content.name

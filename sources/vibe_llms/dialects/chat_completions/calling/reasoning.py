@@ -10,36 +10,44 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vibe_llms.dialects.chat_completions.tables import GROWING
+from vibe_llms.dialects.chat_completions.tables import DETAIL_FIELDS
 from vibe_llms.dialects.extras import without
 from vibe_llms.messages.contents import ReasoningContent
 
 
-def compose_echo(told: str, texts: Mapping[str, str]) -> dict[str, Any]:
-    """Return the names of fields that repeat the details, and the values of all others."""
-    same = [name for name, text in texts.items() if text == told]
-    other = {name: text for name, text in texts.items() if text != told}
-    return ({"fields": same} if same else {}) | ({"told": other} if other else {})
+def note_plain_fields(details_text: str, texts: Mapping[str, str]) -> dict[str, Any]:
+    """Return the native data about fields that have the reasoning beside its details.
+
+    They record the names of fields that repeat the text of the details, and the names and texts of
+    all others.
+    """
+    repeating = [name for name, text in texts.items() if text == details_text]
+    others = {name: text for name, text in texts.items() if text != details_text}
+    return ({"fields": repeating} if repeating else {}) | ({"told": others} if others else {})
 
 
-def tell(contents: Sequence[ReasoningContent]) -> str:
-    """Return the readable part of reasoning: its text, or its summaries."""
-    return "".join(item.text or "".join(item.summary) for item in contents)
+def join_texts(contents: Sequence[ReasoningContent]) -> str:
+    """Return the readable part of several contents: the text of each, or its summaries."""
+    return "".join(content.text or "".join(content.summary) for content in contents)
 
 
 def write_detail(content: ReasoningContent, rest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the detail of a content."""
-    values = {
+    """Return the entry of ``reasoning_details`` for a content.
+
+    Args:
+        rest: The other fields of the entry, from the native data of the content.
+    """
+    values_by_channel = {
         "text": content.text,
         "summary": "".join(content.summary),
         "signature": content.signature,
     }
-    given = {
-        name: values[word]
-        for name, word in GROWING.get(str(rest.get("type")), ())
-        if name not in rest and values[word]
+    fields = {
+        name: values_by_channel[channel]
+        for name, channel in DETAIL_FIELDS.get(str(rest.get("type")), ())
+        if name not in rest and values_by_channel[channel]
     }
-    return {**rest, **given}
+    return {**rest, **fields}
 
 
 def write_envelope(envelope: str) -> dict[str, Any]:
@@ -48,12 +56,16 @@ def write_envelope(envelope: str) -> dict[str, Any]:
 
 
 def write_thinking(content: ReasoningContent, rest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of a message for a reasoning content."""
-    inner = rest.get("thinking")
-    if isinstance(inner, list) and content.text != "".join(
-        item["text"] for item in inner if is_text(item)
-    ):
-        rest = without(rest, "thinking")  # it was changed since
+    """Return the part of a message for a reasoning content.
+
+    Args:
+        rest: The other fields of the part, from the native data of the content.
+    """
+    items = rest.get("thinking")
+    if isinstance(items, list):
+        text = "".join(item["text"] for item in items if is_text(item))
+        if content.text != text:
+            rest = without(rest, "thinking")  # the text was changed later
     return {"type": "thinking", "thinking": [{"type": "text", "text": content.text}], **rest}
 
 

@@ -31,13 +31,15 @@ def _compose_body(draft: BodyDraft) -> dict[str, Any]:
     }
     _drop_parallel(body, draft)
     _restore_choice(body, kept, request)
-    if _is_wish(request.schema, kept, quirks):
+    if _may_be_ignored(request.schema, kept, quirks):
         reason = "the vendor enforces only closed schemas whose properties are all required"
         draft.ledger.coerce("schema", reason)
     _restore_format(body, kept, request, quirks)
     if schema.losses and request.schema is not None:
         draft.ledger.losses += schema.losses
-        _tell_schema(body, request.schema, is_alone=not takes_late(draft.attributes))
+        _describe_schema(
+            body, request.schema, has_one_system_message=not takes_late(draft.attributes)
+        )
     return _complete(body, kept, quirks, streaming=draft.streaming)
 
 
@@ -46,8 +48,8 @@ def _complete(
 ) -> dict[str, Any]:
     """Add native data, and the parameters of streaming."""
     options = kept.pop("$stream_options", None) or kept.get("stream_options") or {}
-    said = kept.pop("$said", {})  # which is the default
-    body = merge({**said, **body}, without(kept, "stream", "stream_options"))
+    explicit_defaults = kept.pop("$said", {})
+    body = merge({**explicit_defaults, **body}, without(kept, "stream", "stream_options"))
     if streaming:
         body["stream"] = True
     if streaming and quirks.stream_options:
@@ -76,34 +78,39 @@ def _restore_format(
     body: dict[str, Any], kept: dict[str, Any], request: Request, quirks: Quirks
 ) -> None:
     """Restore the client's name of the format, if the schema is still of that kind."""
-    named = kept.pop("$wanted", None)
-    other = {"response_format": kept.pop("response_format")} if "response_format" in kept else {}
-    if named is not None and request.schema is not None and quirks.schema_form == "json_schema":
-        inner = {**named["json_schema"], "schema": request.schema}
-        body["response_format"] = {**named, "json_schema": inner}
-    elif request.schema in (None, {"type": "object"}):
-        body |= other
+    schema_format = kept.pop("$wanted", None)
+    has_other_format = "response_format" in kept
+    other_format = kept.pop("response_format", None)
+    takes_schemas = quirks.schema_form == "json_schema"
+    if schema_format is not None and request.schema is not None and takes_schemas:
+        inner = {**schema_format["json_schema"], "schema": request.schema}
+        body["response_format"] = {**schema_format, "json_schema": inner}
+    elif has_other_format and request.schema in (None, {"type": "object"}):
+        body["response_format"] = other_format
 
 
-def _is_wish(schema: JsonObject | None, kept: Mapping[str, Any], quirks: Quirks) -> bool:
-    """Return whether a vendor may treat a schema as a mere wish."""
+def _may_be_ignored(schema: JsonObject | None, kept: Mapping[str, Any], quirks: Quirks) -> bool:
+    """Return whether the vendor may not enforce a schema: it is not strict."""
     is_strict = quirks.takes_strict and quirks.schema_form == "json_schema"
     is_plain = schema is None or schema == {"type": "object"}
     return is_strict and not is_plain and "$wanted" not in kept and not is_closed(schema)
 
 
-def _tell_schema(body: dict[str, Any], schema: JsonObject, *, is_alone: bool) -> None:
-    """Describe the schema to a model in words: its vendor enforces only JSON.
+def _describe_schema(
+    body: dict[str, Any], schema: JsonObject, *, has_one_system_message: bool
+) -> None:
+    """Describe the schema to the model in a system message: the vendor enforces only JSON.
 
     Args:
-        is_alone: Whether the model accepts only one system message.
+        has_one_system_message: Whether the model accepts only one system message.
     """
     text = write_json(schema)
-    words = f"Answer in JSON that conforms to this JSON schema, and with nothing else:\n{text}"
-    told, messages = [{"role": "system", "content": words}], body["messages"]
-    if is_alone and messages and messages[0]["role"] == "system":
-        told, messages = [join_instructions([*told, messages[0]])], messages[1:]
-    body["messages"] = [*told, *messages]
+    prompt = f"Answer in JSON that conforms to this JSON schema, and with nothing else:\n{text}"
+    instructions, messages = {"role": "system", "content": prompt}, body["messages"]
+    if has_one_system_message and messages and messages[0]["role"] == "system":
+        instructions = join_instructions([instructions, messages[0]])
+        messages = messages[1:]
+    body["messages"] = [instructions, *messages]
 
 
 _WRITER: Final = RequestWriter(protocol=PROTOCOL, compose_body=_compose_body, shared=SHARED)

@@ -73,8 +73,8 @@ def read_simple_response(body: bytes) -> SimpleResponse | None:
     except UNREADABLE:
         return None
     rest = leave(fields, TOP_READ)
-    if beside := leave(fields["choices"][0], CHOICE_READ):
-        rest["choices"] = [beside]
+    if choice_rest := leave(fields["choices"][0], CHOICE_READ):
+        rest["choices"] = [choice_rest]
     return SimpleResponse(
         answer.id,
         answer.model,
@@ -118,7 +118,7 @@ class _Chunk(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     usage: Account | None = None
 
     @property
-    def around(self) -> tuple[Any, ...]:
+    def constant_fields(self) -> tuple[Any, ...]:
         """The fields that are equal in all chunks."""
         return self.id, self.model, self.created, self.service_tier, self.system_fingerprint
 
@@ -142,7 +142,9 @@ def read_simple_stream(body: bytes) -> SimpleResponse | None:
     pieces: list[str] = []
     reason, usage = "", None
     for chunk in chunks:
-        if chunk.around != chunks[0].around or (usage is not None and chunk.usage is None):
+        if chunk.constant_fields != chunks[0].constant_fields or (
+            usage is not None and chunk.usage is None
+        ):
             return None
         usage = chunk.usage
         for part in chunk.choices:

@@ -7,8 +7,12 @@ from typing import Any
 
 import attrs
 
-from vibe_llms.dialects.chat_completions.calling.reasoning import compose_echo, is_text
-from vibe_llms.dialects.chat_completions.tables import DETAILS, FIELDS, GROWING
+from vibe_llms.dialects.chat_completions.calling.reasoning import is_text, note_plain_fields
+from vibe_llms.dialects.chat_completions.tables import (
+    DETAIL_FIELDS,
+    REASONING_DETAILS,
+    REASONING_FIELDS,
+)
 from vibe_llms.foundation.attrs_classes import define
 
 Piece = tuple[int, str, str]
@@ -22,12 +26,12 @@ class Thought:
     Attributes:
         index: Index of the content.
         kept: Its native data.
-        told: The readable text so far.
+        texts: The pieces of its readable text so far.
     """
 
     index: int
     kept: dict[str, Any]
-    told: list[str] = attrs.field(factory=list)
+    texts: list[str] = attrs.field(factory=list)
     signature: str = ""
 
 
@@ -43,6 +47,7 @@ class Thinking:
     _plain: dict[tuple[str, ...], Thought] = attrs.field(factory=dict)
     _details: list[Thought] = attrs.field(factory=list)
     _echoes: dict[str, list[str]] = attrs.field(factory=dict)
+    """Texts of plain fields that came with details, by the name of the field."""
     _part: Thought | None = None
     _inner: list[Any] = attrs.field(factory=list)
 
@@ -53,25 +58,25 @@ class Thinking:
             index: The first free index for a content; each new one takes the next.
         """
         pieces: list[Piece] = []
-        details = message.get(DETAILS) or ()
+        details = message.get(REASONING_DETAILS) or ()
         for detail in details:
             pieces += self._read_detail(detail, index)
-            index = self._skip(index)
+            index = self._find_free_index(index)
         by_text: dict[str, list[str]] = {}
-        for name in FIELDS:
+        for name in REASONING_FIELDS:
             text = message.get(name)
             if isinstance(text, str) and text:
                 # Some send the same text in two fields: it is one content, returned in both.
                 by_text.setdefault(text, []).append(name)
         readable = "".join(text for _, text, channel in pieces if channel != "signature")
         for text, names in by_text.items():
-            # Plain fields repeat the details: ignore them, or the text would be there twice.
+            # Plain fields repeat the details; with both, the text would be there twice.
             if readable:
                 for name in names:
                     self._echoes.setdefault(name, []).append(text)
             else:
                 pieces.append((self._access_plain(names, index).index, text, "text"))
-                index = self._skip(index)
+                index = self._find_free_index(index)
         return pieces
 
     def read_part(self, part: Mapping[str, Any], index: int, *, whole: bool) -> list[Piece]:
@@ -97,33 +102,42 @@ class Thinking:
         self._part = None
 
     def open(self, thought: Thought) -> dict[str, Any]:
-        """Return the native data of a content at its beginning, with its further fields."""
-        echoed = {"fields": list(self._echoes)} if "detail" in thought.kept and self._echoes else {}
-        return thought.kept | echoed
+        """Return the native data of a content at its beginning.
+
+        They include the names of plain fields that repeat its detail.
+        """
+        has_echoes = "detail" in thought.kept and bool(self._echoes)
+        return thought.kept | ({"fields": list(self._echoes)} if has_echoes else {})
 
     def finish(self) -> Sequence[Thought]:
         """Return the contents, each with its native data."""
         if self._details:
-            told = "".join("".join(thought.told) for thought in self._details)
+            details_text = "".join("".join(thought.texts) for thought in self._details)
             echoes = {name: "".join(texts) for name, texts in self._echoes.items()}
-            self._details[0].kept |= compose_echo(told, echoes)
+            self._details[0].kept |= note_plain_fields(details_text, echoes)
         return self.thoughts
 
     def _read_detail(self, piece: Mapping[str, Any], index: int) -> list[Piece]:
-        known = GROWING.get(str(piece.get("type")), ())
-        names = {name for name, _ in known}
+        text_fields = DETAIL_FIELDS.get(str(piece.get("type")), ())
+        names = {name for name, _ in text_fields}
         rest = {name: value for name, value in piece.items() if name not in names}
-        empty = {n: piece[n] for n in names if n in piece and not isinstance(piece[n], str)}
+        not_texts = {
+            name: piece[name]
+            for name in names
+            if name in piece and not isinstance(piece[name], str)
+        }
         thought = self._access_detail(rest, index)
         kept = thought.kept["detail"]
         # Later pieces may have null for the first one's values.
-        kept |= {n: v for n, v in rest.items() if v is not None or n not in kept}
-        kept |= {name: value for name, value in empty.items() if name not in kept}
+        kept |= {
+            name: value for name, value in rest.items() if value is not None or name not in kept
+        }
+        kept |= {name: value for name, value in not_texts.items() if name not in kept}
         pieces = []
-        for name, channel in known:
+        for name, channel in text_fields:
             text = piece.get(name)
             if not isinstance(text, str) or not text:
-                if text == "" and not thought.told and channel != "signature":
+                if text == "" and not thought.texts and channel != "signature":
                     kept.setdefault(name, "")
                 continue
             kept.pop(name, None)
@@ -131,7 +145,7 @@ class Thinking:
                 thought.signature += text
                 text = thought.signature  # each replaces the one before, so return all of it
             else:
-                thought.told.append(text)
+                thought.texts.append(text)
             pieces.append((thought.index, text, channel))
         return pieces
 
@@ -156,6 +170,6 @@ class Thinking:
         self.thoughts.append(Thought(index, kept))
         return self.thoughts[-1]
 
-    def _skip(self, index: int) -> int:
+    def _find_free_index(self, index: int) -> int:
         """Return the first index that reasoning has not taken."""
-        return max([index, *(thought.index + 1 for thought in self.thoughts[-1:])])
+        return max(index, self.thoughts[-1].index + 1) if self.thoughts else index

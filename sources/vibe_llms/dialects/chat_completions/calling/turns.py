@@ -10,13 +10,13 @@ import attrs
 from vibe_llms.dialects.bookkeeping import is_bookkeeping
 from vibe_llms.dialects.chat_completions.calling.parts import PartsWriter, write_image
 from vibe_llms.dialects.chat_completions.calling.reasoning import (
-    tell,
+    join_texts,
     write_detail,
     write_envelope,
     write_thinking,
 )
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
-from vibe_llms.dialects.chat_completions.tables import DETAILS, GROWING
+from vibe_llms.dialects.chat_completions.tables import DETAIL_FIELDS, REASONING_DETAILS
 from vibe_llms.dialects.extras import MESSAGE, merge, read_native, write_json
 from vibe_llms.dialects.history import HistoryEntry
 from vibe_llms.dialects.invocations import holds_object, write_arguments, write_object
@@ -39,8 +39,8 @@ from vibe_llms.messages.contents import (
 )
 from vibe_llms.messages.texts import BOUNDARY, separates_texts
 
-SAYING: Final = frozenset({"audio", "function_call", "refusal", "tool_calls"})
-"""Fields with which a message of a request needs no content; reasoning is not one of them."""
+_CONTENT_SUBSTITUTES: Final = frozenset({"audio", "function_call", "refusal", "tool_calls"})
+"""Fields of a message that make its content optional in a request; reasoning does not."""
 
 
 @define
@@ -57,11 +57,14 @@ class TurnWriter:
     _kept: dict[str, Any] = attrs.field(factory=dict)
     _calls: list[JsonObject] = attrs.field(factory=list)
     _details: list[tuple[ReasoningContent, dict[str, Any]]] = attrs.field(factory=list)
-    _wrapped: list[str] = attrs.field(factory=list)
-    _echoes: list[str] = attrs.field(factory=list)
-    _seams: set[int] = attrs.field(factory=set)
-    _joined: dict[str, None] = attrs.field(factory=dict)
-    _is_parted: bool = False
+    _envelopes: list[str] = attrs.field(factory=list)
+    _plain_fields: list[str] = attrs.field(factory=list)
+    _separated_positions: set[int] = attrs.field(factory=set)
+    """Positions of texts that an empty line separates from the text before them."""
+    _joined_paths: dict[str, None] = attrs.field(factory=dict)
+    """Paths of the contents whose texts are joined, in order."""
+    _is_separated: bool = False
+    """Whether the next text must be separated from the one before it."""
 
     def write(self, turn: Sequence[HistoryEntry]) -> dict[str, Any]:
         """Return the message. Raises RequestError."""
@@ -70,17 +73,17 @@ class TurnWriter:
                 if isinstance(entry.canister, InvocationCanister):
                     self.add_invocation(entry.canister, entry.path)
                 else:
-                    self.add_words(entry.canister, entry.path)
+                    self.add_contents(entry.canister, entry.path)
         return self.compose(turn[0].path if turn else "canisters")
 
-    def add_words(self, canister: AnyCanister, path: str) -> None:
+    def add_contents(self, canister: AnyCanister, path: str) -> None:
         """Add reasoning and text."""
         ledger = self.parts.ledger
         if self._calls and not all(map(_is_carrier, canister.content)):
             reason = "content after an invocation of the same turn is moved before it"
             ledger.coerce(path, reason)
         self._kept = self._kept | ledger.open(canister.native, path, canister)
-        self._is_parted = True
+        self._is_separated = True
         for index, content in enumerate(canister.content):
             self._add(content, f"{path}.content[{index}]", canister)
 
@@ -121,15 +124,15 @@ class TurnWriter:
         content = self._join(as_parts=bool(kept.pop("$parts", False)))
         message: dict[str, Any] = {"role": "assistant", "content": content}
         if self._details:
-            message[DETAILS] = [write_detail(item, rest) for item, rest in self._details]
-        if self._wrapped:
-            message.setdefault(DETAILS, []).extend(map(write_envelope, self._wrapped))
-        for name in self._echoes:
-            message[name] = tell([item for item, _ in self._details])
+            message[REASONING_DETAILS] = [write_detail(item, rest) for item, rest in self._details]
+        if self._envelopes:
+            message.setdefault(REASONING_DETAILS, []).extend(map(write_envelope, self._envelopes))
+        for name in self._plain_fields:
+            message[name] = join_texts([item for item, _ in self._details])
         message |= self.fields
         self._ensure_reasoning(message, path)
-        for place, call in kept.pop("$calls", {}).items():
-            self._calls.insert(int(place), call)  # native blocks, in their positions
+        for position, call in kept.pop("$calls", {}).items():
+            self._calls.insert(int(position), call)  # native blocks, at their positions
         if self._calls:
             message["tool_calls"] = self._calls
         return merge(message, kept)
@@ -138,41 +141,42 @@ class TurnWriter:
         """Return the content: a text if that is enough, null if there is none."""
         quirks = self.parts.quirks
         if not self._content:
-            has_else = self._calls or self.fields.keys() & SAYING
-            return None if has_else and quirks.takes_null else ""
+            needs_no_content = self._calls or self.fields.keys() & _CONTENT_SUBSTITUTES
+            return None if needs_no_content and quirks.takes_null else ""
         is_plain = all(part.keys() == {"type", "text"} for part in self._content)
         if is_plain and not (as_parts and quirks.takes_parts):
-            for place in self._joined:
-                self.parts.ledger.coerce(place, "its texts are joined: a message has one text")
-            return "".join(
-                BOUNDARY * (place in self._seams) + str(part["text"])
-                for place, part in enumerate(self._content)
-            )
+            for path in self._joined_paths:
+                self.parts.ledger.coerce(path, "its texts are joined: a message has one text")
+            texts: list[str] = []
+            for position, part in enumerate(self._content):
+                separator = BOUNDARY if position in self._separated_positions else ""
+                texts.append(separator + str(part["text"]))
+            return "".join(texts)
         return self._content
 
     def _ensure_reasoning(self, message: dict[str, Any], path: str) -> None:
         quirks, field = self.parts.quirks, self.parts.quirks.reasoning_field
-        is_owed = quirks.needs_reasoning and self._calls
-        if is_owed and field is not None and field not in message:
+        is_required = quirks.needs_reasoning and self._calls
+        if is_required and field is not None and field not in message:
             reason = "empty reasoning was added: the vendor requires reasoning with invocations"
             self.parts.ledger.synthesize(path, reason)
             message[field] = ""
 
     def _add(self, content: AnyContent, path: str, canister: AnyCanister) -> None:
         ledger = self.parts.ledger
-        self._is_parted = self._is_parted or separates_texts(content)
+        self._is_separated = self._is_separated or separates_texts(content)
         match content:
             case TextualContent():
-                self._mark_seam(content, path)
+                self._mark_boundary(content, path)
                 self._content.append(self.parts.write_part(content, path, canister) or {})
                 self.cite(content, path, canister)
             case RefusalContent():
-                self._refuse(content, path, canister)
+                self._write_refusal(content, path, canister)
             case ReasoningContent():
-                self._reason(content, path, canister)
-            case AudioContent() if self.takes_sound(content):
-                self.add_sound(content, path, canister)
-            case ImageContent() if self.is_shown(content, path, canister):
+                self._write_reasoning(content, path, canister)
+            case AudioContent() if self.has_audio_field(content):
+                self.add_audio(content, path, canister)
+            case ImageContent() if self.is_generated_image(content, path, canister):
                 ledger.omit(content, path, "name", reason="a generated image has no such field")
                 kept = ledger.open(content.native, path, canister)
                 kept.pop("images", None)
@@ -189,15 +193,15 @@ class TurnWriter:
                 reason = f"{content.type} content of the model cannot be sent back"
                 ledger.withhold(path, reason)
 
-    def _mark_seam(self, content: TextualContent, path: str) -> None:
+    def _mark_boundary(self, content: TextualContent, path: str) -> None:
         """Note the position at which a text is joined to another, and whether to separate them."""
         if content.text and any(part.get("text") for part in self._content):
-            if self._is_parted:
-                self._seams.add(len(self._content))
-            self._joined[path.rpartition("[")[0]] = None
-        self._is_parted = self._is_parted and not content.text
+            if self._is_separated:
+                self._separated_positions.add(len(self._content))
+            self._joined_paths[path.rpartition("[")[0]] = None
+        self._is_separated = self._is_separated and not content.text
 
-    def is_shown(self, content: ImageContent, path: str, canister: AnyCanister) -> bool:
+    def is_generated_image(self, content: ImageContent, path: str, canister: AnyCanister) -> bool:
         """Return whether an image goes into the message's field for generated images."""
         native = content.native
         return self.parts.ledger.admits(native, canister) and "images" in read_native(native, path)
@@ -208,8 +212,7 @@ class TurnWriter:
         if not citations:
             return
         is_clients = canister.origin is None
-        admitted = (ledger.admits(c.native) for c in citations)
-        if not is_clients or not all(admitted):
+        if not is_clients or not all(ledger.admits(citation.native) for citation in citations):
             ledger.withhold(f"{path}.citations", "citations cannot be sent back")
             return
         for index, citation in enumerate(citations):
@@ -217,7 +220,7 @@ class TurnWriter:
             if annotation and "search_results" not in annotation:
                 self.fields.setdefault("annotations", []).append(annotation)
 
-    def _refuse(self, content: RefusalContent, path: str, canister: AnyCanister) -> None:
+    def _write_refusal(self, content: RefusalContent, path: str, canister: AnyCanister) -> None:
         kept = self.parts.ledger.open(content.native, path, canister)
         if kept.get("type") == "refusal":
             self._content.append({"type": "refusal", "refusal": content.text, **kept})
@@ -230,11 +233,11 @@ class TurnWriter:
         for name in kept:
             self.parts.ledger.drop(f"{path}.native", f"{name}: a refusal has only a text")
 
-    def takes_sound(self, content: AudioContent) -> bool:
+    def has_audio_field(self, content: AudioContent) -> bool:
         """Return whether audio has a field of its own, instead of a part of the content."""
         return content.file_id is not None
 
-    def add_sound(self, content: AudioContent, path: str, canister: AnyCanister) -> None:
+    def add_audio(self, content: AudioContent, path: str, canister: AnyCanister) -> None:
         """Add the audio output, by its id."""
         ledger = self.parts.ledger
         if ledger.admits(content.native, canister):
@@ -247,17 +250,17 @@ class TurnWriter:
         else:
             ledger.withhold(path, "only the vendor that produced the audio has it")
 
-    def _reason(self, content: ReasoningContent, path: str, canister: AnyCanister) -> None:
+    def _write_reasoning(self, content: ReasoningContent, path: str, canister: AnyCanister) -> None:
         ledger, native = self.parts.ledger, content.native
         kept = {} if native is None else read_native(native, path)
         if ledger.admits(native, canister):
-            self._tell_rest(content, kept, path)
+            self._report_unsupported_fields(content, kept, path)
             if "part" in kept:
                 self._content.append(write_thinking(content, kept["part"]))
                 return
             if "detail" in kept:
                 self._details.append((content, kept["detail"]))
-                self._echoes += map(str, kept.get("fields", ()))
+                self._plain_fields += map(str, kept.get("fields", ()))
                 self.fields |= kept.get("told", {})
                 return
             if "fields" in kept:
@@ -265,7 +268,7 @@ class TurnWriter:
                     self.fields[name] = self.fields.get(name, "") + content.text
                 return
         elif is_wrapped(content.signature):
-            self._wrapped.append(content.signature)
+            self._envelopes.append(content.signature)
         else:
             if content.signature:
                 ledger.withhold(
@@ -278,20 +281,23 @@ class TurnWriter:
                     is_routine=all(is_bookkeeping(*field) for field in kept.items()),
                 )
         if not _is_carrier(content):
-            self._tell(content, path)
+            self._write_foreign_reasoning(content, path)
 
-    def _tell_rest(self, content: ReasoningContent, kept: Mapping[str, Any], path: str) -> None:
-        """Record losses of reasoning whose place in the vendor's message has no field for it."""
-        told = {"text"}
+    def _report_unsupported_fields(
+        self, content: ReasoningContent, kept: Mapping[str, Any], path: str
+    ) -> None:
+        """Record the fields of reasoning that its original form in a message does not have."""
+        supported = {"text"}
         if "detail" in kept:
-            told = {word for _, word in GROWING.get(str(kept["detail"].get("type")), ())}
-        names = [name for name in ("text", "summary", "signature") if name not in told]
+            fields = DETAIL_FIELDS.get(str(kept["detail"].get("type")), ())
+            supported = {channel for _, channel in fields}
+        names = [name for name in ("text", "summary", "signature") if name not in supported]
         reason = "the vendor's form of this reasoning has no such field"
         self.parts.ledger.omit(content, path, *names, reason=reason)
         for name in sorted(kept.keys() - {"part", "detail", "fields", "told"}):
             self.parts.ledger.drop(f"{path}.native", f"{name}: reasoning has no such field")
 
-    def _tell(self, content: ReasoningContent, path: str) -> None:
+    def _write_foreign_reasoning(self, content: ReasoningContent, path: str) -> None:
         """Add reasoning of another vendor, if the vendor accepts its text."""
         ledger, text = self.parts.ledger, content.text or "\n\n".join(content.summary)
         field = self.parts.quirks.reasoning_field
@@ -300,9 +306,9 @@ class TurnWriter:
         elif field == "thinking" and text:
             self._content.append(write_thinking(attrs.evolve(content, text=text), {}))
         elif text:
-            told = self.fields.get(field)
-            self.fields[field] = f"{told}{BOUNDARY}{text}" if told else text
-            if told:
+            previous = self.fields.get(field)
+            self.fields[field] = f"{previous}{BOUNDARY}{text}" if previous else text
+            if previous:
                 ledger.coerce(path, "it is joined to the preceding reasoning: a message has one")
         if field and content.summary and not content.text:
             ledger.coerce(f"{path}.summary", "the summary is sent as the reasoning")
@@ -311,7 +317,7 @@ class TurnWriter:
 
 
 def _is_carrier(content: AnyContent) -> bool:
-    """Return whether reasoning shows nothing, and only carries the signature of another vendor."""
+    """Return whether a content is reasoning with only the signature of another vendor."""
     if not isinstance(content, ReasoningContent) or not is_wrapped(content.signature):
         return False
     return not (content.text or content.summary)
@@ -330,7 +336,7 @@ def write_plain_turn(
 ) -> dict[str, Any] | None:
     """Return the message of a turn of plain calls, perhaps after a plain text.
 
-    ``None`` for any other, and for one that the vendor does not take unchanged.
+    ``None`` for any other turn, and for one that the vendor does not accept unchanged.
     """
     message: dict[str, Any] | None = None
     calls: list[JsonObject] = []

@@ -8,10 +8,13 @@ from typing import Any, Final
 
 import msgspec
 
-from vibe_llms.dialects.chat_completions.quirks import FIELDS as OPENAI_FIELDS
-from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
+from vibe_llms.dialects.chat_completions.quirks import OPENAI_FIELDS, PROTOCOL, Quirks
 from vibe_llms.dialects.chat_completions.serving.requests import list_fields, normalize_request
-from vibe_llms.dialects.chat_completions.tables import DETAILS, FIELDS, SPELLINGS
+from vibe_llms.dialects.chat_completions.tables import (
+    REASONING_DETAILS,
+    REASONING_FIELDS,
+    SPELLINGS,
+)
 from vibe_llms.dialects.extras import keep_native, read_native
 from vibe_llms.dialects.invocations import holds_object
 from vibe_llms.dialects.prefix_cache import AskerPrefixes
@@ -41,11 +44,11 @@ def touches_quirks(body: bytes, quirks: Quirks) -> bool:
             or _touches_order(_list(native.get("messages")), quirks)
         )
     except (AttributeError, TypeError, *UNREADABLE):
-        return False  # the vendor reports the error best
+        return False  # the vendor's own error is more precise
 
 
-def _list(given: object) -> list[Any]:
-    return given if isinstance(given, list) else []
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _touches_fields(native: Mapping[str, Any], quirks: Quirks) -> bool:
@@ -54,13 +57,17 @@ def _touches_fields(native: Mapping[str, Any], quirks: Quirks) -> bool:
         return True
     for control, spellings in SPELLINGS.items():
         field = next((each for each in spellings if native.get(each) is not None), None)
-        if field is not None and not _is_spelled(control, field, quirks):
+        if field is not None and not _is_in_vendor_field(control, field, quirks):
             return True
-    stops, form = native.get("stop"), native.get("response_format")
-    limit, usual = quirks.maximum_stops, Quirks().maximum_stops
+    stops, response_format = native.get("stop"), native.get("response_format")
+    limit, openai_limit = quirks.maximum_stops, Quirks().maximum_stops
     return (
-        (isinstance(form, Mapping) and _touches_format(form, quirks))
-        or (limit not in (None, usual) and isinstance(stops, list) and len(stops) > (limit or 0))
+        (isinstance(response_format, Mapping) and _touches_format(response_format, quirks))
+        or (
+            limit not in (None, openai_limit)
+            and isinstance(stops, list)
+            and len(stops) > (limit or 0)
+        )
         or (not quirks.stream_options and native.get("stream_options") is not None)
         or (quirks.required_word != "required" and native.get("tool_choice") == "required")
         or (
@@ -71,21 +78,21 @@ def _touches_fields(native: Mapping[str, Any], quirks: Quirks) -> bool:
     )
 
 
-def _touches_format(form: Mapping[str, Any], quirks: Quirks) -> bool:
-    if form.get("type") != "json_schema":
+def _touches_format(response_format: Mapping[str, Any], quirks: Quirks) -> bool:
+    if response_format.get("type") != "json_schema":
         return False
-    is_strict = bool((form.get("json_schema") or {}).get("strict"))
+    is_strict = bool((response_format.get("json_schema") or {}).get("strict"))
     return quirks.schema_form == "json_object" or (is_strict and not quirks.takes_strict)
 
 
-def _is_spelled(control: str, field: str, quirks: Quirks) -> bool:
-    """Return whether a control stands in a field that the vendor reads."""
-    wanted = quirks.fields.get(control)
-    if wanted is None:  # Mistral alone has another word for the seed
+def _is_in_vendor_field(control: str, field: str, quirks: Quirks) -> bool:
+    """Return whether the vendor reads a control from the field in which the client sent it."""
+    vendor_field = quirks.fields.get(control)
+    if vendor_field is None:  # only Mistral has another name for the seed
         return control != "seed" or field == control
-    if wanted == OPENAI_FIELDS.get(control) and field == control:
-        return True  # OpenAI's older models know it, and so do most other servers
-    return field == wanted or "." in wanted
+    if vendor_field == OPENAI_FIELDS.get(control) and field == control:
+        return True  # OpenAI's older models accept it, and so do most other servers
+    return field == vendor_field or "." in vendor_field
 
 
 def _touches_tool(tool: Mapping[str, Any], quirks: Quirks) -> bool:
@@ -127,18 +134,24 @@ def _list_ids(message: Mapping[str, Any]) -> Iterator[object]:
 
 def _touches_turn(message: Mapping[str, Any], quirks: Quirks) -> bool:
     """Return whether the vendor would misread a turn of the model."""
-    calls, wanted = _list(message.get("tool_calls")), quirks.reasoning_field
+    calls, reasoning_field = _list(message.get("tool_calls")), quirks.reasoning_field
     if any(call.get("type") == "custom" for call in calls) and not quirks.takes_custom:
         return True
     if not quirks.takes_broken and not all(map(_holds_object, calls)):
         return True
-    told = [name for name in FIELDS if message.get(name)]
+    filled = [name for name in REASONING_FIELDS if message.get(name)]
+    is_reasoning_misplaced = (
+        reasoning_field is not None
+        and bool(filled)
+        and reasoning_field not in filled
+        and REASONING_DETAILS not in message
+    )
     return (
         (message.get("content") is None and bool(calls) and not quirks.takes_null)
         or (not message.get("content") and _is_answer(message) and not quirks.takes_null)
         or (bool(message.get("refusal")) and not quirks.takes_refusals)
-        or (bool(calls) and quirks.needs_reasoning and wanted not in message)
-        or (wanted is not None and bool(told) and wanted not in told and DETAILS not in message)
+        or (bool(calls) and quirks.needs_reasoning and reasoning_field not in message)
+        or is_reasoning_misplaced
     )
 
 
@@ -152,17 +165,17 @@ def _is_answer(message: Mapping[str, Any]) -> bool:
 
 
 def _touches_order(messages: list[Any], quirks: Quirks) -> bool:
-    """Return whether messages follow each other in an order that the vendor refuses."""
+    """Return whether the vendor would reject the order of the messages."""
     if not (quirks.alternates or quirks.bridges_results):
         return False
-    before = "system"
+    previous = "system"
     for role in (str(message.get("role")) for message in messages):
-        if quirks.bridges_results and (before, role) == ("tool", "user"):
+        if quirks.bridges_results and (previous, role) == ("tool", "user"):
             return True
-        is_first = before == "system" and role == "assistant"
-        if quirks.alternates and (is_first or before == role != "tool"):
+        is_first = previous == "system" and role == "assistant"
+        if quirks.alternates and (is_first or previous == role != "tool"):
             return True
-        before = role
+        previous = role
     return False
 
 

@@ -10,46 +10,49 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from vibe_llms.dialects.chat_completions.tables import DETAILS, GROWING
+from vibe_llms.dialects.chat_completions.tables import DETAIL_FIELDS, REASONING_DETAILS
 from vibe_llms.dialects.extras import MESSAGE, merge, without
 from vibe_llms.events.stream import ContentStartedEvent
 
 Form: TypeAlias = Callable[[str], dict[str, Any]]
-"""Makes the delta of a piece."""
+"""Function that makes the delta of a piece of text."""
 
 REASONING: Final = "reasoning_content"
 """Field for reasoning of other protocols."""
 
 
 def find_form(
-    start: ContentStartedEvent, channel: str, kept: Mapping[str, Any], place: int
+    start: ContentStartedEvent, channel: str, kept: Mapping[str, Any], position: int
 ) -> Form | None:
     """Return the form of a content's pieces; ``None`` if it has none.
 
     Args:
         kept: The content's native data, as known at its beginning.
-        place: For an invocation, its index among the calls of the message.
+        position: For an invocation, its index among the calls of the message.
     """
     match start.kind:
         case "text" if channel == "text":
-            return partial(_say_part, kept) if kept else _say
+            return partial(_write_text_part, kept) if kept else _write_text
         case "refusal" if channel == "text":
-            return _refuse
+            return _write_refusal
         case "reasoning":
-            return _find_thought(channel, kept)
+            return _find_reasoning_form(channel, kept)
         case "invocation" if channel == "arguments":
             if "function_call" in kept:
-                return _argue_formerly
-            return partial(_ask if start.form == "text" else _argue, place)
+                return _write_legacy_arguments
+            is_custom = start.form == "text"
+            return partial(_write_custom_input if is_custom else _write_arguments, position)
     return None
 
 
-def begin_call(start: ContentStartedEvent, kept: Mapping[str, Any], place: int) -> dict[str, Any]:
+def begin_call(
+    start: ContentStartedEvent, kept: Mapping[str, Any], position: int
+) -> dict[str, Any]:
     """Return the delta with which an invocation begins."""
     if "function_call" in kept:
         function = merge({"name": start.name, "arguments": ""}, kept["function_call"])
         return {"function_call": function}
-    call: dict[str, Any] = {"index": place, "id": start.invocation_id, "type": "function"}
+    call: dict[str, Any] = {"index": position, "id": start.invocation_id, "type": "function"}
     if start.form == "text":
         call |= {"type": "custom", "custom": {"name": start.name, "input": ""}}
     else:
@@ -59,68 +62,71 @@ def begin_call(start: ContentStartedEvent, kept: Mapping[str, Any], place: int) 
 
 def is_plain(form: Form | None) -> bool:
     """Return whether pieces are text of the message itself."""
-    return form is _say
+    return form is _write_text
 
 
-def is_told(form: Form | None) -> bool:
+def is_foreign_reasoning(form: Form | None) -> bool:
     """Return whether pieces are reasoning of another protocol."""
-    return form is _think
+    return form is _write_reasoning
 
 
-def _say(text: str) -> dict[str, Any]:
+def _write_text(text: str) -> dict[str, Any]:
     return {"content": text}
 
 
-def _say_part(kept: Mapping[str, Any], text: str) -> dict[str, Any]:
+def _write_text_part(kept: Mapping[str, Any], text: str) -> dict[str, Any]:
     return {"content": [merge({"type": "text", "text": text}, kept)]}
 
 
-def _refuse(text: str) -> dict[str, Any]:
+def _write_refusal(text: str) -> dict[str, Any]:
     return {"refusal": text}
 
 
-def _argue(place: int, text: str) -> dict[str, Any]:
-    return {"tool_calls": [{"index": place, "function": {"arguments": text}}]}
+def _write_arguments(position: int, text: str) -> dict[str, Any]:
+    return {"tool_calls": [{"index": position, "function": {"arguments": text}}]}
 
 
-def _ask(place: int, text: str) -> dict[str, Any]:
-    return {"tool_calls": [{"index": place, "custom": {"input": text}}]}
+def _write_custom_input(position: int, text: str) -> dict[str, Any]:
+    return {"tool_calls": [{"index": position, "custom": {"input": text}}]}
 
 
-def _argue_formerly(text: str) -> dict[str, Any]:
+def _write_legacy_arguments(text: str) -> dict[str, Any]:
     return {"function_call": {"arguments": text}}
 
 
-def _find_thought(channel: str, kept: Mapping[str, Any]) -> Form | None:
+def _find_reasoning_form(channel: str, kept: Mapping[str, Any]) -> Form | None:
     if "part" in kept:
         rest = without(kept["part"], "thinking")
-        return partial(_think_part, rest) if channel == "text" else None
+        return partial(_write_reasoning_part, rest) if channel == "text" else None
     if "detail" in kept:
         detail = kept["detail"]
-        fields = {word: name for name, word in GROWING.get(str(detail.get("type")), ())}
+        text_fields = DETAIL_FIELDS.get(str(detail.get("type")), ())
+        fields = {detail_channel: name for name, detail_channel in text_fields}
         if channel not in fields:
             return None
         names = kept.get("fields", ()) if channel != "signature" else ()
-        return partial(_think_detail, detail, fields[channel], tuple(names))
+        return partial(_write_reasoning_detail, detail, fields[channel], tuple(names))
     if "fields" in kept:
-        return partial(_think_under, tuple(kept["fields"])) if channel == "text" else None
-    return _think if channel in ("text", "summary") else None
+        return (
+            partial(_write_reasoning_fields, tuple(kept["fields"])) if channel == "text" else None
+        )
+    return _write_reasoning if channel in ("text", "summary") else None
 
 
-def _think(text: str) -> dict[str, Any]:
+def _write_reasoning(text: str) -> dict[str, Any]:
     return {REASONING: text}
 
 
-def _think_under(names: tuple[str, ...], text: str) -> dict[str, Any]:
+def _write_reasoning_fields(names: tuple[str, ...], text: str) -> dict[str, Any]:
     return dict.fromkeys(names, text)
 
 
-def _think_detail(
+def _write_reasoning_detail(
     detail: Mapping[str, Any], field: str, names: tuple[str, ...], text: str
 ) -> dict[str, Any]:
-    return {**dict.fromkeys(names, text), DETAILS: [{**detail, field: text}]}
+    return {**dict.fromkeys(names, text), REASONING_DETAILS: [{**detail, field: text}]}
 
 
-def _think_part(rest: Mapping[str, Any], text: str) -> dict[str, Any]:
+def _write_reasoning_part(rest: Mapping[str, Any], text: str) -> dict[str, Any]:
     part = {"type": "thinking", "thinking": [{"type": "text", "text": text}], **rest}
     return {"content": [part]}

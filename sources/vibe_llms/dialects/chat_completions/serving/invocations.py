@@ -32,11 +32,8 @@ def normalize_invocables(
         invocables.append(_normalize_function({"function": function}, "functions"))
     names = {each.name for each in invocables}
     choice = _normalize_choice(native)
-    if (
-        choice not in names
-        and choice not in ("auto", "none")
-        and not (choice == "required" and names)
-    ):
+    is_valid = choice in ("auto", "none") or (choice == "required" and names) or choice in names
+    if not is_valid:
         choice = "auto"
     return Translation((tuple(invocables), choice))
 
@@ -103,15 +100,15 @@ def find_allowed(native: Mapping[str, Any]) -> frozenset[str] | None:
     tools = allowed.get("tools") if isinstance(allowed, Mapping) else None
     if not isinstance(tools, list):
         return None
-    inner = [tool.get(str(tool.get("type"))) for tool in tools if isinstance(tool, Mapping)]
-    return frozenset(str(each.get("name")) for each in inner if isinstance(each, Mapping))
+    definitions = [tool.get(str(tool.get("type"))) for tool in tools if isinstance(tool, Mapping)]
+    return frozenset(str(each.get("name")) for each in definitions if isinstance(each, Mapping))
 
 
-def is_more_than(said: Any, choice: str) -> bool:
-    """Return whether a client's choice means more than its counterpart for other vendors."""
-    if isinstance(said, Mapping) and "allowed_tools" in said:  # if it allows all of them
+def is_simplified(native_choice: Any, choice: str) -> bool:
+    """Return whether a part of the meaning of a client's choice is lost for other vendors."""
+    if isinstance(native_choice, Mapping) and "allowed_tools" in native_choice:
         return True
-    return choice == "auto" and said not in ("auto", {"type": "auto"})
+    return choice == "auto" and native_choice not in ("auto", {"type": "auto"})
 
 
 def compare_choice(

@@ -7,9 +7,14 @@ from functools import partial
 from typing import Any, Final
 
 from vibe_llms.dialects.chat_completions.calling.citations import read_image
-from vibe_llms.dialects.chat_completions.calling.reasoning import compose_echo, tell
+from vibe_llms.dialects.chat_completions.calling.reasoning import join_texts, note_plain_fields
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
-from vibe_llms.dialects.chat_completions.tables import DETAILS, FIELDS, FILE_NAMES, GROWING
+from vibe_llms.dialects.chat_completions.tables import (
+    DETAIL_FIELDS,
+    FILE_NAMES,
+    REASONING_DETAILS,
+    REASONING_FIELDS,
+)
 from vibe_llms.dialects.extras import keep_native, leave, make_native
 from vibe_llms.dialects.payloads import decode_exactly, read_payload, read_url
 from vibe_llms.messages.contents import (
@@ -26,21 +31,21 @@ from vibe_llms.messages.trusting import make_text
 
 def read_reasoning(message: Mapping[str, Any]) -> list[ReasoningContent]:
     """Return the reasoning of a message, in order."""
-    texts = {name: message[name] for name in FIELDS if _is_said(message.get(name))}
-    details = [read_detail(detail) for detail in message.get(DETAILS) or ()]
+    texts = {name: message[name] for name in REASONING_FIELDS if _is_filled(message.get(name))}
+    details = [read_detail(detail) for detail in message.get(REASONING_DETAILS) or ()]
     if not details:
         return _read_fields(texts)
     return attach_fields(details, texts)
 
 
 def read_detail(detail: Mapping[str, Any]) -> ReasoningContent:
-    """Return the content of one of the details."""
+    """Return the content of one entry of ``reasoning_details``."""
     rest = dict(detail)
     fields: dict[str, Any] = {}
-    for name, word in GROWING.get(str(detail.get("type")), ()):
+    for name, channel in DETAIL_FIELDS.get(str(detail.get("type")), ()):
         if isinstance(rest.get(name), str) and rest[name]:
             value = rest.pop(name)
-            fields[word] = (value,) if word == "summary" else value
+            fields[channel] = (value,) if channel == "summary" else value
     return ReasoningContent(**fields, native=make_native(PROTOCOL, {"detail": rest}))
 
 
@@ -54,14 +59,14 @@ def attach_fields(
 
     first = details[0]
     assert first.native is not None
-    kept = msgspec.json.decode(first.native.data) | compose_echo(tell(details), texts)
-    noted = ReasoningContent(
+    kept = msgspec.json.decode(first.native.data) | note_plain_fields(join_texts(details), texts)
+    first_with_note = ReasoningContent(
         text=first.text,
         summary=first.summary,
         signature=first.signature,
         native=make_native(PROTOCOL, kept),
     )
-    return [noted, *details[1:]]
+    return [first_with_note, *details[1:]]
 
 
 def _read_fields(texts: Mapping[str, str]) -> list[ReasoningContent]:
@@ -74,7 +79,7 @@ def _read_fields(texts: Mapping[str, str]) -> list[ReasoningContent]:
     ]
 
 
-def _is_said(text: object) -> bool:
+def _is_filled(text: object) -> bool:
     return isinstance(text, str) and text != ""
 
 
@@ -121,45 +126,49 @@ def _read_thinking(inner: Any, rest: dict[str, Any]) -> AnyContent | None:
 
 def read_thinking(inner: list[Any], rest: Mapping[str, Any]) -> ReasoningContent:
     """Return a part of reasoning, as in Mistral's format; its references are kept."""
-    plain = len(inner) == 1 and all(
+    is_one_text = len(inner) == 1 and all(
         isinstance(item, Mapping) and item.keys() == {"type", "text"} and item["type"] == "text"
         for item in inner
     )
-    text = "".join(str(i.get("text", "")) for i in inner if isinstance(i, Mapping))
-    part = dict(rest) if plain else {**rest, "thinking": inner}
+    text = "".join(str(item.get("text", "")) for item in inner if isinstance(item, Mapping))
+    part = dict(rest) if is_one_text else {**rest, "thinking": inner}
     return ReasoningContent(text=text, native=make_native(PROTOCOL, {"part": part}))
 
 
 def _read_audio(value: Any, rest: dict[str, Any]) -> AnyContent | None:
     """Decode Base64 audio; Mistral sends no format, or a URL."""
-    found = _split(value, "data")
-    if found is None:
+    data_and_fields = _split(value, "data")
+    if data_and_fields is None:
         return None
-    data, inner = found
-    word = inner.pop("format") if inner.get("format") in _AUDIO_TYPES else inner.get("format")
-    mime_type = _AUDIO_TYPES.get(str(word), f"audio/{word if isinstance(word, str) else '*'}")
+    data, inner = data_and_fields
+    audio_format = inner.get("format")
+    if audio_format in _AUDIO_TYPES:
+        del inner["format"]
+        mime_type = _AUDIO_TYPES[audio_format]
+    else:
+        mime_type = f"audio/{audio_format if isinstance(audio_format, str) else '*'}"
     is_bare = isinstance(value, str)
     is_url = is_bare and data.startswith(("http:", "https:", "data:"))
     fields = read_url(data, mime_type) if is_url else read_payload(data, mime_type)
     kept = _nest("input_audio", inner, rest) | ({"$bare": True} if is_bare else {})
-    keep = keep_native if word else make_native  # a client may omit the format
+    keep = keep_native if audio_format else make_native  # a client may omit the format
     return AudioContent(**fields, native=keep(PROTOCOL, kept))
 
 
 def _read_audio_url(value: Any, rest: dict[str, Any]) -> AnyContent | None:
-    found = _split(value, "url")
-    if found is None:
+    url_and_fields = _split(value, "url")
+    if url_and_fields is None:
         return None
-    url, inner = found
+    url, inner = url_and_fields
     kept = _nest("audio_url", inner, {"type": "audio_url", **rest})
     return AudioContent(**read_url(url, "audio/*"), native=make_native(PROTOCOL, kept))
 
 
 def _read_video(value: Any, rest: dict[str, Any]) -> AnyContent | None:
-    found = _split(value, "url")
-    if found is None:
+    url_and_fields = _split(value, "url")
+    if url_and_fields is None:
         return None
-    url, inner = found
+    url, inner = url_and_fields
     kept = _nest("video_url", inner, rest)
     return VideoContent(**read_url(url, "video/*"), native=make_native(PROTOCOL, kept))
 
@@ -170,40 +179,40 @@ def _read_file(file: Any, rest: dict[str, Any]) -> AnyContent | None:
     if isinstance(inner.get("file_id"), str):
         fields["file_id"] = inner.pop("file_id")
     if isinstance(inner.get("file_data"), str):
-        given = inner.pop("file_data")
-        data = None if given.startswith("data:") else decode_bare(given)
-        fields |= data or read_url(given, "application/octet-stream")
-        if data:
+        file_data = inner.pop("file_data")
+        bare = None if file_data.startswith("data:") else decode_bare(file_data)
+        fields |= bare or read_url(file_data, "application/octet-stream")
+        if bare:
             rest = {**rest, "$bare": True}
-        elif not given.startswith("data:"):
+        elif not file_data.startswith("data:"):
             rest = {**rest, "type": "file"}  # some vendors accept a URL there, others do not
     if len(fields) == 1:
         return None
     name = inner.pop("filename") if isinstance(inner.get("filename"), str) else None
-    # Uploaded files keep even empty native data: these tell which vendor has the file.
+    # Uploaded files keep even empty native data: these show which vendor has the file.
     keep = make_native if "file_id" in fields else keep_native
     return FileContent(**fields, name=name, native=keep(PROTOCOL, _nest("file", inner, rest)))
 
 
 def decode_bare(text: str) -> dict[str, Any] | None:
     """Return the fields of a Base64 file without a type; ``None`` if it is not Base64."""
-    data = decode_exactly(text) if text else None  # otherwise any word would be valid
+    data = decode_exactly(text) if text else None
     return None if data is None else {"mime_type": "application/octet-stream", "data": data}
 
 
 def _read_file_url(kind: str, value: Any, rest: dict[str, Any]) -> AnyContent | None:
     """Decode a file in Perplexity's and Mistral's format: by its URL, or as bare Base64."""
-    found = _split(value, "url")
-    if found is None:
+    url_and_fields = _split(value, "url")
+    if url_and_fields is None:
         return None
-    url, inner = found
+    url, inner = url_and_fields
     kept = _nest(kind, inner, {"type": kind, **rest})
     mime_type = "application/pdf" if kind == "pdf_url" else "application/octet-stream"
     bare = None if ":" in url else decode_bare(url)
     if bare:
         kept["$bare"] = True
-    word = FILE_NAMES[kind]
-    name = kept.pop(word) if isinstance(kept.get(word), str) else None
+    name_field = FILE_NAMES[kind]
+    name = kept.pop(name_field) if isinstance(kept.get(name_field), str) else None
     return FileContent(
         **(bare or read_url(url, mime_type)), name=name, native=make_native(PROTOCOL, kept)
     )

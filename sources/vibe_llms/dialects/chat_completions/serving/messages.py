@@ -11,7 +11,7 @@ from vibe_llms.dialects.chat_completions.calling.calls import find_kind, is_know
 from vibe_llms.dialects.chat_completions.calling.citations import read_citation
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.serving.message_parts import read_part, read_reasoning
-from vibe_llms.dialects.chat_completions.tables import DETAILS, FIELDS
+from vibe_llms.dialects.chat_completions.tables import REASONING_DETAILS, REASONING_FIELDS
 from vibe_llms.dialects.decoding import is_blank
 from vibe_llms.dialects.extras import MESSAGE, keep_native, leave, make_native, write_json
 from vibe_llms.dialects.prefix_cache import AskerPrefixes
@@ -30,17 +30,24 @@ from vibe_llms.messages.identities import produce_identity
 from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.messages.trusting import make_text
 
-_SAID: Final = frozenset({"role", "content"})
-_UNKNOWN_ROLE: Final = frozenset({"content"})
-_RESULT: Final = frozenset({"role", "content", "tool_call_id"})
-_LEGACY_RESULT: Final = frozenset({"content", "name"})
-_TURN: Final = frozenset({"role", "content", "tool_calls"})
-_TURN_FIELDS: Final = _TURN | {"annotations", "audio", "function_call", "refusal", DETAILS, *FIELDS}
+_TEXT_FIELDS: Final = frozenset({"role", "content"})
+_UNKNOWN_ROLE_FIELDS: Final = frozenset({"content"})
+_RESULT_FIELDS: Final = frozenset({"role", "content", "tool_call_id"})
+_LEGACY_RESULT_FIELDS: Final = frozenset({"content", "name"})
+_COMMON_TURN_FIELDS: Final = frozenset({"role", "content", "tool_calls"})
+_TURN_FIELDS: Final = _COMMON_TURN_FIELDS | {
+    "annotations",
+    "audio",
+    "function_call",
+    "refusal",
+    REASONING_DETAILS,
+    *REASONING_FIELDS,
+}
 """Fields of each message that are read; others are its native data."""
 
-_CALL: Final = {kind: frozenset({"id", kind}) for kind in ("function", "custom")}
-_TYPED_CALL: Final = {kind: known | {"type"} for kind, known in _CALL.items()}
-_CALLED: Final = {
+_CALL_FIELDS: Final = {kind: frozenset({"id", kind}) for kind in ("function", "custom")}
+_TYPED_CALL_FIELDS: Final = {kind: known | {"type"} for kind, known in _CALL_FIELDS.items()}
+_CALL_OBJECT_FIELDS: Final = {
     "function": frozenset({"name", "arguments"}),
     "custom": frozenset({"name", "input"}),
 }
@@ -88,27 +95,27 @@ class _MessagesReader(ConversationReader):
         """Add the canisters of one message."""
         match message["role"]:
             case "user":
-                contents, kept = _read_words(message, _SAID)
+                contents, kept = _read_text_message(message, _TEXT_FIELDS)
                 self.add_user(contents, keep_native(PROTOCOL, kept) if kept else None)
             case "assistant":
                 self._read_turn(message)
             case "tool":
                 self._read_result(message)
             case "system" | "developer" as role:
-                contents, kept = _read_words(message, _SAID)
+                contents, kept = _read_text_message(message, _TEXT_FIELDS)
                 if role != "system":
                     kept["role"] = role
                 self.add_supervisor(contents, keep_native(PROTOCOL, kept))
             case "function":
                 self._read_legacy_result(message)
-            case str():  # a model's template may know other roles
-                contents, kept = _read_words(message, _UNKNOWN_ROLE)
+            case str():  # a model's template may have other roles
+                contents, kept = _read_text_message(message, _UNKNOWN_ROLE_FIELDS)
                 self.add_supervisor(contents, keep_native(PROTOCOL, kept))
             case role:
                 raise TypeError(f"unknown role {role!r}")
 
     def _read_result(self, message: Mapping[str, Any]) -> None:
-        contents, kept = _read_words(message, _RESULT)
+        contents, kept = _read_text_message(message, _RESULT_FIELDS)
         identity = str(message.get("tool_call_id") or "")
         if not identity:
             if not self._unanswered:
@@ -116,23 +123,25 @@ class _MessagesReader(ConversationReader):
             identity = self._unanswered.pop(0)  # calls without ids are answered in order
         self.add_result(contents, identity, self.names.get(identity), keep_native(PROTOCOL, kept))
 
-    def _make_up_id(self, path: str) -> str:
+    def _generate_id(self, path: str) -> str:
         reason = "the client sent no id; one was generated"
         self.losses.append(Loss(kind=LossKind.SYNTHESIZED, path=path, reason=reason))
         return f"call_{len(self.losses)}"
 
     def _read_legacy_result(self, message: Mapping[str, Any]) -> None:
-        contents, kept = _read_words(message, _LEGACY_RESULT)
+        contents, kept = _read_text_message(message, _LEGACY_RESULT_FIELDS)
         identity, name = f"function_call_{self.legacy}", str(message["name"])
         self.add_result(contents, identity, name, keep_native(PROTOCOL, kept))
 
     def _read_turn(self, message: Mapping[str, Any]) -> None:
         turn_id = produce_identity()
-        contents, kept = _read_spoken(message)
+        contents, kept = _read_model_message(message)
         calls = message.get("tool_calls") or ()
         known = calls and [call for call in calls if is_known(call)]
         if len(known) != len(calls):
-            kept["$calls"] = {str(i): call for i, call in enumerate(calls) if not is_known(call)}
+            kept["$calls"] = {
+                str(position): call for position, call in enumerate(calls) if not is_known(call)
+            }
         legacy = message.get("function_call")
         has_legacy = legacy is not None and not is_blank(legacy)
         if contents or not (known or has_legacy):
@@ -148,7 +157,7 @@ class _MessagesReader(ConversationReader):
     def _read_call(self, call: Mapping[str, Any], turn_id: str, message: JsonObject) -> None:
         identity, name, arguments, form, kept = read_call(call)
         if not identity:
-            identity = self._make_up_id("tool_calls")
+            identity = self._generate_id("tool_calls")
             self._unanswered.append(identity)
         self.names[identity] = name
         if message:
@@ -177,27 +186,27 @@ def read_call(
     """Return id, name, arguments and form of an invocation, and its native fields."""
     kind = find_kind(call)
     inner = call[kind]
-    word = "arguments" if kind == "function" else "input"
-    kept = leave(inner, _CALLED[kind])
-    arguments = inner.get(word) or ""
+    arguments_field = "arguments" if kind == "function" else "input"
+    kept = leave(inner, _CALL_OBJECT_FIELDS[kind])
+    arguments = inner.get(arguments_field) or ""
     if not isinstance(arguments, str):  # servers with templates accept data
-        kept[word] = arguments
+        kept[arguments_field] = arguments
         arguments = write_json(arguments)
-    rest = leave(call, _TYPED_CALL[kind] if call.get("type") == kind else _CALL[kind])
+    rest = leave(call, _TYPED_CALL_FIELDS[kind] if call.get("type") == kind else _CALL_FIELDS[kind])
     form: Literal["json", "text"] = "json" if kind == "function" else "text"
     return call.get("id"), inner["name"], arguments, form, {**rest, kind: kept} if kept else rest
 
 
-def _read_words(
+def _read_text_message(
     message: Mapping[str, Any], known: frozenset[str]
 ) -> tuple[Sequence[AnyContent], dict[str, Any]]:
     """Return the contents of a text message, and its native fields."""
     content = message.get("content")
-    if len(message) == 2 and content.__class__ is str and content and known is _SAID:
-        return (make_text(content),), {}  # nothing is left
+    if len(message) == 2 and content.__class__ is str and content and known is _TEXT_FIELDS:
+        return (make_text(content),), {}  # fast path: there are no other fields
     kept = leave(message, known)
     contents = read_content(content)
-    if len(contents) > 1 and message["role"] != "user":  # whose contents are parts anyway
+    if len(contents) > 1 and message["role"] != "user":  # a user's contents are always parts
         kept["$parts"] = True
     return contents, kept
 
@@ -212,49 +221,52 @@ def read_content(content: str | Sequence[Any] | None) -> Sequence[AnyContent]:
     return [read_part(part) for part in texts]
 
 
-def _read_spoken(message: Mapping[str, Any]) -> tuple[Sequence[AnyContent], dict[str, Any]]:
+def _read_model_message(message: Mapping[str, Any]) -> tuple[Sequence[AnyContent], dict[str, Any]]:
     """Return the contents of the model's message, and its native fields."""
     content = message.get("content")
-    if content.__class__ is str and len(message) == 2:  # it has nothing but its role
+    if content.__class__ is str and len(message) == 2:  # fast path: only a role and a text
         return read_content(content), {}
-    if (content is None or content.__class__ is str) and _tells_no_more(message):
+    if (content is None or content.__class__ is str) and _has_only_content_and_calls(message):
         return read_content(content), {}
     kept = leave(message, _TURN_FIELDS)
-    spoken = [_own(each) for each in read_content(message.get("content"))]
-    contents: list[AnyContent] = [*read_reasoning(message), *spoken]
+    parts = [_mark_as_own_part(each) for each in read_content(message.get("content"))]
+    contents: list[AnyContent] = [*read_reasoning(message), *parts]
     if isinstance(message.get("refusal"), str) and message["refusal"]:
         contents.append(RefusalContent(message["refusal"]))
     if message.get("audio"):
         contents.append(_read_audio(message["audio"]))
-    for name in FIELDS:
-        said = message.get(name)
-        if said is not None and not (isinstance(said, str) and said):
-            kept[name] = said  # some vendors require reasoning, even if empty
+    for name in REASONING_FIELDS:
+        value = message.get(name)
+        is_reasoning = isinstance(value, str) and value
+        if value is not None and not is_reasoning:
+            kept[name] = value  # some vendors require reasoning, even if empty
     if message.get("annotations"):
-        _cite(contents, message["annotations"], kept)
-    if len(spoken) > 1:
+        _attach_citations(contents, message["annotations"], kept)
+    if len(parts) > 1:
         kept["$parts"] = True
     return contents, kept
 
 
-def _tells_no_more(message: Mapping[str, Any]) -> bool:
+def _has_only_content_and_calls(message: Mapping[str, Any]) -> bool:
     """Return whether a message of the model has nothing but a content and calls.
 
-    Libraries of clients send the fields of an answer back that were null.
+    Clients may send the null fields of an answer back; these are ignored.
     """
-    if message.keys() <= _TURN:
+    if message.keys() <= _COMMON_TURN_FIELDS:
         return True
-    return all(value is None for name, value in message.items() if name not in _TURN)
+    return all(value is None for name, value in message.items() if name not in _COMMON_TURN_FIELDS)
 
 
-def _own(content: AnyContent) -> AnyContent:
-    """Mark media in the model's messages as their parts, which only this protocol has."""
+def _mark_as_own_part(content: AnyContent) -> AnyContent:
+    """Mark a medium in the model's message with native data: only this protocol has such parts."""
     if isinstance(content, MEDIA_CLASSES) and content.native is None:
         return attrs.evolve(content, native=make_native(PROTOCOL, {}))
     return content
 
 
-def _cite(contents: list[AnyContent], annotations: Sequence[Any], kept: dict[str, Any]) -> None:
+def _attach_citations(
+    contents: list[AnyContent], annotations: Sequence[Any], kept: dict[str, Any]
+) -> None:
     """Put the citations on the last text; without a text they are kept as native data."""
     are_known = all(isinstance(annotation, Mapping) for annotation in annotations)
     for index, content in reversed(list(enumerate(contents))):

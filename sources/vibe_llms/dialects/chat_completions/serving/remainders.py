@@ -11,20 +11,20 @@ from typing import Any, Final
 import attrs
 
 from vibe_llms.dialects.chat_completions.calling.calls import is_known
-from vibe_llms.dialects.chat_completions.calling.merging import copy_plain, grow
+from vibe_llms.dialects.chat_completions.calling.merging import append_piece, copy_plain
 from vibe_llms.dialects.chat_completions.serving.forms import Form
-from vibe_llms.dialects.chat_completions.tables import DETAILS
+from vibe_llms.dialects.chat_completions.tables import REASONING_DETAILS
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.messages.losses import Loss, LossKind
 
-_LISTED: Final = ("content", DETAILS)
+_LIST_FIELDS: Final = ("content", REASONING_DETAILS)
 """Fields of a message whose items have no index for merging."""
-_PLAIN: Final = {"type", "text"}
+_TEXT_PART_FIELDS: Final = {"type", "text"}
 
 
 @define
 class PieceRun:
-    """Consecutive pieces of one form."""
+    """Consecutive pieces of text with the same form of delta."""
 
     form: Form
     pieces: list[str] = attrs.field(factory=list)
@@ -35,19 +35,19 @@ class Streamed:
     """The streamed part of a message.
 
     Attributes:
-        runs: In order; a run contains the sent delta itself.
+        runs: The streamed deltas, in order; deltas of one form are collected in a run.
     """
 
     runs: list[PieceRun | Mapping[str, Any]] = attrs.field(factory=list)
 
     def join(self) -> dict[str, Any]:
         """Return the message that a client has after reading all pieces."""
-        message: dict[str, Any] = {name: [] for name in _LISTED}
+        message: dict[str, Any] = {name: [] for name in _LIST_FIELDS}
         for run in self.runs:
             delta = run.form("".join(run.pieces)) if isinstance(run, PieceRun) else run
-            for name in _LISTED:
+            for name in _LIST_FIELDS:
                 _extend(message[name], delta.get(name) or ())
-            grow(message, {name: delta[name] for name in delta if name not in _LISTED})
+            append_piece(message, {name: delta[name] for name in delta if name not in _LIST_FIELDS})
         return message
 
 
@@ -57,27 +57,27 @@ def find_rest(
     """Return the delta for the rest of a message, and the differences that cannot be corrected."""
     rest: dict[str, Any] = {}
     losses: list[Loss] = []
-    for name in _LISTED:
+    for name in _LIST_FIELDS:
         whole: list[Any] = []
         _extend(whole, message.get(name) or ())
-        closing = _close_thought(whole, streamed[name])
+        ending = _close_reasoning(whole, streamed[name])
         left = _subtract_list(whole, streamed[name])
         if left is None:
-            losses.append(_tell(f"message.{name}"))
-        elif left := closing + left:
+            losses.append(_describe_difference(f"message.{name}"))
+        elif left := ending + left:
             # A single text is sent as one, like all before it.
-            is_text = name == "content" and len(left) == 1 and left[0].keys() == _PLAIN
+            is_text = name == "content" and len(left) == 1 and left[0].keys() == _TEXT_PART_FIELDS
             rest[name] = left[0]["text"] if is_text else left
     calls = message.get("tool_calls") or ()
     if not all(map(is_known, calls)):
         reason = "a stream cannot contain calls of an unknown type"
         losses.append(Loss(kind=LossKind.DROPPED, path="message.tool_calls", reason=reason))
     known = [call for call in calls if is_known(call)]
-    numbered = [{**call, "index": place} for place, call in enumerate(known)]
-    if left := [call for call in map(_subtracting(streamed, losses), numbered) if call]:
+    numbered = [{**call, "index": position} for position, call in enumerate(known)]
+    if left := _subtract_calls(numbered, streamed, losses):
         rest["tool_calls"] = left
     others = {
-        name: message[name] for name in message if name not in ("role", "tool_calls", *_LISTED)
+        name: message[name] for name in message if name not in ("role", "tool_calls", *_LIST_FIELDS)
     }
     return rest | _subtract(others, streamed, "message", losses), losses
 
@@ -87,52 +87,57 @@ def _extend(items: list[Any], pieces: str | Sequence[Any]) -> None:
     pieces = [{"type": "text", "text": pieces}] if isinstance(pieces, str) else pieces
     for piece in pieces:
         last = items[-1] if items else None
-        if last is None or not _go_on(last, piece):
+        if last is None or not _join_piece(last, piece):
             items.append(copy_plain(piece))
 
 
-def _go_on(last: Any, piece: Any) -> bool:
+def _join_piece(last: Any, piece: Any) -> bool:
     """Join a piece to the item before it, if both belong together; return whether they do."""
     if not isinstance(last, dict) or not isinstance(piece, Mapping):
         return False
-    if last.keys() == _PLAIN == piece.keys() and last["type"] == piece["type"] == "text":
+    if last.keys() == _TEXT_PART_FIELDS == piece.keys() and last["type"] == piece["type"] == "text":
         last["text"] += piece["text"]
         return True
     if last.get("type") == piece.get("type") == "thinking":
         inner: list[Any] = [last.get("thinking"), piece.get("thinking")]
-        if _without(last) == _without(piece) and all(map(_is_one_text, inner)):
+        if _without_thinking(last) == _without_thinking(piece) and all(map(_is_one_text, inner)):
             inner[0][0]["text"] += inner[1][0]["text"]
             return True
         return False
     is_detail = str(last.get("type")).startswith("reasoning.")
-    if is_detail and all(last.get(n) == piece.get(n) for n in ("type", "index", "id")):
-        grow(last, {name: value for name, value in piece.items() if name in _GROWN})
-        last.update({name: value for name, value in piece.items() if name not in _GROWN})
+    if is_detail and all(last.get(name) == piece.get(name) for name in ("type", "index", "id")):
+        append_piece(
+            last, {name: value for name, value in piece.items() if name in _APPENDED_FIELDS}
+        )
+        last.update({name: value for name, value in piece.items() if name not in _APPENDED_FIELDS})
         return True
     return False
 
 
-_GROWN: Final = ("text", "summary", "signature", "data")
+_APPENDED_FIELDS: Final = ("text", "summary", "signature", "data")
 
 
-def _without(part: Mapping[str, Any]) -> dict[str, Any]:
+def _without_thinking(part: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in part.items() if name != "thinking"}
 
 
 def _is_one_text(inner: Any) -> bool:
-    return isinstance(inner, list) and len(inner) == 1 and inner[0].keys() == _PLAIN
+    return isinstance(inner, list) and len(inner) == 1 and inner[0].keys() == _TEXT_PART_FIELDS
 
 
-def _close_thought(whole: Sequence[Any], streamed: list[Any]) -> list[Any]:
+def _close_reasoning(whole: Sequence[Any], streamed: list[Any]) -> list[Any]:
     """Return the end of the last part of reasoning, and mark it as streamed."""
-    places = [n for n, item in enumerate(streamed) if item.get("type") == "thinking"]
-    if not places or len(whole) <= places[-1]:
+    positions = [
+        position for position, item in enumerate(streamed) if item.get("type") == "thinking"
+    ]
+    if not positions or len(whole) <= positions[-1]:
         return []
-    mine, last = streamed[places[-1]], whole[places[-1]]
-    more = {name: value for name, value in last.items() if name not in mine}
-    if not more or {**mine, **more} != last:
+    position = positions[-1]
+    sent, final = streamed[position], whole[position]
+    more = {name: value for name, value in final.items() if name not in sent}
+    if not more or {**sent, **more} != final:
         return []
-    streamed[places[-1]] = last
+    streamed[position] = final
     return [{"type": "thinking", "thinking": [], **more}]
 
 
@@ -140,35 +145,40 @@ def _subtract_list(whole: list[Any], streamed: Sequence[Any]) -> list[Any] | Non
     """Return the remaining items; ``None`` if the streamed ones are not their beginning."""
     if not streamed:
         return whole
-    *before, last = streamed
-    if whole[: len(before)] != before or len(whole) < len(streamed):
+    *complete, last = streamed
+    if whole[: len(complete)] != complete or len(whole) < len(streamed):
         return None
-    same, *left = whole[len(before) :]
+    same, *left = whole[len(complete) :]
     if same == last:
         return left
-    told: list[Loss] = []
-    rest = _subtract(same, last, "", told)
-    if told or not isinstance(same, Mapping):
+    differences: list[Loss] = []
+    rest = _subtract(same, last, "", differences)
+    if differences or not isinstance(same, Mapping):
         return None
-    key = [name for name in ("type", "index", "id") if name in same]
-    return [{**{name: same[name] for name in key}, **rest}, *left]
+    identity = {name: same[name] for name in ("type", "index", "id") if name in same}
+    return [{**identity, **rest}, *left]
 
 
-def _subtracting(streamed: Mapping[str, Any], losses: list[Loss]) -> Any:
-    calls = {call["index"]: call for call in streamed.get("tool_calls", ())}
-
-    def subtract(call: Mapping[str, Any]) -> dict[str, Any]:
-        path = f"message.tool_calls[{call['index']}]"
-        rest = _subtract(call, calls.get(call["index"], {}), path, losses)
-        return {"index": call["index"], **rest} if rest else rest
-
-    return subtract
+def _subtract_calls(
+    calls: Sequence[Mapping[str, Any]], streamed: Mapping[str, Any], losses: list[Loss]
+) -> list[dict[str, Any]]:
+    """Return the remaining fields of each call, without the calls that were streamed whole."""
+    streamed_calls = {call["index"]: call for call in streamed.get("tool_calls", ())}
+    remaining: list[dict[str, Any]] = []
+    for call in calls:
+        index = call["index"]
+        rest = _subtract(
+            call, streamed_calls.get(index, {}), f"message.tool_calls[{index}]", losses
+        )
+        if rest:
+            remaining.append({"index": index, **rest})
+    return remaining
 
 
 def _subtract(
     whole: Any, streamed: Mapping[str, Any], path: str, losses: list[Loss]
 ) -> dict[str, Any]:
-    """Return the fields of an object that another lacks; texts are continued."""
+    """Return the fields of an object that were not streamed; of a text, the part after it."""
     rest: dict[str, Any] = {}
     for name, value in whole.items():
         before = streamed.get(name)
@@ -182,10 +192,10 @@ def _subtract(
             if value != before:
                 rest[name] = value[len(before) :]
         elif value != before:
-            losses.append(_tell(f"{path}.{name}"))
+            losses.append(_describe_difference(f"{path}.{name}"))
     return rest
 
 
-def _tell(path: str) -> Loss:
+def _describe_difference(path: str) -> Loss:
     reason = "the final value differs from the streamed one, which remains"
     return Loss(kind=LossKind.COERCED, path=path, reason=reason)

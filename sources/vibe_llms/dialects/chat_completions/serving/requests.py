@@ -8,7 +8,7 @@ from typing import Any, Final
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.serving.invocations import (
     compare_choice,
-    is_more_than,
+    is_simplified,
     normalize_invocables,
     normalize_schema,
 )
@@ -22,9 +22,9 @@ from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
 
-_SPELT: Final = frozenset(field for fields in SPELLINGS.values() for field in fields)
+_CONTROL_FIELDS: Final = frozenset(field for fields in SPELLINGS.values() for field in fields)
 
-_OWN: Final = (
+_READ_ELSEWHERE: Final = (
     *("messages", "model", "tools", "functions", "response_format", "tool_choice"),
     *("stream", "stream_options"),  # about the form of the answer
 )
@@ -37,7 +37,7 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "response_format": {"type": "text"},
 }
 """Defaults that a client may send explicitly: nothing is lost if another protocol lacks them."""
-_OTHERS: Final = frozenset({"messages", "model", "tools", "response_format", "tool_choice"})
+_NEVER_CONTROLS: Final = frozenset({"messages", "model", "tools", "response_format", "tool_choice"})
 """Fields that other processors read, even if a model's attributes define such a control."""
 
 
@@ -62,40 +62,44 @@ def normalize_request(
     tools = normalize_invocables(native)
     schema = normalize_schema(native)
     invocables, choice = tools.value
-    kept = leave(native, (*_OWN, *list_fields(native, controls.value)))
+    kept = leave(native, (*_READ_ELSEWHERE, *list_fields(native, controls.value)))
     if native.get("tool_choice") and not compare_choice(native, choice, invocables):
         kept["$choice"] = {"said": native["tool_choice"], "meant": choice}
-        if is_more_than(native["tool_choice"], choice):
+        if is_simplified(native["tool_choice"], choice):
             kept["$choice"][TOLD] = "tool_choice"
     if choice != "auto" and native.get("tools"):
         kept.pop("function_call", None)
     kept |= _keep_format(native, schema.value) | _keep_options(native)
-    if said := {
+    explicit_defaults = {
         name: kept.pop(name) for name, value in _DEFAULTS.items() if kept.get(name) == value
-    }:
-        kept["$said"] = said
+    }
+    if explicit_defaults:
+        kept["$said"] = explicit_defaults
     model, rest = str(native.get("model") or ""), keep_native(PROTOCOL, kept)
     return compose_request(messages, controls.value, tools, schema, native=rest, model=model)
 
 
 def _keep_format(native: Mapping[str, Any], schema: JsonObject | None) -> dict[str, Any]:
     """Return the fields of a format other than its schema."""
-    wanted = native.get("response_format")
-    if wanted is None:
+    response_format = native.get("response_format")
+    if response_format is None:
         return {}
-    if schema is None or not isinstance(wanted, Mapping):
-        return {"response_format": wanted}
-    inner = wanted.get("json_schema")
+    if schema is None or not isinstance(response_format, Mapping):
+        return {"response_format": response_format}
+    inner = response_format.get("json_schema")
     if not isinstance(inner, Mapping):
-        return {} if wanted == {"type": "json_object"} else {"response_format": wanted}
-    noted: dict[str, Any] = {"$wanted": {**wanted, "json_schema": without(inner, "schema")}}
-    if leave(wanted, ("type", "json_schema")) or leave(inner, ("name", "schema", "strict")):
-        noted["$format"] = {TOLD: "response_format"}  # such as a description for the model
-    return noted
+        is_any_json = response_format == {"type": "json_object"}
+        return {} if is_any_json else {"response_format": response_format}
+    without_schema = {**response_format, "json_schema": without(inner, "schema")}
+    notes: dict[str, Any] = {"$wanted": without_schema}
+    has_more = leave(response_format, ("type", "json_schema"))
+    if has_more or leave(inner, ("name", "schema", "strict")):
+        notes["$format"] = {TOLD: "response_format"}  # such as a description for the model
+    return notes
 
 
 def _keep_options(native: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the stream options except that for usage, which is always requested."""
+    """Return the stream options without ``include_usage``: usage is always requested."""
     options = native.get("stream_options")
     rest = leave(options, ("include_usage",)) if isinstance(options, Mapping) else {}
     return {"$stream_options": rest} if rest else {}
@@ -116,16 +120,16 @@ def normalize_controls(
     if attributes is not None:
         others = (each.name for each in attributes.controls if each.name not in SPELLINGS)
         names = {**SPELLINGS, **{name: (name,) for name in others}}
-    elif native.keys().isdisjoint(_SPELT):  # as in most requests of a chat
+    elif native.keys().isdisjoint(_CONTROL_FIELDS):  # most requests of a chat
         return Translation({})
     controls: dict[str, JsonValue] = {}
     for name, fields in names.items():
         field = next((field for field in fields if native.get(field) is not None), None)
-        if field is None or field in _OTHERS:
+        if field is None or field in _NEVER_CONTROLS:
             continue
         value = native[field]
         if name == "stop" and isinstance(value, str):
-            value = [value]  # a single one need not be in a list
+            value = [value]  # a single one may be a text instead of a list
         if fits_control(name, value, attributes):
             controls[name] = value
     return Translation(controls)

@@ -35,7 +35,7 @@ from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Response
 from vibe_llms.messages.texts import BOUNDARY
 
-_WORDS: Final = {
+_FINISH_REASONS: Final = {
     StopReason.FAILED: "length",
     StopReason.FILTERED: "content_filter",
     StopReason.INTERRUPTED: "length",
@@ -62,9 +62,13 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     rest, *others = kept.pop("choices", [{}])
     message = _write_message(response, ledger)
     first = {"index": 0, "message": message}
-    first["finish_reason"] = _find_word(origin, message, ledger)
-    body: dict[str, Any] = {"id": origin.response_id or _name(response)}
-    body |= {"object": "chat.completion", "created": _date(response), "model": origin.model}
+    first["finish_reason"] = _find_finish_reason(origin, message, ledger)
+    body: dict[str, Any] = {"id": origin.response_id or _make_response_id(response)}
+    body |= {
+        "object": "chat.completion",
+        "created": _find_creation_time(response),
+        "model": origin.model,
+    }
     body["choices"] = [merge(first, rest), *others]
     if origin.usage is not None:
         names = {"asked": "prompt_tokens", "answered": "completion_tokens"}
@@ -118,17 +122,17 @@ class _AnswerWriter(TurnWriter):
     def _find_span(self) -> tuple[int, int]:
         """Return the span of the last text in the single text of the message."""
         texts = [str(part.get("text", "")) for part in self._content]
-        end = sum(map(len, texts)) + len(BOUNDARY) * len(self._seams)
+        end = sum(map(len, texts)) + len(BOUNDARY) * len(self._separated_positions)
         return end - len(texts[-1]), end
 
-    def is_shown(self, content: ImageContent, path: str, canister: AnyCanister) -> bool:
+    def is_generated_image(self, content: ImageContent, path: str, canister: AnyCanister) -> bool:
         is_theirs = not self.parts.ledger.admits(content.native, canister)
-        return is_theirs or super().is_shown(content, path, canister)
+        return is_theirs or super().is_generated_image(content, path, canister)
 
-    def takes_sound(self, content: AudioContent) -> bool:
+    def has_audio_field(self, content: AudioContent) -> bool:
         return True
 
-    def add_sound(self, content: AudioContent, path: str, canister: AnyCanister) -> None:
+    def add_audio(self, content: AudioContent, path: str, canister: AnyCanister) -> None:
         audio: dict[str, Any] = {
             "id": content.file_id or canister.id,
             "data": encode_payload(content, path),
@@ -138,25 +142,25 @@ class _AnswerWriter(TurnWriter):
         self.fields["audio"] = audio | self.parts.ledger.open(content.native, path, canister)
 
 
-def _find_word(origin: Origin, message: Mapping[str, Any], ledger: Ledger) -> str | None:
+def _find_finish_reason(origin: Origin, message: Mapping[str, Any], ledger: Ledger) -> str | None:
     """Return the finish reason: the vendor's own if it uses this protocol."""
     if keeps_word(origin, PROTOCOL):
         return origin.native_stop_reason
-    word = _WORDS.get(origin.stop_reason, "stop")
+    finish_reason = _FINISH_REASONS.get(origin.stop_reason, "stop")
     if origin.stop_reason is StopReason.REFUSED and not message.get("refusal"):
-        word = "content_filter"
-    understood = STOP_REASONS[word]
-    if word == "stop" and message.get("tool_calls"):
+        finish_reason = "content_filter"
+    understood = STOP_REASONS[finish_reason]
+    if finish_reason == "stop" and message.get("tool_calls"):
         understood = StopReason.INVOCATION
-    elif word == "stop" and message.get("refusal"):
+    elif finish_reason == "stop" and message.get("refusal"):
         understood = StopReason.REFUSED
-    tell_stop(origin, word, understood, ledger)
-    return word
+    tell_stop(origin, finish_reason, understood, ledger)
+    return finish_reason
 
 
-def _name(response: Response) -> str:
+def _make_response_id(response: Response) -> str:
     return f"chatcmpl-{response.canisters[0].id}" if response.canisters else "chatcmpl-0"
 
 
-def _date(response: Response) -> int:
+def _find_creation_time(response: Response) -> int:
     return int(response.canisters[0].timestamp.timestamp()) if response.canisters else 0

@@ -18,8 +18,8 @@ from vibe_llms.dialects.chat_completions.serving.forms import (
     Form,
     begin_call,
     find_form,
+    is_foreign_reasoning,
     is_plain,
-    is_told,
 )
 from vibe_llms.dialects.chat_completions.serving.remainders import PieceRun, Streamed, find_rest
 from vibe_llms.dialects.chat_completions.serving.responses import nativize_response
@@ -50,10 +50,10 @@ from vibe_llms.messages.identities import access_now, produce_identity
 from vibe_llms.messages.texts import BOUNDARY
 
 _encode: Final = msgspec.json.Encoder().encode
-_HOLE: Final = uuid.uuid4().hex
+_PLACEHOLDER: Final = uuid.uuid4().hex
 """Placeholder of a piece while the bytes around it are made: unique, so no text contains it."""
 _DONE: Final = b"data: [DONE]\n\n"
-_AROUND: Final = frozenset({"choices", "created", "id", "model", "object", "usage"})
+_CHUNK_FIELDS: Final = frozenset({"choices", "created", "id", "model", "object", "usage"})
 _REPEATED: Final = ("service_tier", "system_fingerprint")
 """Fields that each chunk repeats, as soon as they are known."""
 
@@ -64,12 +64,12 @@ class _Content(GrowingContent):
 
     Attributes:
         kept: Its native data, if its vendor uses this protocol.
-        place: For an invocation, its index among the calls of the message.
+        position: For an invocation, its index among the calls of the message.
         sent_signature: The part of its signature that was sent.
     """
 
     kept: dict[str, Any]
-    place: int
+    position: int
     sent_signature: str = ""
 
 
@@ -83,7 +83,7 @@ class StreamWriter(client_answers.StreamWriter):
     ) -> None:
         super().__init__(native, model=model, response_id=response_id)
         options = native.get("stream_options")
-        self._tells_usage = isinstance(options, Mapping) and bool(options.get("include_usage"))
+        self._sends_usage = isinstance(options, Mapping) and bool(options.get("include_usage"))
         self._head: dict[str, Any] = {}
         self._started = ResponseStartedEvent()
         self._streamed = Streamed()
@@ -91,23 +91,23 @@ class StreamWriter(client_answers.StreamWriter):
         self._contents: dict[int, _Content] = {}
         self._calls = 0
         self._is_listed = False  # whether the content is a list, whose parts are separate
-        # Parts whose kind is known only at their end, and contents after them.
-        self._ahead: list[int] = []
-        self._held: list[ContentDeltaEvent] = []
-        # The current content, and the bytes around its pieces: usually it continues as before.
+        # Native parts that have not ended, and deltas of contents after them, which wait for them.
+        self._unfinished_natives: list[int] = []
+        self._waiting: list[ContentDeltaEvent] = []
+        # The current content, and the bytes before and after each of its pieces.
         self._index, self._channel = -1, ""
-        self._seams: tuple[bytes, ...] = ()
+        self._around_piece: tuple[bytes, ...] = ()
         pieces: list[str] = []
-        self._keep = pieces.append
+        self._record_piece = pieces.append
 
     def write(self, event: StreamEvent) -> bytes:
         """Return the frames for an event, complete ones; usually one, perhaps none."""
         if isinstance(event, ContentDeltaEvent):
             text = event.text
             if event.index == self._index and event.channel == self._channel and text:
-                self._keep(text)
-                return _encode(text).join(self._seams)
-            return self._go_on(event) if text else b""
+                self._record_piece(text)
+                return _encode(text).join(self._around_piece)
+            return self._switch_content(event) if text else b""
         match event:
             case ResponseStartedEvent():
                 self._started = event  # another attempt may replace it
@@ -154,12 +154,12 @@ class StreamWriter(client_answers.StreamWriter):
         self._gaps.add(content)
         written = self._open(calls=is_call)
         if event.kind == "native":
-            self._ahead.append(event.index)
+            self._unfinished_natives.append(event.index)
         if not is_call:
             return written
         if "function_call" not in kept:
             self._calls += 1
-        delta = begin_call(event, kept, content.place)
+        delta = begin_call(event, kept, content.position)
         return written + self._send(delta)
 
     def _send(self, delta: dict[str, Any]) -> bytes:
@@ -167,32 +167,32 @@ class StreamWriter(client_answers.StreamWriter):
         self._streamed.runs.append(delta)
         return self._chunk(delta)
 
-    def _go_on(self, event: ContentDeltaEvent) -> bytes:
+    def _switch_content(self, event: ContentDeltaEvent) -> bytes:
         """Write a piece of another content than before, or of another channel."""
         content = self._contents.get(event.index)
         if content is None or content.start.owner is not Owner.OURS:
             return b""
         channel, text = event.channel, event.text
-        form = find_form(content.start, channel, content.kept, content.place)
+        form = find_form(content.start, channel, content.kept, content.position)
         if form is None:
             return b""
-        stands = content.start.kind == "text" or "part" in content.kept
-        if stands and any(each < event.index for each in self._ahead):
-            self._held.append(event)  # a content before it is known only at its end
+        is_part = content.start.kind == "text" or "part" in content.kept
+        if is_part and any(each < event.index for each in self._unfinished_natives):
+            self._waiting.append(event)  # a content before it is known only at its end
             return b""
-        if channel == "signature":  # which is sent as a whole each time
+        if channel == "signature":  # each piece is the whole signature so far
             text, content.sent_signature = text.removeprefix(content.sent_signature), text
         gap = self._find_gap(content, channel, form)
         content.spoken = channel
         run = PieceRun(form, [gap + text])
         self._streamed.runs.append(run)
-        self._seams = tuple(self._chunk(form(_HOLE)).split(_encode(_HOLE)))
-        self._keep = run.pieces.append
+        self._around_piece = tuple(self._chunk(form(_PLACEHOLDER)).split(_encode(_PLACEHOLDER)))
+        self._record_piece = run.pieces.append
         self._index, self._channel = (-1 if channel == "signature" else event.index), channel
-        return _encode(gap + text).join(self._seams)
+        return _encode(gap + text).join(self._around_piece)
 
     def _find_gap(self, content: _Content, channel: str, form: Form) -> str:
-        if is_told(form):
+        if is_foreign_reasoning(form):
             return self._gaps.find_before_thought(content, channel)
         if content.start.kind != "text":
             return ""
@@ -203,9 +203,9 @@ class StreamWriter(client_answers.StreamWriter):
     def _finish(self, event: ContentFinishedEvent) -> bytes:
         """Write a content without deltas, and contents that waited for it."""
         content, item = self._contents[event.index], event.item
-        if event.index in self._ahead:
-            return self._pass(event.index, item)
-        if content.spoken or any(each.index == event.index for each in self._held):
+        if event.index in self._unfinished_natives:
+            return self._write_native_part(event.index, item)
+        if content.spoken or any(each.index == event.index for each in self._waiting):
             return b""
         match item:
             case TextualContent() | RefusalContent():
@@ -220,15 +220,15 @@ class StreamWriter(client_answers.StreamWriter):
             case _:
                 return b""
 
-    def _pass(self, index: int, item: FinishedItem) -> bytes:
-        """Write an unknown part, and then the contents after it."""
-        self._ahead.remove(index)
+    def _write_native_part(self, index: int, item: FinishedItem) -> bytes:
+        """Write a part of an unknown kind, and then the contents that waited for it."""
+        self._unfinished_natives.remove(index)
         frames = []
         if isinstance(item, NativeContent) and item.native.protocol == PROTOCOL:
             self._is_listed = True
             frames.append(self._send({"content": [_open_native(item.native)]}))
-        held, self._held = self._held, []
-        return b"".join(frames + [self.write(each) for each in held])
+        waiting, self._waiting = self._waiting, []
+        return b"".join(frames + [self.write(each) for each in waiting])
 
     def _end(self, event: ResponseFinishedEvent) -> bytes:
         """Write the rest of the complete answer, and the finish reason."""
@@ -240,35 +240,35 @@ class StreamWriter(client_answers.StreamWriter):
         self.losses += [*written.losses, *losses]
         frames = [self._open()]
         frames += [self._send(rest)] if rest else []
-        for place, other in enumerate(others, 1):
-            frames += self._write_other(other, place)
+        for position, other in enumerate(others, 1):
+            frames += self._write_other(other, position)
         late = {
             name: value
             for name, value in body.items()
-            if name not in _AROUND and value is not None and self._head.get(name) != value
+            if name not in _CHUNK_FIELDS and value is not None and self._head.get(name) != value
         }
-        ending = without(answer, "delta", "index", "message")  # some send an answer twice
+        ending = without(answer, "delta", "index", "message")  # some vendors send an answer twice
         frames.append(self._write_choice({"index": 0, **ending}, **late))
-        if self._tells_usage and body.get("usage"):
-            account = self._head | {name: late[name] for name in _REPEATED if name in late}
-            account |= {"choices": [], "usage": body["usage"]}
-            frames.append(_frame(account))
+        if self._sends_usage and body.get("usage"):
+            usage_chunk = self._head | {name: late[name] for name in _REPEATED if name in late}
+            usage_chunk |= {"choices": [], "usage": body["usage"]}
+            frames.append(_frame(usage_chunk))
         return b"".join([*frames, _DONE])
 
-    def _write_other(self, other: Mapping[str, Any], place: int) -> list[bytes]:
+    def _write_other(self, other: Mapping[str, Any], position: int) -> list[bytes]:
         """Return the chunks of another choice, which is sent at the end as a whole."""
         message = dict(other.get("message") or {})
         if calls := message.get("tool_calls"):
-            message["tool_calls"] = [{**call, "index": n} for n, call in enumerate(calls)]
+            message["tool_calls"] = [{**call, "index": number} for number, call in enumerate(calls)]
         ending = without(other, "delta", "message")
-        ending.setdefault("index", place)
+        ending.setdefault("index", position)
         choice = {"index": ending["index"], "delta": {"role": "assistant", **message}}
         return [self._write_choice(choice), self._write_choice(ending)]
 
-    def _write_choice(self, ending: Mapping[str, Any], **more: Any) -> bytes:
-        usual = {"index": 0, "delta": {}, "logprobs": None, "finish_reason": None}
-        choice: dict[str, Any] = {**usual, **ending}
-        usage: dict[str, Any] = {"usage": None} if self._tells_usage else {}
+    def _write_choice(self, fields: Mapping[str, Any], **more: Any) -> bytes:
+        defaults = {"index": 0, "delta": {}, "logprobs": None, "finish_reason": None}
+        choice: dict[str, Any] = {**defaults, **fields}
+        usage: dict[str, Any] = {"usage": None} if self._sends_usage else {}
         return _frame({**self._head, "choices": [choice], **more, **usage})
 
 

@@ -44,7 +44,7 @@ def read_media(part: Mapping[str, Any]) -> MediaContent | None:
     if not mime_type:
         mime_type = "video/*" if _is_video(source.get("fileUri") or "") else _UNKNOWN_TYPE
     extras = without(part, name) | ({name: rest} if rest else {})
-    # Uploaded files keep even empty native data: these tell which vendor has the file.
+    # Uploaded files keep even empty native data: these show which vendor has the file.
     keep = make_native if "file_id" in facts else keep_native
     native = keep(PROTOCOL, extras)
     return choose_media(mime_type)(mime_type=mime_type, native=native, **facts)

@@ -16,7 +16,7 @@ from vibe_llms.messages.signatures import recognize
 
 
 @define
-class MessageSound:
+class MessageAudio:
     """The single audio of a message.
 
     Attributes:
@@ -25,7 +25,7 @@ class MessageSound:
 
     index: int
     _chunks: list[str] = attrs.field(factory=list, init=False)
-    _words: list[str] = attrs.field(factory=list, init=False)
+    _transcripts: list[str] = attrs.field(factory=list, init=False)
     _rest: dict[str, Any] = attrs.field(factory=dict, init=False)
 
     def read(self, audio: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -35,7 +35,7 @@ class MessageSound:
                 self._chunks.append(value)
                 yield value, "data"
             elif name == "transcript" and value:
-                self._words.append(value)
+                self._transcripts.append(value)
                 yield value, "transcript"
             elif value is not None and name not in ("data", "transcript"):
                 self._rest[name] = value
@@ -53,6 +53,6 @@ class MessageSound:
         return AudioContent(
             **fields,
             file_id=identity,
-            transcript="".join(self._words) or None,
+            transcript="".join(self._transcripts) or None,
             native=make_native(PROTOCOL, self._rest),
         )
