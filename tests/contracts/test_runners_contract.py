@@ -18,7 +18,7 @@ from support.runs.acting import invoke, say
 from support.runs.hosted import FAST, Premises, produce_application, write_event
 from support.runs.scripting import write_script
 from support.stores.postgresql_server import Server, produce_url
-from vibe_llms.agents.batches import look_at_batches, open_batches
+from vibe_llms.agents.batches import access_batches, open_batches
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.queues import Queue
 from vibe_llms.agents.run_specs import RunSpec
@@ -522,10 +522,10 @@ async def test_runners_and_batches_are_opened_when_the_database_is_back(tmp_path
                 assert (found.total, found.done, found.failed) == (5, 5, 0)
             finally:
                 await opening.__aexit__(None, None, None)
-            async with look_at_batches(url, patience_seconds=60) as looking:
+            async with access_batches(url, patience_seconds=60) as looking:
                 assert await during_outage(looking.resolve(batch[:12])) == batch
             server.kill()
-            async with look_at_batches(url) as looking:
+            async with access_batches(url) as looking:
                 with pytest.raises(StoreUnavailableError):
                     await looking.resolve(batch[:12])
     finally:

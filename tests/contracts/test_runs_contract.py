@@ -16,7 +16,7 @@ from support.flows.flow_tasks import compose_task
 from support.runs.acting import invoke, say
 from support.runs.hosted import FAST, Premises
 from support.stores.postgresql_server import produce_url
-from vibe_llms.agents.interfaces import Runs, ToldEvent
+from vibe_llms.agents.interfaces import Runs, WatchedEvent
 from vibe_llms.agents.remote import connect
 from vibe_llms.agents.run_specs import RunSpec
 from vibe_llms.conversations.run_logs.log import LoggedEvent
@@ -57,7 +57,7 @@ class House:
     async def start(self, *turns: Any, **more: Any) -> RunSummary:
         return await self.runs.start(self.premises.spec(*turns), [UserCanister("Do it.")], **more)
 
-    async def watch(self, run_id: str, **more: Any) -> list[ToldEvent]:
+    async def watch(self, run_id: str, **more: Any) -> list[WatchedEvent]:
         async with asyncio.timeout(60), aclosing(self.runs.watch(run_id, **more)) as told:
             return [event async for event in told]
 

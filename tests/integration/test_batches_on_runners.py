@@ -29,7 +29,7 @@ from support.batches.batching import (
     run_vendor,
     start_program,
 )
-from vibe_llms.agents.batches import look_at_batches, open_batches
+from vibe_llms.agents.batches import access_batches, open_batches
 from vibe_llms.agents.durable.database import open_database as open_durable
 from vibe_llms.agents.queues import BATCHES, Queue
 from vibe_llms.application import Application
@@ -504,7 +504,7 @@ async def test_it_is_stopped_and_goes_on_from_there(tmp_path: Path, vendor: Vend
             await running
         done = sum(vendor.asked.values())
         assert done < 60
-        async with look_at_batches(choose_url("sqlite", tmp_path)) as others:
+        async with access_batches(choose_url("sqlite", tmp_path)) as others:
             assert (await others.find(channel.batch)).state == "stopped"
         report = await place.channel(key="k", concurrency=1).collect(texts)
         assert len(report.results) == 60

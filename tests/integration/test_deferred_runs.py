@@ -479,7 +479,7 @@ def fill_inbox(patched: pytest.MonkeyPatch, chosen: list[str], *, first: bool = 
     Args:
         first: Whether whoever is told first is one of them.
     """
-    post = DeferredRequests._post
+    post = DeferredRequests._put_into_inbox
 
     def refuse(self: DeferredRequests, run_id: str, answered: Any) -> None:
         nonlocal first
@@ -490,7 +490,7 @@ def fill_inbox(patched: pytest.MonkeyPatch, chosen: list[str], *, first: bool = 
             raise describe_full()
         post(self, run_id, answered)
 
-    patched.setattr(DeferredRequests, "_post", refuse)
+    patched.setattr(DeferredRequests, "_put_into_inbox", refuse)
 
 
 async def test_one_full_inbox_holds_up_no_other_run(
@@ -633,7 +633,7 @@ async def test_results_that_are_gone_or_cut_end_their_runs(
     reason: str,
 ) -> None:
     """With what is missing, and not as if they had been cancelled."""
-    monkeypatch.setattr("vibe_llms.agents.deferred_batches.READS", 3)
+    monkeypatch.setattr("vibe_llms.agents.deferred_batches.MAX_READS", 3)
     gate, names = Gate(is_open=False), list[str]()
     change_files(simulator, monkeypatch, change)
     provider = "openai_responses"

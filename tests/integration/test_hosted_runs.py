@@ -51,7 +51,7 @@ from vibe_llms.messages.canisters import StopReason, UserCanister
 from vibe_llms.messages.views import text_of
 from vibe_llms.runs import local as runs_local
 from vibe_llms.runs.opening import ClaimedRun
-from vibe_llms.runs.spending import count_begun
+from vibe_llms.runs.spending import count_starts
 
 DONE = [say("Done.")]
 
@@ -172,7 +172,7 @@ async def test_what_another_process_says_to_a_run_that_ends_is_seen_to_at_once(
         return "worked"
 
     tool = produce_invoker(work, effect="pure")
-    settings = WorkerSettings(look_seconds=3_600)
+    settings = WorkerSettings(scan_seconds=3_600)
     async with Premises(tmp_path, [tool], settings=settings) as premises:
         run_id = await premises.start(premises.spec([invoke("work")], DONE))
         await begun.wait()
@@ -202,7 +202,7 @@ async def test_what_is_said_while_the_end_is_written_is_heard(
     is_answered = asyncio.Event()
     monkeypatch.setattr(runs_local, "_LOOK_SECONDS", 0.01)
     monkeypatch.setattr(FileLog, "write", write_slowly)
-    async with Premises(tmp_path, settings=WorkerSettings(look_seconds=0.02)) as premises:
+    async with Premises(tmp_path, settings=WorkerSettings(scan_seconds=0.02)) as premises:
         run_id = await premises.start(premises.spec(DONE, DONE))
         await asyncio.wait_for(is_answered.wait(), 60)
         canisters = premises.store.read(run_id).canisters
@@ -349,7 +349,7 @@ async def test_what_is_out_of_reach_is_tried_again(tmp_path: Path) -> None:
         assert premises.read_kinds(run_id).count("run.retried") == 3
 
 
-LONG = WorkerSettings(look_seconds=3_600, retry_seconds=3_600, longest_retry_seconds=3_600)
+LONG = WorkerSettings(scan_seconds=3_600, retry_seconds=3_600, longest_retry_seconds=3_600)
 
 
 async def begin_to_pause(premises: Premises, tries: list[object]) -> str:
@@ -390,7 +390,7 @@ async def test_what_another_process_says_ends_the_pause_when_the_store_is_looked
     tmp_path: Path,
 ) -> None:
     tries = list[object]()
-    settings = attrs.evolve(LONG, look_seconds=0.02)
+    settings = attrs.evolve(LONG, scan_seconds=0.02)
     async with Premises(tmp_path, settings=settings) as premises:
         run_id = await begin_to_pause(premises, tries)
         other = Premises(tmp_path, settings=LONG)
@@ -547,7 +547,7 @@ async def test_what_comes_further_each_time_is_not_given_up(tmp_path: Path) -> N
     for _ in range(4):
         for event in (begun, begun, answered):
             write_event(premises.store, run_id, event)
-    assert count_begun(premises.store.open_log(run_id).read()) == 0
+    assert count_starts(premises.store.open_log(run_id).read()) == 0
     premises.runs.host = host
     async with premises:
         assert (await premises.wait(run_id, "ended")).reason == "answered"

@@ -30,7 +30,7 @@ from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.views import text_of
 
 DONE = [say("Done.")]
-QUIET = WorkerSettings(look_seconds=3_600)
+QUIET = WorkerSettings(scan_seconds=3_600)
 
 
 @pytest.fixture(

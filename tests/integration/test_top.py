@@ -14,7 +14,7 @@ import pytest
 from support.runs.acting import invoke, say
 from support.runs.hosted import Premises
 from support.screens.terminals import Terminals
-from vibe_llms.agents.interfaces import ToldEvent
+from vibe_llms.agents.interfaces import WatchedEvent
 from vibe_llms.exceptions import TransportError
 from vibe_llms.invocables import produce_invoker
 from vibe_llms.invocables.approvals import allow, deny
@@ -57,7 +57,7 @@ class Flaky:
         found: Sequence[RunSummary] = await self.runs.survey(**asked)
         return found
 
-    async def watch(self, run_id: str, **asked: Any) -> AsyncGenerator[ToldEvent]:
+    async def watch(self, run_id: str, **asked: Any) -> AsyncGenerator[WatchedEvent]:
         async for event in self.runs.watch(run_id, **asked):
             self._check()
             yield event

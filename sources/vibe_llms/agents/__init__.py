@@ -1,5 +1,5 @@
 """Background runs: specifications, workers that execute them, and one interface for all callers.
 
-May import flows and whatever lies below. Refuses to know how they are served over HTTP: that is the
-daemon's; ``remote`` asks it as any client would.
+May import flows and the packages below. Does not know how runs are served over HTTP: the daemon
+does that, and the module ``remote`` is an ordinary HTTP client of it.
 """

@@ -22,8 +22,8 @@ async def await_state(
         summary = await runs.find(run_id, subject=subject)
         if summary.state in states:
             return summary
-        told = runs.watch(run_id, after=summary.sequence, subject=subject)
-        async with aclosing(told):
-            async for event in told:
+        events = runs.watch(run_id, after=summary.sequence, subject=subject)
+        async with aclosing(events):
+            async for event in events:
                 if isinstance(event, LoggedEvent):
                     break

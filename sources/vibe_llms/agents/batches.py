@@ -59,20 +59,25 @@ async def open_batches(
     from vibe_llms.application import Application
 
     application = application or Application.load()
-    named = gather_functions(functions)
+    functions_by_name = gather_functions(functions)
     store = choose_store(url, application)
     maker = WorkMaker(
-        application=application, store=store, produce_tools=produce_tools, functions=named
+        application=application,
+        store=store,
+        produce_tools=produce_tools,
+        functions=functions_by_name,
     )
     worker = None
     if queues:
-        performer = RunExecutor(
+        executor = RunExecutor(
             store=store,
             application=application,
             limits=application.configuration.limits,
             produce_tools=produce_tools,
         )
-        worker = produce_runner(url, performer, queues=queues, functions=tuple(named.values()))
+        worker = produce_runner(
+            url, executor, queues=queues, functions=tuple(functions_by_name.values())
+        )
     database, queue = open_database(url), DurableChunkQueue(url)
     try:
         batches = Batches(
@@ -90,8 +95,8 @@ async def open_batches(
 
 
 @asynccontextmanager
-async def look_at_batches(url: str, *, patience_seconds: float = 0.0) -> AsyncIterator[Batches]:
-    """Open batches only to read them or to send them commands.
+async def access_batches(url: str, *, patience_seconds: float = 0.0) -> AsyncIterator[Batches]:
+    """Open batches to read them or to send them commands, but not to execute them.
 
     Batches that have to continue are claimed by the next worker that scans.
 

@@ -45,12 +45,12 @@ _STREAM_TIMEOUTS: Final = Timeouts(
 )
 """Timeouts of event streams; an idle daemon sends a keep-alive about every 15 seconds."""
 
-_GONE: Final = frozenset({502, 503, 504})
+_UNAVAILABLE: Final = frozenset({502, 503, 504})
 """Statuses of a proxy in front of an unavailable daemon."""
 
 _NOT_FOUND: Final = 404
-_TAILS: Final = ("/runs", "/page")
-"""Ends of shown addresses that name a resource, and are not part of the daemon's address."""
+_RESOURCE_SUFFIXES: Final = ("/runs", "/page")
+"""Ends of addresses that users copy from the daemon's output, and that name a resource of it."""
 
 _REMEDY: Final = "Check the address: it must be that of `vibe serve agents`."
 _Value = TypeVar("_Value")
@@ -144,20 +144,20 @@ class Connection(Closing):
         """Redact the key in an error, in case the daemon has sent it back."""
         return clean_error(error, [] if self._key is None else [self._key])
 
-    def refuse(self, asked: str, detail: str) -> ConverseError:
+    def refuse(self, request_line: str, detail: str) -> ConverseError:
         """Produce the error for an answer that an agents daemon would not give."""
         place = describe_address(self.address) + urlsplit(self.address).path
         return ConverseError(
-            detail=f"{place} is not an agents daemon: {asked} {detail}.",
+            detail=f"{place} is not an agents daemon: {request_line} {detail}.",
             remedy=self._advise() or _REMEDY,
             stage=Stage.DECODE,
         )
 
     def _advise(self) -> str:
-        """Return advice on which part of the address is too much; empty if it may be right."""
+        """Return advice to remove the end of the address; empty if the address may be right."""
         path = urlsplit(self.address).path
-        tail = next((each for each in _TAILS if path.endswith(each)), "")
-        return f"Remove {tail} from the daemon's address." if tail else ""
+        suffix = next((each for each in _RESOURCE_SUFFIXES if path.endswith(each)), "")
+        return f"Remove {suffix} from the daemon's address." if suffix else ""
 
     async def close(self) -> None:
         """Close the connections. Idempotent."""
@@ -183,31 +183,31 @@ class Connection(Closing):
             headers["authorization"] = Secret(f"Bearer {self._key.reveal()}")
         return headers
 
-    def _decode(self, kind: type[_Value], data: bytes, asked: str) -> _Value:
+    def _decode(self, kind: type[_Value], data: bytes, request_line: str) -> _Value:
         try:
             return msgspec.json.decode(data, type=kind)
         except (*UNREADABLE, ValueError) as error:
             cause = str(error)
-        raise self.clean(self.refuse(asked, f"returned an invalid body ({cause})"))
+        raise self.clean(self.refuse(request_line, f"returned an invalid body ({cause})"))
 
-    async def _read_error(self, exchange: Exchange, asked: str) -> ConverseError:
+    async def _read_error(self, exchange: Exchange, request_line: str) -> ConverseError:
         """Return the error for an answer with an error status."""
         status = exchange.status
         async with exchange:
             data = await exchange.read(self.limits.event_bytes)
-        told = _read_told(data)
-        if told is None and status in _GONE:
+        document = _read_document(data)
+        if document is None and status in _UNAVAILABLE:
             return TransportError(
                 detail=f"{describe_address(self.address)} answered with status {status}.",
                 address=describe_address(self.address),
                 stage=Stage.SEND,
             )
-        if told is None:
-            return self.refuse(asked, f"answered with status {status}")
+        if document is None:
+            return self.refuse(request_line, f"answered with status {status}")
         try:
-            error = read_error(told)
+            error = read_error(document)
         except CodecError:
-            return self.refuse(asked, f"answered with status {status}")
+            return self.refuse(request_line, f"answered with status {status}")
         if (
             isinstance(error, AccessError | ProviderError)
             and error.fault is ProviderFault.AUTHENTICATION
@@ -240,8 +240,8 @@ def produce_connection(
             f"Invalid address of an agents daemon: {shown!r}. Write it as "
             "https://example.org, without a part after ? or #.",
         )
-    given = os.environ.get(KEY_VARIABLE) or None if key is None else key
-    secret = Secret(given) if isinstance(given, str) else given
+    value = os.environ.get(KEY_VARIABLE) or None if key is None else key
+    secret = Secret(value) if isinstance(value, str) else value
     place = f"the variable {KEY_VARIABLE}" if key is None else "key"
     return Connection(
         address=address.rstrip("/"),
@@ -252,13 +252,13 @@ def produce_connection(
     )
 
 
-def _read_told(data: bytes) -> dict[str, Any] | None:
+def _read_document(data: bytes) -> dict[str, Any] | None:
     """Return an error in the format of an agents daemon; ``None`` for other formats."""
     try:
-        told = msgspec.json.decode(data)["error"]
-        stage = told["stage"]
-        said = {"error": told["code"], "message": told["message"]}
+        document = msgspec.json.decode(data)["error"]
+        stage = document["stage"]
+        head = {"error": document["code"], "message": document["message"]}
     except (*UNREADABLE, LookupError, TypeError):
         return None
-    facts = told.get("facts", {"detail": told["message"]})
-    return {**said, "stage": stage or str(Stage.EXECUTE), "facts": facts}
+    facts = document.get("facts", {"detail": document["message"]})
+    return {**head, "stage": stage or str(Stage.EXECUTE), "facts": facts}

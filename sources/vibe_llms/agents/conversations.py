@@ -89,20 +89,20 @@ class LocalConversations:
         Raises:
             RequestError: The conversation ``after`` does not exist.
         """
-        asked = limit + 1
+        fetched = limit + 1
         while True:
-            listed = self.index.survey(limit=asked)
-            has_all, rows = len(listed) < asked, iter(listed)
+            listed = self.index.survey(limit=fetched)
+            has_all, rows = len(listed) < fetched, iter(listed)
             if not after or any(row.id == after for row in rows):
-                if after and not self._is_of(after, subject):
+                if after and not self._belongs_to(after, subject):
                     break
-                own = (row for row in rows if self._is_of(row.id, subject))
+                own = (row for row in rows if self._belongs_to(row.id, subject))
                 found = [*islice(own, limit + 1)]
                 if len(found) > limit or has_all:
                     return found[:limit], len(found) > limit
             elif has_all:
                 break
-            asked *= 4  # it is further back, or behind those of others
+            fetched *= 4  # it is further back, or behind those of others
         detail = "The conversation does not exist (or was deleted); start a new one."
         raise RequestError(path="after", detail=detail, stage=Stage.FRAME)
 
@@ -115,18 +115,18 @@ class LocalConversations:
         Raises:
             LimitError: There are too many words to search for at once.
         """
-        asked = limit + 1
+        fetched = limit + 1
         while True:
-            hits = self.index.search(words, limit=asked)
-            own = [hit for hit in hits if self._is_of(hit.id, subject)]
-            if len(own) > limit or len(hits) < asked:
+            hits = self.index.search(words, limit=fetched)
+            own = [hit for hit in hits if self._belongs_to(hit.id, subject)]
+            if len(own) > limit or len(hits) < fetched:
                 return own[:limit], len(own) > limit
-            asked *= 4  # some hits are in conversations of others
+            fetched *= 4  # some hits are in conversations of others
 
     @in_thread
     def read(self, identity: str, *, subject: str = "") -> History:
         """Return the history; damaged parts are omitted and reported."""
-        self._ensure(identity, subject)
+        self._ensure_access(identity, subject)
         return self.store.read(identity, tolerant=True)
 
     @in_thread
@@ -138,9 +138,9 @@ class LocalConversations:
         Raises:
             UnknownNameError: The conversation has no content with this id.
         """
-        self._ensure(identity, subject)
-        said = media_of(self.store.read(identity, tolerant=True).canisters)
-        found = next((each for each in said if each.content_id == content_id), None)
+        self._ensure_access(identity, subject)
+        media = media_of(self.store.read(identity, tolerant=True).canisters)
+        found = next((each for each in media if each.content_id == content_id), None)
         if found is None:
             raise UnknownNameError(kind="content", name=content_id, known=())
         return found, self.store.contents.read(content_id)
@@ -152,7 +152,7 @@ class LocalConversations:
         Raises:
             RequestError: The name is too long, or has more than one line.
         """
-        self._ensure(identity, subject)
+        self._ensure_access(identity, subject)
         return self.store.update_metadata(identity, name=read_name(name))
 
     @in_thread
@@ -173,7 +173,7 @@ class LocalConversations:
         Raises:
             RequestError: The conversation has fewer canisters.
         """
-        metadata = self._ensure(identity, subject)
+        metadata = self._ensure_access(identity, subject)
         if from_index is not None:
             count = len(self.store.read(identity).canisters)
             if from_index > count:
@@ -203,7 +203,7 @@ class LocalConversations:
         Raises:
             UnknownNameError: The format is unknown.
         """
-        self._ensure(identity, subject)
+        self._ensure_access(identity, subject)
         plugins = self.runs.application.plugins
         chosen = access_form(plugins.survey_pieces(ExporterSpecification), form)
         conversation = Conversation.restore(self.store, identity)
@@ -220,7 +220,7 @@ class LocalConversations:
         """
 
         def find_run() -> str | None:
-            self._ensure(identity, subject)
+            self._ensure_access(identity, subject)
             if self.store.open_log(identity).read_last() is None:
                 return None
             return read_summary(self.store, identity).subject  # empty if it was started in process
@@ -241,23 +241,25 @@ class LocalConversations:
             self.store.update_metadata(child, tags=tags)
         return child
 
-    def _is_of(self, identity: str, subject: str) -> bool:
+    def _belongs_to(self, identity: str, subject: str) -> bool:
         try:
-            return self.runs.is_free(subject) or read_owner(self.store, identity) == subject
+            return self.runs.may_access_all(subject) or read_owner(self.store, identity) == subject
         except StoreError:  # deleted in the meantime, or damaged
             return False
 
-    def _ensure(self, identity: str, subject: str) -> ConversationMetadata:
+    def _ensure_access(self, identity: str, subject: str) -> ConversationMetadata:
         """Return the metadata if the caller may see the conversation."""
-        with self.runs.reading(identity, subject):
+        with self.runs.hiding_unreadable(identity, subject):
             metadata = self.store.read_metadata(identity)
             owner = read_owner(self.store, identity, metadata)
-        if owner != subject and not self.runs.is_free(subject):  # the same as if it did not exist
+        if owner != subject and not self.runs.may_access_all(
+            subject
+        ):  # the same as if it did not exist
             raise UnknownConversationError(identity=identity)
         return metadata
 
 
 def _derive_child(subject: str, key: str, identity: str, from_index: int | None) -> str:
     """Return the id of a fork that is requested with a key: the same each time."""
-    said = f"{len(subject)}:{subject}{len(key)}:{key}{identity}@{from_index}".encode()
-    return hashlib.sha256(said).hexdigest()[:_IDENTITY_DIGITS]
+    media = f"{len(subject)}:{subject}{len(key)}:{key}{identity}@{from_index}".encode()
+    return hashlib.sha256(media).hexdigest()[:_IDENTITY_DIGITS]

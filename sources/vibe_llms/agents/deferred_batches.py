@@ -1,6 +1,7 @@
 """Deferred requests to one model: gathered into batches of its vendor, and answered from them.
 
-A run that cannot receive its answer, or a batch in doubt, blocks no other.
+A batch is in doubt while it is unknown whether the vendor has received it. Neither such a batch nor
+a run that cannot receive its answer blocks the others.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _LOGGER = logging.getLogger(__name__)
 GATHER_SECONDS: Final = 60.0
 """Time to gather further requests after the first; a batch takes minutes or hours."""
 
-READS: Final = 30
+MAX_READS: Final = 30
 """Attempts to read results that are truncated each time: about half an hour."""
 
 UNSENT: Final = "unsent"
@@ -42,18 +43,18 @@ _GONE: Final = "the vendor no longer has its batch or the results"
 
 
 class BatchesOwner(Protocol):
-    """Owner of the batches; see :class:`vibe_llms.agents.deferred_requests.DeferredRequests`."""
+    """Owner of the batches: :class:`vibe_llms.agents.deferred_requests.DeferredRequests`."""
 
     name: str
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a task until the owner is closed."""
 
-    async def tell(self, name: str, answered: GenerationAnsweredEvent) -> None:
+    async def deliver(self, name: str, message: GenerationAnsweredEvent) -> None:
         """Put the answer to a request into its run's inbox. Raises ConverseError."""
 
 
-def answer(key: str, fate: str, body: str = "") -> GenerationAnsweredEvent:
+def compose_answer(key: str, fate: str, body: str = "") -> GenerationAnsweredEvent:
     """Return the message for a request without an answer from the vendor."""
     return GenerationAnsweredEvent(key=key, fate=fate, body=body, message_id=produce_identity())
 
@@ -67,16 +68,16 @@ class DeferredBatches:
         self._owner = owner
         self._batches = batches
         self._log = log
-        self._submitter = Submitter(_pass, batches, log, self._hear)
+        self._submitter = Submitter(_return_unchanged, batches, log, self._report_doubt)
         self._gathered: dict[str, Request] = {}
-        self._leaving: dict[str, Request] = {}
+        self._being_submitted: dict[str, Request] = {}
         self._submitting = asyncio.Lock()
         self._is_watching = False
-        self._told: dict[str, set[int]] = {}  # by chunk, the places whose runs have their answer
+        self._delivered: dict[str, set[int]] = {}  # by chunk, places of the requests answered
         self._reads: dict[str, int] = {}  # by chunk, the number of truncated reads
-        self._untold: dict[str, GenerationAnsweredEvent] = {}
-        self._sought: set[str] = set()
-        self._is_doubt_told = False
+        self._undelivered: dict[str, GenerationAnsweredEvent] = {}
+        self._being_located: set[str] = set()
+        self._is_doubt_reported = False
 
     @property
     def name(self) -> str:
@@ -91,30 +92,30 @@ class DeferredBatches:
     def put(self, conversation_id: str, request: Request) -> None:
         """Defer a request; do nothing if it is here already."""
         name = f"{conversation_id}/{request.canisters[-1].id}"
-        here = (self._gathered, self._leaving, self._survey_held())
-        if any(name in names for names in here):
+        known_names = (self._gathered, self._being_submitted, self._list_submitted())
+        if any(name in names for names in known_names):
             return
         self._gathered[name] = request
         if len(self._gathered) == 1:
             self._owner.spawn(self._submit())
 
-    async def read(self, said: GenerationAnsweredEvent, request: Request) -> Response:
+    async def read(self, message: GenerationAnsweredEvent, request: Request) -> Response:
         """Read an answer. Raises ConverseError if the request has none."""
-        if said.fate == LOST:
+        if message.fate == LOST:
             raise ProviderError(
                 fault=ProviderFault.NOT_FOUND,
-                detail=f"{said.body or _GONE}; its answer may have been billed.",
+                detail=f"{message.body or _GONE}; its answer may have been billed.",
                 remedy="Resume the run to ask again.",
             )
-        body = said.body.encode()
+        body = message.body.encode()
         result = BatchResult(
-            id=said.message_id, fate=Fate(said.fate), body=body, status=said.status
+            id=message.message_id, fate=Fate(message.fate), body=body, status=message.status
         )
         # The translation is pure: repeat it for its losses.
-        losses = self._batches.translate(said.message_id, request).losses
+        losses = self._batches.translate(message.message_id, request).losses
         return await self._batches.read_response(result, request, losses)
 
-    def _survey_held(self) -> set[str]:
+    def _list_submitted(self) -> set[str]:
         return {str(item.id) for chunk in self._log.open_chunks for item in chunk.items}
 
     async def _submit(self) -> None:
@@ -124,19 +125,19 @@ class DeferredBatches:
             refused = await self._submit_gathered()
         for name, reason in refused.items():
             body = json.dumps({"error": {"message": str(reason)}})
-            await self._return(name, Fate.FAILED, body)
+            await self._return_request(name, Fate.FAILED, body)
         self._watch_soon()
 
-    async def _return(self, name: str, fate: str, body: str = "") -> None:
+    async def _return_request(self, name: str, fate: str, body: str = "") -> None:
         """Tell a run that the vendor does not have its request; retry later if that fails."""
-        said = answer(name.rpartition("/")[2], fate, body)
-        if not await self._tell(name, said):
-            self._untold[name] = said
+        message = compose_answer(name.rpartition("/")[2], fate, body)
+        if not await self._deliver(name, message):
+            self._undelivered[name] = message
 
-    async def _tell(self, name: str, said: GenerationAnsweredEvent) -> bool:
+    async def _deliver(self, name: str, message: GenerationAnsweredEvent) -> bool:
         """Deliver an answer to one run; return ``False`` if that fails."""
         try:
-            await self._owner.tell(name, said)
+            await self._owner.deliver(name, message)
         except ConverseError as error:  # such as a full inbox
             run_id = name.partition("/")[0]
             _LOGGER.warning("cannot deliver the result of a request to %s yet: %s", run_id, error)
@@ -146,7 +147,7 @@ class DeferredBatches:
     async def _submit_gathered(self) -> dict[str, ConverseError]:
         """Return the requests that were not submitted, with the reasons."""
         gathered, self._gathered = self._gathered, {}
-        self._leaving = gathered
+        self._being_submitted = gathered
         refused: dict[str, ConverseError] = {}
         try:
             for name, request in gathered.items():
@@ -158,10 +159,10 @@ class DeferredBatches:
                     await self._submitter.add(Due(0, name, request), translation)
             await self._submitter.flush()
         except ConverseError as error:
-            held = self._survey_held()
-            refused |= {name: error for name in gathered if name not in held}
+            submitted = self._list_submitted()
+            refused |= {name: error for name in gathered if name not in submitted}
         finally:
-            self._leaving = {}
+            self._being_submitted = {}
         return refused
 
     # --- batches at the vendor -----------------------------------------------------------------
@@ -176,7 +177,7 @@ class DeferredBatches:
         pause = FIRST_PAUSE_SECONDS
         try:
             while self._has_open:
-                await self._look_around()
+                await self._poll_all()
                 if self._has_open:
                     await self._batches.clock.sleep(pause)
                     pause = grow(pause)
@@ -189,54 +190,54 @@ class DeferredBatches:
     def _has_open(self) -> bool:
         """True if answers are expected or undelivered."""
         return bool(
-            self._untold
+            self._undelivered
             or any(each.vendor for each in self._log.open_chunks)
-            or self._find_unheard()
+            or self._find_doubtful()
         )
 
-    def _find_unheard(self) -> list[Chunk]:
+    def _find_doubtful(self) -> list[Chunk]:
         """Return the chunks in doubt; none while the submitter is at work."""
         if self._submitting.locked():
             return []
         return [each for each in self._log.open_chunks if not each.vendor]
 
-    async def _look_around(self) -> None:
-        for name, said in list(self._untold.items()):
-            if await self._tell(name, said):
-                self._untold.pop(name, None)
-        for chunk in self._find_unheard():
-            if chunk.chunk not in self._sought:
-                self._sought.add(chunk.chunk)
+    async def _poll_all(self) -> None:
+        for name, message in list(self._undelivered.items()):
+            if await self._deliver(name, message):
+                self._undelivered.pop(name, None)
+        for chunk in self._find_doubtful():
+            if chunk.chunk not in self._being_located:
+                self._being_located.add(chunk.chunk)
                 # In the background: it may wait for the end of a similar batch.
-                self._owner.spawn(self._seek(chunk))
+                self._owner.spawn(self._locate(chunk))
         for chunk in [each for each in self._log.open_chunks if each.vendor]:
             try:
-                await self._look(chunk)
+                await self._poll(chunk)
             except ConverseError as error:  # the next poll may succeed
                 _LOGGER.warning("cannot read the batch %s yet: %s", chunk.vendor, error)
 
-    async def _seek(self, chunk: Chunk) -> None:
+    async def _locate(self, chunk: Chunk) -> None:
         """Find out whether the vendor has a chunk; retry later if it stays in doubt."""
         try:
             await self._submitter.take_up([chunk])
         except ConverseError as error:
             _LOGGER.warning("cannot save the results of a batch: %s", error)
         finally:
-            self._sought.discard(chunk.chunk)
+            self._being_located.discard(chunk.chunk)
         if chunk.vendor or chunk.end:
-            self._is_doubt_told = False
+            self._is_doubt_reported = False
         if chunk.end == ChunkEnd.ABSENT:  # requested again: the vendor never billed it
             for item in chunk.items:
-                await self._return(str(item.id), UNSENT)
+                await self._return_request(str(item.id), UNSENT)
         self._watch_soon()
 
-    async def _look(self, chunk: Chunk) -> None:
+    async def _poll(self, chunk: Chunk) -> None:
         """Poll a chunk; if it has ended, deliver the answers to the runs."""
         try:
             state = await self._batches.poll(chunk.vendor)
             if not state.has_ended:
                 return
-            said = await self._read(chunk, state)
+            answered = await self._read(chunk, state)
         except ProviderError as error:
             if error.fault is not ProviderFault.NOT_FOUND:
                 raise
@@ -244,45 +245,47 @@ class DeferredBatches:
             return
         except StreamTruncatedError as error:
             reads = self._reads[chunk.chunk] = self._reads.get(chunk.chunk, 0) + 1
-            if reads < READS:
+            if reads < MAX_READS:
                 raise
             await self._end(chunk, set(), LOST, str(error), ChunkEnd.LOST)
             return
         failure = json.dumps({"error": {"message": state.failure}}) if state.failure else ""
         fate = Fate.FAILED if failure else Fate.CANCELLED
-        await self._end(chunk, said, fate, failure, ChunkEnd.READ)
+        await self._end(chunk, answered, fate, failure, ChunkEnd.READ)
 
     async def _read(self, chunk: Chunk, state: BatchState) -> set[int]:
         """Deliver the answers; return the places of the requests that have one."""
-        said: set[int] = set()
+        answered: set[int] = set()
         async for result in self._batches.read(state):
             place = chunk.find_index(result.id)
             if place is not None:
-                said.add(place)
+                answered.add(place)
                 body = result.body.decode("utf-8", "replace")
-                await self._tell_result(chunk, place, result.fate, body, result.status)
-        return said
+                await self._deliver_result(chunk, place, result.fate, body, result.status)
+        return answered
 
-    async def _end(self, chunk: Chunk, said: set[int], fate: str, body: str, end: ChunkEnd) -> None:
+    async def _end(
+        self, chunk: Chunk, answered: set[int], fate: str, body: str, end: ChunkEnd
+    ) -> None:
         """Answer the rest of a chunk; end it once all of its runs have their answers."""
         places = range(len(chunk.items))
         for place in places:
-            if place not in said:
-                await self._tell_result(chunk, place, fate, body, None)
-        if len(self._told.get(chunk.chunk, ())) < len(places):
+            if place not in answered:
+                await self._deliver_result(chunk, place, fate, body, None)
+        if len(self._delivered.get(chunk.chunk, ())) < len(places):
             return  # the next poll reads all of it again
         await self._log.end(chunk, end)
-        self._told.pop(chunk.chunk, None)
+        self._delivered.pop(chunk.chunk, None)
         self._reads.pop(chunk.chunk, None)
 
-    async def _tell_result(
+    async def _deliver_result(
         self, chunk: Chunk, place: int, fate: str, body: str, status: int | None
     ) -> None:
-        told = self._told.setdefault(chunk.chunk, set())
-        if place in told:
+        delivered = self._delivered.setdefault(chunk.chunk, set())
+        if place in delivered:
             return
         name = str(chunk.items[place].id)
-        answered = GenerationAnsweredEvent(
+        message = GenerationAnsweredEvent(
             key=name.rpartition("/")[2],
             fate=str(fate),
             body=body,
@@ -290,12 +293,12 @@ class DeferredBatches:
             seconds=max(time.time() - chunk.at, 0.0),
             message_id=name_item(chunk.chunk, place),  # a second read delivers nothing twice
         )
-        if await self._tell(name, answered):
-            told.add(place)
+        if await self._deliver(name, message):
+            delivered.add(place)
 
-    def _hear(self, news: ChunkNews) -> None:
-        if news.error is not None and not self._is_doubt_told:
-            self._is_doubt_told = True
+    def _report_doubt(self, news: ChunkNews) -> None:
+        if news.error is not None and not self._is_doubt_reported:
+            self._is_doubt_reported = True
             _LOGGER.warning(
                 "%d requests of runs may be at the vendor, and may be billed: %s",
                 news.requests,
@@ -303,5 +306,5 @@ class DeferredBatches:
             )
 
 
-async def _pass(request: Request) -> Request:
+async def _return_unchanged(request: Request) -> Request:
     return request

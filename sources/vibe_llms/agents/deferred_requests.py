@@ -1,8 +1,8 @@
 """Deferred requests: requests of runs that batches of their vendors answer.
 
-A run hands its request over and rests, as one that waits for an approval does. Submissions are
-written down first (:mod:`vibe_llms.batches.vendor_chunks`), so that the next process on this
-machine continues with them; requests that were not submitted are gathered again.
+A run hands its request over and suspends, as it does for an approval. Submissions are recorded in
+a file first (:mod:`vibe_llms.batches.vendor_chunks`), so that the next process on this machine
+continues with them; requests that were not submitted are gathered again.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ class DeferredRequests:
         self.store = store
         self._application = application
         self._folder: Path = application.configuration.data_directory / _FOLDER
-        said = f"{platform.node()}:{self._folder.resolve()}"
-        self.name = hashlib.sha256(said.encode()).hexdigest()[:_NAME_DIGITS]
+        origin = f"{platform.node()}:{self._folder.resolve()}"
+        self.name = hashlib.sha256(origin.encode()).hexdigest()[:_NAME_DIGITS]
         self._wake: Callable[[str], None] | None = None
         self._opening = asyncio.Lock()
         self._lock: FileIO | None = None
         self._logs: dict[str, ChunkLog] = {}
-        self._unread: set[str] = set()  # models whose file of submissions is unreadable
+        self._unreadable: set[str] = set()  # models whose file of submissions is unreadable
         self._models: dict[str, DeferredBatches] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -91,14 +91,14 @@ class DeferredRequests:
             return
         for address, log in self._logs.items():
             if log.open_chunks:
-                with suppress(ConverseError):  # it says so itself
+                with suppress(ConverseError):  # already logged
                     await self.access(address)
         try:
-            told = await finish(asyncio.to_thread(self._return_unsent))
+            run_ids = await finish(asyncio.to_thread(self._return_unsent))
         except StoreError as error:
             _LOGGER.warning("unsubmitted requests cannot be returned to their runs: %s", error)
             return
-        for run_id in told:
+        for run_id in run_ids:
             wake(run_id)
 
     async def close(self) -> None:
@@ -126,7 +126,7 @@ class DeferredRequests:
             raise refuse_workers()
         address = str(self._application.resolve_address(address))
         async with self._opening:
-            # Most runs ask directly; the first deferred one imports it, in a thread.
+            # Most runs defer nothing, so the module is imported when it is first needed.
             await asyncio.to_thread(import_module, "vibe_llms.agents.deferred_batches")
             return self._models.get(address) or await self._open_model(address)
 
@@ -142,13 +142,13 @@ class DeferredRequests:
             log = self._logs.get(address)
             if log is None:  # an unreadable file may have been repaired since
                 log = self._logs[address] = ChunkLog(self._folder / quote(address, ""), address)
-                self._unread.discard(address)
+                self._unreadable.discard(address)
         except ConverseError as error:
             _LOGGER.warning("cannot submit requests to %s: %s", address, error)
             raise
-        opened = self._models[address] = DeferredBatches(self, batches, log)
-        opened.take_up()
-        return opened
+        model_batches = self._models[address] = DeferredBatches(self, batches, log)
+        model_batches.take_up()
+        return model_batches
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a task until :meth:`close`."""
@@ -161,7 +161,7 @@ class DeferredRequests:
         if not task.cancelled() and (error := task.exception()) is not None:
             _LOGGER.error("deferred requests failed: %s", error, exc_info=error)
 
-    async def tell(self, name: str, answered: GenerationAnsweredEvent) -> None:
+    async def deliver(self, name: str, message: GenerationAnsweredEvent) -> None:
         """Put the answer to a request into its run's inbox and wake the run.
 
         Args:
@@ -172,7 +172,7 @@ class DeferredRequests:
         """
         run_id = name.partition("/")[0]
         try:
-            await finish(asyncio.to_thread(self._post, run_id, answered))
+            await finish(asyncio.to_thread(self._put_into_inbox, run_id, message))
         except UnknownConversationError:  # deleted in the meantime
             return
         if self._wake is not None:
@@ -194,36 +194,36 @@ class DeferredRequests:
             try:
                 self._logs[address] = ChunkLog(output, address)
             except (RequestError, StoreError) as error:  # continue with the others
-                self._unread.add(address)
+                self._unreadable.add(address)
                 _LOGGER.warning("requests at the vendor of %s are skipped: %s", address, error)
 
-    def _post(self, run_id: str, answered: GenerationAnsweredEvent) -> None:
-        self.store.open_inbox(run_id).put(answered)
+    def _put_into_inbox(self, run_id: str, message: GenerationAnsweredEvent) -> None:
+        self.store.open_inbox(run_id).put(message)
         deliver(self.store, run_id)
 
     def _return_unsent(self) -> list[str]:
         """Have runs defer again those requests that were gathered but never submitted."""
-        from vibe_llms.agents.deferred_batches import UNSENT, answer
+        from vibe_llms.agents.deferred_batches import UNSENT, compose_answer
 
-        held = {
+        submitted = {
             str(item.id)
             for log in self._logs.values()
             for chunk in log.open_chunks
             for item in chunk.items
         }
-        index, told = RunIndex(self.store), list[str]()
+        index, run_ids = RunIndex(self.store), list[str]()
         index.refresh()
         for summary in index.survey(states=_WAITING):
             if summary.spec.get("channel") != VENDOR:
                 continue
             try:
                 key = self._find_deferred(summary.id)
-                if key and f"{summary.id}/{key}" not in held:
-                    self._post(summary.id, answer(key, UNSENT))
-                    told.append(summary.id)
+                if key and f"{summary.id}/{key}" not in submitted:
+                    self._put_into_inbox(summary.id, compose_answer(key, UNSENT))
+                    run_ids.append(summary.id)
             except ConverseError as error:  # such as a full inbox
                 _LOGGER.warning("%s waits for an unsubmitted request: %s", summary.id, error)
-        return told
+        return run_ids
 
     def _find_deferred(self, run_id: str) -> str:
         """Return the key of the request that a run has deferred here; empty if there is none.
@@ -233,8 +233,8 @@ class DeferredRequests:
         deferred = find_deferred(self.store.open_log(run_id).read())
         if deferred is None or deferred.backend != self.name:
             return ""
-        address = str(self._application.resolve_address(deferred.model)) if self._unread else ""
-        return "" if address in self._unread else deferred.key
+        address = str(self._application.resolve_address(deferred.model)) if self._unreadable else ""
+        return "" if address in self._unreadable else deferred.key
 
 
 def refuse_workers() -> ConfigurationError:

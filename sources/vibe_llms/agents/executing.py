@@ -24,7 +24,7 @@ from vibe_llms.instruments.engines import Engine, Tool
 from vibe_llms.invocables.ensemble_pools import EnsemblePool
 from vibe_llms.invocables.ensembles import Ensemble, gather_ensembles
 from vibe_llms.runs.opening import ClaimedRun
-from vibe_llms.runs.spending import measure_spent
+from vibe_llms.runs.spending import measure_usage
 
 if TYPE_CHECKING:
     from vibe_llms.flows.resources import Share
@@ -69,10 +69,10 @@ class RunExecutor:
     Attributes:
         store: The store of the runs.
         application: Provides the models.
-        limits: Limits of each run; its specification may lower them.
+        limits: Limits of each run; the specification of a run may lower them.
         produce_tools: Produces ensembles by name; by default those that are configured.
         listener: Receives all events, with the id of their run.
-        deferred: Requests that vendors' batches answer, if the run's specification says so.
+        deferred: Requests that are deferred to batches of vendors, for runs that specify it.
         pool: Keeps the ensembles connected from one run to the next; ``None`` to connect them for
             each run.
     """
@@ -105,16 +105,16 @@ class RunExecutor:
             CancelledError: The execution was cancelled; the log has its state.
         """
         events = (each.event for each in claimed.events)
-        wanted = [each for each in events if isinstance(each, RunRequestedEvent)][-1]
-        spec, conversation = read_run_spec(wanted.spec), claimed.conversation
+        request = [each for each in events if isinstance(each, RunRequestedEvent)][-1]
+        spec, conversation = read_run_spec(request.spec), claimed.conversation
         if not claimed.is_new:
-            said = {canister.id for canister in conversation.canisters}
-            lacking = [each for each in wanted.canisters if each.id not in said]
-            conversation.add_canisters(lacking)
-        share = self._share_for(wanted.subject)
+            known_ids = {canister.id for canister in conversation.canisters}
+            missing = [each for each in request.canisters if each.id not in known_ids]
+            conversation.add_canisters(missing)
+        share = self._share_for(request.subject)
         tools = share(gather_ensembles(await self._access_tools(spec.ensembles)))
         try:
-            await self._go_on(spec, claimed, tools, share)
+            await self._execute_spec(spec, claimed, tools, share)
         except TEMPORARY_ERRORS:
             await self.connections.drop()  # cached facts about its models may be outdated
             raise
@@ -124,7 +124,7 @@ class RunExecutor:
         pool = self.pool
         return list if pool is None else lambda ensembles: pool.share(ensembles, subject)
 
-    async def _go_on(
+    async def _execute_spec(
         self, spec: RunSpec, claimed: ClaimedRun, tools: Sequence[Ensemble], share: Share
     ) -> None:
         conversation, log = claimed.conversation, claimed.events
@@ -148,7 +148,7 @@ class RunExecutor:
         async with engine:
             run = engine.prepare(
                 conversation,
-                spent=measure_spent(log),
+                spent=measure_usage(log),
                 temporary_errors=TEMPORARY_ERRORS,
                 claimed=claimed,
             )
@@ -189,13 +189,13 @@ class RunExecutor:
         from vibe_llms.flows.budgets import BUDGETS
         from vibe_llms.flows.settings import AdapterConfig
 
-        left = spec.bound(self.limits).run_seconds - measure_spent(log).seconds
+        seconds_left = spec.bound(self.limits).run_seconds - measure_usage(log).seconds
         budgets = {name: spec.limits.get(limit) for name, limit in BUDGETS.items()}
         return AdapterConfig(
             strict_validation=False,
             ensure_budgets=False,
             model=spec.model or None,
-            timeout_ms=max(1, int(left * 1000)),
+            timeout_ms=max(1, int(seconds_left * 1000)),
             **cast("Any", budgets),
         )
 

@@ -1,4 +1,4 @@
-"""Interfaces of runs, and of what executes them."""
+"""Interfaces of runs, and of the runners that execute them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from vibe_llms.runs.indexing import RunIndex
     from vibe_llms.runs.opening import ClaimedRun
 
-ToldEvent: TypeAlias = LoggedEvent | StreamEvent | VisitEvent
+WatchedEvent: TypeAlias = LoggedEvent | StreamEvent | VisitEvent
 """Events for watchers of a run: those of its log, and transient ones that are in no log, such as
 parts of an answer that is still being generated. Watchers may miss transient events."""
 
@@ -53,7 +53,7 @@ class Runner(Protocol):
         """Release all runs so that other workers can continue them."""
 
     def wake(self, run_id: str) -> None:
-        """Have a run executed soon: it is due, or got a message. Idempotent."""
+        """Have a run executed soon, because it is due or has a new message. Idempotent."""
 
     @property
     def has_room(self) -> bool:
@@ -128,7 +128,7 @@ class Runs(Protocol):
 
     def watch(
         self, run_id: str, *, after: int = 0, follow: bool = True, subject: str = ""
-    ) -> AsyncGenerator[ToldEvent]:
+    ) -> AsyncGenerator[WatchedEvent]:
         """Yield the events of a run: each event of its log once, in order.
 
         Closing the generator does not affect the run.

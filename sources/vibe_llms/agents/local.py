@@ -14,7 +14,7 @@ from vibe_llms.agents.deferred_requests import (
     refuse_foreign,
     refuse_workers,
 )
-from vibe_llms.agents.interfaces import Runner, ToldEvent
+from vibe_llms.agents.interfaces import Runner, WatchedEvent
 from vibe_llms.agents.run_requests import begin_run, request_run, summarize_claimed
 from vibe_llms.agents.run_specs import RunRules, RunSpec, derive_identity
 from vibe_llms.application import Application
@@ -51,7 +51,7 @@ from vibe_llms.invocables.approvals import Approval
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.messages.views import is_input_blank
-from vibe_llms.runs.delivering import deliver, is_heard
+from vibe_llms.runs.delivering import arrived_in_time, deliver
 from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.opening import ClaimedRun
 from vibe_llms.runs.owners import read_subject
@@ -111,7 +111,7 @@ class LocalRuns:
             # Finish it: a claimed log must be released.
             return await finish(self._start(identity, spec, canisters, subject))
 
-        # All attempts have one id, so that the run is ordered once.
+        # All attempts have the same id, so that the run is requested once.
         return await retry_for(self.patience_seconds, start)
 
     async def _start(
@@ -126,7 +126,7 @@ class LocalRuns:
 
         claimed, summary = await asyncio.to_thread(write)
         if claimed is None or host is None:
-            return self._see_to(summary)
+            return self._wake_if_open(summary)
         self.index.touch(identity)
         host.begin(claimed)
         return summary
@@ -143,7 +143,7 @@ class LocalRuns:
         """Return the runs in some states."""
         self.index.refresh(self.host.working if self.host else ())
         try:
-            owner = None if self.is_free(subject) else subject
+            owner = None if self.may_access_all(subject) else subject
             return self.index.survey(states=states, owner=owner, after=after, limit=limit)
         except UnknownConversationError as error:
             detail = "The run does not exist (or was deleted); start a new one."
@@ -164,16 +164,16 @@ class LocalRuns:
     @in_thread
     def count_events(self, run_id: str, *, subject: str = "") -> int:
         """Return the number of a run's last event; fast for a log of any length."""
-        with self.reading(run_id, subject):
+        with self.hiding_unreadable(run_id, subject):
             last = self.store.open_log(run_id).read_last()
             owner = read_subject(self.store, run_id) or ""
-        if last is None or not (owner == subject or self.is_free(subject)):
+        if last is None or not (owner == subject or self.may_access_all(subject)):
             raise UnknownConversationError(identity=run_id)
         return last.sequence
 
     async def watch(
         self, run_id: str, *, after: int = 0, follow: bool = True, subject: str = ""
-    ) -> AsyncGenerator[ToldEvent]:
+    ) -> AsyncGenerator[WatchedEvent]:
         """Yield the events of a run."""
         last = await self.count_events(run_id, subject=subject)
         ensure_reached(after, last)
@@ -243,7 +243,7 @@ class LocalRuns:
         """Resume a run."""
         found = await self.find(run_id, subject=subject)
         if found.spec.get("channel"):
-            await asyncio.to_thread(self._refuse_strange, run_id)
+            await asyncio.to_thread(self._ensure_not_deferred_elsewhere, run_id)
         await self._put(run_id, RunResumedEvent(message_id=produce_identity(), subject=subject))
 
     async def fork(
@@ -276,13 +276,13 @@ class LocalRuns:
                 request_run(self.store, identity, wanted, self._find_ending(identity))
             return self._read(identity)
 
-        return self._see_to(await asyncio.to_thread(write))
+        return self._wake_if_open(await asyncio.to_thread(write))
 
     async def delete(self, run_id: str, *, subject: str = "") -> None:
         """Delete a run with its visits."""
         await asyncio.to_thread(self._delete, run_id, subject)
 
-    def is_free(self, subject: str) -> bool:
+    def may_access_all(self, subject: str) -> bool:
         """Tell whether a caller may see the runs and conversations of all users."""
         return self.is_owner and not subject
 
@@ -294,8 +294,8 @@ class LocalRuns:
     # --- in a thread -----------------------------------------------------------------------------
 
     @contextmanager
-    def reading(self, run_id: str, subject: str) -> Iterator[None]:
-        """Report a run as unknown if it has not run yet, or if its name cannot be an id."""
+    def hiding_unreadable(self, run_id: str, subject: str) -> Iterator[None]:
+        """Report a run that cannot be read as unknown, so that others learn nothing about it."""
         try:
             yield
         except StoreUnavailableError:
@@ -307,15 +307,15 @@ class LocalRuns:
             raise UnknownConversationError(identity=run_id) from error
 
     def _find(self, run_id: str, subject: str) -> RunSummary:
-        with self.reading(run_id, subject):
+        with self.hiding_unreadable(run_id, subject):
             summary = self.index.read_summary(run_id)
-        if summary.subject != subject and not self.is_free(
+        if summary.subject != subject and not self.may_access_all(
             subject
         ):  # the same as if it did not exist
             raise UnknownConversationError(identity=run_id)
         return summary
 
-    def _refuse_strange(self, run_id: str) -> None:
+    def _ensure_not_deferred_elsewhere(self, run_id: str) -> None:
         if self.host is None:  # another process of this machine executes the run
             own = DeferredRequests(self.store, self.application).name
         else:
@@ -328,11 +328,11 @@ class LocalRuns:
         tail = read_tail(canisters) if canisters else None
         if tail is None or not tail.is_answered:
             return ()
-        short = judge_tail(canisters, tail)
-        if short is None:
+        shortfall = judge_tail(canisters, tail)
+        if shortfall is None:
             return (RunEndedEvent(run_id=identity, reason="answered"),)
         ended = RunEndedEvent(
-            run_id=identity, reason=short.reason, detail=short.detail, limit=short.limit
+            run_id=identity, reason=shortfall.reason, detail=shortfall.detail, limit=shortfall.limit
         )
         return (ended,)
 
@@ -387,7 +387,7 @@ class LocalRuns:
                 "run", "The visit that could receive the message is just starting: try again."
             ) from error
         deliver(self.store, identity)
-        if not is_heard(self.store.open_log(identity), message.message_id):
+        if not arrived_in_time(self.store.open_log(identity), message.message_id):
             raise _refuse(
                 "run", "Too late: the visit that could receive the message has completed."
             )
@@ -422,7 +422,7 @@ class LocalRuns:
         self.index.touch(identity)
         return self.index.read_summary(identity)
 
-    def _see_to(self, summary: RunSummary) -> RunSummary:
+    def _wake_if_open(self, summary: RunSummary) -> RunSummary:
         if summary.state not in RESTS:
             self._wake(summary.id)
         return summary

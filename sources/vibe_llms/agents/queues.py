@@ -13,6 +13,7 @@ DEFAULT_QUEUE: Final = "runs"
 """Queue of runs whose specification names none."""
 
 EACH: Final = 16
+"""Default number of runs at once in each worker."""
 
 BATCH_QUEUE: Final = "batches"
 """Queue of chunks of batches."""
@@ -30,7 +31,7 @@ class Queue:
     """A queue and its concurrency.
 
     Attributes:
-        name: The name in orders.
+        name: The name in requests for runs.
         each: Runs at once in each worker.
         total: Runs at once in all workers together; ``None`` for no limit.
     """
@@ -71,8 +72,8 @@ def read_queues(text: str) -> tuple[Queue, ...]:
         if match is None:
             raise _refuse(f"Invalid queue {word!r}: write NAME, NAME=EACH or NAME=EACH/TOTAL")
         name, each, total = match.groups()
-        usual = _CHUNKS if name == BATCH_QUEUE else EACH
-        queue = Queue(name, int(each or usual), int(total) if total else None)
+        default = _CHUNKS if name == BATCH_QUEUE else EACH
+        queue = Queue(name, int(each or default), int(total) if total else None)
         if queue.total is not None and queue.total < queue.each:
             raise _refuse(f"{word!r}: the total must be at least the number for each worker")
         if name in found:

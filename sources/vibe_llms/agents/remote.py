@@ -12,7 +12,7 @@ import msgspec
 
 from vibe_llms.agents.awaiting import await_state
 from vibe_llms.agents.connecting import Connection, produce_connection
-from vibe_llms.agents.interfaces import ToldEvent
+from vibe_llms.agents.interfaces import WatchedEvent
 from vibe_llms.agents.run_followers import Follower
 from vibe_llms.agents.run_specs import RunSpec
 from vibe_llms.exceptions import RequestError, Stage
@@ -76,7 +76,7 @@ class RemoteRuns(Closing):
         _refuse_subject(subject)
         body = spec.export()
         if canisters:
-            body["input"] = [_export_said(each) for each in canisters]
+            body["input"] = [_export_message(each) for each in canisters]
         headers = {"idempotency-key": key or produce_identity()}
         return await self.connection.ask(
             RunSummary, "POST", "/runs", body, headers=headers, is_repeatable=True
@@ -98,8 +98,8 @@ class RemoteRuns(Closing):
         found: dict[str, RunSummary] = {}  # a run that is updated in the meantime moves up
         while limit is None or len(found) < limit:
             left = _PAGE if limit is None else min(limit - len(found), _PAGE)
-            asked = {**query, "limit": str(left), **({"after": after} if after else {})}
-            page = await self._read(_Page, f"/runs?{urlencode(asked, safe=',')}")
+            page_query = {**query, "limit": str(left), **({"after": after} if after else {})}
+            page = await self._read(_Page, f"/runs?{urlencode(page_query, safe=',')}")
             found |= {each.id: each for each in page.data}
             if not page.has_more or not page.data:
                 break
@@ -119,12 +119,12 @@ class RemoteRuns(Closing):
 
     async def watch(
         self, run_id: str, *, after: int = 0, follow: bool = True, subject: str = ""
-    ) -> AsyncGenerator[ToldEvent]:
+    ) -> AsyncGenerator[WatchedEvent]:
         """Yield the events of a run, over as many connections as needed."""
         _refuse_subject(subject)
         follower = Follower(self.connection, _compose_path(run_id), after, ends=not follow)
-        async with aclosing(follower.follow()) as told:
-            async for event in told:
+        async with aclosing(follower.follow()) as events:
+            async for event in events:
                 yield event
 
     async def outline(self, run_id: str, *, subject: str = "") -> Outline:
@@ -146,25 +146,25 @@ class RemoteRuns(Closing):
         """Answer a call that waits for an approval."""
         _refuse_subject(subject)
         body: JsonObject = {**attrs.asdict(approval), "key": key}
-        said = {name: value for name, value in body.items() if value}
+        changed = {name: value for name, value in body.items() if value}
         path = f"{_compose_path(run_id)}/approvals"
-        return await self.connection.ask(Waiting, "POST", path, said)
+        return await self.connection.ask(Waiting, "POST", path, changed)
 
     async def send(self, run_id: str, canister: AnyCanister, *, subject: str = "") -> None:
         """Send a message to a run."""
-        await self._tell(run_id, "messages", subject, _export_said(canister))
+        await self._post(run_id, "messages", subject, _export_message(canister))
 
     async def stop(self, run_id: str, *, reason: str = "", subject: str = "") -> None:
         """Stop a run."""
-        await self._tell(run_id, "stop", subject, {"reason": reason} if reason else None)
+        await self._post(run_id, "stop", subject, {"reason": reason} if reason else None)
 
     async def detach(self, run_id: str, *, subject: str = "") -> None:
         """Detach a run, so that it continues without watchers."""
-        await self._tell(run_id, "detach", subject)
+        await self._post(run_id, "detach", subject)
 
     async def resume(self, run_id: str, *, subject: str = "") -> None:
         """Resume a run."""
-        await self._tell(run_id, "resume", subject)
+        await self._post(run_id, "resume", subject)
 
     async def fork(
         self,
@@ -176,9 +176,9 @@ class RemoteRuns(Closing):
         subject: str = "",
     ) -> RunSummary:
         """Start a run with another's conversation."""
-        chosen: JsonObject = {"node": node, "visit": visit, "variables": variables}
-        body = {name: value for name, value in chosen.items() if value}
-        return await self._tell(run_id, "fork", subject, body)
+        options: JsonObject = {"node": node, "visit": visit, "variables": variables}
+        body = {name: value for name, value in options.items() if value}
+        return await self._post(run_id, "fork", subject, body)
 
     async def delete(self, run_id: str, *, subject: str = "") -> None:
         """Delete a run with its visits."""
@@ -188,7 +188,7 @@ class RemoteRuns(Closing):
     async def _read(self, kind: type[_Value], path: str) -> _Value:
         return await self.connection.ask(kind, "GET", path, is_repeatable=True)
 
-    async def _tell(
+    async def _post(
         self, run_id: str, verb: str, subject: str, body: JsonObject | None = None
     ) -> RunSummary:
         _refuse_subject(subject)
@@ -209,10 +209,10 @@ def connect(
     Args:
         address: The URL of the daemon, such as ``https://example.org:8010``.
         key: The key of the client; by default the environment variable ``VIBE_AGENTS_KEY``.
-        limits: What may be sent and received, and how often.
-        transport: Carries the requests, such as a ``DirectTransport`` that trusts certificates of
-            one's own; it is closed with the runs.
-        clock: Waits between attempts.
+        limits: Size limits of requests and answers, and the number of attempts.
+        transport: Transport of the requests, such as a ``DirectTransport`` that trusts your own
+            certificates; it is closed with the runs.
+        clock: Clock for the pauses between attempts.
 
     Raises:
         ConfigurationError: The address or the key is invalid.
@@ -226,7 +226,7 @@ def _compose_path(run_id: str) -> str:
     return f"/runs/{quote(run_id, safe='')}"
 
 
-def _export_said(canister: AnyCanister) -> dict[str, str]:
+def _export_message(canister: AnyCanister) -> dict[str, str]:
     """Return a message in the daemon's format. Raises RequestError."""
     if isinstance(canister, (UserCanister, SupervisorCanister)) and len(canister.content) == 1:
         content = canister.content[0]

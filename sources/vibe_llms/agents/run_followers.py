@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from vibe_llms.agents.connecting import Connection
-from vibe_llms.agents.interfaces import ToldEvent
+from vibe_llms.agents.interfaces import WatchedEvent
 from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.conversations.run_logs.log_lines import open_envelope, read_envelope
 from vibe_llms.events.codec import decode_event
@@ -65,7 +65,7 @@ class Follower:
         self._has_joined = False
         self._attempt = 0
 
-    async def follow(self) -> AsyncGenerator[ToldEvent]:
+    async def follow(self) -> AsyncGenerator[WatchedEvent]:
         """Yield events. Ends only if ``ends`` is set.
 
         Raises:
@@ -74,8 +74,8 @@ class Follower:
         """
         while True:
             try:
-                async with aclosing(self._listen()) as told:
-                    async for event in told:
+                async with aclosing(self._listen()) as events:
+                    async for event in events:
                         yield event
                 if self._ends and await self._is_over():
                     return
@@ -99,7 +99,7 @@ class Follower:
         summary = await self._connection.ask(RunSummary, "GET", self._path, is_repeatable=True)
         return summary.state in RESTS and summary.sequence <= self.after
 
-    async def _listen(self) -> AsyncGenerator[ToldEvent]:
+    async def _listen(self) -> AsyncGenerator[WatchedEvent]:
         """Yield the events of one connection."""
         query = "?follow=false" if self._ends else ""
         headers = {"accept": "text/event-stream"}
@@ -120,7 +120,7 @@ class Follower:
                     if event is not None:
                         yield event
 
-    def _read(self, frame: Frame) -> ToldEvent | None:
+    def _read(self, frame: Frame) -> WatchedEvent | None:
         """Read an event; ``None`` if it is already known, or is not needed here."""
         if frame.event == DELETED_WORD:
             raise UnknownConversationError(identity=self._path.rpartition("/")[2])
@@ -140,7 +140,7 @@ class Follower:
         return logged
 
 
-def _open_piece(piece: _Piece) -> ToldEvent | None:
+def _open_piece(piece: _Piece) -> WatchedEvent | None:
     """Read an event that is not in a log; ``None`` for one that only a newer daemon sends."""
     try:
         event: Any = decode_event(bytes(piece.event))
@@ -148,4 +148,4 @@ def _open_piece(piece: _Piece) -> ToldEvent | None:
         return None
     for place in reversed(piece.visits):
         event = VisitEvent(node=place.node, visit=place.visit, branch=place.branch, event=event)
-    return cast(ToldEvent, event)
+    return cast(WatchedEvent, event)

@@ -1,4 +1,4 @@
-"""Requests for runs: the order is on the disk before the caller learns of the run."""
+"""Requests for runs: a request is durable before the caller learns the run's id."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def begin_run(
     store: ConversationStore,
     identity: str,
     metadata: ConversationMetadata,
-    wanted: RunRequestedEvent,
+    request: RunRequestedEvent,
     *,
     claims: bool,
 ) -> ClaimedRun | None:
-    """Create the conversation of a run with its order; do nothing if both exist.
+    """Create the conversation of a run with its request; do nothing if both exist.
 
     Args:
         claims: Claim the log as well, if the conversation is new.
@@ -36,12 +36,12 @@ def begin_run(
         The run, if its log was claimed.
 
     Raises:
-        RequestError: The conversation has a different order.
-        StoreError: The order could not be written.
+        RequestError: The conversation has a different request.
+        StoreError: The request could not be written.
     """
     try:
         if store.plants_whole:
-            claimed = _plant_run(store, identity, metadata, wanted)
+            claimed = _plant_run(store, identity, metadata, request)
             return claimed if claims and claim_at_once(claimed.log) else None
         store.create(identity, metadata)
     except StoreError as error:
@@ -49,7 +49,7 @@ def begin_run(
             store.read_metadata(identity)  # created by a process that was killed
         except UnknownConversationError:
             raise error from error.__cause__  # such as that of a full disk
-    request_run(store, identity, wanted)
+    request_run(store, identity, request)
     return None
 
 
@@ -57,13 +57,13 @@ def _plant_run(
     store: ConversationStore,
     identity: str,
     metadata: ConversationMetadata,
-    wanted: RunRequestedEvent,
+    request: RunRequestedEvent,
 ) -> ClaimedRun:
-    said, moment = wanted.canisters, access_now()
-    line = write_line(1, moment, identity, wanted)
-    position = plant(store, Snapshot.begin(identity, metadata, said, [line]))
-    history = History(identity=identity, metadata=metadata, canisters=said, position=position)
-    logged = LoggedEvent(sequence=1, timestamp=moment, run_id=identity, event=wanted)
+    canisters, timestamp = request.canisters, access_now()
+    line = write_line(1, timestamp, identity, request)
+    position = plant(store, Snapshot.begin(identity, metadata, canisters, [line]))
+    history = History(identity=identity, metadata=metadata, canisters=canisters, position=position)
+    logged = LoggedEvent(sequence=1, timestamp=timestamp, run_id=identity, event=request)
     conversation = Conversation.take(store, history)
     log = store.open_log(identity)
     return ClaimedRun(conversation=conversation, log=log, events=(logged,), is_new=True)
@@ -79,24 +79,24 @@ def summarize_claimed(claimed: ClaimedRun) -> RunSummary:
 def request_run(
     store: ConversationStore,
     identity: str,
-    wanted: RunRequestedEvent,
+    request: RunRequestedEvent,
     ending: Sequence[LogEvent] = (),
 ) -> None:
-    """Write an order into the log of a conversation, unless it has one.
+    """Write a request into the log of a conversation, unless it has one.
 
     Args:
         ending: Events to write behind it if the run has nothing to do.
 
     Raises:
-        RequestError: The conversation has a different order.
-        StoreError: The order could not be written.
+        RequestError: The conversation has a different request.
+        StoreError: The request could not be written.
     """
     log = store.open_log(identity)
-    # Another process may write the same order concurrently.
-    while claim_soon(log, unless=lambda: _is_requested(store, identity, wanted)):
+    # Another process may write the same request concurrently.
+    while claim_soon(log, unless=lambda: _is_requested(store, identity, request)):
         try:
             if not any(isinstance(each.event, RunRequestedEvent) for each in log.read()):
-                for event in (wanted, *ending):
+                for event in (request, *ending):
                     log.append(identity, event)
                 log.synchronize()
                 return
@@ -104,18 +104,18 @@ def request_run(
             log.close()
 
 
-def _is_requested(store: ConversationStore, identity: str, wanted: RunRequestedEvent) -> bool:
+def _is_requested(store: ConversationStore, identity: str, request: RunRequestedEvent) -> bool:
     for logged in store.open_log(identity).read():
         event = logged.event
         if isinstance(event, RunRequestedEvent):
-            if _describe_wanted(event) != _describe_wanted(wanted):
+            if _identify_request(event) != _identify_request(request):
                 detail = "Another request was made with this key before."
                 raise RequestError(path="key", detail=detail, stage=Stage.EXECUTE)
             return True
     return False
 
 
-def _describe_wanted(event: RunRequestedEvent) -> tuple[object, ...]:
-    """Return what identifies an order: not the ids and times, which are new each time."""
-    said = [(type(each), each.content) for each in event.canisters]
-    return dict(event.spec), said
+def _identify_request(event: RunRequestedEvent) -> tuple[object, ...]:
+    """Return the parts of a request that are equal each time it is made, without ids and times."""
+    contents = [(type(each), each.content) for each in event.canisters]
+    return dict(event.spec), contents

@@ -146,13 +146,13 @@ class RunRules:
         if reading.errors:
             return reading.errors
         task = reading.task
-        asked = spec.model or task.resource_llm.address
+        address = spec.model or task.resource_llm.address
         place = "run.model" if spec.model else "run.task.resource_llm"
         return [
-            *self._check_model(asked, application, place),
-            *self._check_own(task.ensembles),
+            *self._check_model(address, application, place),
+            *self._refuse_own_ensembles(task.ensembles),
             *self._check_names(task.mcp, "run.task.mcp"),
-            *_check_reach(task),
+            *_refuse_local_access(task),
         ]
 
     def _check_model(self, address: str, application: Application, place: str) -> Iterable[Finding]:
@@ -174,31 +174,33 @@ class RunRules:
                 known = end_among(name, sorted(self.ensembles))
                 yield Finding(place=place, message=f"Runs may not use the ensemble {name!r}{known}")
 
-    def _check_own(self, names: Iterable[str]) -> Iterable[Finding]:
-        """Refuse ensembles that a task names, if names are restricted: they run in this process."""
-        if self.ensembles is not None and (told := ", ".join(names)):
+    def _refuse_own_ensembles(self, names: Iterable[str]) -> Iterable[Finding]:
+        """Refuse a task's own ensembles if names are restricted: they would run in this process."""
+        if self.ensembles is not None and (listed := ", ".join(names)):
             message = (
-                f"A task cannot name {told} here; name MCP servers, in the task's mcp or in the "
+                f"A task cannot name {listed} here; name MCP servers, in the task's mcp or in the "
                 "request."
             )
             yield Finding(place="run.task.ensembles", message=message)
 
     def _check_limits(self, spec: RunSpec) -> Iterable[Finding]:
-        most = export_limits(self.limits)
+        bounds = export_limits(self.limits)
         if spec.task is not None:
             from vibe_llms.flows.budgets import BUDGETS
 
             # these hold for each of its visits; it may have many
-            most = dict.fromkeys(BUDGETS.values(), sys.maxsize) | {_TIME: most[_TIME]}
+            bounds = dict.fromkeys(BUDGETS.values(), sys.maxsize) | {_TIME: bounds[_TIME]}
         for name, value in spec.limits.items():
             place = f"run.limits.{name}"
-            if name not in most:
-                yield Finding(place=place, message=f"Unknown limit{end_among(name, most)}")
-            elif not is_whole(value) or not 0 < cast(int, value) <= most[name]:
-                yield Finding(place=place, message=f"The value must be between 1 and {most[name]}.")
+            if name not in bounds:
+                yield Finding(place=place, message=f"Unknown limit{end_among(name, bounds)}")
+            elif not is_whole(value) or not 0 < cast(int, value) <= bounds[name]:
+                yield Finding(
+                    place=place, message=f"The value must be between 1 and {bounds[name]}."
+                )
 
 
-def _check_reach(task: Task) -> Iterable[Finding]:
+def _refuse_local_access(task: Task) -> Iterable[Finding]:
     """Find parts of a task that would read this machine's files, pages or environment."""
     if task.resource_llm.api_key_env is not None:
         yield Finding(
@@ -215,5 +217,5 @@ def _check_reach(task: Task) -> Iterable[Finding]:
 
 def derive_identity(subject: str, key: str) -> str:
     """Return the id of a run that is requested with a key: the same each time."""
-    said = f"{len(subject)}:{subject}{key}".encode()
-    return hashlib.sha256(said).hexdigest()[:_IDENTITY_DIGITS]
+    source = f"{len(subject)}:{subject}{key}".encode()
+    return hashlib.sha256(source).hexdigest()[:_IDENTITY_DIGITS]

@@ -37,7 +37,7 @@ def check_shared(url: str) -> None:
     """Raise ConfigurationError unless a URL names a runner with workers."""
     if is_postgresql_url(url) or (url.startswith(SQLITE) and len(url) > len(SQLITE)):
         return
-    shown = f"{urlsplit(url).scheme}:…" if "@" in url else repr(url)  # passwords stay
+    shown = f"{urlsplit(url).scheme}:…" if "@" in url else repr(url)  # hides a password
     message = f"{shown} is not a database of a runner: use sqlite:///FILE or postgresql://…"
     if url == LOCAL:
         message = "With local:, each process executes its own runs; workers share a database."
@@ -62,7 +62,7 @@ def produce_runner(
             ``local:`` has no queues and executes all runs.
         functions: Functions that batches may name as their work.
         hosting: Concurrency and retries.
-        index: Knows the states of runs; by default a new one.
+        index: Index of the states of runs; by default a new one.
 
     Raises:
         ConfigurationError: The URL names no runner.

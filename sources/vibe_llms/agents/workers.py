@@ -37,7 +37,7 @@ from vibe_llms.runs.compacting import compact_logs, find_moment
 from vibe_llms.runs.delivering import deliver
 from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.opening import ClaimedRun
-from vibe_llms.runs.spending import count_begun, count_retried
+from vibe_llms.runs.spending import count_retries, count_starts
 from vibe_llms.runs.summaries import RunSummary
 from vibe_llms.runs.surveying import OPEN, is_pausing
 
@@ -53,9 +53,9 @@ class WorkerSettings:
 
     Attributes:
         runs: Runs executed at once; others wait.
-        look_seconds: Interval between scans of the store for runs that other processes queued.
-        begun: Executions of a run without progress before it fails, such as of a run that kills
-            its worker.
+        scan_seconds: Interval between scans of the store for runs that other processes queued.
+        starts: Consecutive starts of a run without progress before it fails; a run that kills its
+            worker makes no progress.
         attempts: Consecutive temporary failures before a run fails.
         retry_seconds: Pause after the first temporary failure; it doubles each time.
         longest_retry_seconds: Upper bound of that pause.
@@ -64,8 +64,8 @@ class WorkerSettings:
     """
 
     runs: int = 64
-    look_seconds: float = 5.0
-    begun: int = 5
+    scan_seconds: float = 5.0
+    starts: int = 5
     attempts: int = 12
     retry_seconds: float = 1.0
     longest_retry_seconds: float = 60.0
@@ -91,14 +91,14 @@ class _Active:
 
 
 class RunWorker:
-    """Executes the runs of a store in this process.
+    """Worker that executes the runs of a store in this process.
 
     Several workers may share a store: only the one that has claimed a run's log executes it.
 
     Args:
         executor: Executes one run.
         settings: Concurrency and retries.
-        index: Knows the states of runs; by default a new one.
+        index: Index of the states of runs; by default a new one.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class RunWorker:
         self._tidying: asyncio.Task[None] | None = None
         self._is_closing = False
         self.index = index or RunIndex(executor.store)
-        self.index.tended = self._active
+        self.index.active_ids = self._active
 
     @property
     def working(self) -> Sequence[str]:
@@ -240,7 +240,7 @@ class RunWorker:
                     self._tidying = asyncio.create_task(self._tidy())
             except StoreError as error:
                 _LOGGER.warning("the store cannot be scanned: %s", error)
-            await asyncio.sleep(self.settings.look_seconds)
+            await asyncio.sleep(self.settings.scan_seconds)
 
     def survey_open(self) -> list[str]:
         """Return the runs that are due and that this process has not taken on. Does file work.
@@ -255,7 +255,7 @@ class RunWorker:
             with suppress(StoreError):
                 if not store.open_inbox(identity).is_empty:
                     deliver(store, identity, wait_seconds=0)
-        self.index.refresh(all_of_them=True)
+        self.index.refresh(check_all=True)
         found = self.index.survey(states=OPEN)
         return [each.id for each in found if each.spec and self._is_due(each)]
 
@@ -263,7 +263,8 @@ class RunWorker:
         active = self._active.get(run.id)
         if run.id in self._damaged or (active is not None and not active.is_pausing):
             return False
-        return not run.detail or not is_pausing(self.store, run.id)  # its detail says why
+        # A run that waits for a retry has a detail: the reason of the failure.
+        return not run.detail or not is_pausing(self.store, run.id)
 
     async def _tidy(self) -> None:
         try:
@@ -283,8 +284,10 @@ class RunWorker:
             return
         self._tidied = time.monotonic()
         before = find_moment(self.executor.limits.log_days)
-        for done in compact_logs(self.store, before, lambda: not self._is_closing):
-            _LOGGER.info("compacted the log of %s up to event %d", done.identity, done.until)
+        for compaction in compact_logs(self.store, before, lambda: not self._is_closing):
+            _LOGGER.info(
+                "compacted the log of %s up to event %d", compaction.identity, compaction.until
+            )
 
     # --- executing a run -------------------------------------------------------------------------
 
@@ -357,15 +360,15 @@ class RunWorker:
         return summary.sequence if summary.state in OPEN and summary.spec else None
 
     async def _execute(self, claimed: ClaimedRun, active: _Active) -> float | None:
-        """Execute a claimed run once; return the pause before the next look.
+        """Execute a claimed run once; return the pause before the next attempt.
 
         ``None`` means that the run rests.
         """
         run_id, log = claimed.conversation.id, claimed.events
-        times = count_begun(log)
-        if times >= self.settings.begun:
+        starts = count_starts(log)
+        if starts >= self.settings.starts:
             claimed.release()
-            detail = f"It was started {times} times without any progress."
+            detail = f"It was started {starts} times without any progress."
             error = ConverseError(detail=detail, stage=Stage.EXECUTE)
             return await self._settle(run_id, log, error)
         execution = active.execution = asyncio.create_task(self.executor.execute(claimed))
@@ -390,15 +393,15 @@ class RunWorker:
         the execution to act on it.
         """
         topic = self.store.open_log(run_id).topic
-        if topic is None:  # the log announces nothing
+        if topic is None:  # the log does not publish its lines
             active.woken.set()
             return nullcontext()
 
-        def hear(line: LogLine) -> None:
+        def receive(line: LogLine) -> None:
             if line.word in MESSAGE_WORDS:
                 active.woken.set()
 
-        return subscribe(topic, hear)
+        return subscribe(topic, receive)
 
     async def _settle(
         self, run_id: str, log: Sequence[LoggedEvent], error: BaseException | None
@@ -418,7 +421,7 @@ class RunWorker:
     def _choose_outcome(
         self, run_id: str, error: ConverseError, log: Sequence[LoggedEvent]
     ) -> LogEvent:
-        settings, attempt = self.settings, count_retried(log) + 1
+        settings, attempt = self.settings, count_retries(log) + 1
         if isinstance(error, TEMPORARY_ERRORS) and attempt <= settings.attempts:
             first, longest = settings.retry_seconds, settings.longest_retry_seconds
             seconds = double(first, attempt - 1, longest)

@@ -43,7 +43,7 @@ from vibe_llms.invocables.ensembles import LOOSE
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.field_types import evolve_unchecked
 from vibe_llms.messages.requests import Request, replace_canisters
-from vibe_llms.runs.spending import measure_spent
+from vibe_llms.runs.spending import measure_usage
 from vibe_llms.runs.surveying import read_summary
 
 _DIGITS: Final = 32
@@ -181,7 +181,7 @@ class EngineItems:
     async def _perform(self, conversation: Conversation, said: Sequence[AnyCanister]) -> RunOutcome:
         identity = conversation.id
         log = await asyncio.to_thread(self._store.open_log(identity).read)
-        run = self._engine.prepare(conversation, spent=measure_spent(log))
+        run = self._engine.prepare(conversation, spent=measure_usage(log))
         outcome = await run.perform()
         # Include answers from before the takeover: they belong to the run and were billed.
         added = tuple(outcome.conversation.canisters[len(said) :])

@@ -1,6 +1,6 @@
-"""Where runs are performed: what stands behind the engine's ``RunContext``, and what logs say.
+"""Surroundings of runs: the implementation of the engine's ``RunContext``, and readers of logs.
 
-May import the engine and whatever lies below. Refuses to decide anything: that is the engine's.
+May import the engine and the packages below it. Decides nothing about a run: the engine does.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ from vibe_llms.invocables.calls import canonicalize, read_arguments
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister
 from vibe_llms.messages.identities import access_now
 
-_GONE: Final = frozenset({"run.state", "run.retried", "approval.refused"})
+_REMOVABLE: Final = frozenset({"run.state", "run.retried", "approval.refused"})
 """Events that are not needed once their run has ended."""
 
 _ENDS: Final = frozenset({"run.ended", "flow.ended"})
@@ -70,7 +70,7 @@ def find_moment(days: float) -> datetime:
 
 
 def compact_logs(
-    store: ConversationStore, before: datetime, goes_on: Callable[[], bool] = lambda: True
+    store: ConversationStore, before: datetime, should_continue: Callable[[], bool] = lambda: True
 ) -> Iterator[Compaction]:
     """Compact all logs of a store; skip those that are claimed or damaged.
 
@@ -78,17 +78,17 @@ def compact_logs(
 
     Args:
         before: Compact only runs that had ended by this time.
-        goes_on: Called before each log; if it returns False, no further logs are compacted.
+        should_continue: Called before each log; if it returns False, no further logs are compacted.
     """
     for identity in store.survey():
-        if not goes_on():
+        if not should_continue():
             return
         try:
-            done = compact_log(store, identity, before)
+            compaction = compact_log(store, identity, before)
         except StoreError:  # deleted in the meantime, damaged, or active
             continue
-        if done is not None:
-            yield done
+        if compaction is not None:
+            yield compaction
 
 
 def compact_log(store: ConversationStore, identity: str, before: datetime) -> Compaction | None:
@@ -142,7 +142,7 @@ def _has_ends(log: RunLog, before: datetime) -> bool:
 
 
 def _read_lines(log: RunLog, before: datetime) -> list[bytes]:
-    """Return the lines up to and including the last end by then that settles all before it."""
+    """Return the lines up to the last end before a time that settles all lines before it."""
     tail, found, end = log.tail(), list[bytes](), 0
     while lines := tail.read():
         for line in lines:
@@ -181,14 +181,14 @@ def shorten(lines: Sequence[bytes], canisters: Sequence[AnyCanister]) -> list[by
     Raises:
         CorruptionError: A line cannot be read.
     """
-    said = {each.id: each for each in canisters}
-    kept = [line for line in lines if read_head(line).word not in _GONE]
-    return [_shorten(line, said) for line in kept]
+    stored = {each.id: each for each in canisters}  # oldest first
+    kept = [line for line in lines if read_head(line).word not in _REMOVABLE]
+    return [_shorten(line, stored) for line in kept]
 
 
-def _shorten(line: bytes, said: Mapping[str, AnyCanister]) -> bytes:
+def _shorten(line: bytes, stored: Mapping[str, AnyCanister]) -> bytes:
     logged = _open(line)
-    event = _strip(logged.event, said)
+    event = _drop_copies(logged.event, stored)
     if event == logged.event and not logged.kept:
         return line
     return write_logged(attrs.evolve(logged, event=event, kept=0))
@@ -198,28 +198,29 @@ def _mark(line: bytes, count: int) -> bytes:
     return write_logged(attrs.evolve(_open(line), kept=count))
 
 
-def _strip(event: LogEvent, said: Mapping[str, AnyCanister]) -> LogEvent:
+def _drop_copies(event: LogEvent, stored: Mapping[str, AnyCanister]) -> LogEvent:
     """Return an event without copies of data in the conversation."""
     match event:
         case InvocationFinishedEvent():
-            return attrs.evolve(event, result=_empty(event.result, said))
+            return attrs.evolve(event, result=_drop_content(event.result, stored))
         case InvocationStartedEvent() | ApprovalRequestedEvent():
-            is_copy = event.arguments and event.arguments == _find_arguments(said.get(event.key))
+            is_copy = event.arguments and event.arguments == _find_arguments(stored.get(event.key))
             return attrs.evolve(event, arguments="") if is_copy else event
         case GenerationAnsweredEvent():
-            is_copy = event.key in said and event.key != [*said][-1]  # more came after it
+            *_, last_id = stored or (None,)
+            is_copy = event.key in stored and event.key != last_id  # more came after it
             return attrs.evolve(event, body="") if is_copy else event
         case GenerationFailedEvent():
-            canisters = tuple(_empty(each, said) for each in event.canisters)
+            canisters = tuple(_drop_content(each, stored) for each in event.canisters)
             return attrs.evolve(event, canisters=canisters)
     return event
 
 
-def _empty(canister: _Canister, said: Mapping[str, AnyCanister]) -> _Canister:
+def _drop_content(canister: _Canister, stored: Mapping[str, AnyCanister]) -> _Canister:
     """Return a canister without its content if the conversation has the same canister."""
     if isinstance(canister, InvocationCanister) or not canister.content:
         return canister
-    return attrs.evolve(canister, content=()) if said.get(canister.id) == canister else canister
+    return attrs.evolve(canister, content=()) if stored.get(canister.id) == canister else canister
 
 
 def _find_arguments(canister: AnyCanister | None) -> str | None:

@@ -30,7 +30,7 @@ class Moment:
     Attributes:
         sequence: Number of the event that records the step.
         step: ``sent``, ``asked``, ``answered``, ``task``, ``visited`` or ``ended``.
-        meaning: The data that was sent, said or chosen.
+        meaning: The data of the step: what was sent, answered or chosen.
     """
 
     sequence: int
@@ -73,7 +73,7 @@ def read_moments(store: ConversationStore, identity: str) -> list[Moment]:
     canisters = store.read(identity).canisters
     places = {each.id: index for index, each in enumerate(canisters)}
     moments: list[Moment] = []
-    told = 0
+    position = 0
 
     def add(logged: LoggedEvent, step: str, *meaning: JsonValue) -> None:
         moments.append(Moment(sequence=logged.sequence, step=step, meaning=meaning))
@@ -82,13 +82,13 @@ def read_moments(store: ConversationStore, identity: str) -> list[Moment]:
         match logged.event:
             case GenerationStartedEvent() as event if event.key in places:
                 sent = places[event.key] + 1
-                add(logged, "sent", *map(_mean, canisters[told:sent]))
+                add(logged, "sent", *map(_represent, canisters[position:sent]))
                 add(logged, "asked", event.model, {**event.pattern})
-                told = sent
+                position = sent
             case GenerationFinishedEvent() as event if event.key in places:
                 end = places[event.key] + 1 + event.canisters
-                add(logged, "answered", *map(_mean, canisters[told:end]))
-                told = max(told, end)
+                add(logged, "answered", *map(_represent, canisters[position:end]))
+                position = max(position, end)
             case RunEndedEvent() | FlowEndedEvent() as event:
                 add(logged, "ended", event.reason, event.limit)
             case FlowStartedEvent() as event:
@@ -99,11 +99,11 @@ def read_moments(store: ConversationStore, identity: str) -> list[Moment]:
     return moments
 
 
-def _mean(canister: AnyCanister) -> JsonValue:
+def _represent(canister: AnyCanister) -> JsonValue:
     if isinstance(canister, InvocationCanister):
         return [canister.role, canister.name, canister.arguments]
     media = [
-        _mean_content(each)
+        _represent_content(each)
         for each in canister.content
         if not isinstance(each, (TextualContent, ReasoningContent))
     ]
@@ -111,14 +111,14 @@ def _mean(canister: AnyCanister) -> JsonValue:
     return [canister.role, text_of(canister), *failed, *media]
 
 
-def _mean_content(content: AnyContent) -> JsonValue:
+def _represent_content(content: AnyContent) -> JsonValue:
     """Return a content without its bytes, which its ``content_id`` names, and vendors' extras."""
-    told: dict[str, JsonValue] = {"type": content.type}
+    fields: dict[str, JsonValue] = {"type": content.type}
     for field in attrs.fields(type(content)):
         value = getattr(content, field.name)
         if field.name not in ("data", "native") and value is not None:
-            told[field.name] = value
-    return told
+            fields[field.name] = value
+    return fields
 
 
 async def bisect(
@@ -144,8 +144,8 @@ async def bisect(
         raise _refuse(
             "The first version already differs from the run.", "Start with an older version."
         )
-    found = await replay(versions[bad])
-    if found.difference is None:
+    first_changed = await replay(versions[bad])
+    if first_changed.difference is None:
         raise _refuse("The last version does not differ from the run.", "There is nothing to find.")
     while bad - good > 1:
         middle = (good + bad) // 2
@@ -153,8 +153,8 @@ async def bisect(
         if replayed.difference is None:
             good = middle
         else:
-            bad, found = middle, replayed
-    return bad, found
+            bad, first_changed = middle, replayed
+    return bad, first_changed
 
 
 def _refuse(detail: str, remedy: str) -> RequestError:

@@ -18,7 +18,7 @@ from vibe_llms.events.codec import encode_event
 from vibe_llms.exceptions import Finding, StoreError, UnknownConversationError
 from vibe_llms.foundation.attrs_classes import define, frozen
 from vibe_llms.messages.codec.canonical import encode_document
-from vibe_llms.runs.snapshots import Snapshot, extend, is_beginning, plant, take_snapshot
+from vibe_llms.runs.snapshots import Snapshot, extend, is_prefix, plant, take_snapshot
 
 Kind: TypeAlias = Literal["conversations", "canisters", "events", "messages", "contents"]
 
@@ -139,7 +139,7 @@ def _move_contents(source: ConversationStore, target: ConversationStore) -> Copy
     if here is None or there is None or here.address == there.address:
         raise StoreError(detail="Cannot copy a store into itself.")
     copier = _Copier(source, target)
-    copier.bring_contents(source.contents.survey(), there.bring)
+    copier.copy_each_content(source.contents.survey(), there.bring)
     return copier.report()
 
 
@@ -174,14 +174,14 @@ class _Measure:
     )
 
     def add(self, kind: Kind, lines: Iterable[bytes]) -> None:
-        found = self._hashes[kind]
+        digest = self._hashes[kind]
         for line in lines:
             self._counts[kind] += 1
-            found.update(b"%d:%b" % (len(line), line))
+            digest.update(b"%d:%b" % (len(line), line))
 
     def take(self, snapshot: Snapshot, inherited: int, messages: Iterable[bytes]) -> None:
         self.add("conversations", [_describe(snapshot)])
-        self.add("canisters", snapshot.said[inherited:])
+        self.add("canisters", snapshot.canister_lines[inherited:])
         self.add("events", snapshot.events)
         self.add("messages", messages)
 
@@ -192,7 +192,7 @@ class _Measure:
 def _describe(snapshot: Snapshot) -> bytes:
     """Return the metadata and the whole history of a conversation as bytes to hash."""
     about = snapshot.metadata
-    history = hashlib.sha256(b"\n".join(snapshot.said)).hexdigest()
+    history = hashlib.sha256(b"\n".join(snapshot.canister_lines)).hexdigest()
     return encode_document(
         {
             "id": snapshot.identity,
@@ -210,7 +210,7 @@ class _Copier:
 
     def __init__(self, source: ConversationStore, target: ConversationStore) -> None:
         self._source, self._target = source, target
-        self._here, self._there = _Measure(), _Measure()
+        self._source_measure, self._target_measure = _Measure(), _Measure()
         self._added: list[str] = []
         self._extended: list[str] = []
         self._working: list[str] = []
@@ -229,7 +229,7 @@ class _Copier:
             self._refuse(identity, str(error))
             return
         messages = [encode_event(message) for message in snapshot.messages]
-        self._here.take(snapshot, snapshot.inherited, messages)
+        self._source_measure.take(snapshot, snapshot.inherited, messages)
         self._notices += snapshot.notices
         if snapshot.is_working:
             self._working.append(identity)
@@ -238,37 +238,39 @@ class _Copier:
             self._refuse(identity, f"Its parent {parent.identity} was not copied.")
             return
         try:
-            self._bring(snapshot)
+            self._copy_to_target(snapshot)
             self._read_back(snapshot, messages)
         except StoreError as error:
             self._refuse(identity, str(error))
 
-    def _bring(self, snapshot: Snapshot) -> None:
+    def _copy_to_target(self, snapshot: Snapshot) -> None:
         identity = snapshot.identity
         try:
             existing = take_snapshot(self._target, identity)
         except UnknownConversationError:
-            self._bring_contents(snapshot)
+            self._copy_references(snapshot)
             plant(self._target, snapshot)
             self._added.append(identity)
             return
-        _refuse_other(snapshot, existing)
-        grown = existing.said != snapshot.said or existing.events != snapshot.events
-        if grown:
-            self._bring_contents(snapshot)
+        _ensure_prefix(snapshot, existing)
+        has_grown = (
+            existing.canister_lines != snapshot.canister_lines or existing.events != snapshot.events
+        )
+        if has_grown:
+            self._copy_references(snapshot)
         extend(self._target, snapshot, existing)
-        if grown:
+        if has_grown:
             self._extended.append(identity)
 
-    def _bring_contents(self, snapshot: Snapshot) -> None:
+    def _copy_references(self, snapshot: Snapshot) -> None:
         """Copy the content that a conversation refers to; it must exist before the conversation."""
         for content_id in sorted(snapshot.references - self._contents):
             # Content may be missing here if it has a URL or a file id; if it has neither, the
             # target refuses the conversation.
             if self._source.contents.contains(content_id):
-                self._bring_content(content_id)
+                self._copy_content(content_id)
 
-    def _bring_content(self, content_id: str) -> None:
+    def _copy_content(self, content_id: str) -> None:
         if not self._target.contents.contains(content_id):
             about = self._source.contents.access_metadata(content_id)
             data = self._source.contents.read(content_id)
@@ -278,26 +280,28 @@ class _Copier:
     def _read_back(self, snapshot: Snapshot, messages: Sequence[bytes]) -> None:
         back = take_snapshot(self._target, snapshot.identity)
         # A message that was in the inbox during an earlier copy may also be in the log by now.
-        found = [each for each in map(encode_event, back.messages) if each in messages]
+        digest = [each for each in map(encode_event, back.messages) if each in messages]
         # Count from the same canister on both sides: if the parent was deleted in the meantime, the
         # target has fewer inherited canisters, and more of its own.
-        self._there.take(back, snapshot.inherited, found)
+        self._target_measure.take(back, snapshot.inherited, digest)
 
     def copy_contents(self, content_ids: Iterable[str]) -> None:
         """Copy the rest of the content, and read all of it back."""
-        self.bring_contents({*content_ids, *self._contents}, self._bring_content)
+        self.copy_each_content({*content_ids, *self._contents}, self._copy_content)
 
-    def bring_contents(self, content_ids: Iterable[str], bring: Callable[[str], None]) -> None:
+    def copy_each_content(
+        self, content_ids: Iterable[str], copy_one: Callable[[str], None]
+    ) -> None:
         """Copy content to the target, and read it back from its new place."""
         for content_id in sorted(content_ids):
-            self._here.add("contents", [content_id.encode()])
+            self._source_measure.add("contents", [content_id.encode()])
             try:
-                bring(content_id)
+                copy_one(content_id)
                 self._target.contents.read(content_id)  # proves the hash
             except StoreError as error:
                 self._refuse(content_id, str(error))
             else:
-                self._there.add("contents", [content_id.encode()])
+                self._target_measure.add("contents", [content_id.encode()])
 
     def _refuse(self, place: str, message: str) -> None:
         self._refused[place] = Finding(place=place, message=message)
@@ -310,7 +314,9 @@ class _Copier:
         return CopyReport(
             comparisons=tuple(
                 Comparison(
-                    kind=kind, source=self._here.sum_up(kind), target=self._there.sum_up(kind)
+                    kind=kind,
+                    source=self._source_measure.sum_up(kind),
+                    target=self._target_measure.sum_up(kind),
                 )
                 for kind in KINDS
             ),
@@ -322,10 +328,10 @@ class _Copier:
         )
 
 
-def _refuse_other(snapshot: Snapshot, existing: Snapshot) -> None:
+def _ensure_prefix(snapshot: Snapshot, existing: Snapshot) -> None:
     """Raise StoreError unless the existing conversation is a prefix of the one to copy."""
-    pairs = [("canister", existing.said, snapshot.said)]
-    if not is_beginning(existing, snapshot):
+    pairs = [("canister", existing.canister_lines, snapshot.canister_lines)]
+    if not is_prefix(existing, snapshot):
         pairs.append(("event", existing.events, snapshot.events))
     for what, there, here in pairs:
         for number, (old, new) in enumerate(zip(there, here, strict=False), 1):

@@ -46,37 +46,37 @@ _TURNS: Final = (
     RunStartedEvent,
     RunSuspendedEvent,
 )
-"""Events that mark the start, rest, continuation and end of a run."""
+"""Events at which a run starts, suspends, continues or ends."""
 
 
 @define(eq=False)
 class OpenRequests:
     """Open requests for approval, updated while the log is read."""
 
-    _asked: dict[str, ApprovalRequestedEvent] = attrs.field(factory=dict)
+    _requests: dict[str, ApprovalRequestedEvent] = attrs.field(factory=dict)
     _record: Record = attrs.field(factory=Record)
 
     def note(self, event: LogEvent) -> None:
         """Take the next event of the log into account."""
         match event:
             case ApprovalRequestedEvent():
-                self._asked[event.key] = event
+                self._requests[event.key] = event
             case InvocationStartedEvent():
-                self._asked.pop(event.key, None)
+                self._requests.pop(event.key, None)
                 self._record.forget_approval(event.key)
             case InvocationFinishedEvent():
-                self._asked.pop(event.key, None)
+                self._requests.pop(event.key, None)
             case ApprovalAnsweredEvent():
                 self._record.note(event)
             # A run that has ended has no open requests; one that waits is suspended, not ended.
             case RunEndedEvent():
-                self._asked.clear()
+                self._requests.clear()
 
     def survey(self) -> dict[str, ApprovalRequestedEvent]:
         """Return the requests by their keys, in the order in which they were made."""
         return {
             key: each
-            for key, each in self._asked.items()
+            for key, each in self._requests.items()
             if not self._record.find_approval(key, each.digest, each.name, in_doubt=each.in_doubt)
         }
 
@@ -97,7 +97,7 @@ def take_messages(
     When this returns, the events are durable. Does file work.
 
     Args:
-        rests: The caller does not perform the run: a stop is followed by the end of the run.
+        rests: The run is not being executed: a stop in the inbox is followed by the run's end.
 
     Raises:
         StoreError: Something could not be read or written; the messages are where they were.
@@ -149,8 +149,8 @@ def _compose_end(
 def judge(message: RunMessage, events: Sequence[LogEvent]) -> LogEvent:
     """Return the event to log for a message: the first of several answers to a request counts."""
     if isinstance(message, ApprovalAnsweredEvent):
-        asked = survey_open(events).get(message.key)
-        if asked is None or asked.digest != message.digest:
+        request = survey_open(events).get(message.key)
+        if request is None or request.digest != message.digest:
             return ApprovalRefusedEvent(
                 key=message.key,
                 digest=message.digest,
@@ -165,7 +165,7 @@ def deliver(
 ) -> bool:
     """Move the messages of a conversation to its log. Does file work.
 
-    If a run has claimed the log, that run moves them, soon if it works; this waits for it briefly.
+    If a run has claimed the log, that run moves them, and this function waits for it briefly.
 
     Returns:
         Whether all messages are in the log by now.
@@ -184,8 +184,8 @@ def deliver(
             log.close()
 
 
-def is_heard(log: RunLog, message: str) -> bool:
-    """Tell whether the run that a message was sent to was not over when it arrived."""
+def arrived_in_time(log: RunLog, message: str) -> bool:
+    """Tell whether a message was moved to the log before the run that it was for had ended."""
     is_over = False
     for logged in log.read():
         if read_message_id(logged.event) == message:

@@ -32,20 +32,20 @@ from vibe_llms.runs.surveying import (
     RESTS,
     STATES,
     fold_log,
-    is_asked_again,
     is_over,
+    is_requested_again,
     require_run,
     summarize_run,
     survey_states,
 )
 
-_FOLDS: Final = 1_000
-"""Number of runs whose folds are cached; those of all others are read again on request."""
+_MOST_FOLDS: Final = 1_000
+"""Number of runs whose folds are cached; the logs of all others are read again on request."""
 
 _FRESH_SECONDS: Final = 1.0
 """Maximum age in seconds of data about runs that only other processes change."""
 
-_SHARE: Final = 20
+_PAUSE_FACTOR: Final = 20
 """Pause between checks of all runs, as a multiple of the duration of a check."""
 
 _SortKey: TypeAlias = tuple[datetime, str]
@@ -101,7 +101,7 @@ class RunIndex:
         store: Store of the runs.
 
     Attributes:
-        tended: Ids of the runs that a host in this process is about to resume.
+        active_ids: Ids of the runs that a worker in this process has taken on.
 
     Raises:
         StoreError: The store keeps no logs of runs.
@@ -110,14 +110,14 @@ class RunIndex:
     def __init__(self, store: ConversationStore) -> None:
         require_logs(store)
         self.store = store
-        self.tended: Container[str] = ()
+        self.active_ids: Container[str] = ()
         self._foldings: OrderedDict[str, _Folding] = OrderedDict()
         self._entries: dict[str, _Entry] = {}
         self._orders: defaultdict[tuple[bool, str | None, frozenset[RunState]], list[_SortKey]] = (
             defaultdict(list)
         )
         self._dirty: set[str] = set()
-        self._due = float("-inf")
+        self._next_check = float("-inf")
         self._lock = threading.RLock()
 
     # --- one run -----------------------------------------------------------------------------
@@ -142,7 +142,7 @@ class RunIndex:
 
     def _summarize(self, identity: str) -> RunSummary | None:
         summary = summarize_run(self.store, identity, self._fold)
-        if summary is not None and summary.state == "broken_off" and identity in self.tended:
+        if summary is not None and summary.state == "broken_off" and identity in self.active_ids:
             return attrs.evolve(summary, state="working")
         return summary
 
@@ -153,11 +153,11 @@ class RunIndex:
         stamp = store.open_log(identity).measure()
         with self._lock:
             known = self._foldings.get(identity)
-            if known is None or not _goes_on(known.stamp, stamp):
+            if known is None or not _is_same_log(known.stamp, stamp):
                 log = store.open_log(identity)
                 known = self._foldings[identity] = _Folding(RunFold(identity), log.tail())
             self._foldings.move_to_end(identity)
-            if len(self._foldings) > _FOLDS:
+            if len(self._foldings) > _MOST_FOLDS:
                 self._foldings.popitem(last=False)
         with known.lock:
             fold = known.fold
@@ -179,20 +179,20 @@ class RunIndex:
         with self._lock:
             self._dirty.add(identity)
 
-    def refresh(self, also: Iterable[str] = (), *, all_of_them: bool = False) -> None:
+    def refresh(self, always: Iterable[str] = (), *, check_all: bool = False) -> None:
         """Update the index from the logs.
 
         Args:
-            also: Runs that are always checked.
-            all_of_them: Check all other runs, too. Otherwise they are checked if the last check
+            always: Runs that are always checked.
+            check_all: Check all other runs, too. Otherwise they are checked if the last check
                 was a second ago, or longer if there are so many that a check takes long.
         """
         with self._lock:
-            begun = time.monotonic()
-            if not all_of_them and begun <= self._due:
-                names, self._dirty = {*self._dirty, *also}, set()
+            start = time.monotonic()
+            if not check_all and start <= self._next_check:
+                names, self._dirty = {*self._dirty, *always}, set()
                 for identity in names:
-                    self._look(identity, self.store.open_log(identity).measure())
+                    self._update_entry(identity, self.store.open_log(identity).measure())
                 return
             self._dirty.clear()
             stamps = self.store.measure_logs()
@@ -201,11 +201,11 @@ class RunIndex:
             for identity, stamp in stamps.items():
                 entry = self._entries.get(identity)
                 if entry is None or entry.stamp != stamp:
-                    self._look(identity, stamp)
+                    self._update_entry(identity, stamp)
             now = time.monotonic()
-            self._due = now + max(_FRESH_SECONDS, _SHARE * (now - begun))
+            self._next_check = now + max(_FRESH_SECONDS, _PAUSE_FACTOR * (now - start))
 
-    def _look(self, identity: str, stamp: object) -> None:
+    def _update_entry(self, identity: str, stamp: object) -> None:
         known = self._entries.get(identity)
         if known is not None and known.stamp == stamp and stamp is not None:
             return
@@ -215,7 +215,7 @@ class RunIndex:
             last = None if stamp is None else self.store.open_log(identity).read_last()
             if last is not None:
                 entry = _Entry(identity, stamp, last.timestamp, survey_states(last.event))
-                if known is not None and _goes_on(known.stamp, stamp):
+                if known is not None and _is_same_log(known.stamp, stamp):
                     # A run without an owner may have one by now.
                     entry.is_part, entry.owner = known.is_part, known.owner or None
                 self._entries[identity] = entry
@@ -283,7 +283,7 @@ class RunIndex:
         wanted = frozenset(states)
         for entry in self._walk(wanted, owner, after, parts=parts):
             with suppress(StoreError):
-                if self._may_be(entry, wanted) and (parts or self._is_of(entry, owner)):
+                if self._may_be(entry, wanted) and (parts or self._belongs_to(entry, owner)):
                     summary = self._summarize(entry.identity)
                     if summary is not None and summary.state in wanted:
                         yield summary
@@ -295,16 +295,16 @@ class RunIndex:
         with self._lock:
             place: _SortKey | None = None
             if after:
-                behind = self._entries.get(after)
-                if behind is None or not self._is_of(behind, owner):
+                previous = self._entries.get(after)
+                if previous is None or not self._belongs_to(previous, owner):
                     raise UnknownConversationError(identity=after)
-                place = behind.sort_key
+                place = previous.sort_key
             orders = [
                 order[: None if place is None else bisect_left(order, place)]
-                for (is_part, whose, possible), order in self._orders.items()
+                for (is_part, entry_owner, possible), order in self._orders.items()
                 if (parts or not is_part)
                 and possible & wanted
-                and (owner is None or whose in (owner, None))
+                and (owner is None or entry_owner in (owner, None))
             ]
         for _, identity in merge(*map(reversed, orders), reverse=True):
             entry = self._entries.get(identity)
@@ -316,12 +316,12 @@ class RunIndex:
         # Most have come to rest: whether they were requested again while they worked is read once.
         if wanted & possible == {"queued"}:
             log = self.store.open_log(entry.identity)
-            if not is_asked_again(log, possible):
+            if not is_requested_again(log, possible):
                 with self._changing(entry):
                     entry.possible = possible = possible - {"queued"}
         return bool(wanted & possible)
 
-    def _is_of(self, entry: _Entry, owner: str | None) -> bool:
+    def _belongs_to(self, entry: _Entry, owner: str | None) -> bool:
         if entry.is_part is None:
             found = is_part(self.store.read_metadata(entry.identity).tags)
             with self._changing(entry):
@@ -329,9 +329,9 @@ class RunIndex:
         if entry.is_part or owner is None:
             return not entry.is_part
         if entry.owner is None:
-            whose = read_subject(self.store, entry.identity) or ""
+            entry_owner = read_subject(self.store, entry.identity) or ""
             with self._changing(entry):
-                entry.owner = whose
+                entry.owner = entry_owner
         return entry.owner == owner
 
 
@@ -355,7 +355,7 @@ def survey_runs(
     yield from index.iterate(states, parts=parts)
 
 
-def _goes_on(known: object, stamp: object) -> bool:
+def _is_same_log(known: object, stamp: object) -> bool:
     """Tell whether a log is still the same one, though it may have grown."""
     if not (isinstance(known, tuple) and isinstance(stamp, tuple)):
         return False

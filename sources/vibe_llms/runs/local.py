@@ -30,7 +30,7 @@ class LocalRunContext:
             and the run continues.
         earlier: Events of earlier runs; by default all that the log holds.
         inbox: Inbox of the run.
-        unheard: Messages that were already moved from the inbox to the log.
+        pending: Messages that were moved from the inbox to the log, but not received yet.
         waits: Wait while the disk is full, rather than fail.
     """
 
@@ -42,16 +42,16 @@ class LocalRunContext:
         listener: Callable[[RunEvent], object] | None = None,
         earlier: Sequence[LogEvent] | None = None,
         inbox: RunInbox | None = None,
-        unheard: Sequence[LogEvent] = (),
+        pending: Sequence[LogEvent] = (),
         waits: bool = False,
     ) -> None:
         self.run_id = run_id
         self._log = log
         self._inbox = inbox
-        self._unheard = unheard
+        self._pending = pending
         self._earlier = read_events(log) if earlier is None else earlier
         self._waits = waits
-        self._waiting: list[LogEvent] = []  # written together with the next event
+        self._unwritten: list[LogEvent] = []  # written together with the next event
         self._bus: EventBus[RunEvent] | None = None
         if listener is not None:
             self._bus = EventBus()
@@ -60,23 +60,23 @@ class LocalRunContext:
     async def emit(self, event: LogEvent, *, durable: bool = False, soon: bool = False) -> None:
         """Add an event to the log, then notify the listener, in the order of the log."""
         if soon:
-            self._waiting.append(event)
+            self._unwritten.append(event)
             return
         while True:
-            events, self._waiting = [*self._waiting, event], []
+            events, self._unwritten = [*self._unwritten, event], []
             try:
                 sequence = await self._log.write(self.run_id, *events, durable=durable)
                 break
             except Exception as error:
                 # The caller that emits the last event sees the error; the others would be lost.
-                self._waiting[:0] = events[:-1]
+                self._unwritten[:0] = events[:-1]
                 if not self._waits:
                     raise
                 await wait_for_room(error)
             except asyncio.CancelledError:  # it is written nevertheless
-                self._tell_all(events)
+                self._publish_all(events)
                 raise
-        self._tell_all(events)  # before waiting for the disk, where other events would overtake
+        self._publish_all(events)  # before waiting for the disk, where other events would overtake
         while durable:
             try:
                 return await self._log.secure(sequence)
@@ -87,11 +87,11 @@ class LocalRunContext:
 
     async def settle(self) -> None:
         """Write events that still wait for a later event to be written with."""
-        if self._waiting:
-            last = self._waiting.pop()
+        if self._unwritten:
+            last = self._unwritten.pop()
             await self.emit(last)
 
-    def _tell_all(self, events: Sequence[LogEvent]) -> None:
+    def _publish_all(self, events: Sequence[LogEvent]) -> None:
         if self._bus is not None:
             for event in events:
                 self._bus.publish(event)
@@ -108,7 +108,7 @@ class LocalRunContext:
 
     async def receive(self) -> Sequence[LogEvent]:
         """Move messages to the run from its inbox to its log, and return them."""
-        events, self._unheard = self._unheard, ()
+        events, self._pending = self._pending, ()
         if self._inbox is not None and not self._inbox.is_empty:
             # Not in a thread: branches of a flow may write to the log at the same time. Messages
             # are rare.
@@ -122,8 +122,8 @@ class LocalRunContext:
         return events
 
     @contextmanager
-    def attend(self, hear: Callable[[Sequence[LogEvent]], object]) -> Iterator[None]:
-        """Poll the inbox for messages, and pass them to ``on_event``."""
+    def attend(self, on_event: Callable[[Sequence[LogEvent]], object]) -> Iterator[None]:
+        """Poll the inbox for messages, and pass them to ``on_event``, until the block ends."""
         inbox, loop = self._inbox, asyncio.get_running_loop()
         if inbox is None:
             yield
@@ -139,7 +139,7 @@ class LocalRunContext:
                     events = take_messages(inbox, self._log, self.run_id)
                     for event in events:
                         self.tell(event)
-                    hear(events)
+                    on_event(events)
 
         timer = loop.call_later(_LOOK_SECONDS, look)
         try:

@@ -1,4 +1,4 @@
-"""Reader of one run's log, shared by all who subscribe to it in an event loop."""
+"""Reader of one run's log, shared by all its subscribers in an event loop."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ KEEP_ALIVE_SECONDS: Final = 15.0
 _GENERATED: Final = frozenset({"generation.failed", "generation.finished"})
 """Words of events after which the parts of a response are of no use."""
 
-_MANY: Final = 256
-_MUCH: Final = 1 << 16
+_FULL_LINES: Final = 256
+_FULL_BYTES: Final = 1 << 16
 """Number of lines or bytes from which a read may be incomplete."""
 
 
@@ -34,10 +34,10 @@ class LogReader:
         volatile: Data that is in no log.
         rest: Whether the run is over.
         error: Reason why reading ended early: the run was deleted, or its log cannot be read.
-        changed: Set when there is more; then replaced by another event.
+        changed: Set when there is more to receive; then replaced by a new event.
         subscribers: Number of subscriptions.
         is_behind: Whether the log has to be read.
-        is_written_here: Whether a line was published since the last look.
+        is_written_here: Whether a line was published since the last poll.
         ending: Closed with the last subscription.
 
     Args:
@@ -94,7 +94,9 @@ class LogReader:
         for line in lines:
             if line.sequence > self._received:
                 self._add(line)
-        self.is_behind |= len(lines) >= _MANY or sum(len(each.data) for each in lines) > _MUCH
+        self.is_behind |= (
+            len(lines) >= _FULL_LINES or sum(len(each.data) for each in lines) > _FULL_BYTES
+        )
 
     def _add(self, line: LogLine) -> None:
         data = self._encode(line)

@@ -48,17 +48,17 @@ class ClaimedRun:
     log: RunLog
     events: Sequence[LoggedEvent]
     is_new: bool = False
-    _is_held: bool = attrs.field(default=True, init=False)
+    _has_claim: bool = attrs.field(default=True, init=False)
 
     def take(self) -> RunLog:
         """Hand the claim to the caller, who releases it when the run has come to rest."""
-        self._is_held = False
+        self._has_claim = False
         return self.log
 
     def release(self) -> None:
         """Release the claim unless it was taken. Idempotent."""
-        if self._is_held:
-            self._is_held = False
+        if self._has_claim:
+            self._has_claim = False
             self.log.close()
 
 
@@ -106,7 +106,7 @@ async def open_run(
             listener=listener,
             earlier=opening.earlier,
             inbox=opening.inbox,
-            unheard=opening.unheard,
+            pending=opening.pending,
             waits=waits,
         )
         try:
@@ -144,7 +144,7 @@ class _Opening:
     Attributes:
         log: Log of the run, as soon as it is claimed.
         inbox: Inbox of the run, if it has one.
-        unheard: Messages to the run that were not received yet.
+        pending: Messages to the run that were not received yet.
         earlier: Events of earlier runs.
     """
 
@@ -153,7 +153,7 @@ class _Opening:
     run_id: str
     log: RunLog | None = None
     inbox: RunInbox | None = None
-    unheard: Sequence[LogEvent] = ()
+    pending: Sequence[LogEvent] = ()
     earlier: Sequence[LogEvent] = ()
 
     def take_over(self, claimed: ClaimedRun) -> None:
@@ -176,30 +176,30 @@ class _Opening:
         if store is not None:
             self.inbox = store.open_inbox(identity)
             if not self.inbox.is_empty:
-                self.unheard = take_messages(self.inbox, log, self.run_id)
+                self.pending = take_messages(self.inbox, log, self.run_id)
         self.earlier = _read_earlier(log, store, journal.conversation)
 
     def _claim(self) -> RunLog:
         if self.store is None:
-            return _claim_own(self.journal.conversation)
+            return _claim_memory_log(self.journal.conversation)
         try:
-            return self._claim_there(self.store)
+            return self._claim_stored_log(self.store)
         except UnknownConversationError:  # a new one: only the logs of its parents know of calls
             settle_calls(
                 self.journal.conversation, self.store, MemoryLog(), self.journal.catch_up_blocking
             )
             self.journal.catch_up_blocking()  # from now on it can have a log
-            return self._claim_there(self.store)
+            return self._claim_stored_log(self.store)
 
-    def _claim_there(self, store: ConversationStore) -> RunLog:
+    def _claim_stored_log(self, store: ConversationStore) -> RunLog:
         log = store.open_log(self.journal.conversation_id)
         log.claim()
         return log
 
 
-def _claim_own(conversation: Conversation) -> RunLog:
+def _claim_memory_log(conversation: Conversation) -> RunLog:
     """Claim the log of a conversation that is in no store."""
-    log = _access_own(conversation)
+    log = _access_memory_log(conversation)
     try:
         log.claim()
     except StoreError:
@@ -207,12 +207,12 @@ def _claim_own(conversation: Conversation) -> RunLog:
             raise
         # Copies may be answered at the same time: this one goes its own way.
         conversation.companions = conversation.companions.new_child()
-        log = _access_own(conversation)
+        log = _access_memory_log(conversation)
         log.claim()
     return log
 
 
-def _access_own(conversation: Conversation) -> MemoryLog:
+def _access_memory_log(conversation: Conversation) -> MemoryLog:
     log: MemoryLog = conversation.companions.maps[0].setdefault(MemoryLog, MemoryLog())
     return log.share()
 

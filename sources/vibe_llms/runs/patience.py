@@ -26,16 +26,16 @@ async def retry_for(seconds: float, work: Callable[[], Awaitable[_T]]) -> _T:
     """Do some work; retry it for some seconds while the database cannot be reached.
 
     Raises:
-        StoreUnavailableError: All attempts within these seconds failed so.
+        StoreUnavailableError: The database was unreachable for all of these seconds.
     """
     now = asyncio.get_running_loop().time
     since: float | None = None
     while True:
-        begun = now()
+        start = now()
         try:
             return await work()
         except StoreUnavailableError as error:
-            if is_first := since is None or now() - begun > _HEALTHY_SECONDS:
+            if is_first := since is None or now() - start > _HEALTHY_SECONDS:
                 since = now()
             assert since is not None
             if now() - since >= seconds:
@@ -46,7 +46,7 @@ async def retry_for(seconds: float, work: Callable[[], Awaitable[_T]]) -> _T:
 
 
 async def retry_in_thread(
-    seconds: float, work: Callable[_P, _T], *given: _P.args, **more: _P.kwargs
+    seconds: float, work: Callable[_P, _T], *arguments: _P.args, **options: _P.kwargs
 ) -> _T:
     """Do blocking work in a thread, to its end; retry it as :func:`retry_for` does."""
-    return await retry_for(seconds, lambda: finish(asyncio.to_thread(work, *given, **more)))
+    return await retry_for(seconds, lambda: finish(asyncio.to_thread(work, *arguments, **options)))

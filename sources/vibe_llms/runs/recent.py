@@ -69,9 +69,9 @@ class Volatile:
         """Drop the added data: the log has it by now."""
         self._pending, self._size = [], 0
 
-    def hand_out(self, more: bytes) -> bool:
+    def hand_out(self, keep_alive: bytes) -> bool:
         """Make a batch of the added data; return whether there is any."""
-        self._data = more + b"".join(self._pending)
+        self._data = keep_alive + b"".join(self._pending)
         self._pending, self._size = [], 0
         if self._data:
             self._number += 1

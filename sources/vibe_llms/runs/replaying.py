@@ -140,12 +140,12 @@ def _produce_recorded(
 ) -> FunctionsEnsemble:
     """Return the recorded invocables, as far as the log describes them; nothing is executed."""
     effects: dict[str, str] = {}
-    asked: set[str] = set()
+    approved_names: set[str] = set()
     for event in events:
         if isinstance(event, (ApprovalRequestedEvent, InvocationStartedEvent)):
             effects[event.name] = event.effect or Effect.ONCE.value
         if isinstance(event, ApprovalRequestedEvent) and not event.in_doubt:
-            asked.add(event.name)
+            approved_names.add(event.name)
     finals = _find_finals(events, canisters)
     for canister in canisters:
         if canister.role == "invocation":
@@ -157,7 +157,7 @@ def _produce_recorded(
             schema={"type": "object"},
             function=_refuse,
             effect=Effect(effect),
-            needs_approval=name in asked,
+            needs_approval=name in approved_names,
             is_final=name in finals,
         )
         for name, effect in effects.items()
@@ -208,11 +208,11 @@ class _Replayer:
         self._variant = variant
         # A call without an approval request did not need one: its arguments were invalid, or an
         # earlier answer applied to all calls of its kind.
-        asked = {each.key for each in events if isinstance(each, ApprovalRequestedEvent)}
+        asked_keys = {each.key for each in events if isinstance(each, ApprovalRequestedEvent)}
         self._unasked = {
             each.id: True
             for each in canisters
-            if each.role == "invocation" and each.id not in asked
+            if each.role == "invocation" and each.id not in asked_keys
         }
         self._pattern: Mapping[str, JsonValue] = {}
         self._length = 0
@@ -278,8 +278,8 @@ class _Replayer:
             elif self._pattern.get(name) != digest:
                 found.append(f"the {name} differ")
         if variant.instructions is not None:
-            told = _find_instructions(self._canisters[:length])
-            if told != variant.instructions:
+            instructions = _find_instructions(self._canisters[:length])
+            if instructions != variant.instructions:
                 found.append("the instructions differ")
         return "; ".join(found)
 
@@ -350,8 +350,8 @@ class _Replayer:
 
 
 def _find_instructions(canisters: Sequence[AnyCanister]) -> str:
-    told = [each for each in canisters if isinstance(each, SupervisorCanister)]
-    return text_of(told[-1]) if told else ""
+    supervisors = [each for each in canisters if isinstance(each, SupervisorCanister)]
+    return text_of(supervisors[-1]) if supervisors else ""
 
 
 def _differ(number: int, step: str, difference: str) -> ReplayStep:

@@ -37,12 +37,12 @@ class RestState:
 
     Attributes:
         may_be_over: Whether the run may be over by the last line.
-        known: Number of a line, and whether the run was over by it, as far as that is known.
+        decision: Number of a line, and whether the run was over by it; ``None`` if undecided.
     """
 
     def __init__(self) -> None:
         self.may_be_over = True
-        self.known: tuple[int, bool] | None = None
+        self.decision: tuple[int, bool] | None = None
         self._is_started = False
 
     def feed(self, line: LogLine) -> None:
@@ -53,5 +53,5 @@ class RestState:
         self.may_be_over = line.word != _REQUESTED
         is_end = line.word in _ENDED and self._is_started
         if is_end and _read_ended(line.data).event.reason not in _RESUMABLE:
-            self.known = (line.sequence, True)  # saves reading the log
+            self.decision = (line.sequence, True)  # saves reading the log
         self._is_started = False

@@ -27,14 +27,14 @@ from vibe_llms.exceptions import StoreError
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, Owner, ResultCanister
 from vibe_llms.runs.earlier_calls import survey_inherited
 
-_TELLING: Final = (GenerationStartedEvent, InvocationFinishedEvent, InvocationStartedEvent)
+_CALL_EVENTS: Final = (GenerationStartedEvent, InvocationFinishedEvent, InvocationStartedEvent)
 
 
 def settle_calls(
     conversation: Conversation,
     store: ConversationStore | None,
     log: RunLog,
-    keep: Callable[[], object],
+    save: Callable[[], object],
 ) -> None:
     """Add results for calls that no run will execute, before the canisters not stored yet.
 
@@ -44,7 +44,7 @@ def settle_calls(
         conversation: The conversation.
         store: Store of the conversation; ``None`` if it is in memory only.
         log: Claimed log of its runs.
-        keep: Stores new canisters, and loads those that others have added.
+        save: Stores new canisters, and loads those that others have added.
 
     Raises:
         StoreError: The log could not be read, or the conversation could not be stored.
@@ -52,15 +52,15 @@ def settle_calls(
     owed = _find_abandoned(conversation.canisters)
     if not owed:
         return
-    place = _find_position(conversation.canisters, owed[-1])
-    later = conversation.canisters[place:]
+    position = _find_position(conversation.canisters, owed[-1])
+    later = conversation.canisters[position:]
     conversation.take_back(later)  # removes only those that are not stored
-    unsaved = later[len(conversation) - place :]
+    unsaved = later[len(conversation) - position :]
     try:
-        keep()  # others may have settled them by now
+        save()  # others may have settled them by now
         owed = _find_abandoned([*conversation.canisters, *unsaved])
         if owed:
-            events = [*survey_inherited(store, conversation, _TELLING), *read_events(log)]
+            events = [*survey_inherited(store, conversation, _CALL_EVENTS), *read_events(log)]
             conversation.add_canisters(_state_outcomes(conversation.canisters, owed, events))
     finally:
         conversation.add_canisters(unsaved)
@@ -111,10 +111,10 @@ def _find_abandoned(canisters: Sequence[AnyCanister]) -> list[int]:
 
 def _find_position(canisters: Sequence[AnyCanister], index: int) -> int:
     """Return the position behind the turn of a call and the results that follow it."""
-    place = index + find_end(canisters[index:])
-    while place < len(canisters) and _is_result(canisters[place]):
-        place += 1
-    return place
+    position = index + find_end(canisters[index:])
+    while position < len(canisters) and _is_result(canisters[position]):
+        position += 1
+    return position
 
 
 def _is_result(canister: AnyCanister) -> bool:
@@ -124,10 +124,10 @@ def _is_result(canister: AnyCanister) -> bool:
 def _state_outcomes(
     canisters: Sequence[AnyCanister], owed: Sequence[int], events: Iterable[LogEvent]
 ) -> list[ResultCanister]:
-    """Return the results of calls from the log, or a note on the outcome if it has none."""
+    """Return the results of calls from the log; for one without, a note on what happened to it."""
     events = list(events)
     record = Record.read(events)
-    asked = {each.key for each in events if isinstance(each, GenerationStartedEvent)}
+    last_sent_ids = {each.key for each in events if isinstance(each, GenerationStartedEvent)}
     results = []
     for index in owed:
         call = canisters[index]
@@ -138,7 +138,7 @@ def _state_outcomes(
             continue
         if call.id in record.started:
             note = BEGUN
-        elif tail.before and canisters[tail.before - 1].id in asked:  # requested by a run
+        elif tail.before and canisters[tail.before - 1].id in last_sent_ids:  # requested by a run
             note = NOT_BEGUN
         else:
             note = NO_RESULT

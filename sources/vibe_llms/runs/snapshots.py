@@ -21,7 +21,7 @@ from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.runs.compacting import shorten
 from vibe_llms.runs.summaries import RunFold
 
-_LOOKS: Final = 16
+_MOST_READS: Final = 16
 """Maximum number of reads of a fork that others keep writing to, until one is consistent."""
 
 
@@ -35,7 +35,7 @@ class Snapshot:
             understands.
         canisters: All canisters, those inherited from parents first.
         inherited: Number of canisters inherited from parents.
-        said: The canisters as lines.
+        canister_lines: The canisters as lines.
         events: Lines of its log.
         messages: Messages in its inbox, oldest first.
         position: Position of its end in the store that it was read from.
@@ -47,7 +47,7 @@ class Snapshot:
     metadata: ConversationMetadata
     canisters: tuple[AnyCanister, ...]
     inherited: int
-    said: tuple[bytes, ...]
+    canister_lines: tuple[bytes, ...]
     events: tuple[bytes, ...]
     messages: tuple[RunMessage, ...]
     position: Position
@@ -68,7 +68,7 @@ class Snapshot:
             metadata=metadata,
             canisters=tuple(canisters),
             inherited=0,
-            said=(),
+            canister_lines=(),
             events=tuple(events),
             messages=(),
             position=Position(),
@@ -79,7 +79,11 @@ class Snapshot:
     @property
     def references(self) -> set[str]:
         """Ids of all content that its own canisters refer to."""
-        own = (*self.said[self.inherited :], *self.events, *map(encode_event, self.messages))
+        own = (
+            *self.canister_lines[self.inherited :],
+            *self.events,
+            *map(encode_event, self.messages),
+        )
         return set().union(*map(find_references, own))
 
 
@@ -107,7 +111,7 @@ def take_snapshot(store: ConversationStore, identity: str) -> Snapshot:
         metadata=_link_by_number(history.metadata, inherited),
         canisters=history.canisters,
         inherited=inherited,
-        said=tuple(encode_canister(each) for each in history.canisters),
+        canister_lines=tuple(encode_canister(each) for each in history.canisters),
         events=events,
         messages=messages,
         position=history.position,
@@ -125,7 +129,7 @@ def _read_lines(log: RunLog) -> tuple[bytes, ...]:
 
 def _read_history(store: ConversationStore, identity: str) -> tuple[History, int]:
     """Read a conversation, and count the canisters inherited from its parents."""
-    for _ in range(_LOOKS):
+    for _ in range(_MOST_READS):
         history = store.read(identity)
         link = history.metadata.parent
         if link is None or link.canisters is not None:
@@ -191,14 +195,14 @@ def extend(store: ConversationStore, snapshot: Snapshot, existing: Snapshot) -> 
             store.append(snapshot.identity, rest, after=existing.position)
         if (old.name, old.tags, old.model) != (new.name, new.tags, new.model):
             store.update_metadata(snapshot.identity, name=new.name, tags=new.tags, model=new.model)
-        _add_beside(store, snapshot, existing)
+        _extend_run_data(store, snapshot, existing)
 
 
 def _find_last(lines: Sequence[bytes]) -> int:
     return read_head(lines[-1]).sequence if lines else 0
 
 
-def is_beginning(existing: Snapshot, snapshot: Snapshot) -> bool:
+def is_prefix(existing: Snapshot, snapshot: Snapshot) -> bool:
     """Tell whether the events of one snapshot are a prefix of those of the other.
 
     Events that a later compaction has removed from the log are ignored.
@@ -217,7 +221,7 @@ def _find_base(lines: Sequence[bytes]) -> int:
     return (find_base(lines) or (0, 0))[1]
 
 
-def _add_beside(store: ConversationStore, snapshot: Snapshot, existing: Snapshot) -> None:
+def _extend_run_data(store: ConversationStore, snapshot: Snapshot, existing: Snapshot) -> None:
     known = len(existing.events)
     is_compacted = snapshot.events[:known] != existing.events
     if lines := snapshot.events[0 if is_compacted else known :]:

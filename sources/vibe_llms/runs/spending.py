@@ -19,65 +19,65 @@ from vibe_llms.events.engine import (
 from vibe_llms.events.flow import FlowStartedEvent, NodeFinishedEvent
 from vibe_llms.events.runs import RunRequestedEvent, RunResumedEvent, RunRetriedEvent
 
-_BEGINS = (FlowStartedEvent, RunStartedEvent)
-_ANEW = (RunRequestedEvent, RunResumedEvent)
-_PROGRESS = (*_ANEW, GenerationFinishedEvent, InvocationFinishedEvent, NodeFinishedEvent)
+_STARTS = (FlowStartedEvent, RunStartedEvent)
+_REQUESTS = (RunRequestedEvent, RunResumedEvent)
+_PROGRESS = (*_REQUESTS, GenerationFinishedEvent, InvocationFinishedEvent, NodeFinishedEvent)
 
 
-def measure_spent(log: Sequence[LoggedEvent]) -> Readings:
+def measure_usage(log: Sequence[LoggedEvent]) -> Readings:
     """Add up what a conversation's run has used of its limits since its last request.
 
     Timestamps of one process are monotonic (:class:`.identities.Moments`), so their differences
     equal those of its own clock.
     """
-    spent = Readings()
-    begun: datetime | None = None
+    readings = Readings()
+    start: datetime | None = None
     last: datetime | None = None
     for logged in log:
         event = logged.event
-        if isinstance(event, _ANEW):
-            spent = Readings()
-        if isinstance(event, (*_BEGINS, *RESTED, *_ANEW, RunRetriedEvent)):
-            if begun is not None and last is not None:
+        if isinstance(event, _REQUESTS):
+            readings = Readings()
+        if isinstance(event, (*_STARTS, *RESTED, *_REQUESTS, RunRetriedEvent)):
+            if start is not None and last is not None:
                 # For a killed run, its last event counts: later work is unknown.
                 end = logged.timestamp if isinstance(event, RESTED) else last
-                spent.seconds += max(0.0, (end - begun).total_seconds())
-            begun = logged.timestamp if isinstance(event, _BEGINS) else None
+                readings.seconds += max(0.0, (end - start).total_seconds())
+            start = logged.timestamp if isinstance(event, _STARTS) else None
         if not read_message_id(event):  # others may message a run killed long ago
             last = logged.timestamp
-        _count(spent, logged)
-    return spent
+        _count(readings, logged)
+    return readings
 
 
-def _count(spent: Readings, logged: LoggedEvent) -> None:
+def _count(readings: Readings, logged: LoggedEvent) -> None:
     match logged.event:
         case GenerationFinishedEvent(usage=usage, cents=cents):
-            spent.steps += 1
-            spent.count(usage, cents)
+            readings.steps += 1
+            readings.count(usage, cents)
         case GenerationFailedEvent() | GenerationDoubtedEvent():
-            spent.steps += 1
+            readings.steps += 1
         case InvocationStartedEvent():
-            spent.invocations += 1
+            readings.invocations += 1
         case InvocationFinishedEvent(is_fault=True):
-            spent.faults += 1
+            readings.faults += 1
 
 
-def count_begun(log: Sequence[LoggedEvent]) -> int:
+def count_starts(log: Sequence[LoggedEvent]) -> int:
     """Count consecutive starts of the run without progress.
 
-    A run that was killed a dozen times, but made progress each time, does not count as one that
-    kills its host.
+    Many of them mean that the run kills its host. A run that was killed a dozen times, but made
+    progress each time, does not.
     """
     count = 0
     for logged in log:
-        if isinstance(logged.event, _BEGINS):
+        if isinstance(logged.event, _STARTS):
             count += 1
         elif isinstance(logged.event, (*RESTED, *_PROGRESS, RunRetriedEvent)):
             count = 0
     return count
 
 
-def count_retried(log: Sequence[LoggedEvent]) -> int:
+def count_retries(log: Sequence[LoggedEvent]) -> int:
     """Count consecutive failures of the run to reach a service that it needs."""
     count = 0
     for logged in log:

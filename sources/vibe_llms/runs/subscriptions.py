@@ -30,12 +30,12 @@ from vibe_llms.runs.log_readers import LogReader
 
 _LOGGER = logging.getLogger(__name__)
 
-LOOK_SECONDS: Final = 0.1
-"""Shortest time between two looks at logs that other processes may write."""
+POLL_SECONDS: Final = 0.1
+"""Shortest time between two polls of logs that other processes may write."""
 
-LONGEST_LOOK_SECONDS: Final = 0.5
-_SHARE: Final = 20
-"""Time between two looks, as a multiple of the duration of a look, up to the bound above."""
+LONGEST_POLL_SECONDS: Final = 0.5
+_PAUSE_FACTOR: Final = 20
+"""Time between two polls, as a multiple of the duration of a poll, up to the bound above."""
 
 PAUSE_SECONDS: Final = 0.1
 """Longest pause after lines were handed out, so that lines that arrive in it go out together. The
@@ -48,13 +48,13 @@ DELETED_SECONDS: Final = 2.0
 """Interval at which deleted runs are looked for."""
 
 BEHIND_BYTES: Final = 1 << 24
-"""About so much memory is used for subscribers that are behind: the more of them there are, the
-smaller their pieces, down to the least."""
+"""Approximate memory for all subscribers that are behind: the more of them there are, the smaller
+the pieces that they read, but no smaller than the next constant."""
 
 _LEAST_BYTES: Final = 1 << 13
 
-_NEAR: Final = 64
-"""The first subscriber that is at most so many lines behind begins with the reader."""
+_NEAR_LINES: Final = 64
+"""A new reader begins where its first subscriber does if that is at most so many lines behind."""
 
 
 @frozen
@@ -127,24 +127,24 @@ class LogSubscriptions:
         reader = self._readers.get(run_id)
         return reader is not None and reader.subscribers > 0
 
-    def look(self, run_id: str) -> None:
+    def read_soon(self, run_id: str) -> None:
         """Read the log of a run soon, if it has subscribers."""
         reader = self._readers.get(run_id)
         if reader is not None:
             reader.is_behind = True
-            self._note(run_id)
+            self._mark_changed(run_id)
 
-    def tell(self, run_id: str, data: bytes) -> None:
+    def send_transient(self, run_id: str, data: bytes) -> None:
         """Pass data that is in no log to those subscribers of a run that are up to date."""
         reader = self._readers.get(run_id)
         if reader is not None and reader.volatile.add(data):
-            self._note(run_id)
+            self._mark_changed(run_id)
 
     def end(self, run_id: str) -> None:
         """End the subscriptions to a run that was deleted.
 
-        A run that gets its name later, such as one ordered with the same key, has other lines with
-        the same numbers: those who subscribe to it share nothing with these.
+        A later run may get the same id, such as one requested with the same key. Its lines have
+        the same numbers as these, so its subscribers must not share a reader with these.
         """
         reader = self._readers.pop(run_id, None)
         if reader is not None:
@@ -158,12 +158,12 @@ class LogSubscriptions:
         if reader is None or reader.error is not None:
             # One that has failed stays until its subscribers have taken the error.
             log = self.index.store.open_log(run_id)
-            # So near to the end, reading on serves the first subscriber as well.
-            start = after if last - after <= _NEAR else last
+            # If its first subscriber is near the end, the reader reads the log for it, too.
+            start = after if last - after <= _NEAR_LINES else last
             reader = LogReader(run_id, log, start, self.form.encode)
             self._readers[run_id] = reader
             self._receive_published(reader, log)
-            self._note(run_id)  # for lines that were written since
+            self._mark_changed(run_id)  # for lines that were written since
         reader.subscribers += 1
         if self._serving is None:
             self._serving = asyncio.create_task(self._serve())
@@ -179,14 +179,14 @@ class LogSubscriptions:
         def receive(line: LogLine) -> None:
             if threading.get_ident() == thread:
                 reader.receive(line)
-                self._note(reader.run_id)
+                self._mark_changed(reader.run_id)
             else:
                 with suppress(RuntimeError):  # the loop is closed, and so are its subscriptions
                     loop.call_soon_threadsafe(receive, line)
 
         reader.ending.enter_context(subscribe(topic, receive))
 
-    def _note(self, run_id: str) -> None:
+    def _mark_changed(self, run_id: str) -> None:
         self._changed.add(run_id)
         self._woken.set()
 
@@ -205,20 +205,20 @@ class LogSubscriptions:
     # --- reading ---------------------------------------------------------------------------------
 
     async def _serve(self) -> None:
-        """Read logs and hand out lines: of the runs that changed, and of all at each look."""
+        """Read logs and hand out lines: of the runs that changed, and of all runs at each poll."""
         loop = asyncio.get_running_loop()
-        next_look = loop.time()
-        next_search = next_look + DELETED_SECONDS
+        next_poll = loop.time()
+        next_search = next_poll + DELETED_SECONDS
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout_at(next_look):
+                async with asyncio.timeout_at(next_poll):
                     await self._woken.wait()
             self._woken.clear()
             names, self._changed = self._changed, set()
             now = loop.time()
-            is_look = now >= next_look
-            is_search = is_look and now >= next_search  # a search has to be one of all runs
-            if is_look:
+            is_poll = now >= next_poll
+            is_search = is_poll and now >= next_search  # only a poll covers all runs
+            if is_poll:
                 names = {*self._readers}
                 for reader in self._readers.values():
                     # A process that writes here is the only writer, and publishes its lines.
@@ -231,9 +231,9 @@ class LogSubscriptions:
                 await self._read_on(behind, is_search=is_search)
             for reader in readers:
                 reader.hand_out(now, self.form.keep_alive)
-            if is_look:
-                pause = min(_SHARE * (loop.time() - now), LONGEST_LOOK_SECONDS)
-                next_look = now + max(LOOK_SECONDS, pause)
+            if is_poll:
+                pause = min(_PAUSE_FACTOR * (loop.time() - now), LONGEST_POLL_SECONDS)
+                next_poll = now + max(POLL_SECONDS, pause)
             await asyncio.sleep(0)  # subscribers that were woken send what they took
             await asyncio.sleep(min(PAUSE_SECONDS, loop.time() - now))
 
@@ -247,7 +247,7 @@ class LogSubscriptions:
         for reader, lines in zip(readers, await asyncio.to_thread(read_all), strict=True):
             reader.add_read(lines)
             if reader.is_behind:
-                self._note(reader.run_id)
+                self._mark_changed(reader.run_id)
 
     def _read(self, reader: LogReader, after: int, *, is_search: bool) -> Sequence[LogLine]:
         try:
@@ -286,7 +286,7 @@ class Subscription:
         """
         reader, recent = self._reader, self._reader.recent
         while True:
-            changed = reader.changed  # before the look: no change after it is missed
+            changed = reader.changed  # taken before reading, so that no later change is missed
             data = recent.take(self.after)
             if data is None:
                 data = await self._read_behind()
@@ -308,7 +308,7 @@ class Subscription:
                 async with asyncio.timeout(REST_SECONDS):
                     await changed.wait()
             except TimeoutError:
-                reader.rest.known = None  # a run may come to rest without a line
+                reader.rest.decision = None  # a run may come to rest without a line
 
     async def _read_behind(self) -> bytes:
         """Read the log behind the last line that was received."""
@@ -339,11 +339,11 @@ class Subscription:
         reader, rest = self._reader, self._reader.rest
         if self.after < max(self._last, reader.recent.last) or not rest.may_be_over:
             return False
-        if rest.known is None or rest.known[0] != self.after:
-            rest.known = await asyncio.to_thread(self._read_rest)
-        number, is_over = rest.known
+        if rest.decision is None or rest.decision[0] != self.after:
+            rest.decision = await asyncio.to_thread(self._read_rest)
+        number, is_over = rest.decision
         if number > self.after:
-            self._owner.look(reader.run_id)
+            self._owner.read_soon(reader.run_id)
         return is_over and number <= self.after
 
     def _read_rest(self) -> tuple[int, bool]:

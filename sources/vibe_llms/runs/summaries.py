@@ -41,7 +41,7 @@ from vibe_llms.runs.delivering import OpenRequests
 RunKind: TypeAlias = Literal["conversation", "flow"]
 _DEFERRED: Final = "It waits for a vendor's batch."
 
-_WELL: Final = frozenset({"", "answered", "ended"})
+_GOOD_REASONS: Final = frozenset({"", "answered", "ended"})
 """Reasons of runs that have ended well."""
 
 RunState: TypeAlias = Literal[
@@ -136,7 +136,9 @@ def _label(summary: RunSummary) -> str:
 
 
 def _has_failed(summary: RunSummary) -> bool:
-    is_well = summary.reason in _WELL and summary.goal_met is not False and not summary.limit
+    is_well = (
+        summary.reason in _GOOD_REASONS and summary.goal_met is not False and not summary.limit
+    )
     return summary.state == "ended" and not is_well
 
 
@@ -158,17 +160,17 @@ class RunFold:
     _name: str = ""
     _request: RunRequestedEvent | None = None
     _is_attached: bool = False
-    _is_wanted: bool = False  # requested once more while it worked
+    _is_requested_again: bool = False  # while it worked
+    _is_resumed: bool = False  # while it worked, by a user who revoked a stop
     _is_deferred: bool = False  # waits for a vendor's batch
-    _is_resumed: bool = False  # the same, by a user who revoked a stop
     _stop: LoggedEvent | None = None
     _starts: int = 0
     _spending: Readings = attrs.field(factory=Readings)
     _unsettled: FlowEndedEvent | None = None
     _visits: dict[int, dict[str, str]] = attrs.field(factory=dict)
     _goal_met: bool | None = None
-    _begun: set[tuple[str, int, int]] = attrs.field(factory=set)
-    _visited: int = 0
+    _open_visit_keys: set[tuple[str, int, int]] = attrs.field(factory=set)
+    _visit_count: int = 0
     _first: LoggedEvent | None = None
     _last: LoggedEvent | None = None
 
@@ -190,27 +192,27 @@ class RunFold:
         self._count(logged)
         match event:
             case RunRequestedEvent():
-                self._ask_for(event)
+                self._note_request(event)
             case RunStartedEvent() | FlowStartedEvent():
-                self._begin(logged, event)
+                self._note_start(logged, event)
             case GenerationDeferredEvent():
                 self._is_deferred = True
             case RunSuspendedEvent():
                 self._rest("waiting", ("", _DEFERRED if self._is_deferred else "", ""))
                 self._is_deferred = False
             case RunEndedEvent() | FlowEndedEvent():
-                self._end(event)
+                self._note_end(event)
             case StopRequestedEvent():
                 self._note_stop(logged, event)
             case ApprovalAnsweredEvent() | GenerationAnsweredEvent() if self._state == "waiting":
                 self._state, self._ending = "due", ("", "", "")
             case MessageReceivedEvent() if not self._starts and self._state != "waiting":
-                self._go_on()
+                self._continue()
             case RunResumedEvent():
                 self._is_resumed = True
-                self._go_on()
+                self._continue()
             case RunRetriedEvent() if self._stop is None:
-                self._go_on()
+                self._continue()
                 self._ending = ("", event.detail, "")
             case RunDetachedEvent():
                 self._is_attached = False
@@ -244,7 +246,7 @@ class RunFold:
             updated=self._last.timestamp,
             sequence=self._last.sequence,
             steps=spending.steps,
-            visits=self._visited,
+            visits=self._visit_count,
             invocations=spending.invocations,
             tokens=spending.tokens,
             cents=spending.cents,
@@ -256,7 +258,7 @@ class RunFold:
 
     # --- state of the run ----------------------------------------------------------------------
 
-    def _ask_for(self, event: RunRequestedEvent) -> None:
+    def _note_request(self, event: RunRequestedEvent) -> None:
         spec = event.spec
         self._request = event
         self._is_attached = bool(spec.get("attached"))
@@ -264,10 +266,10 @@ class RunFold:
         self._name = str(spec.get("name") or self._name)
         if spec.get("task") is not None or spec.get("kind") == "flow":
             self._kind = "flow"
-        self._is_wanted = bool(self._starts)
-        self._go_on("queued")
+        self._is_requested_again = bool(self._starts)
+        self._continue("queued")
 
-    def _go_on(self, state: RunState = "due") -> None:
+    def _continue(self, state: RunState = "due") -> None:
         """Note a request to continue: an active process continues; otherwise one has to start."""
         self._stop = None
         if self._starts:
@@ -276,12 +278,12 @@ class RunFold:
             self._state = state
         self._ending = ("", "", "")
 
-    def _begin(self, logged: LoggedEvent, event: RunStartedEvent | FlowStartedEvent) -> None:
+    def _note_start(self, logged: LoggedEvent, event: RunStartedEvent | FlowStartedEvent) -> None:
         # A stop is received by the run that moved it from the inbox, which is before it starts.
         if self._stop is not None and self._stop.run_id != logged.run_id:
             self._stop = None
         self._starts += 1
-        self._is_wanted = self._is_resumed = False
+        self._is_requested_again = self._is_resumed = False
         self._unsettled = None  # the flow counts it anew
         self._ending = ("", "", "")
         self._state = "working"
@@ -298,14 +300,16 @@ class RunFold:
 
     def _rest(self, state: RunState, ending: tuple[str, str, str] = ("", "", "")) -> None:
         self._starts = 0
-        self._state, self._ending = ("queued", ("", "", "")) if self._is_wanted else (state, ending)
-        self._is_wanted = self._is_resumed = False
+        self._state, self._ending = (
+            ("queued", ("", "", "")) if self._is_requested_again else (state, ending)
+        )
+        self._is_requested_again = self._is_resumed = False
         if state != "stopped":
             self._stop = None
         elif self._stop is not None:  # it was received, but not by a run that starts later
             self._stop = attrs.evolve(self._stop, run_id="")
 
-    def _end(self, event: RunEndedEvent | FlowEndedEvent) -> None:
+    def _note_end(self, event: RunEndedEvent | FlowEndedEvent) -> None:
         self._goal_met = None
         if isinstance(event, FlowEndedEvent):
             self._unsettled, self._goal_met = event, event.goal_met
@@ -325,7 +329,7 @@ class RunFold:
         if self._state == "ended" and self._ending[0] != "cancelled":
             return
         self._stop, self._state = logged, "stopped"
-        self._is_wanted = self._is_resumed = False
+        self._is_requested_again = self._is_resumed = False
         self._ending = ("", event.reason, "")
 
     # --- usage ---------------------------------------------------------------------------------
@@ -344,7 +348,7 @@ class RunFold:
                 self._note_visit(event)
                 self._visits.setdefault(event.branch, {})[event.purpose] = event.conversation_id
             case NodeFinishedEvent() as event:
-                self._begun.discard(self._note_visit(event))
+                self._open_visit_keys.discard(self._note_visit(event))
                 self._visits.pop(event.branch, None)
                 spending.steps += event.requests
                 spending.count(event.usage, event.cost_cents)
@@ -352,19 +356,19 @@ class RunFold:
     def _note_visit(self, event: NodeStartedEvent | NodeFinishedEvent) -> tuple[str, int, int]:
         """Count a visit at its first event: some only have an end, others have a start before."""
         key = (event.node, event.visit, event.branch)
-        if key not in self._begun:
-            self._begun.add(key)
-            self._visited += 1
+        if key not in self._open_visit_keys:
+            self._open_visit_keys.add(key)
+            self._visit_count += 1
         return key
 
 
 def _find_model(event: FlowStartedEvent) -> str:
     """Return the model that a task names."""
-    named = event.task.get("resource_llm")
-    if not isinstance(named, Mapping):
+    resource = event.task.get("resource_llm")
+    if not isinstance(resource, Mapping):
         return ""
-    words = (str(named.get(each) or "") for each in ("provider", "model"))
-    return ":".join(word for word in words if word)
+    parts = (str(resource.get(each) or "") for each in ("provider", "model"))
+    return ":".join(part for part in parts if part)
 
 
 def summarize(events: Iterable[LoggedEvent], identity: str = "") -> RunSummary:

@@ -81,7 +81,7 @@ def survey_states(last: LogEvent) -> frozenset[RunState]:
     return frozenset(STATES)
 
 
-def is_asked_again(log: RunLog, possible: frozenset[RunState]) -> bool:
+def is_requested_again(log: RunLog, possible: frozenset[RunState]) -> bool:
     """Tell whether a possibly queued run is queued: whether it was requested after it began.
 
     Decodes lines only as far as needed.
@@ -91,7 +91,7 @@ def is_asked_again(log: RunLog, possible: frozenset[RunState]) -> bool:
     """
     if possible not in (_RESTED, _SUSPENDED):
         return True
-    tail, is_begun, is_open, is_wanted = log.tail(), False, False, False
+    tail, is_begun, is_requested, is_queued = log.tail(), False, False, False
     while data := tail.read_raw()[0]:
         if not any(word in data for word in _TURNS):
             continue  # like most of a long log
@@ -101,12 +101,12 @@ def is_asked_again(log: RunLog, possible: frozenset[RunState]) -> bool:
             except UNREADABLE:  # reported when the whole log is read
                 return True
             if word in _BEGINNINGS:
-                is_begun, is_open = True, False
+                is_begun, is_requested = True, False
             elif word == _REQUEST:
-                is_open = is_begun
+                is_requested = is_begun
             elif word in _ENDINGS:
-                is_wanted, is_begun, is_open = is_open, False, False
-    return is_wanted
+                is_queued, is_begun, is_requested = is_requested, False, False
+    return is_queued
 
 
 def is_over(log: RunLog, last: LogEvent) -> bool:
@@ -116,11 +116,11 @@ def is_over(log: RunLog, last: LogEvent) -> bool:
         last: The last event of the log.
     """
     possible = survey_states(last)
-    return possible == _RESTED and not is_asked_again(log, possible)
+    return possible == _RESTED and not is_requested_again(log, possible)
 
 
-_LOOKS: Final = 3
-"""Number of times a log is read that changes each time before its run counts as dead."""
+_MOST_READS: Final = 3
+"""Number of times a log is read, if it changes each time, before its run counts as dead."""
 
 _Read: TypeAlias = Callable[[ConversationStore, str], tuple[RunSummary | None, tuple[str, ...]]]
 
@@ -145,7 +145,7 @@ def summarize_run(
     Args:
         read: Reads a log.
     """
-    for looks in range(1, _LOOKS + 1):
+    for reads in range(1, _MOST_READS + 1):
         found, visits = read(store, identity)
         if found is None:
             return None
@@ -153,7 +153,7 @@ def summarize_run(
         if not summary.starts or _is_alive(store, summary):
             break
         last = store.open_log(identity).read_last()
-        if last is None or last.sequence == summary.sequence or looks == _LOOKS:
+        if last is None or last.sequence == summary.sequence or reads == _MOST_READS:
             summary = _describe_dead(summary)
             break
         # It came to rest, or was resumed, since the log was read.
@@ -210,7 +210,7 @@ def _join_visits(
     """Add the approvals that a flow's visits wait for: those are in the visits' conversations."""
     visits = []
     for identity in identities:
-        with suppress(UnknownConversationError):  # cut off before anything was said
+        with suppress(UnknownConversationError):  # cut off before its first message was stored
             if visit := summarize_run(store, identity, read):
                 visits.append(visit)
     waiting = sum(visit.waiting for visit in visits)

@@ -30,8 +30,8 @@ POINTS: dict[str, tuple[type, str, bool]] = {
     "after the intent": (ChunkLog, "intend", True),
     "after submitting": (ModelBatches, "submit", True),
     "after the vendor's name": (ChunkLog, "name", True),
-    "before the run is told": (DeferredRequests, "tell", False),
-    "after the run was told": (DeferredRequests, "tell", True),
+    "before the run is told": (DeferredRequests, "deliver", False),
+    "after the run was told": (DeferredRequests, "deliver", True),
     "before it is read": (DeferredBatches, "read", False),
     "after it was read": (DeferredBatches, "read", True),
 }

@@ -26,7 +26,7 @@ from vibe_llms.events.flow import LogEvent
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.runs.summaries import RunSummary
 
-FAST = WorkerSettings(look_seconds=0.05, retry_seconds=0.01, longest_retry_seconds=0.02, attempts=3)
+FAST = WorkerSettings(scan_seconds=0.05, retry_seconds=0.01, longest_retry_seconds=0.02, attempts=3)
 
 
 def produce_application(folder: Path) -> Application:

@@ -42,9 +42,9 @@ def test_a_full_disk_is_told_from_a_file_of_something_else(
     ],
 )
 def test_a_worker_is_told_the_same(place: str, said: str, advice: str) -> None:
-    from vibe_llms.agents.durable.database import reaching
+    from vibe_llms.agents.durable.database import translating_errors
 
-    with pytest.raises(StoreError, match=advice), reaching(place):
+    with pytest.raises(StoreError, match=advice), translating_errors(place):
         raise OSError(said)
 
 

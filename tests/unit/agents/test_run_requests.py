@@ -25,7 +25,7 @@ from vibe_llms.runs.opening import ClaimedRun
 from vibe_llms.runs.surveying import read_summary
 
 RUN = "run"
-QUIET = WorkerSettings(look_seconds=3_600, runs=1)
+QUIET = WorkerSettings(scan_seconds=3_600, runs=1)
 
 
 def begin(store: Any, *, claims: bool = True) -> ClaimedRun | None:

@@ -20,7 +20,7 @@ from vibe_llms.events.runs import MessageReceivedEvent, RunRequestedEvent
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.identities import Moments
 from vibe_llms.runs import RunLog
-from vibe_llms.runs.spending import measure_spent
+from vibe_llms.runs.spending import measure_usage
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 BEGUN = RunStartedEvent(run_id="run", conversation_id="a", length=1)
@@ -42,15 +42,15 @@ def write(*events: tuple[float, LogEvent]) -> list[LoggedEvent]:
 def test_what_counts_is_from_each_beginning_to_each_end() -> None:
     """What lies between two attempts is nobody's; of one that was killed its last word counts."""
     log = write((0, RunRequestedEvent(spec={})), (5, BEGUN), (7, WORKING))
-    assert measure_spent(log).seconds == 0  # it goes on, or nobody knows yet
+    assert measure_usage(log).seconds == 0  # it goes on, or nobody knows yet
     log = write((5, BEGUN), (7, WORKING), (100, BEGUN), (101, WORKING), (103, ENDED))
-    assert measure_spent(log).seconds == 2 + 3
+    assert measure_usage(log).seconds == 2 + 3
 
 
 def test_what_others_wrote_to_one_that_was_killed_is_none_of_its_time() -> None:
     """Else whoever is spoken to a day after a crash would be at its limit."""
     log = write((0, BEGUN), (2, WORKING), (86_400, SAID), (86_401, BEGUN), (86_402, ENDED))
-    assert measure_spent(log).seconds == 2 + 1
+    assert measure_usage(log).seconds == 2 + 1
 
 
 def produce_file_log(folder: Path) -> RunLog:
@@ -85,6 +85,6 @@ def test_a_clock_that_jumps_takes_no_time_of_a_run_and_gives_it_none(
     log.append("run", BEGUN)
     log.close()
     begun, _, ended, again = log.read()
-    assert measure_spent([*log.read()]).seconds == 3
+    assert measure_usage([*log.read()]).seconds == 3
     assert (begun.timestamp, ended.timestamp) == (NOON, NOON + timedelta(seconds=3))
     assert again.timestamp == NOON + jump

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from support.batches.batching import BASES, FakeQueue, ask, choose_url, look, spec, submit
-from vibe_llms.agents.batches import look_at_batches
+from vibe_llms.agents.batches import access_batches
 from vibe_llms.batches import handovers
 from vibe_llms.batches.batches import Batches
 from vibe_llms.batches.databases import (
@@ -216,7 +216,7 @@ async def test_who_only_looks_makes_nothing(tmp_path: Path, base: str) -> None:
         with closing(sqlite3.connect(tmp_path / "runner.db")) as connection:
             connection.execute("CREATE TABLE another (x)")
     with pytest.raises(StoreError, match="no batch has been submitted here"):
-        async with look_at_batches(url) as batches:
+        async with access_batches(url) as batches:
             await batches.survey()
     for _ in range(2):
         assert survey_tables(url) == (["another"] if base == "sqlite" else [])
@@ -225,7 +225,7 @@ async def test_who_only_looks_makes_nothing(tmp_path: Path, base: str) -> None:
             check_database(looking)
     making = open_database(url)
     await hand_over(making, FIRST, 1)
-    async with look_at_batches(url) as batches:
+    async with access_batches(url) as batches:
         assert [each.id for each in await batches.survey()] == [FIRST]
     for each in (looking, making):
         check_database(each)

@@ -131,10 +131,10 @@ def test_it_says_what_reading_all_logs_says(data: st.DataObject) -> None:
                     store.create(identity, ConversationMetadata(tags=(PART_TAG + "x",)))
                 grow(store, identity, STARTED)
             case "look":
-                index.refresh(all_of_them=True)
+                index.refresh(check_all=True)
         ids = [each for each in ids if each in set(store.survey())]
         states = data.draw(st.sets(st.sampled_from(STATES), min_size=1))
-        index.refresh(all_of_them=True)
+        index.refresh(check_all=True)
         found = index.survey(states=states)
         assert found == read_all(store, states) == [*survey_runs(store, states=states)]
         assert [index.read_summary(each.id) for each in found] == found
@@ -168,16 +168,16 @@ def test_looking_again_opens_nothing_and_sees_what_is_new(
     store = DirectoryStore(tmp_path, disk=HastyDisk())
     ids = [begin(store, number, ORDER, STARTED, ENDED) for number in range(50)]
     index = RunIndex(store)
-    index.refresh(all_of_them=True)
+    index.refresh(check_all=True)
     assert index.survey(states=["queued", "due", "working"]) == []
     with watching_files() as opened, counting_looks(monkeypatch) as looked:
-        index.refresh(all_of_them=True)
+        index.refresh(check_all=True)
         assert index.survey(states=["queued", "due", "working"]) == []
     assert survey_logs(opened) == set()
     assert len(looked) == len(ids)
     grow(store, ids[7], RunResumedEvent())
     with watching_files() as opened:
-        index.refresh(all_of_them=True)
+        index.refresh(check_all=True)
         (found,) = index.survey(states=["queued", "due", "working"])
     assert found.id == ids[7]
     assert survey_logs(opened) == {ids[7]}
@@ -256,9 +256,9 @@ def test_whether_a_run_is_asked_for_again_is_read_once_and_from_few_lines(
     ids = [begin(store, number, ORDER, STARTED, ENDED) for number in range(4)]
     again = begin(store, 9, ORDER, STARTED, ORDER, ENDED)
     index = RunIndex(store)
-    index.refresh(all_of_them=True)
+    index.refresh(check_all=True)
     opened, asked = list[object](), list[object]()
-    open_one, ask = indexing.open_envelope, indexing.is_asked_again
+    open_one, ask = indexing.open_envelope, indexing.is_requested_again
 
     def ask_again(log: Any, possible: Any) -> bool:
         asked.append(log)
@@ -267,7 +267,7 @@ def test_whether_a_run_is_asked_for_again_is_read_once_and_from_few_lines(
     monkeypatch.setattr(
         indexing, "open_envelope", lambda line: opened.append(line) or open_one(line)
     )
-    monkeypatch.setattr(indexing, "is_asked_again", ask_again)
+    monkeypatch.setattr(indexing, "is_requested_again", ask_again)
     for count_asked in (5, 6):
         assert [each.id for each in index.survey(states=["queued", "due"])] == [again]
         assert len(opened) == 4
@@ -275,7 +275,7 @@ def test_whether_a_run_is_asked_for_again_is_read_once_and_from_few_lines(
     assert index.survey(states=["ended"]) == read_all(store, ["ended"])
     for identity in (ids[0], ids[2], again):
         grow(store, identity, RunResumedEvent())
-        index.refresh(all_of_them=True)
+        index.refresh(check_all=True)
         assert index.survey() == read_all(store, STATES)
 
 
@@ -291,7 +291,7 @@ def test_whose_a_run_is_is_read_once_also_where_it_goes_on(monkeypatch: pytest.M
     identity = begin(store, 1, ORDER, STARTED)
     index = RunIndex(store)
     for event in (ENDED, RunResumedEvent(), ENDED):
-        index.refresh(all_of_them=True)
+        index.refresh(check_all=True)
         assert [each.id for each in index.survey(owner="ann")] == [identity]
         grow(store, identity, event)
     assert asked == [identity]
@@ -318,7 +318,7 @@ def test_what_is_looked_at_is_what_may_be_wanted_and_is_there(
         last = read_last(log)
         return None if last is None else (id(log._shared), last.sequence)
 
-    index.refresh(all_of_them=True)
+    index.refresh(check_all=True)
     assert [each.id for each in index.survey(owner="ann")] == ids[::-1]  # whose they are is known
     monkeypatch.setattr(RunIndex, "_may_be", may_be)
     monkeypatch.setattr(MemoryLog, "read_last", read)
@@ -332,18 +332,18 @@ def test_what_is_looked_at_is_what_may_be_wanted_and_is_there(
     assert [each.id for each in index.survey()] == [broken, *ids[::-1]]
     assert [each.id for each in index.survey(limit=2)] == [broken, ids[2]]
     opened.clear()
-    index.refresh(all_of_them=True)
+    index.refresh(check_all=True)
     assert opened == []
     unread: Any = SimpleNamespace(read=None)
     index._foldings[ids[0]].tail = unread
     assert index.read_summary(ids[0]).state == "ended"
     store.delete(ids[2])
     assert [each.id for each in index.survey()] == [broken, ids[1], ids[0]]
-    index.refresh(all_of_them=True)
+    index.refresh(check_all=True)
     assert [each.id for each in index.survey(limit=2)] == [broken, ids[1]]
     opened.clear()
     begin(store, 10, STARTED)
-    index.refresh(all_of_them=True)
+    index.refresh(check_all=True)
     assert opened
 
 
@@ -364,7 +364,7 @@ def test_of_few_runs_it_is_kept_where_they_stand_those_last_read(
     store, made = MemoryStore(), list[str]()
     ids = [begin(store, number, ORDER, STARTED, ENDED) for number in range(3)]
     index, fold = RunIndex(store), indexing.RunFold
-    monkeypatch.setattr(indexing, "_FOLDS", 2)
+    monkeypatch.setattr(indexing, "_MOST_FOLDS", 2)
     monkeypatch.setattr(indexing, "RunFold", lambda each: made.append(each) or fold(each))
     for place in (0, 1, 2, 2, 1, 2, 0, 2, 1):
         assert index.read_summary(ids[place]).state == "ended"
@@ -415,7 +415,7 @@ def test_many_runs_are_looked_at_less_often(
         index.refresh()
         now[0] += 1
     assert looked == [2]
-    index.refresh(all_of_them=True)
+    index.refresh(check_all=True)
     assert looked == [3]
 
 
@@ -423,11 +423,11 @@ def test_a_run_of_nobody_is_his_who_orders_it_later() -> None:
     store = MemoryStore()
     index = RunIndex(store)
     identity = begin(store, 1, STARTED, ENDED)
-    index.refresh(all_of_them=True)
+    index.refresh(check_all=True)
     assert not index.survey(owner="ann")
 
     grow(store, identity, ORDER)
-    index.refresh(all_of_them=True)
+    index.refresh(check_all=True)
 
     assert [each.id for each in index.survey(owner="ann")] == [identity]
 

@@ -32,7 +32,7 @@ from vibe_llms.runs.compacting import compact_log
 from vibe_llms.runs.snapshots import (
     Snapshot,
     extend,
-    is_beginning,
+    is_prefix,
     plant,
     take_snapshot,
 )
@@ -85,7 +85,7 @@ def test_a_snapshot_has_all_that_a_conversation_is(kind: str, tmp_path: Path) ->
         metadata=store.read_metadata("a"),
         canisters=history.canisters,
         inherited=0,
-        said=tuple(encode_canister(each) for each in history.canisters),
+        canister_lines=tuple(encode_canister(each) for each in history.canisters),
         events=tuple(write_logged(each) for each in store.open_log("a").read()),
         messages=whole.messages,
         position=history.position,
@@ -110,7 +110,7 @@ def test_what_is_about_to_be_has_its_words_and_the_first_lines_of_its_log() -> N
         metadata=about,
         canisters=tuple(made.canisters),
         inherited=0,
-        said=(),
+        canister_lines=(),
         events=(b"line",),
         messages=(),
         position=Position(),
@@ -214,7 +214,7 @@ def test_what_is_put_there_is_what_was_taken(kind: str, tmp_path: Path) -> None:
 
 def check_same(source: Any, target: Any, identity: str) -> None:
     one, other = take_snapshot(source, identity), take_snapshot(target, identity)
-    for name in ("said", "events", "messages", "inherited"):
+    for name in ("canister_lines", "events", "messages", "inherited"):
         assert getattr(other, name) == getattr(one, name), name
     for name in ("name", "tags", "model", "parent"):
         assert getattr(other.metadata, name) == getattr(one.metadata, name), name
@@ -351,11 +351,11 @@ def test_events_are_a_beginning_as_they_are_or_as_a_shorter_log_has_them() -> No
     short = attrs.evolve(long, events=(*long.events[:3], marked))
     other = write_logged(attrs.evolve(events[1], run_id="other"))
 
-    assert is_beginning(early, long)
-    assert is_beginning(attrs.evolve(long, events=()), long)
-    assert not is_beginning(long, early)
-    assert is_beginning(early, short)
-    assert is_beginning(long, short)
-    assert not is_beginning(short, long)
-    assert not is_beginning(attrs.evolve(early, events=(long.events[0], other)), short)
-    assert not is_beginning(attrs.evolve(early, events=(long.events[0], other)), long)
+    assert is_prefix(early, long)
+    assert is_prefix(attrs.evolve(long, events=()), long)
+    assert not is_prefix(long, early)
+    assert is_prefix(early, short)
+    assert is_prefix(long, short)
+    assert not is_prefix(short, long)
+    assert not is_prefix(attrs.evolve(early, events=(long.events[0], other)), short)
+    assert not is_prefix(attrs.evolve(early, events=(long.events[0], other)), long)

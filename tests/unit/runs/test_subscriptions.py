@@ -58,7 +58,7 @@ RUN = "a" * 32
 @pytest.fixture(autouse=True)
 def in_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PAUSE_SECONDS", 0)
-    monkeypatch.setattr(module, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(module, "POLL_SECONDS", 0.01)
 
 
 def produce_store(folder: Path) -> DirectoryStore:
@@ -112,7 +112,7 @@ async def test_an_event_is_written_once_for_all(
     if is_elsewhere:
         monkeypatch.setattr(file_log, "publish", lambda *_: None)
     else:
-        monkeypatch.setattr(module, "LOOK_SECONDS", 3_600)
+        monkeypatch.setattr(module, "POLL_SECONDS", 3_600)
     store = produce_store(tmp_path)
     count, original = 0, FileTail.read
 
@@ -149,7 +149,7 @@ async def test_who_is_slow_reads_the_log_and_costs_no_memory(tmp_path: Path) -> 
     assert await hear(slow, last) == await hear(quick, last) == [1]
     for _ in range(20):
         last = grow(store, 40, size=1_000)
-        subscriptions.look(RUN)
+        subscriptions.read_soon(RUN)
         await hear(quick, last)
         assert subscriptions._readers[RUN].recent._size <= KEPT_BYTES
     assert await hear(slow, last) == [*range(2, last + 1)]
@@ -282,7 +282,7 @@ async def test_what_another_process_writes_is_told_however_busy_this_one_is(
     assert await hear(watching, await write(log, 1, "elsewhere")) == [3]
     await watching.aclose()
 
-    monkeypatch.setattr(module, "LOOK_SECONDS", 3_600)
+    monkeypatch.setattr(module, "POLL_SECONDS", 3_600)
     watching = follow(subscriptions, RUN, 3, 3, ends=False)
     assert await hear(watching, await write(log, 1, "here")) == [4]
     await write(log, 1, "elsewhere")
@@ -335,7 +335,7 @@ async def test_who_is_quiet_is_looked_for_however_much_happens_elsewhere(
     assert [await anext(each) for each in watching] == [b"", b""]
     async with asyncio.timeout(60):
         while len(searched) < 8:
-            subscriptions.look(RUN)
+            subscriptions.read_soon(RUN)
             await asyncio.sleep(0)
     assert {*searched} == {2}
     for each in watching:
@@ -377,8 +377,8 @@ def test_it_is_known_from_lines_alone_whether_a_run_may_be_at_rest(
         if number > start and head.word in MARKS:
             rest.feed(head)
         is_at_rest = fold.summarize().state in RESTS
-        if rest.known is not None and rest.known[0] == number:
-            assert rest.known[1] == is_at_rest
+        if rest.decision is not None and rest.decision[0] == number:
+            assert rest.decision[1] == is_at_rest
         if not rest.may_be_over:
             assert not is_at_rest
 
@@ -397,7 +397,7 @@ async def test_what_could_not_be_read_once_is_read_for_whoever_comes_next(
 
     with monkeypatch.context() as patched:
         patched.setattr(LogReader, "read", fail)
-        subscriptions.look(RUN)
+        subscriptions.read_soon(RUN)
         with pytest.raises(StoreUnavailableError):
             await anext(watching)
     last = grow(store, 3)
@@ -498,7 +498,7 @@ async def test_one_look_reads_all_that_another_process_wrote(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """However many lines one reading of a log returns."""
-    monkeypatch.setattr(module, "LOOK_SECONDS", 3_600)
+    monkeypatch.setattr(module, "POLL_SECONDS", 3_600)
     store = MemoryStore()
     store.create(RUN, ConversationMetadata())
     subscriptions = produce_subscriptions(store)
@@ -507,7 +507,7 @@ async def test_one_look_reads_all_that_another_process_wrote(
     await become(lambda: not subscriptions._readers[RUN].is_behind)
     with patch.object(memory_log, "publish"):
         last = grow(store, 1_000)
-    subscriptions.look(RUN)
+    subscriptions.read_soon(RUN)
     assert await hear(told, last) == [*range(1, last + 1)]
     await told.aclose()
 

@@ -40,8 +40,8 @@ from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.surveying import (
     STATES,
     fold_log,
-    is_asked_again,
     is_over,
+    is_requested_again,
     read_summary,
     summarize_run,
     survey_states,
@@ -113,17 +113,17 @@ def test_a_run_is_asked_for_again_by_a_request_that_came_while_it_worked(
     events: list[Any], is_again: bool
 ) -> None:
     for possible in (RESTED, WAITS):
-        assert is_asked_again(told(events), possible) == is_again
+        assert is_requested_again(told(events), possible) == is_again
         quiet = [StateEnteredEvent(state="generate", turn=0)]
         pieces = [piece for event in events for piece in (quiet, [event], b"{ no turn }\n")]
-        assert is_asked_again(told(*pieces), possible) == is_again
+        assert is_requested_again(told(*pieces), possible) == is_again
     assert is_over(told(events), ENDED) != is_again
     assert not is_over(told(events), SUSPENDED)
-    assert is_asked_again(told(events), frozenset(STATES))
+    assert is_requested_again(told(events), frozenset(STATES))
 
 
 def test_a_line_that_does_not_read_is_left_to_who_reads_it_whole() -> None:
-    assert is_asked_again(told([STARTED], b'{"run.ended"\n', [ENDED]), RESTED)
+    assert is_requested_again(told([STARTED], b'{"run.ended"\n', [ENDED]), RESTED)
 
 
 def begin(store: MemoryStore, identity: str, *events: Any) -> None:
@@ -224,13 +224,13 @@ def test_a_run_whose_process_is_gone_has_broken_off(
         log.close()
         gone = read_summary(store, IDENTITY)
         index = RunIndex(store)
-        index.tended = {IDENTITY}  # by a host that is about to take it up
-        tended = index.read_summary(IDENTITY)
+        index.active_ids = {IDENTITY}  # by a host that is about to take it up
+        active_ids = index.read_summary(IDENTITY)
 
     is_stopped = STOP in last
     assert (alive.state, alive.starts) == ("stopped" if is_stopped else "working", 1)
     assert (gone.state, gone.starts) == ("stopped" if is_stopped else "broken_off", 0)
-    assert tended.state == alive.state
+    assert active_ids.state == alive.state
 
 
 @pytest.mark.parametrize("kind", ["memory", "directory"])

@@ -7,7 +7,12 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from vibe_llms.agents.durable.database import VERSION, DurableDatabase, open_database, reaching
+from vibe_llms.agents.durable.database import (
+    VERSION,
+    DurableDatabase,
+    open_database,
+    translating_errors,
+)
 from vibe_llms.agents.queues import BATCH_QUEUE
 from vibe_llms.batches.batch_specs import PRIORITY_BOUND
 from vibe_llms.batches.row_chunks import DueChunk
@@ -37,7 +42,7 @@ class DurableChunkQueue:
         """Enqueue chunks of a batch that are neither waiting nor being executed."""
         database = self._open()
         prefixes = [f"{batch}/{each.number}/" for each in chunks]
-        with reaching(database.location):
+        with translating_errors(database.location):
             attempts: dict[int, int] = defaultdict(int)
             active: set[int] = set()
             for each in database.client.list_workflows(
@@ -66,7 +71,7 @@ class DurableChunkQueue:
     def cancel(self, batch: str) -> None:
         """Remove the chunks of a batch that are waiting."""
         database = self._open()
-        with reaching(database.location):
+        with translating_errors(database.location):
             found = database.client.list_workflows(
                 workflow_id_prefix=f"{batch}/",
                 status=_WAITING,
@@ -79,7 +84,7 @@ class DurableChunkQueue:
     def list_active(self) -> Collection[tuple[str, int]]:
         """Return the chunks that are waiting or being executed."""
         database = self._open()
-        with reaching(database.location):
+        with translating_errors(database.location):
             found = database.client.list_workflows(
                 name=CHUNK_WORKFLOW, status=_ACTIVE, load_input=False, load_output=False
             )

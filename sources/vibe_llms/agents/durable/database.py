@@ -81,7 +81,7 @@ def open_database(url: str) -> DurableDatabase:
         from dbos import DBOS, DBOSClient, DBOSPortableJSONSerializer
     logging.getLogger("dbos").setLevel(logging.ERROR)
     location, serializer = describe_location(url), DBOSPortableJSONSerializer()
-    with reaching(location), _LOCK:  # each client configures the logger of DBOS
+    with translating_errors(location), _LOCK:  # each client configures the logger of DBOS
         connections = _connect(url)
         schema = None if url.startswith("sqlite") else _choose_schema(connections)
         plain = connections.url.render_as_string(hide_password=False)
@@ -113,7 +113,7 @@ def describe_location(url: str) -> str:
 
 
 @contextmanager
-def reaching(location: str) -> Iterator[None]:
+def translating_errors(location: str) -> Iterator[None]:
     """Turn errors of the database into StoreError."""
     from dbos import error as dbos_errors
     from sqlalchemy.exc import SQLAlchemyError
@@ -123,24 +123,24 @@ def reaching(location: str) -> Iterator[None]:
     except StoreError:  # a subclass of OSError
         raise
     except (SQLAlchemyError, dbos_errors.DBOSException, OSError) as error:
-        said = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
+        message = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
         if not location.startswith("sqlite") and is_outage(getattr(error, "orig", None)):
             raise StoreUnavailableError(
                 path=location,
-                detail=f"{location}: {said.rstrip('.')}.",
-                remedy=_advise(location, said),
+                detail=f"{location}: {message.rstrip('.')}.",
+                remedy=_advise(location, message),
             ) from error
         raise StoreError(
             path=location,
-            detail=f"{location}: {(said or type(error).__name__).rstrip('.')}.",
-            remedy=_advise(location, said),
+            detail=f"{location}: {(message or type(error).__name__).rstrip('.')}.",
+            remedy=_advise(location, message),
         ) from error
 
 
-def _advise(location: str, said: str) -> str:
+def _advise(location: str, message: str) -> str:
     if location.startswith("sqlite"):
-        return advise_file(said)
-    if said.startswith("permission denied"):
+        return advise_file(message)
+    if message.startswith("permission denied"):
         return "Allow this role to create a schema: GRANT CREATE ON DATABASE … TO it."
     return "Check that the runner's database exists and accepts your login."
 

@@ -12,7 +12,12 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from vibe_llms.agents.durable.database import APPLICATION, VERSION, DurableDatabase, reaching
+from vibe_llms.agents.durable.database import (
+    APPLICATION,
+    VERSION,
+    DurableDatabase,
+    translating_errors,
+)
 from vibe_llms.agents.durable.heartbeats import Heartbeats
 from vibe_llms.agents.queues import Queue
 from vibe_llms.conversations.run_logs.claims import LEASE_SECONDS
@@ -28,8 +33,9 @@ _POLL_SECONDS: Final = 0.2
 _STOP_SECONDS: Final = 1
 """Time for DBOS to stop taking work before it closes its event loop."""
 _KEPT_SECONDS: Final = 3_600.0
-"""Age at which finished work leaves the tables; the logs of the runs keep it."""
+"""Age at which finished work is deleted from the tables; the logs of its runs stay."""
 _PURGED: Final = 1_000
+"""Maximum number of workflows deleted at once."""
 
 _ENDED: Final = ["SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"]
 _IN_USE = threading.Lock()
@@ -39,10 +45,10 @@ class QueueWorker:
     """Worker of DBOS queues. DBOS is a singleton, so a process has one worker at most.
 
     Args:
-        database: Has the queues.
+        database: Database with the queues.
         queues: The queues to take work from.
-        workflows: What executes work, by the workflow's name. It is called with the arguments of
-            the work in the event loop that started the worker.
+        workflows: Functions that execute work, by the names of their workflows. They are called
+            with the arguments of the work in the event loop that started the worker.
         lease_seconds: Time without a heartbeat after which other workers take over.
     """
 
@@ -99,7 +105,7 @@ class QueueWorker:
         from dbos import DBOS
 
         database = self._database
-        with reaching(database.location):
+        with translating_errors(database.location):
             self._heartbeats.prepare()
             for each in self._queues:
                 database.client.register_queue(
@@ -136,11 +142,11 @@ class QueueWorker:
     ) -> Callable[..., Awaitable[str]]:
         """Return a workflow that executes work in another event loop."""
 
-        async def start(*given: Any) -> str:
-            return await (self.wait_for_close() if self.is_leaving else work(*given))
+        async def start(*arguments: Any) -> str:
+            return await (self.wait_for_close() if self.is_leaving else work(*arguments))
 
-        async def execute(*given: Any) -> str:
-            future = asyncio.run_coroutine_threadsafe(start(*given), loop)
+        async def execute(*arguments: Any) -> str:
+            future = asyncio.run_coroutine_threadsafe(start(*arguments), loop)
             return await asyncio.wrap_future(future)
 
         return execute
@@ -151,7 +157,7 @@ class QueueWorker:
         try:
             DBOS.destroy(destroy_registry=True, workflow_completion_timeout_sec=_STOP_SECONDS)
             # If the database is unreachable, the heartbeat expires.
-            with suppress(StoreError), reaching(self._database.location):
+            with suppress(StoreError), translating_errors(self._database.location):
                 self._heartbeats.leave()
         finally:
             _IN_USE.release()
@@ -165,13 +171,13 @@ class QueueWorker:
             await asyncio.sleep(self._pause_seconds)
 
     def _keep_alive(self) -> None:
-        with reaching(self._database.location):
+        with translating_errors(self._database.location):
             self._heartbeats.beat()
             self._heartbeats.recover()
             self._purge()
 
     def _purge(self) -> None:
-        """Delete what ended long ago from the tables of DBOS."""
+        """Delete workflows that ended long ago from the tables of DBOS."""
         before = datetime.now(UTC) - timedelta(seconds=_KEPT_SECONDS)
         client = self._database.client
         ended = client.list_workflows(

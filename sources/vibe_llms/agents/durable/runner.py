@@ -37,14 +37,14 @@ class DurableRunner:
     """Enqueues runs in a database; with queues of its own, executes them as a worker.
 
     Args:
-        url: Of the database.
+        url: URL of the database.
         executor: Executes one run.
         queues: The queues to take work from, runs and chunks of batches; none for a process that
             only enqueues.
         functions: Functions that batches may name as their work.
         hosting: How often the store is scanned, how often failed runs are retried, and the grace
             period of :meth:`close`.
-        index: Knows the states of runs; by default a new one.
+        index: Index of the states of runs; by default a new one.
         lease_seconds: Time without a heartbeat after which other workers take over the work of
             this one.
     """
@@ -162,7 +162,7 @@ class DurableRunner:
 
     @property
     def has_room(self) -> bool:
-        """Never: any worker may take the run."""
+        """Always false: any worker may take the run."""
         return False
 
     def begin(self, claimed: ClaimedRun) -> None:
@@ -181,7 +181,7 @@ class DurableRunner:
             _LOGGER.warning("cannot queue run %s now: %s", run_id, error)
 
     async def _dispatch(self, run_ids: Sequence[str]) -> None:
-        """Enqueue what a scan has found; leave that to workers."""
+        """Enqueue the runs that a scan has found, if this process is a worker."""
         if self._worker is not None:
             await asyncio.to_thread(self._scheduler.enqueue_all, run_ids)
 

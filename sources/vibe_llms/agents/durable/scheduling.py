@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from vibe_llms.agents.durable.database import VERSION, DurableDatabase, reaching
+from vibe_llms.agents.durable.database import VERSION, DurableDatabase, translating_errors
 from vibe_llms.agents.queues import DEFAULT_QUEUE
 from vibe_llms.exceptions import StoreError
 from vibe_llms.runs.indexing import RunIndex
@@ -32,8 +32,8 @@ class Scheduler:
     """Enqueues runs. All methods block on the database.
 
     Args:
-        database: Has the queues.
-        index: Knows the states of runs.
+        database: Database with the queues.
+        index: Index of the states of runs.
     """
 
     def __init__(self, database: DurableDatabase, index: RunIndex) -> None:
@@ -60,7 +60,7 @@ class Scheduler:
             summary.state == "queued" or not self._index.store.open_log(run_id).is_claimed
         ):
             return
-        with reaching(self._database.location):
+        with translating_errors(self._database.location):
             name = self._name(summary)
             if name is not None:
                 self._database.client.enqueue(_choose_options(summary, name), run_id)

@@ -28,7 +28,7 @@ def read_number(given: str, last: int) -> int:
 def pass_on(subscriptions: LogSubscriptions, run_id: str, event: HostedEvent) -> None:
     """Pass an event that is not in a run's log to the run's watchers."""
     if subscriptions.is_watched(run_id) and is_volatile(event):
-        subscriptions.tell(run_id, write_piece(run_id, event))
+        subscriptions.send_transient(run_id, write_piece(run_id, event))
 
 
 async def follow(

@@ -40,7 +40,7 @@ from vibe_llms.exceptions import (
 from vibe_llms.logs import locks
 from vibe_llms.logs.disk import Disk
 from vibe_llms.messages.canisters import ResultCanister, UserCanister
-from vibe_llms.runs.delivering import deliver, is_heard, survey_open, take_messages
+from vibe_llms.runs.delivering import arrived_in_time, deliver, survey_open, take_messages
 
 
 @pytest.fixture(params=["directory", "memory"])
@@ -145,9 +145,9 @@ def test_a_letter_is_heard_where_a_run_was_not_over(
         log.append("run", event)
     log.close()
 
-    assert is_heard(log, "1") is is_in_time
-    assert is_heard(log, "2") is False
-    assert is_heard(log, "unknown") is True
+    assert arrived_in_time(log, "1") is is_in_time
+    assert arrived_in_time(log, "2") is False
+    assert arrived_in_time(log, "unknown") is True
 
 
 def test_nobody_is_waited_for_longer_than_is_said(

@@ -34,7 +34,7 @@ first time, for that above; before the model is asked, and for the answer."""
 OPENS_LIMIT = 22
 """Of files and folders, those of a new conversation in a new shard included; there were 53 once."""
 
-QUIET = WorkerSettings(look_seconds=3_600)
+QUIET = WorkerSettings(scan_seconds=3_600)
 
 
 class CountingDisk(Disk):
@@ -52,7 +52,7 @@ class CountingDisk(Disk):
 
 
 async def test_a_turn_costs_so_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LOOK_SECONDS", 3_600)
+    monkeypatch.setattr(module, "POLL_SECONDS", 3_600)
     hops: Counter[str] = Counter()
     original = asyncio.to_thread
 

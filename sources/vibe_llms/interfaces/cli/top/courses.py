@@ -7,7 +7,7 @@ from typing import Final
 
 import attrs
 
-from vibe_llms.agents.interfaces import ToldEvent
+from vibe_llms.agents.interfaces import WatchedEvent
 from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.events.engine import (
     GenerationDeferredEvent,
@@ -93,7 +93,7 @@ def begin_course(after: int = 0) -> RunCourse:
     return RunCourse(after=after, sequence=after)
 
 
-def tell(course: RunCourse, event: ToldEvent) -> RunCourse:
+def tell(course: RunCourse, event: WatchedEvent) -> RunCourse:
     """Add an event to the course; ignore an event that it already has."""
     if not isinstance(event, LoggedEvent):
         return _pass(course, event)

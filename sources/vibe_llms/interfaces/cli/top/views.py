@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from vibe_llms.agents.interfaces import ToldEvent
+from vibe_llms.agents.interfaces import WatchedEvent
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.interfaces.cli.top.courses import RunCourse, begin_course, tell
 from vibe_llms.runs.summaries import RunState, RunSummary
@@ -157,7 +157,7 @@ class EventTold:
     """Update: an event of a run arrived."""
 
     run_id: str
-    event: ToldEvent
+    event: WatchedEvent
 
 
 @frozen

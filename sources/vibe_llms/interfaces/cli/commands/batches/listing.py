@@ -59,7 +59,7 @@ def list_(runner: str, limit: int, as_json: bool) -> None:
 
 
 async def _survey(url: str, limit: int) -> Sequence[BatchSummary]:
-    from vibe_llms.agents.batches import look_at_batches
+    from vibe_llms.agents.batches import access_batches
 
-    async with look_at_batches(url) as batches:
+    async with access_batches(url) as batches:
         return await batches.survey(limit)

@@ -67,9 +67,9 @@ def _tell(what: str, found: BatchSummary) -> None:
 async def _change(
     batch: str, url: str, change: Callable[[Batches, str], Awaitable[None]] | None
 ) -> BatchSummary:
-    from vibe_llms.agents.batches import look_at_batches
+    from vibe_llms.agents.batches import access_batches
 
-    async with look_at_batches(url) as batches:
+    async with access_batches(url) as batches:
         identity = await batches.resolve(batch)
         found = await batches.find(identity)
         if change is not None:

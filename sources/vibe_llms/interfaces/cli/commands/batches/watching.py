@@ -25,11 +25,11 @@ async def watch(batch: str, runner: str, output: str, as_json: bool) -> int:
 
     The exit code is 1 if any request failed. Ctrl-C stops following; the batch continues.
     """
-    from vibe_llms.agents.batches import look_at_batches
+    from vibe_llms.agents.batches import access_batches
     from vibe_llms.interfaces.cli.batches.shared import describe_runner, follow_to_end
     from vibe_llms.runs.patience import PATIENCE_SECONDS
 
-    async with look_at_batches(runner, patience_seconds=PATIENCE_SECONDS) as batches:
+    async with access_batches(runner, patience_seconds=PATIENCE_SECONDS) as batches:
         found = await batches.resolve(batch)
         told = describe_runner(runner)
         return await follow_to_end(batches, found, output, told, as_json=as_json)
@@ -41,10 +41,10 @@ async def watch(batch: str, runner: str, output: str, as_json: bool) -> int:
 @_OUTPUT
 async def results(batch: str, runner: str, output: str) -> None:
     """Write what there is of a batch, in the order of its inputs."""
-    from vibe_llms.agents.batches import look_at_batches
+    from vibe_llms.agents.batches import access_batches
     from vibe_llms.interfaces.cli.batches.shared import write_output
 
-    async with look_at_batches(runner) as batches:
+    async with access_batches(runner) as batches:
         await write_output(batches, await batches.resolve(batch), output)
 
 

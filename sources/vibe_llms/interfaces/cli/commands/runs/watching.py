@@ -22,7 +22,7 @@ from vibe_llms.interfaces.cli.runs.run_lookup import (
 )
 
 if TYPE_CHECKING:
-    from vibe_llms.agents.interfaces import ToldEvent
+    from vibe_llms.agents.interfaces import WatchedEvent
     from vibe_llms.conversations.run_logs.log import LoggedEvent
     from vibe_llms.runs.summaries import RunSummary
 
@@ -85,7 +85,7 @@ async def _follow(
         return summary
 
 
-async def _listen(told: AsyncGenerator[ToldEvent]) -> AsyncGenerator[ToldEvent | None]:
+async def _listen(told: AsyncGenerator[WatchedEvent]) -> AsyncGenerator[WatchedEvent | None]:
     """Yield events, and ``None`` after an interval without one: the run may have broken off.
 
     Close the source of events at the end.
@@ -100,7 +100,7 @@ async def _listen(told: AsyncGenerator[ToldEvent]) -> AsyncGenerator[ToldEvent |
             event = coming.result()
             if event is _END:
                 return
-            yield cast("ToldEvent", event)
+            yield cast("WatchedEvent", event)
             coming = asyncio.ensure_future(anext(told, _END))
     finally:
         coming.cancel()
