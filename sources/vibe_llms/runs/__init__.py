@@ -1,6 +1,7 @@
 """Surroundings of runs: the implementation of the engine's ``RunContext``, and readers of logs.
 
-May import the engine and the packages below it. Decides nothing about a run: the engine does.
+May import the engine and the packages below it. Must not decide anything about a run: that is the
+engine's task.
 """
 
 from __future__ import annotations
