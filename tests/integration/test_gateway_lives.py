@@ -69,13 +69,13 @@ async def silent(
     """A gateway before an upstream that goes on when its silence was told of twice."""
     monkeypatch.setattr(keep_alive, "SECONDS", 0.02)
     told: list[bytes] = []
-    tell = keep_alive.KeepAliveStream._tell
+    tell = keep_alive.KeepAliveStream._send_keep_alive
 
     async def note(self: keep_alive.KeepAliveStream) -> None:
         await tell(self)
         told.append(self._sign)
 
-    monkeypatch.setattr(keep_alive.KeepAliveStream, "_tell", note)
+    monkeypatch.setattr(keep_alive.KeepAliveStream, "_send_keep_alive", note)
 
     async def answer(connection: Connection) -> None:
         await connection.read_request()

@@ -302,7 +302,7 @@ class HttpCall:
         await self._send(self._compose_start(status, told))
         await self._send({"type": "http.response.body", "body": body})
 
-    async def tell(
+    async def send_json(
         self, body: object, status: int = 200, headers: Mapping[str, str] = NOTHING
     ) -> None:
         """Send a complete response of plain data, as JSON."""

@@ -47,7 +47,7 @@ def decode_body(body: bytes) -> dict[str, Any]:
         raise _refuse("The body is not a JSON object", error, body) from None
 
 
-def decode_told(body: bytes) -> tuple[dict[str, Any], bool]:
+def decode_repaired(body: bytes) -> tuple[dict[str, Any], bool]:
     """Decode a body as :func:`decode_body` does; tell whether lone surrogates were replaced."""
     try:
         return _OBJECT.decode(body), False

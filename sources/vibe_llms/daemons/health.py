@@ -62,10 +62,10 @@ def add_health(
 
     async def tell_ready(call: HttpCall, record: CallRecord) -> None:
         if service.is_ready and (check is None or await check()):
-            await call.tell({"status": "ready"})
+            await call.send_json({"status": "ready"})
         else:
             headers = {"retry-after": str(int(STORE_RETRY_SECONDS))}
-            await call.tell({"status": "not ready"}, 503, headers)
+            await call.send_json({"status": "not ready"}, 503, headers)
 
     async def tell_metrics(call: HttpCall, record: CallRecord) -> None:
         if guard is not None:
@@ -79,7 +79,7 @@ def add_health(
     async def tell_description(call: HttpCall, record: CallRecord) -> None:
         if guard is not None:
             await guard(call, record)
-        await call.tell(describe(service.routes, "vibe-llms"))
+        await call.send_json(describe(service.routes, "vibe-llms"))
 
     told = (
         produce(pattern="/", handler=tell_name, operation=_NAME),
@@ -116,4 +116,4 @@ async def _tell_name(call: HttpCall, record: CallRecord) -> None:
     from vibe_llms.foundation.version import __version__
 
     told = {"name": "vibe-llms", "version": __version__, "description": "/openapi.json"}
-    await call.tell(told)
+    await call.send_json(told)

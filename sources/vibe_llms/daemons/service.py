@@ -341,11 +341,11 @@ class Service:
         if write is write_plain_error:
             code = "method_not_allowed" if allowed else "not_found"
             error = {"message": text, "type": "invalid_request_error", "code": code}
-            await call.tell({"error": error}, status, headers)
+            await call.send_json({"error": error}, status, headers)
             return
         fault = ProviderFault.INVALID_REQUEST if allowed else ProviderFault.NOT_FOUND
         refusal = write(ProviderError(fault=fault, status=status, detail=text))
-        await call.tell(refusal.body, status, {**refusal.headers, **headers})
+        await call.send_json(refusal.body, status, {**refusal.headers, **headers})
 
     async def _tell(
         self, error: ConverseError, route: Route, call: HttpCall, record: CallRecord
@@ -360,7 +360,7 @@ class Service:
         write = route.write_error if route.choose_writer is None else route.choose_writer(call)
         told = write(error)
         ours = {"x-vibe-request-id": call.request_id, STAGE_HEADER: str(error.stage)}
-        await call.tell(told.body, told.status, {**told.headers, **ours})
+        await call.send_json(told.body, told.status, {**told.headers, **ours})
 
 
 def _is_for_operator(error: ConverseError) -> bool:

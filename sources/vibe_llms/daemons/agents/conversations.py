@@ -140,7 +140,7 @@ class ConversationHandlers:
                 limit=limit, after=after, subject=subject
             )
             data = [row._asdict() for row in rows]
-        await call.tell({"data": data, "has_more": has_more})
+        await call.send_json({"data": data, "has_more": has_more})
 
     async def _read(self, call: HttpCall, subject: str) -> None:
         query = call.query
@@ -156,13 +156,13 @@ class ConversationHandlers:
             "has_more": len(history.canisters) > end,
             "notices": [str(each) for each in history.notices],
         }
-        await call.tell(told)
+        await call.send_json(told)
 
     async def _rename(self, call: HttpCall, subject: str) -> None:
         said = read_table(Renaming, read_json(await read_json_body(call)), "body")
         metadata = await self.conversations.rename(call.names["id"], said.name, subject=subject)
         told = {"id": call.names["id"], "metadata": attrs.asdict(metadata)}
-        await call.tell(told)
+        await call.send_json(told)
 
     async def _fork(self, call: HttpCall, subject: str) -> None:
         said = read_table(ConversationFork, read_json(await read_json_body(call)), "body")
@@ -171,7 +171,7 @@ class ConversationHandlers:
             parent, from_index=said.from_index, key=key, subject=subject
         )
         told = {"id": child, "parent": parent}
-        await call.tell(told, 201, {"location": f"/conversations/{child}"})
+        await call.send_json(told, 201, {"location": f"/conversations/{child}"})
 
     async def _export(self, call: HttpCall, subject: str) -> None:
         form = call.query.get("format", "markdown")
@@ -195,7 +195,7 @@ class ConversationHandlers:
     async def _delete(self, call: HttpCall, subject: str) -> None:
         await self.conversations.delete(call.names["id"], subject=subject)
         self._subscriptions.end(call.names["id"])
-        await call.tell({})
+        await call.send_json({})
 
 
 def _is_plain_type(mime_type: str) -> bool:

@@ -191,7 +191,7 @@ class RunHandlers:
         with call.heeding():
             spec, said = await perform_sized(body, partial(_read_start, body))
         summary = await self.runs.start(spec, said, subject=subject, key=key)
-        await call.tell(summary, 201, {"location": f"/runs/{summary.id}"})
+        await call.send_json(summary, 201, {"location": f"/runs/{summary.id}"})
 
     async def _survey(self, call: HttpCall, subject: str) -> None:
         query = call.query
@@ -201,30 +201,30 @@ class RunHandlers:
             states=states, after=behind, limit=limit + 1, subject=subject
         )
         page = {"data": found[:limit], "has_more": len(found) > limit}
-        await call.tell(page)
+        await call.send_json(page)
 
     async def _find(self, call: HttpCall, subject: str) -> None:
         summary = await self.runs.find(call.names["id"], subject=subject)
-        await call.tell(summary)
+        await call.send_json(summary)
 
     async def _delete(self, call: HttpCall, subject: str) -> None:
         await self.runs.delete(call.names["id"], subject=subject)
         self._subscriptions.end(call.names["id"])
-        await call.tell({})
+        await call.send_json({})
 
     async def _outline(self, call: HttpCall, subject: str) -> None:
         outline = await self.runs.outline(call.names["id"], subject=subject)
-        await call.tell(attrs.asdict(outline))
+        await call.send_json(attrs.asdict(outline))
 
     async def _list_approvals(self, call: HttpCall, subject: str) -> None:
         waiting = await self.runs.survey_approvals(call.names["id"], subject=subject)
-        await call.tell({"data": waiting})
+        await call.send_json({"data": waiting})
 
     async def _approve(self, call: HttpCall, subject: str) -> None:
         said = read_table(ApprovalBody, read_json(await read_json_body(call)), "body")
         approval, run_id = said.produce_approval(), call.names["id"]
         answered = await self.runs.approve(run_id, approval, key=said.key, subject=subject)
-        await call.tell(answered)
+        await call.send_json(answered)
 
     async def _send(self, call: HttpCall, subject: str) -> None:
         said = read_table(MessageBody, read_json(await read_json_body(call)), "body")
@@ -249,7 +249,7 @@ class RunHandlers:
         summary = await self.runs.fork(
             call.names["id"], **attrs.asdict(said, recurse=False), subject=subject
         )
-        await call.tell(summary, 201, {"location": f"/runs/{summary.id}"})
+        await call.send_json(summary, 201, {"location": f"/runs/{summary.id}"})
 
     async def _watch(self, call: HttpCall, subject: str) -> None:
         run_id, query = call.names["id"], call.query

@@ -1,4 +1,4 @@
-"""Accounting stages: reserve what a request may use, and settle what it has used."""
+"""Accounting stages: reserve the most that a request may use, and settle its real usage."""
 
 from __future__ import annotations
 
@@ -63,5 +63,5 @@ async def account_count(call: GatewayCall) -> None:
         try:
             await call.proceed()
         finally:
-            used = Usage(input_tokens=0, output_tokens=0)
-            await finish(call.reservation.settle(used, Decimal(0)))
+            nothing = Usage(input_tokens=0, output_tokens=0)
+            await finish(call.reservation.settle(nothing, Decimal(0)))

@@ -19,7 +19,7 @@ _FLIGHT_BYTES: Final = 16_777_216
 """Longest answer that is shared with waiting requests where no cache is configured."""
 
 _STORED_HEADERS: Final = frozenset({"content-type", "content-length", "x-vibe-losses"})
-"""Response headers that hold for every request with the same answer."""
+"""Response headers that are stored with an answer; the others belong to one request."""
 
 _ENDS: Final[Mapping[str, tuple[bytes, ...]]] = {
     "chat_completions": (b"data: [DONE]",),
@@ -32,7 +32,7 @@ _ENDS: Final[Mapping[str, tuple[bytes, ...]]] = {
 """By protocol: marks at the end of a complete stream."""
 
 _TAIL_BYTES: Final = 65_536
-_FAILED: Final = (b'"status":"failed"', b'"status":"in_progress"', b'"status":"queued"')
+_FAILURE_MARKS: Final = (b'"status":"failed"', b'"status":"in_progress"', b'"status":"queued"')
 
 
 @frozen
@@ -74,13 +74,15 @@ class AnswerCache:
 
     def find(self, key: str, now: float) -> StoredAnswer | None:
         """Return an answer that has not expired."""
-        if (found := self._answers.get(key)) is None:
+        entry = self._answers.get(key)
+        if entry is None:
             return None
-        if now - found[0] >= self._settings.seconds:
+        stored_at, answer = entry
+        if now - stored_at >= self._settings.seconds:
             self._drop(key)
             return None
         self._answers.move_to_end(key)
-        return found[1]
+        return answer
 
     def add(self, key: str, answer: StoredAnswer, now: float) -> None:
         """Store an answer unless it exceeds the size of the whole cache."""
@@ -94,8 +96,10 @@ class AnswerCache:
             self._drop(next(iter(self._answers)))
 
     def _drop(self, key: str) -> None:
-        if (dropped := self._answers.pop(key, None)) is not None:
-            self.size_bytes -= dropped[1].size_bytes
+        entry = self._answers.pop(key, None)
+        if entry is not None:
+            _, answer = entry
+            self.size_bytes -= answer.size_bytes
 
 
 class AnswerRecorder:
@@ -108,39 +112,39 @@ class AnswerRecorder:
 
     def __init__(self, face: Face, limit: int) -> None:
         self._face = face
-        self._left = limit
+        self._free_bytes = limit
         self._status = 0
         self._headers: dict[str, str] = {}
         self._pieces: list[bytes] = []
 
     def begin(self, status: int, headers: Mapping[str, str]) -> None:
-        """Take the status and the headers."""
+        """Record the status and the headers."""
         self._status = status
         self._headers = {name: text for name, text in headers.items() if name in _STORED_HEADERS}
 
     def feed(self, data: bytes) -> None:
-        """Take a piece of the body."""
-        self._left -= len(data)
-        if self._left < 0:
+        """Record a piece of the body."""
+        self._free_bytes -= len(data)
+        if self._free_bytes < 0:
             self._pieces.clear()
         else:
             self._pieces.append(data)
 
     def finish(self, *, is_streamed: bool) -> StoredAnswer | None:
         """Return the answer if it is complete and not an error."""
-        if self._status != 200 or self._left < 0:
+        if self._status != 200 or self._free_bytes < 0:
             return None
         tail = b"".join(self._pieces)[-_TAIL_BYTES:]
         ends = _ENDS.get(self._face.dialect.PROTOCOL, ())
         if is_streamed and not any(end in tail for end in ends):
             return None
-        if any(mark in tail.replace(b'": "', b'":"') for mark in _FAILED):
+        if any(mark in tail.replace(b'": "', b'":"') for mark in _FAILURE_MARKS):
             return None
         return StoredAnswer(self._status, self._headers, tuple(self._pieces))
 
 
 class ModelCache:
-    """Cached answers of one model, and its requests under way that others may join.
+    """Cached answers of one model, and its running requests, whose answers equal ones may share.
 
     Args:
         cache: Limits of the cache; ``None`` stores nothing.
@@ -148,7 +152,7 @@ class ModelCache:
         clock: For the age of answers.
 
     Attributes:
-        flights: Requests under way, by key. Each future has the answer, or ``None`` if it failed.
+        flights: Running requests, by key. Each future has the answer, or ``None`` if it failed.
         most_bytes: Longest answer to record.
     """
 
@@ -169,7 +173,11 @@ class ModelCache:
             self._cache.add(key, answer, self._clock.read())
 
     def begin_flight(self, key: str) -> asyncio.Future[StoredAnswer | None] | None:
-        """Let equal requests wait for the one that is about to be sent, if they share answers."""
+        """Return a future for the answer of a request, for which equal requests wait.
+
+        Returns:
+            ``None`` if requests do not share answers, or an equal one is running already.
+        """
         if not self._is_sharing or key in self.flights:
             return None
         flight = self.flights[key] = asyncio.get_running_loop().create_future()

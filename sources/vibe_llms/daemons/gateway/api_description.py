@@ -14,9 +14,9 @@ from vibe_llms.foundation.json_types import JsonObject, JsonValue
 
 _TEXT: Final[JsonObject] = {"type": "string"}
 _LIST: Final[JsonObject] = {"type": "array", "items": {"type": "object"}}
-_SOME: Final[JsonObject] = {**_LIST, "minItems": 1}
-_MAYBE: Final[JsonObject] = {**_LIST, "type": ["array", "null"]}
-_SWITCH: Final[JsonObject] = {"type": ["boolean", "null"]}
+_FILLED_LIST: Final[JsonObject] = {**_LIST, "minItems": 1}
+_NULLABLE_LIST: Final[JsonObject] = {**_LIST, "type": ["array", "null"]}
+_NULLABLE_FLAG: Final[JsonObject] = {"type": ["boolean", "null"]}
 
 
 def _object(
@@ -38,50 +38,56 @@ def _object(
     return {"title": title, **schema} if title else schema
 
 
-_WORDS: Final = "Good morning"
-_ASKED: Final = {"model": _TEXT, "stream": _SWITCH}
-_SAID: Final = {"messages": _SOME, **_ASKED}
-_CHATTING: Final[JsonObject] = {"messages": [{"role": "user", "content": _WORDS}]}
-_MESSAGING: Final[JsonObject] = {**_CHATTING, "max_tokens": 256}
+_SAMPLE_TEXT: Final = "Good morning"
+_COMMON_FIELDS: Final = {"model": _TEXT, "stream": _NULLABLE_FLAG}
+_CHAT_FIELDS: Final = {"messages": _FILLED_LIST, **_COMMON_FIELDS}
+_CHAT_EXAMPLE: Final[JsonObject] = {"messages": [{"role": "user", "content": _SAMPLE_TEXT}]}
+_MESSAGE_EXAMPLE: Final[JsonObject] = {**_CHAT_EXAMPLE, "max_tokens": 256}
 _INPUT: Final[JsonObject] = {
     "description": "A non-blank text, or a list of items. Optional if the request "
     "continues a response or a conversation.",
-    "anyOf": [{"type": "string", "minLength": 1}, _MAYBE],
+    "anyOf": [{"type": "string", "minLength": 1}, _NULLABLE_LIST],
 }
-_CHAT: Final = _object("ChatCompletionRequest", "messages", example=_CHATTING, **_SAID)
-_COUNTED: Final = _object(
+_CHAT: Final = _object("ChatCompletionRequest", "messages", example=_CHAT_EXAMPLE, **_CHAT_FIELDS)
+_RESPONSE_COUNT: Final = _object(
     "ResponseCountRequest",
-    example={"input": _WORDS},
-    input={"anyOf": [_TEXT, _MAYBE]},
-    **_ASKED,
+    example={"input": _SAMPLE_TEXT},
+    input={"anyOf": [_TEXT, _NULLABLE_LIST]},
+    **_COMMON_FIELDS,
 )
-_RESPONSE: Final = _object("ResponseRequest", example={"input": _WORDS}, input=_INPUT, **_ASKED)
-_MESSAGE: Final = _object("MessageRequest", "messages", example=_MESSAGING, **_SAID)
+_RESPONSE: Final = _object(
+    "ResponseRequest", example={"input": _SAMPLE_TEXT}, input=_INPUT, **_COMMON_FIELDS
+)
+_MESSAGE: Final = _object("MessageRequest", "messages", example=_MESSAGE_EXAMPLE, **_CHAT_FIELDS)
 _GEMINI: Final = _object(
     "GenerateContentRequest",
     "contents",
-    example={"contents": [{"role": "user", "parts": [{"text": _WORDS}]}]},
+    example={"contents": [{"role": "user", "parts": [{"text": _SAMPLE_TEXT}]}]},
     contents={"type": ["array", "object", "string"]},
 )
-_OLLAMA: Final = _object("OllamaChatRequest", "messages", example=_CHATTING, **_SAID)
+_OLLAMA: Final = _object("OllamaChatRequest", "messages", example=_CHAT_EXAMPLE, **_CHAT_FIELDS)
 _GENERATE: Final = _object(
-    "OllamaGenerateRequest", "prompt", example={"prompt": _WORDS}, prompt=_TEXT, **_ASKED
+    "OllamaGenerateRequest",
+    "prompt",
+    example={"prompt": _SAMPLE_TEXT},
+    prompt=_TEXT,
+    **_COMMON_FIELDS,
 )
-_SHOWN: Final = _object("OllamaShowRequest", example={}, model={"type": ["string", "null"]})
-_ITEM: Final[JsonObject] = {"type": "message", "role": "user", "content": _WORDS}
-_ITEMS: Final = _object("ConversationItems", example={"items": [_ITEM]}, items=_MAYBE)
-_LABELS: Final[JsonObject] = {"type": ["object", "null"]}
+_OLLAMA_SHOW: Final = _object("OllamaShowRequest", example={}, model={"type": ["string", "null"]})
+_ITEM: Final[JsonObject] = {"type": "message", "role": "user", "content": _SAMPLE_TEXT}
+_ITEMS: Final = _object("ConversationItems", example={"items": [_ITEM]}, items=_NULLABLE_LIST)
+_NULLABLE_OBJECT: Final[JsonObject] = {"type": ["object", "null"]}
 _METADATA: Final = _object(
-    "ConversationMetadata", example={"metadata": {"topic": "seas"}}, metadata=_LABELS
+    "ConversationMetadata", example={"metadata": {"topic": "seas"}}, metadata=_NULLABLE_OBJECT
 )
 _CONVERSATION: Final = _object(
-    "Conversation", example={"items": [_ITEM]}, items=_MAYBE, metadata=_LABELS
+    "Conversation", example={"items": [_ITEM]}, items=_NULLABLE_LIST, metadata=_NULLABLE_OBJECT
 )
 _CANISTER: Final[JsonObject] = {
     "role": "user",
     "id": "zulcqffun63ynh6z",
     "timestamp": "2026-11-01T12:00:00Z",
-    "content": [{"type": "text", "text": _WORDS}],
+    "content": [{"type": "text", "text": _SAMPLE_TEXT}],
 }
 _CONVERSE: Final = _object(
     "ConverseRequest",
@@ -89,7 +95,7 @@ _CONVERSE: Final = _object(
     "request",
     example={"version": VERSION, "request": {"canisters": [_CANISTER]}},
     version={"const": VERSION},
-    request=_object("", "canisters", model=_TEXT, canisters=_SOME),
+    request=_object("", "canisters", model=_TEXT, canisters=_FILLED_LIST),
     stream={"type": "boolean"},
 )
 
@@ -99,30 +105,30 @@ _TEXTS: Final[JsonObject] = {
         {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1},
     ]
 }
-_EMBEDDED: Final = _object(
-    "EmbeddingRequest", "input", example={"input": _WORDS}, model=_TEXT, input=_TEXTS
+_EMBEDDING: Final = _object(
+    "EmbeddingRequest", "input", example={"input": _SAMPLE_TEXT}, model=_TEXT, input=_TEXTS
 )
-_MODERATED: Final = _object(
-    "ModerationRequest", "input", example={"input": _WORDS}, model=_TEXT, input=_TEXTS
+_MODERATION: Final = _object(
+    "ModerationRequest", "input", example={"input": _SAMPLE_TEXT}, model=_TEXT, input=_TEXTS
 )
-_RANKED: Final = _object(
+_RANKING: Final = _object(
     "RankingRequest",
     "query",
     "documents",
-    example={"query": "morning", "documents": [_WORDS]},
+    example={"query": "morning", "documents": [_SAMPLE_TEXT]},
     model=_TEXT,
     query={"type": "string", "minLength": 1},
     documents={"type": "array", "minItems": 1},
 )
-_CONTENT: Final[JsonObject] = {"parts": [{"text": _WORDS}]}
-_EMBEDDED_CONTENT: Final = _object(
+_CONTENT: Final[JsonObject] = {"parts": [{"text": _SAMPLE_TEXT}]}
+_EMBED_CONTENT: Final = _object(
     "EmbedContentRequest", "content", example={"content": _CONTENT}, content={"type": "object"}
 )
-_EMBEDDED_CONTENTS: Final = _object(
+_BATCH_EMBED_CONTENTS: Final = _object(
     "BatchEmbedContentsRequest",
     "requests",
     example={"requests": [{"content": _CONTENT}]},
-    requests=_SOME,
+    requests=_FILLED_LIST,
 )
 
 _OPENAI_ERROR: Final = _object(
@@ -174,39 +180,41 @@ _TAGS: Final[Mapping[str, tuple[str, JsonObject]]] = {
     "/v1/models": ("models", _OPENAI_ERROR),
     "/v1beta/models": ("models", _GEMINI_ERROR),
 }
-"""By prefix of the path: its protocol, and the schema of its errors. The first match counts."""
+"""Tag of the protocol, and schema of its errors, by prefix of the path. The first match wins."""
 
-_TOLD: Final[Mapping[str, JsonObject]] = {
+_ANSWER_HEADERS: Final[Mapping[str, JsonObject]] = {
     "x-vibe-request-id": {"type": "string", "pattern": "^req_[0-9a-f]{24}$"}
 }
 """Header of every model's response: the request id of the log."""
 
-_WHOLE: Final[Mapping[str, JsonObject]] = {"application/json": {"type": "object"}}
-_EVENTS: Final[Mapping[str, JsonObject]] = {
-    **_WHOLE,
+_JSON_ANSWER: Final[Mapping[str, JsonObject]] = {"application/json": {"type": "object"}}
+_JSON_OR_EVENTS: Final[Mapping[str, JsonObject]] = {
+    **_JSON_ANSWER,
     "text/event-stream": {},
 }
-_LINES: Final[Mapping[str, JsonObject]] = {
-    **_WHOLE,
+_JSON_OR_LINES: Final[Mapping[str, JsonObject]] = {
+    **_JSON_ANSWER,
     "application/x-ndjson": {},
 }
-_PAGE: Final[Mapping[str, JsonObject]] = {
+_PAGE_QUERIES: Final[Mapping[str, JsonObject]] = {
     "order": {"enum": ["asc", "desc"]},
     "limit": {"type": "integer", "minimum": 1, "maximum": 100},
     "after": _TEXT,
 }
-_FOLLOWED: Final[Mapping[str, JsonObject]] = {
+_STREAM_QUERIES: Final[Mapping[str, JsonObject]] = {
     "stream": {"enum": ["true", "false"]},
     "starting_after": {"type": "integer"},
 }
 
 
-def _answer(body: JsonObject, answers: Mapping[str, JsonObject] = _WHOLE) -> ApiOperation:
-    return ApiOperation(summary="Answers.", body=body, answers=answers, headers=_TOLD)
+def _answer(body: JsonObject, answers: Mapping[str, JsonObject] = _JSON_ANSWER) -> ApiOperation:
+    return ApiOperation(
+        summary="Answer a request.", body=body, answers=answers, headers=_ANSWER_HEADERS
+    )
 
 
 def _embed(body: JsonObject) -> ApiOperation:
-    return ApiOperation(summary="Turn texts into vectors.", body=body, headers=_TOLD)
+    return ApiOperation(summary="Turn texts into vectors.", body=body, headers=_ANSWER_HEADERS)
 
 
 def _describe_generation(version: str) -> dict[tuple[str, str], ApiOperation]:
@@ -218,74 +226,80 @@ def _describe_generation(version: str) -> dict[tuple[str, str], ApiOperation]:
             body=_GEMINI,
             queries={"alt": {"enum": ["sse", "json"]}},
             answers={"application/json": {"type": "array"}, "text/event-stream": {}},
-            headers=_TOLD,
+            headers=_ANSWER_HEADERS,
         ),
-        ("POST", f"{base}:countTokens"): ApiOperation(summary="Counts tokens.", body=_GEMINI),
-        ("POST", f"{base}:embedContent"): _embed(_EMBEDDED_CONTENT),
-        ("POST", f"{base}:batchEmbedContents"): _embed(_EMBEDDED_CONTENTS),
+        ("POST", f"{base}:countTokens"): ApiOperation(summary="Count tokens.", body=_GEMINI),
+        ("POST", f"{base}:embedContent"): _embed(_EMBED_CONTENT),
+        ("POST", f"{base}:batchEmbedContents"): _embed(_BATCH_EMBED_CONTENTS),
     }
 
 
 _OPERATIONS: Final[Mapping[tuple[str, str], ApiOperation]] = {
-    ("POST", "/v1/chat/completions"): _answer(_CHAT, _EVENTS),
-    ("POST", "/openai/deployments/{model:path}/chat/completions"): _answer(_CHAT, _EVENTS),
-    ("POST", "/v1/responses"): _answer(_RESPONSE, _EVENTS),
-    ("POST", "/v1/responses/input_tokens"): ApiOperation(summary="Counts tokens.", body=_COUNTED),
+    ("POST", "/v1/chat/completions"): _answer(_CHAT, _JSON_OR_EVENTS),
+    ("POST", "/openai/deployments/{model:path}/chat/completions"): _answer(_CHAT, _JSON_OR_EVENTS),
+    ("POST", "/v1/responses"): _answer(_RESPONSE, _JSON_OR_EVENTS),
+    ("POST", "/v1/responses/input_tokens"): ApiOperation(
+        summary="Count tokens.", body=_RESPONSE_COUNT
+    ),
     ("POST", "/v1/responses/compact"): ApiOperation(
-        summary="Compact a conversation, if the vendor supports it.", body=_COUNTED
+        summary="Compact a conversation, if the vendor supports it.", body=_RESPONSE_COUNT
     ),
     ("GET", "/v1/responses/{id}"): ApiOperation(
-        summary="Return a stored response.", queries=_FOLLOWED, answers=_EVENTS
+        summary="Return a stored response.", queries=_STREAM_QUERIES, answers=_JSON_OR_EVENTS
     ),
-    ("DELETE", "/v1/responses/{id}"): ApiOperation(summary="Removes a response."),
+    ("DELETE", "/v1/responses/{id}"): ApiOperation(summary="Delete a response."),
     ("POST", "/v1/responses/{id}/cancel"): ApiOperation(
         summary="Cancel a response in the background."
     ),
     ("GET", "/v1/responses/{id}/input_items"): ApiOperation(
-        summary="List the input items.", queries=_PAGE
+        summary="List the input items.", queries=_PAGE_QUERIES
     ),
     ("POST", "/v1/conversations"): ApiOperation(
-        summary="Begins a conversation.",
+        summary="Create a conversation.",
         body=_CONVERSATION,
         needs_body=False,
     ),
-    ("GET", "/v1/conversations/{id}"): ApiOperation(summary="Reads a conversation."),
+    ("GET", "/v1/conversations/{id}"): ApiOperation(summary="Return a conversation."),
     ("POST", "/v1/conversations/{id}"): ApiOperation(
-        summary="Changes its metadata.", body=_METADATA, needs_body=False
+        summary="Change the metadata.", body=_METADATA, needs_body=False
     ),
-    ("DELETE", "/v1/conversations/{id}"): ApiOperation(summary="Forgets a conversation."),
+    ("DELETE", "/v1/conversations/{id}"): ApiOperation(summary="Delete a conversation."),
     ("POST", "/v1/conversations/{id}/items"): ApiOperation(
-        summary="Adds items.", body=_ITEMS, needs_body=False
+        summary="Add items.", body=_ITEMS, needs_body=False
     ),
     ("GET", "/v1/conversations/{id}/items"): ApiOperation(
-        summary="Lists its items.", queries=_PAGE
+        summary="List the items.", queries=_PAGE_QUERIES
     ),
-    ("GET", "/v1/conversations/{id}/items/{item}"): ApiOperation(summary="Reads an item."),
+    ("GET", "/v1/conversations/{id}/items/{item}"): ApiOperation(summary="Return an item."),
     ("DELETE", "/v1/conversations/{id}/items/{item}"): ApiOperation(summary="Delete an item."),
-    ("POST", "/v1/messages"): _answer(_MESSAGE, _EVENTS),
-    ("POST", "/v1/messages/count_tokens"): ApiOperation(summary="Counts tokens.", body=_MESSAGE),
+    ("POST", "/v1/messages"): _answer(_MESSAGE, _JSON_OR_EVENTS),
+    ("POST", "/v1/messages/count_tokens"): ApiOperation(summary="Count tokens.", body=_MESSAGE),
     **_describe_generation("v1beta"),
     **_describe_generation("v1"),
-    ("POST", "/v1/embeddings"): _embed(_EMBEDDED),
-    ("POST", "/openai/deployments/{model:path}/embeddings"): _embed(_EMBEDDED),
-    ("POST", "/api/embed"): _embed(_EMBEDDED),
-    ("POST", "/v1/rerank"): ApiOperation(summary="Rank texts.", body=_RANKED, headers=_TOLD),
-    ("POST", "/v2/rerank"): ApiOperation(summary="Rank texts.", body=_RANKED, headers=_TOLD),
-    ("POST", "/v1/moderations"): ApiOperation(
-        summary="Tell which texts are harmful.", body=_MODERATED, headers=_TOLD
+    ("POST", "/v1/embeddings"): _embed(_EMBEDDING),
+    ("POST", "/openai/deployments/{model:path}/embeddings"): _embed(_EMBEDDING),
+    ("POST", "/api/embed"): _embed(_EMBEDDING),
+    ("POST", "/v1/rerank"): ApiOperation(
+        summary="Rank texts.", body=_RANKING, headers=_ANSWER_HEADERS
     ),
-    ("POST", "/api/chat"): _answer(_OLLAMA, _LINES),
-    ("POST", "/api/generate"): _answer(_GENERATE, _LINES),
+    ("POST", "/v2/rerank"): ApiOperation(
+        summary="Rank texts.", body=_RANKING, headers=_ANSWER_HEADERS
+    ),
+    ("POST", "/v1/moderations"): ApiOperation(
+        summary="Report which texts are harmful.", body=_MODERATION, headers=_ANSWER_HEADERS
+    ),
+    ("POST", "/api/chat"): _answer(_OLLAMA, _JSON_OR_LINES),
+    ("POST", "/api/generate"): _answer(_GENERATE, _JSON_OR_LINES),
     ("GET", "/api/ps"): ApiOperation(summary="List loaded models (always empty)."),
-    ("GET", "/api/tags"): ApiOperation(summary="Lists models."),
-    ("POST", "/api/show"): ApiOperation(summary="Describe a model.", body=_SHOWN),
-    ("GET", "/api/version"): ApiOperation(summary="Return the protocol of the server."),
-    ("POST", "/v1/converse"): _answer(_CONVERSE, _EVENTS),
-    ("POST", "/v1/converse/count"): ApiOperation(summary="Counts tokens.", body=_CONVERSE),
+    ("GET", "/api/tags"): ApiOperation(summary="List models."),
+    ("POST", "/api/show"): ApiOperation(summary="Describe a model.", body=_OLLAMA_SHOW),
+    ("GET", "/api/version"): ApiOperation(summary="Return the version of the server."),
+    ("POST", "/v1/converse"): _answer(_CONVERSE, _JSON_OR_EVENTS),
+    ("POST", "/v1/converse/count"): ApiOperation(summary="Count tokens.", body=_CONVERSE),
     ("GET", "/v1/converse/models"): ApiOperation(
         summary="Return all metadata of the models.", queries={"model": _TEXT}
     ),
-    ("GET", "/v1/models"): ApiOperation(summary="Lists models."),
+    ("GET", "/v1/models"): ApiOperation(summary="List models."),
     ("GET", "/v1/models/{name:path}"): ApiOperation(summary="Describe a model."),
     ("GET", "/v1beta/models"): ApiOperation(summary="List models in Gemini's format."),
     ("GET", "/v1beta/models/{name:path}"): ApiOperation(
@@ -293,20 +307,24 @@ _OPERATIONS: Final[Mapping[tuple[str, str], ApiOperation]] = {
     ),
 }
 
-_CARRIED: Final = ApiOperation(
+_PASSED_THROUGH: Final = ApiOperation(
     summary="Passed through to an upstream.", body={}, body_type="*/*", answers={"*/*": {}}
 )
-_OPEN: Final = frozenset({"/api/version"})
+_PUBLIC_PATHS: Final = frozenset({"/api/version"})
 
 
 def describe_routes(routes: Iterable[Route], *, needs_key: bool) -> list[Route]:
-    """Return the gateway's routes with their descriptions; routes of tables pass requests through.
+    """Return the gateway's routes with their descriptions.
+
+    Routes without an entry here are the ``passthrough`` paths of tables.
 
     Args:
         needs_key: Whether clients must send a key.
     """
     return [
-        attrs.evolve(route, operation=_describe(route, needs_key and route.pattern not in _OPEN))
+        attrs.evolve(
+            route, operation=_describe(route, needs_key and route.pattern not in _PUBLIC_PATHS)
+        )
         for route in routes
     ]
 
@@ -314,7 +332,7 @@ def describe_routes(routes: Iterable[Route], *, needs_key: bool) -> list[Route]:
 def _describe(route: Route, needs_key: bool) -> ApiOperation:
     operation = _OPERATIONS.get((route.method, route.pattern))
     if operation is None:
-        body = _CARRIED.body if route.method == "POST" else None
-        return attrs.evolve(_CARRIED, body=body, error=_OPENAI_ERROR, needs_key=needs_key)
-    tag, error = next(told for start, told in _TAGS.items() if route.pattern.startswith(start))
+        body = _PASSED_THROUGH.body if route.method == "POST" else None
+        return attrs.evolve(_PASSED_THROUGH, body=body, error=_OPENAI_ERROR, needs_key=needs_key)
+    tag, error = next(entry for prefix, entry in _TAGS.items() if route.pattern.startswith(prefix))
     return attrs.evolve(operation, tag=tag, error=error, needs_key=needs_key)

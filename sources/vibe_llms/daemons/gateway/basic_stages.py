@@ -111,11 +111,11 @@ async def count(call: GatewayCall) -> None:
     else:
         body = call.request.body
         normalized = await perform_sized(
-            body, partial(_read_counted, face, body, call.gateway.bounds)
+            body, partial(_normalize, face, body, call.gateway.request_limits)
         )
         model = upstream.model
-        counted = await model.tokenizer.count_request(normalized, model.descriptor)
-        await call.http.tell(face.write_count(counted))
+        count = await model.tokenizer.count_request(normalized, model.descriptor)
+        await call.http.send_json(face.write_count(count))
 
 
 async def require_same_protocol(call: GatewayCall) -> None:
@@ -131,8 +131,8 @@ async def require_same_protocol(call: GatewayCall) -> None:
     await call.proceed()
 
 
-def _read_counted(face: Face, body: bytes, bounds: GatewayLimits) -> Request:
+def _normalize(face: Face, body: bytes, limits: GatewayLimits) -> Request:
     native = decode_body(body)
-    ensure_bounds(native, bounds)
+    ensure_bounds(native, limits)
     normalized: Translation[Request] = face.dialect.normalize_request(native)
     return normalized.value

@@ -1,7 +1,7 @@
 """Answers from the cache of a model's table.
 
-The key is the meaning of a request (:meth:`.Request.digest`) with what its protocol adds: whether
-the answer is a stream, fields about its form, and the client's headers that go upstream.
+The key is a hash of the normalized request (:meth:`.Request.digest`) and of all else that changes
+the answer: whether it is a stream, fields that only the protocol has, and the forwarded headers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from vibe_llms.exceptions import ConverseError
 
 CACHE_HEADER: Final = "x-vibe-cache"
 
-_CIRCUMSTANCES: Final = frozenset({"idempotency-key"})
+_IGNORED_HEADERS: Final = frozenset({"idempotency-key"})
 """Forwarded headers that do not change the answer."""
 
 _DIGESTED: Final = frozenset(
@@ -97,14 +97,22 @@ def _compose_key(call: GatewayCall) -> str | None:
         digest = normalized.value.digest()
     except ConverseError:
         return None
-    form = sorted((name, value) for name, value in native.items() if name not in _DIGESTED)
+    others = sorted((name, value) for name, value in native.items() if name not in _DIGESTED)
     headers = {
         name: text
         for name, text in choose_headers(face, call.http).items()
-        if name not in _CIRCUMSTANCES
+        if name not in _IGNORED_HEADERS
     }
-    # A digest does not contain what normalizing has lost.
-    lost = hashlib.sha256(request.body).hexdigest() if normalized.losses else ""
+    # The digest does not contain parts that were lost, so requests that differ in them look equal.
+    body_hash = hashlib.sha256(request.body).hexdigest() if normalized.losses else ""
     strict = call.http.headers.get(STRICT_HEADER, "")
-    parts = (face.name, request.streaming, digest, form, lost, strict, sorted(headers.items()))
+    parts = (
+        face.name,
+        request.streaming,
+        digest,
+        others,
+        body_hash,
+        strict,
+        sorted(headers.items()),
+    )
     return hashlib.sha256(repr(parts).encode()).hexdigest()

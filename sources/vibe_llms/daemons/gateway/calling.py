@@ -1,4 +1,4 @@
-"""Calls in one piece, such as embeddings: passed through, or translated and split."""
+"""Calls without a stream, such as embeddings: passed through, or translated and split."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _JOINS: Final[Mapping[Genus, Callable[[Any], Any]]] = {
 
 
 async def answer_call(call: GatewayCall, *, form: ClientForm[Any, Any]) -> None:
-    """Answer a call: by the vendor's bytes if it takes the client's, else through a translation.
+    """Answer a call: pass it through if the vendor speaks the client's protocol, else translate it.
 
     Raises:
         ConverseError: The upstream failed, or the call is invalid for it.
@@ -41,29 +41,29 @@ async def answer_call(call: GatewayCall, *, form: ClientForm[Any, Any]) -> None:
         await pass_through(call)
         return
     record = call.record
-    native, asked = await perform_sized(call.request.body, partial(_read, call, form))
-    record.way, record.losses = "translate", asked.losses
-    result = await _perform(call.face.genus, model, asked.value)
-    record.usage, record.losses = result.usage, (*asked.losses, *result.losses)
+    native, normalized = await perform_sized(call.request.body, partial(_read, call, form))
+    record.way, record.losses = "translate", normalized.losses
+    result = await _perform(call.face.genus, model, normalized.value)
+    record.usage, record.losses = result.usage, (*normalized.losses, *result.losses)
     answer = msgspec.json.encode(form.write(result, native, call.request.model))
     record.sent_bytes = len(answer)
     await call.http.answer(200, answer, compose_headers(call.http, record.losses))
 
 
 def _read(call: GatewayCall, form: ClientForm[Any, Any]) -> tuple[dict[str, Any], Translation[Any]]:
-    """Return the client's body, and the call in it. Raises ConverseError."""
+    """Return the decoded body, and the normalized request in it. Raises ConverseError."""
     native = decode_body(call.request.body)
-    ensure_bounds(native, call.gateway.bounds)
-    asked = form.read(native)
+    ensure_bounds(native, call.gateway.request_limits)
+    normalized = form.read(native)
     if not is_strict(call):
-        return native, asked
-    refuse_losses(asked.losses)
-    return native, Translation(attrs.evolve(asked.value, strict=True))
+        return native, normalized
+    refuse_losses(normalized.losses)
+    return native, Translation(attrs.evolve(normalized.value, strict=True))
 
 
-async def _perform(genus: Genus, model: CallModel[Any, Any], asked: Any) -> Any:
+async def _perform(genus: Genus, model: CallModel[Any, Any], request: Any) -> Any:
     if genus is Genus.RANKER:
         from vibe_llms.instruments.rankers import rank_with
 
-        return await rank_with(model, asked)
-    return _JOINS[genus](await call_in_parts(model, asked, CONCURRENCY))
+        return await rank_with(model, request)
+    return _JOINS[genus](await call_in_parts(model, request, CONCURRENCY))

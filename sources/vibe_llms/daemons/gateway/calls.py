@@ -24,13 +24,13 @@ Stage: TypeAlias = Callable[["GatewayCall"], Awaitable[None]]
 """One step of a request. It calls :meth:`GatewayCall.proceed` unless it has answered the client."""
 
 
-def _read(call: GatewayCall, body: bytes) -> ClientRequest:
+def _read_body(call: GatewayCall, body: bytes) -> ClientRequest:
     return read_client_request(call.face, body)
 
 
 @define(kw_only=True, eq=False, slots=False, repr=False)
 class GatewayCall:
-    """A request to a model, with everything that the stages have found out about it.
+    """A request to a model, with the results of the stages so far.
 
     Attributes:
         gateway: Shared by all requests: upstreams, tables, authorizer, limits.
@@ -38,7 +38,8 @@ class GatewayCall:
         record: Facts for logs, metrics and spans.
         face: The client's protocol.
         stages: The stages of the request, in order.
-        read: Parses the body; other faces find the model elsewhere, such as in the path.
+        read: Parses the body. Each face has its own where the model is not a field of the body, but
+            for example a part of the path.
         grant: Set by ``authenticate``; ``None`` without an authorizer.
         request: Set by ``read``.
         plan: Set by ``route``: the targets to try; ``None`` if the gateway has no tables.
@@ -52,7 +53,7 @@ class GatewayCall:
     record: CallRecord
     face: Face
     stages: Sequence[Stage] = ()
-    read: Callable[[GatewayCall, bytes], ClientRequest] = _read
+    read: Callable[[GatewayCall, bytes], ClientRequest] = _read_body
     grant: Grant | None = None
     request: ClientRequest = attrs.field(init=False)
     plan: TargetPlan | None = None
@@ -82,7 +83,7 @@ def handle(
     gateway: Gateway,
     face: Face,
     stages: Sequence[Stage],
-    read: Callable[[GatewayCall, bytes], ClientRequest] = _read,
+    read: Callable[[GatewayCall, bytes], ClientRequest] = _read_body,
 ) -> Handler:
     """Return the handler of a route whose requests pass through these stages."""
 

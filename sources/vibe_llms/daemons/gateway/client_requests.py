@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class ServingDialect(Protocol):
-    """The serving half of a package in ``dialects``."""
+    """The part of a package in ``dialects`` that serves clients of its protocol."""
 
     @property
     def PROTOCOL(self) -> str: ...  # noqa: N802  # the name in all packages
@@ -47,8 +47,8 @@ class ServingDialect(Protocol):
     def nativize_error(self, error: ConverseError) -> ErrorAnswer: ...
 
 
-def _write_count(counted: TokenCount) -> JsonObject:
-    return {"input_tokens": counted.tokens}
+def _write_count(count: TokenCount) -> JsonObject:
+    return {"input_tokens": count.tokens}
 
 
 @frozen(kw_only=True)
@@ -59,18 +59,19 @@ class Face:
         name: Used in logs and metrics.
         dialect: Translates the protocol.
         framing: Separates the events of a stream: ``sse`` or ``ndjson``.
-        passed: Prefixes of client headers to forward to an upstream of the same protocol.
+        forwarded_headers: Prefixes of the client headers that are forwarded to an upstream of the
+            same protocol.
         streams_by_default: Whether an answer is a stream unless the request says otherwise.
         model_field: Field of a complete answer that names the model.
         id_header: Header in which client libraries look for the request id.
         echo: Returns the fields of the request that a complete answer repeats.
         count_path: Path at a vendor of this protocol that counts tokens, with ``{model}`` for the
-            model's name; empty if the request itself has it.
-        write_count: Writes a token count in the words of the protocol.
+            model's name; empty if :attr:`ClientRequest.find_path` returns it.
+        write_count: Writes a token count in the format of the protocol.
         restricts_tools: Whether a request can name the tools that may be called: the dialect has
             ``find_allowed``.
-        knows_quirks: Whether vendors of this protocol deviate from it: the dialect has
-            ``touches_quirks``.
+        knows_quirks: Whether some vendors of this protocol deviate from it, so that not every body
+            can be passed through: the dialect has ``touches_quirks``.
         keeps_unknown: Whether unknown fields are kept for a vendor of the same protocol: the
             dialect has ``normalize_same``.
         is_stored: Whether clients may refer to earlier responses.
@@ -83,7 +84,7 @@ class Face:
     name: str
     dialect: Any  # a ServingDialect, as soon as all of them write streams
     framing: str = "sse"
-    passed: tuple[str, ...] = ()
+    forwarded_headers: tuple[str, ...] = ()
     streams_by_default: bool = False
     model_field: str = "model"
     id_header: str = ""
@@ -99,9 +100,9 @@ class Face:
     genus: Genus = Genus.CONVERSER
 
     def write_error(self, error: ConverseError) -> ErrorAnswer:
-        """Write an error in the words of the protocol."""
-        told: ErrorAnswer = self.dialect.nativize_error(error)
-        return told
+        """Write an error in the format of the protocol."""
+        answer: ErrorAnswer = self.dialect.nativize_error(error)
+        return answer
 
     def find_allowed(self, native: Mapping[str, Any]) -> frozenset[str] | None:
         """Return the names of the tools that the model may call; ``None`` for any."""
@@ -116,7 +117,7 @@ def rename_model(body: bytes, model: str) -> bytes:
     return replace_field(body, "model", model)
 
 
-_NOTHING: Final[Mapping[str, bool]] = {}
+_NO_OPTIONS: Final[Mapping[str, bool]] = {}
 
 
 class ClientRequest(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -131,7 +132,7 @@ class ClientRequest(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         echo: The client's original request without its input, if ``body`` was expanded.
         method: HTTP method of the request to the upstream.
         find_path: Returns the path at the model's vendor; by default the model's own path.
-        writing: Further arguments for the dialect's stream writer.
+        writing: Further keyword arguments for the dialect's stream writer.
     """
 
     body: bytes
@@ -142,7 +143,7 @@ class ClientRequest(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     echo: Mapping[str, Any] | None = None
     method: str = "POST"
     find_path: Callable[[RemoteModel], str] | None = None
-    writing: Mapping[str, bool] = _NOTHING
+    writing: Mapping[str, bool] = _NO_OPTIONS
 
     def __repr__(self) -> str:
         return f"ClientRequest(model={self.model!r}, streaming={self.streaming!r})"
@@ -158,14 +159,14 @@ class _Head(msgspec.Struct):
     messages: msgspec.Raw = msgspec.Raw(b"")
 
 
-_EMPTY: Final = re.compile(rb"\[\s*\]")
+_EMPTY_LIST: Final = re.compile(rb"\[\s*\]")
 _HEAD: Final = msgspec.json.Decoder(_Head)
 
 
 def read_client_request(face: Face, body: bytes) -> ClientRequest:
-    """Read the model and the form of the answer from a body. Raises RequestError."""
+    """Read the model's name, and whether to stream, from a body. Raises RequestError."""
     head = read_head(_HEAD, body)
-    if _EMPTY.fullmatch(head.messages):
+    if _EMPTY_LIST.fullmatch(head.messages):
         raise refuse_nothing("messages")
     streaming = face.streams_by_default if head.stream is None else head.stream
     return ClientRequest(body=body, model=head.model, streaming=streaming)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import msgspec
 
-from vibe_llms.daemons.gateway.image_sizes import measure_pictures
+from vibe_llms.daemons.gateway.image_sizes import measure_images
 from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.plugins.specification.daemons import Demand
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from vibe_llms.daemons.gateway.upstreams import Upstream
     from vibe_llms.models.descriptors import ModelDescriptor
 
-_BYTES_A_TOKEN: Final = 2
+_INPUT_BYTES_PER_TOKEN: Final = 2
 """A safe bound: no written language has fewer bytes per token for long."""
 
-_PICTURE_TOKENS: Final = 6_000
+_IMAGE_TOKENS: Final = 6_000
 """A bound for all vendors, except OpenAI's smallest models, which count cheap tokens many times:
 https://platform.openai.com/docs/guides/images-vision, read 2026-11-26."""
 
-SAID_BYTES_A_TOKEN: Final = 3
+OUTPUT_BYTES_PER_TOKEN: Final = 3
 """Estimate for answers: English has about four, most other languages fewer."""
 
 
 class _Generation(msgspec.Struct):
-    most: Any = msgspec.field(default=None, name="maxOutputTokens")
+    max_tokens: Any = msgspec.field(default=None, name="maxOutputTokens")
     answers: Any = msgspec.field(default=None, name="candidateCount")
 
 
@@ -62,31 +62,33 @@ class _Body(msgspec.Struct):
 _BODY: Final = msgspec.json.Decoder(_Body)
 
 
-def estimate(asked: ClientRequest, upstream: Upstream) -> Demand:
+def estimate(request: ClientRequest, upstream: Upstream) -> Demand:
     """Return the most that a request may use, as far as known."""
     descriptor = upstream.model.descriptor
-    input_tokens = _count_at_most(asked.body)
-    output_tokens, answers = _read_bound(asked.body)
+    input_tokens = _bound_input(request.body)
+    output_tokens, answers = _read_limits(request.body)
     if output_tokens is not None:
         output_tokens *= answers
-    most = output_tokens
-    if most is None:
-        limit = descriptor.attributes.access_value("output_limit_tokens")
-        most = limit * answers if isinstance(limit, int) else None
+    priced_tokens = output_tokens
+    if priced_tokens is None:
+        model_limit = descriptor.attributes.access_value("output_limit_tokens")
+        priced_tokens = model_limit * answers if isinstance(model_limit, int) else None
     return Demand(
-        model=asked.model or upstream.address,
+        model=request.model or upstream.address,
         address=upstream.address,
         input_tokens=input_tokens,
         output_tokens=output_tokens,
-        cents=_price_at_most(descriptor, input_tokens, most),
+        cents=_bound_price(descriptor, input_tokens, priced_tokens),
     )
 
 
-def _count_at_most(body: bytes) -> int:
-    """Return a bound on the tokens of a body; images are counted separately."""
-    size, most = len(body), _PICTURE_TOKENS * _BYTES_A_TOKEN
-    pictures = measure_pictures(body, most) if size > most else []
-    return (size - sum(pictures)) // _BYTES_A_TOKEN + 1 + len(pictures) * _PICTURE_TOKENS
+def _bound_input(body: bytes) -> int:
+    """Return an upper bound on the tokens of a body; images are counted separately."""
+    # Smaller images are counted as text, which gives at most _IMAGE_TOKENS.
+    least = _IMAGE_TOKENS * _INPUT_BYTES_PER_TOKEN
+    image_sizes = measure_images(body, least) if len(body) > least else []
+    text_bytes = len(body) - sum(image_sizes)
+    return text_bytes // _INPUT_BYTES_PER_TOKEN + 1 + len(image_sizes) * _IMAGE_TOKENS
 
 
 def raise_output(usage: Usage, tokens: int) -> Usage:
@@ -110,32 +112,33 @@ def price_in_cents(usage: Usage | None, descriptor: ModelDescriptor) -> Decimal 
     return price.amount * 100 if isinstance(price, Price) else None
 
 
-def _read_bound(body: bytes) -> tuple[int | None, int]:
+def _read_limits(body: bytes) -> tuple[int | None, int]:
     """Return the output limit (``None`` for no limit) and the number of answers of a request."""
     try:
-        read = _BODY.decode(body)
+        fields = _BODY.decode(body)
     except UNREADABLE:
         return None, 1  # the request will be refused
-    generation = read.generation or _Generation()
-    bounds = (
-        read.max_tokens,
-        read.max_completion_tokens,
-        read.max_output_tokens,
-        generation.most,
-        read.options and read.options.num_predict,
-        read.request and read.request.controls and read.request.controls.max_tokens,
+    generation = fields.generation or _Generation()
+    limits = (
+        fields.max_tokens,
+        fields.max_completion_tokens,
+        fields.max_output_tokens,
+        generation.max_tokens,
+        fields.options and fields.options.num_predict,
+        fields.request and fields.request.controls and fields.request.controls.max_tokens,
     )
-    found = [each for each in map(_read_count, bounds) if each is not None]
-    answers = _read_count(read.n) or _read_count(generation.answers) or 1
-    return max(found, default=None), answers
+    valid = [each for each in map(_read_count, limits) if each is not None]
+    answers = _read_count(fields.n) or _read_count(generation.answers) or 1
+    return max(valid, default=None), answers
 
 
 def _read_count(value: object) -> int | None:
-    is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-    return value if is_count and isinstance(value, int) else None
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    return None
 
 
-def _price_at_most(
+def _bound_price(
     descriptor: ModelDescriptor, input_tokens: int, output_tokens: int | None
 ) -> Decimal | None:
     provider, name = descriptor.priced
@@ -146,4 +149,5 @@ def _price_at_most(
     rates = find_dearest(provider, name, input_tokens)
     if rates is None:
         return None
-    return 100 * (rates[0] * input_tokens + rates[1] * output_tokens)
+    input_rate, output_rate = rates  # in dollars
+    return 100 * (input_rate * input_tokens + output_rate * output_tokens)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Gateway:
-    """Parts that all requests share; :mod:`.stages` has the walk of a request.
+    """Parts that all requests share; :mod:`.stages` lists the steps of a request.
 
     Args:
         upstreams: Finds models by the names that clients use.
@@ -37,8 +37,9 @@ class Gateway:
 
     Attributes:
         router: The tables of the configuration file; ``None`` without any.
-        bounds: Limits on the counts in a translated request.
-        prefixes: What was read of clients' earlier requests.
+        request_limits: Limits on the counts in a translated request.
+        prefixes: Cache of normalized conversations, so that of a longer one only the new messages
+            are normalized.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class Gateway:
         self.router: TableRouter | None = None
         self.storage = storage
         self.limits = limits
-        self.bounds = GatewayLimits()
+        self.request_limits = GatewayLimits()
         self.prefixes = PrefixCache()
         self._authorizer = authorizer
         self._hosts = hosts
@@ -116,9 +117,9 @@ class Gateway:
         else:
             upstream = await self.upstreams.access(name)
             models = {name or upstream.address: upstream.model.descriptor}
-        return {
-            each: model for each, model in models.items() if grant is None or grant.admits(each)
-        }
+        if grant is None:
+            return models
+        return {key: model for key, model in models.items() if grant.admits(key)}
 
     async def close(self) -> None:
         """Close the storage, the upstreams and the authorizer."""

@@ -10,14 +10,14 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-_BEGINNINGS: Final = (b"iVBORw0KGgo", b"/9j", b"R0lGOD", b"UklGR")
-"""Beginnings of PNG, JPEG, GIF and WebP in base64."""
-_PICTURE: Final = re.compile(
-    r"(?P<address>data:image/[\w.+-]{1,40};base64,)?"
+_SIGNATURES: Final = (b"iVBORw0KGgo", b"/9j", b"R0lGOD", b"UklGR")
+"""Magic numbers of PNG, JPEG, GIF and WebP in base64."""
+_IMAGE: Final = re.compile(
+    r"(?P<scheme>data:image/[\w.+-]{1,40};base64,)?"
     r"(?P<data>(?:iVBORw0KGgo|/9j|R0lGOD|UklGR(?!.{7}QVZF))"  # WAV files begin like WebP
     r"[A-Za-z0-9+/=_-]*+)",
 )
-_COMMAS: Final = 200_000
+_MOST_COMMAS: Final = 200_000
 """Bodies with more commas are not searched, to save time; they count as text."""
 
 _Path = tuple[str, ...]
@@ -27,7 +27,7 @@ def _list_paths(*paths: str) -> frozenset[_Path]:
     return frozenset(tuple(path.split(".")) for path in paths)
 
 
-_ADDRESSES: Final = _list_paths(
+_DATA_URLS: Final = _list_paths(
     "messages.content.image_url",
     "messages.content.image_url.url",
     "messages.images.image_url.url",
@@ -37,7 +37,7 @@ _ADDRESSES: Final = _list_paths(
     "request.canisters.content.url",
 )
 """Fields with an image as a data URL."""
-_DATA: Final = _list_paths(
+_BASE64: Final = _list_paths(
     "messages.content.source.data",
     "messages.content.content.source.data",
     "messages.content.source.content.source.data",
@@ -48,69 +48,74 @@ _DATA: Final = _list_paths(
     "request.canisters.content.data",
 )
 """Fields with bare base64, if a neighbouring field says that it is an image."""
-_PICTURES_ALONE: Final = _list_paths("images", "messages.images")
+_IMAGE_LISTS: Final = _list_paths("images", "messages.images")
 """Fields that contain only images, as bare base64."""
-_WAYS: Final = frozenset(
-    path[:length]
-    for path in _ADDRESSES | _DATA | _PICTURES_ALONE
-    for length in range(len(path) + 1)
+_PREFIXES: Final = frozenset(
+    path[:length] for path in _DATA_URLS | _BASE64 | _IMAGE_LISTS for length in range(len(path) + 1)
 )
-"""Fields on the path to an image."""
+"""Beginnings of all these paths: other fields are not searched."""
 
-_ALIKE: Final = {
+_ALIASES: Final = {
     "inline_data": "inlineData",
     "function_response": "functionResponse",
     "system_instruction": "systemInstruction",
 }
-_KINDS: Final = ("media_type", "mimeType", "mime_type")
-_PICTURE_TYPES: Final = ("image", "image_generation_call")
-_TYPES: Final = (*_PICTURE_TYPES, "base64", "input_image", "computer_screenshot")
+_TYPE_FIELDS: Final = ("media_type", "mimeType", "mime_type")
+_IMAGE_TYPES: Final = ("image", "image_generation_call")
+"""Values of ``type`` that say that a neighbouring field is an image."""
+_POSSIBLE_TYPES: Final = (*_IMAGE_TYPES, "base64", "input_image", "computer_screenshot")
+"""Values of ``type`` beside an image. Objects of any other type contain none."""
 
 
-def measure_pictures(body: bytes, least: int) -> list[int]:
+def measure_images(body: bytes, least: int) -> list[int]:
     """Return the sizes of the images in a body that are larger than ``least`` bytes.
 
     Uncertain cases are not images.
     """
-    if not any(beginning in body for beginning in _BEGINNINGS) or body.count(b",") > _COMMAS:
+    if not any(signature in body for signature in _SIGNATURES):
+        return []
+    if body.count(b",") > _MOST_COMMAS:
         return []
     try:
-        found = list(_walk(json.loads(body, object_pairs_hook=_read_object), ()))
+        sizes = list(_walk(json.loads(body, object_pairs_hook=_read_object), ()))
     except (ValueError, RecursionError):
         return []  # the request will be refused
-    return [size for size in found if size > least]
+    return [size for size in sizes if size > least]
 
 
 def _read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any] | None:
-    """Build an object; drop repeated names, because either value may count."""
-    fields = {_ALIKE.get(name, name): value for name, value in pairs}
+    """Return an object; ``None`` if a name is repeated, because either value may count."""
+    fields = {_ALIASES.get(name, name): value for name, value in pairs}
     return fields if len(fields) == len(pairs) else None
 
 
-def _walk(value: Any, path: _Path, *, is_shown: bool = False) -> Iterator[int]:
+def _walk(value: Any, path: _Path, *, is_declared: bool = False) -> Iterator[int]:
     """Yield the sizes of images.
 
     Args:
         path: Keys on the path to the value.
-        is_shown: Whether a neighbouring field says that it is an image.
+        is_declared: Whether a neighbouring field says that it is an image.
     """
-    if path not in _WAYS:
+    if path not in _PREFIXES:
         return
     if isinstance(value, list):
         for each in value:
             yield from _walk(each, path)
     elif isinstance(value, dict):
-        kinds = [value[name] for name in _KINDS if name in value]
-        is_other = not all(isinstance(kind, str) and kind.startswith("image") for kind in kinds)
-        is_other |= value.get("type", _TYPES[0]) not in _TYPES
-        is_shown = bool(kinds) or value.get("type") in _PICTURE_TYPES
+        media_types = [value[name] for name in _TYPE_FIELDS if name in value]
+        kind = value.get("type", _POSSIBLE_TYPES[0])
+        may_be_image = kind in _POSSIBLE_TYPES and all(
+            isinstance(media_type, str) and media_type.startswith("image")
+            for media_type in media_types
+        )
+        is_declared = bool(media_types) or value.get("type") in _IMAGE_TYPES
         for name, each in value.items():
-            if not (is_other and isinstance(each, str)):
-                yield from _walk(each, (*path, name), is_shown=is_shown)
-    elif isinstance(value, str) and (picture := _PICTURE.match(value)):
-        if picture["address"] is not None:
-            is_picture = path in _ADDRESSES
+            if may_be_image or not isinstance(each, str):
+                yield from _walk(each, (*path, name), is_declared=is_declared)
+    elif isinstance(value, str) and (match := _IMAGE.match(value)):
+        if match["scheme"] is not None:
+            is_image = path in _DATA_URLS
         else:
-            is_picture = path in _PICTURES_ALONE or (is_shown and path in _DATA)
-        if is_picture:
-            yield len(picture["data"])
+            is_image = path in _IMAGE_LISTS or (is_declared and path in _BASE64)
+        if is_image:
+            yield len(match["data"])

@@ -8,22 +8,22 @@ from contextlib import suppress
 from vibe_llms.daemons.asgi import HttpCall
 
 SECONDS = 15.0
-"""Interval, as vendors use it; proxies wait longer."""
+"""Interval of keep-alives, as at vendors; proxies have longer timeouts."""
 
 
 class KeepAliveStream:
-    """Sends the pieces of a stream, and a keep-alive after each interval without any.
+    """Sends the pieces of a stream, and a keep-alive after each interval without a piece.
 
-    None is sent before the first piece, as the response may still become an error.
+    No keep-alive is sent before the first piece, as the response may still become an error.
 
     Args:
         call: The response.
-        sign: Bytes that clients of the protocol ignore; empty for none.
+        keep_alive: Bytes that clients of the protocol ignore; empty for no keep-alives.
     """
 
-    def __init__(self, call: HttpCall, sign: bytes) -> None:
+    def __init__(self, call: HttpCall, keep_alive: bytes) -> None:
         self._call = call
-        self._sign = sign
+        self._keep_alive = keep_alive
         self._loop = asyncio.get_running_loop()
         self._last = 0.0
         self._is_sending = False
@@ -41,24 +41,24 @@ class KeepAliveStream:
         finally:
             self._is_sending = False
             self._last = self._loop.time()
-        if self._timer is None and self._sign:
-            self._wait(SECONDS)
+        if self._timer is None and self._keep_alive:
+            self._set_timer(SECONDS)
 
-    def _wait(self, seconds: float) -> None:
-        self._timer = self._loop.call_later(seconds, self._look)
+    def _set_timer(self, seconds: float) -> None:
+        self._timer = self._loop.call_later(seconds, self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         silent = self._loop.time() - self._last
         if silent < SECONDS:
-            self._wait(SECONDS - silent)
+            self._set_timer(SECONDS - silent)
             return
         if not self._is_sending and (self._task is None or self._task.done()):
-            self._task = self._loop.create_task(self._tell())
-        self._wait(SECONDS)
+            self._task = self._loop.create_task(self._send_keep_alive())
+        self._set_timer(SECONDS)
 
-    async def _tell(self) -> None:
+    async def _send_keep_alive(self) -> None:
         with suppress(Exception):  # sending the next piece raises the same error
-            await self._call.send(self._sign)
+            await self._call.send(self._keep_alive)
 
     async def close(self) -> None:
         """Stop sending keep-alives. May be called twice."""

@@ -9,8 +9,8 @@ from typing import Final
 from vibe_llms.exceptions import ProviderError, ProviderFault, Stage
 from vibe_llms.wire.tracing import VIA, VIA_HEADER
 
-_MOST: Final = 8
-"""Most gateways on the way of a request; each worker process is one."""
+_MOST_GATEWAYS: Final = 8
+"""Most gateways that a request may pass; each worker process is one."""
 
 _LOOP_STATUS: Final = 508
 """Loop Detected (https://www.rfc-editor.org/rfc/rfc5842#section-7.2)."""
@@ -35,9 +35,9 @@ def enter(name: str, headers: Mapping[str, str]) -> None:
     if not passed:
         VIA.set(name)
         return
-    before = [each.strip() for each in passed.split(",") if each.strip()]
-    if name in before or len(before) >= _MOST:
-        how = "returned to" if name in before else f"passed {len(before)} gateways before"
+    gateways = [each.strip() for each in passed.split(",") if each.strip()]
+    if name in gateways or len(gateways) >= _MOST_GATEWAYS:
+        how = "returned to" if name in gateways else f"passed {len(gateways)} gateways before"
         raise ProviderError(
             provider="gateway",
             fault=ProviderFault.INVALID_REQUEST,
@@ -48,4 +48,4 @@ def enter(name: str, headers: Mapping[str, str]) -> None:
             should_retry=False,
             stage=Stage.FRAME,
         )
-    VIA.set(",".join([*before, name]))
+    VIA.set(",".join([*gateways, name]))

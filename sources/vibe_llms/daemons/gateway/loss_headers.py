@@ -21,17 +21,20 @@ def write_ranked(losses: Iterable[Loss]) -> str:
 
 def write_losses(texts: list[str]) -> str:
     """Return a JSON list of texts in ASCII; those that do not fit are only counted."""
-    if sum(map(len, texts)) <= _LOSSES_BYTES and len(text := _write_ascii(texts)) <= _LOSSES_BYTES:
-        return text
-    free, kept = _LOSSES_BYTES - len(json.dumps([f"and {len(texts)} more"])), list[str]()
-    for each in texts:
-        free -= len(_write_ascii(each)) + len(", ")
-        if free < 0:
+    if sum(map(len, texts)) <= _LOSSES_BYTES:  # a quick check: encoded texts are never shorter
+        value = _write_ascii(texts)
+        if len(value) <= _LOSSES_BYTES:
+            return value
+    included: list[str] = []
+    free_bytes = _LOSSES_BYTES - len(json.dumps([f"and {len(texts)} more"]))
+    for text in texts:
+        free_bytes -= len(_write_ascii(text)) + len(", ")
+        if free_bytes < 0:
             break
-        kept.append(each)
-    return _write_ascii([*kept, f"and {len(texts) - len(kept)} more"])
+        included.append(text)
+    return _write_ascii([*included, f"and {len(texts) - len(included)} more"])
 
 
 def _write_ascii(value: object) -> str:
-    # JSON may contain the character DEL; a header may not.
+    # A JSON string may contain the character DEL; a header may not.
     return json.dumps(value).replace("\x7f", "\\u007f")

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vibe_llms.application import Application
 from vibe_llms.daemons.admission import ServiceLimits
@@ -64,15 +64,15 @@ def produce_service(
         limits: Limits on requests.
         authorizer: Authenticates clients; by default all are accepted.
         listeners: Called with the record of each completed request.
+        file: The gateway's TOML file with the tables of models; :meth:`.Service.reload` reads them
+            again. Its other settings apply where the arguments leave them open.
+        needs_models: Refuse a file without models, as after a reload.
         storage_limits: Limits on stored responses and conversations.
         tracing: Creates spans; by default, as configured.
         keeps_contents: Add request and response bodies to records; ``log_contents`` in the file
             does the same.
         hosts: Accepted host names where there is no authorizer; ``None`` for any. Pages of these
             hosts may read responses, with or without an authorizer.
-        file: Tables of models; :meth:`.Service.reload` reads them again. Its ``[limits]`` apply
-            where no others are given.
-        needs_models: Refuse a file without models, as after a reload.
 
     Raises:
         ConfigurationError: The file has mistakes; the error lists all of them.
@@ -96,7 +96,28 @@ def produce_service(
         storage.storage_limits = storage_limits or tables.settings.responses
         keeps_contents = keeps_contents or tables.settings.log_contents
     if isinstance(limits, GatewayLimits):
-        gateway.bounds = limits
+        gateway.request_limits = limits
+    service = _produce_service(
+        gateway,
+        limits=limits,
+        listeners=listeners,
+        on_reload=None if tables is None else tables.reload,
+        tracing=tracing,
+        keeps_contents=keeps_contents,
+        admits_page=partial(admits_page, hosts=hosts),
+    )
+    if tables is not None:
+        tables.serve(service)
+    storage.background.service = service
+    return service
+
+
+def _produce_service(gateway: Gateway, **options: Any) -> Service:
+    """Build the service with the routes, sockets and metrics of a gateway.
+
+    Args:
+        options: Further arguments of :class:`.Service`.
+    """
     routes = [route for face in _FACES for route in face.produce_routes(gateway)]
     service: Service
 
@@ -105,23 +126,20 @@ def produce_service(
 
     service = Service(
         describe_routes(routes, needs_key=gateway.needs_key),
-        limits=limits,
-        listeners=listeners,
         stop=gateway.close,
         sockets={"/v1/responses": answer_socket},
-        on_reload=None if tables is None else tables.reload,
-        tracing=tracing,
-        keeps_contents=keeps_contents,
         survey_spellings=survey_spellings,
-        admits_page=partial(admits_page, hosts=hosts),
+        **options,
     )
-    read, written = "Memory for conversations that were read.", "The same, translated for vendors."
-    service.gauges["vibe_read_conversations_bytes"] = read, lambda: gateway.prefixes.size
-    service.gauges["vibe_written_conversations_bytes"] = written, lambda: MEMORY_BUDGET.size
+    service.gauges["vibe_read_conversations_bytes"] = (
+        "Memory for conversations that were read.",
+        lambda: gateway.prefixes.size,
+    )
+    service.gauges["vibe_written_conversations_bytes"] = (
+        "Memory for conversations that were translated for vendors.",
+        lambda: MEMORY_BUDGET.size,
+    )
     add_health(service, guard=gateway.authorize, needs_key=gateway.needs_key)
-    if tables is not None:
-        tables.serve(service)
-    storage.background.service = service
     return service
 
 

@@ -22,7 +22,7 @@ from vibe_llms.wire.exchanges import Exchange
 
 _ENVELOPE: Final = ENVELOPE_MARK.encode()
 
-_OURS: Final = frozenset({"access_token", "api-version", "key"})
+_GATEWAY_PARAMETERS: Final = frozenset({"access_token", "api-version", "key"})
 """Query parameters for the gateway itself, such as Azure's version."""
 
 _NOT_FORWARDED: Final = frozenset(
@@ -78,11 +78,12 @@ async def pass_through(call: GatewayCall) -> None:
     """
     model, request, record = call.upstream.model, call.request, call.record
     assert is_remote(model)
-    model = cast(RemoteModel, model)  # a RemoteCallModel has all that is used here
+    model = cast(RemoteModel, model)  # a RemoteCallModel has all attributes that are used here
     body, name = request.body, model.descriptor.name
     if request.rename is not None and request.model != name:
         body = request.rename(body, name)
-    asking = ask_for_usage(body) if call.reservation and _may_hide_usage(call, model) else None
+    # A budget needs the usage of each answer.
+    with_usage = ask_for_usage(body) if call.reservation and _may_hide_usage(call, model) else None
     if request.find_path is None:
         path = model.compose_path(streaming=request.streaming)
     else:
@@ -91,7 +92,7 @@ async def pass_through(call: GatewayCall) -> None:
         path = add_query(path, query.decode("latin-1"))
     record.way = "passthrough"
     exchange = await model.client.pass_through(
-        request.method, path, asking or body, choose_headers(call.face, call.http)
+        request.method, path, with_usage or body, choose_headers(call.face, call.http)
     )
     try:
         headers = {
@@ -102,7 +103,7 @@ async def pass_through(call: GatewayCall) -> None:
         if status >= 400:
             headers[STAGE_HEADER] = str(Stage.PROVIDER)
         if request.streaming and status < 400:
-            usage_filter = None if asking is None else UsageFilter()
+            usage_filter = None if with_usage is None else UsageFilter()
             await _send_stream(call, model, exchange, headers, usage_filter)
         else:
             body = await exchange.read()
@@ -123,24 +124,27 @@ def _may_hide_usage(call: GatewayCall, model: RemoteModel) -> bool:
     return isinstance(quirks, chat_completions.Quirks) and quirks.stream_options
 
 
-def add_query(path: str, told: str) -> str:
+def add_query(path: str, client_query: str) -> str:
     """Return a path with the client's query parameters, except the gateway's own and duplicates."""
     query = path.partition("?")[2]
-    there = {name for name, _ in parse_qsl(query, keep_blank_values=True)} | _OURS
-    more = [pair for pair in parse_qsl(told, keep_blank_values=True) if pair[0] not in there]
-    if not more:
+    skipped = {name for name, _ in parse_qsl(query, keep_blank_values=True)} | _GATEWAY_PARAMETERS
+    added = [
+        (name, value)
+        for name, value in parse_qsl(client_query, keep_blank_values=True)
+        if name not in skipped
+    ]
+    if not added:
         return path
-    return f"{path}{'&' if query else '?'}{urlencode(more)}"
+    return f"{path}{'&' if query else '?'}{urlencode(added)}"
 
 
 def choose_headers(face: Face, call: HttpCall) -> dict[str, str]:
     """Return the client's headers to forward."""
-    given, passed = call.headers, face.passed
-    headers = {"content-type": given.get("content-type", JSON)}
-    if passed:
-        for name in given:
-            if name.startswith(passed):
-                headers[name] = given[name]
+    headers = {"content-type": call.headers.get("content-type", JSON)}
+    if face.forwarded_headers:
+        for name, value in call.headers.items():
+            if name.startswith(face.forwarded_headers):
+                headers[name] = value
     return headers
 
 
@@ -148,8 +152,8 @@ _FRAMINGS: Final = {"text/event-stream": "sse", "application/x-ndjson": "ndjson"
 
 
 def _find_framing(exchange: Exchange) -> str:
-    kind = exchange.headers.get("content-type", "").partition(";")[0].strip().lower()
-    return _FRAMINGS.get(kind, "")
+    media_type = exchange.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return _FRAMINGS.get(media_type, "")
 
 
 async def _send_stream(
@@ -163,7 +167,7 @@ async def _send_stream(
     watch = None if call.face.is_path else EndWatch(protocol)
     framing = _find_framing(exchange)
     extractor = UsageExtractor(protocol, call.gateway.limits, framing, watch)
-    if framing == "ndjson":
+    if framing == "ndjson":  # the filter reads only server-sent events
         usage_filter = None
     await http.begin(exchange.status, headers)
     try:

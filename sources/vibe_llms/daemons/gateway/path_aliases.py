@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-_ELSEWHERE: Final = ("/openai/v1", "/v1beta/openai", "/openai", "/v1beta/v1beta", "/v1/v1", "")
-"""Prefixes in place of ``/v1``: Azure's and Gemini's for OpenAI's clients, a version that both the
-base URL and the library contain, and none."""
+_PREFIXES: Final = ("/openai/v1", "/v1beta/openai", "/openai", "/v1beta/v1beta", "/v1/v1", "")
+"""Prefixes that clients send in place of ``/v1``: those of Azure and Gemini for OpenAI's clients, a
+version that both the base URL and the library contain, and no prefix at all."""
 
 _VERTEX: Final = re.compile(
     r"/v1(?:beta1)?/(?:projects/[^/]+/locations/[^/]+/)?publishers/google/(models/.+)"
@@ -23,9 +23,9 @@ def survey_spellings(path: str) -> Iterator[str]:
     plain = _SLASHES.sub("/", path).rstrip("/")
     if plain != path:
         yield plain
-    if (found := _VERTEX.fullmatch(plain)) is not None:
-        yield f"/v1beta/{found[1]}"
-    for prefix in _ELSEWHERE:
+    if (match := _VERTEX.fullmatch(plain)) is not None:
+        yield f"/v1beta/{match[1]}"
+    for prefix in _PREFIXES:
         if plain.startswith(f"{prefix}/"):
             rest = plain.removeprefix(prefix)
             yield f"/v1beta{rest}" if prefix == "/v1beta/v1beta" else f"/v1{rest}"

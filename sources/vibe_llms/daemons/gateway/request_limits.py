@@ -10,14 +10,22 @@ from vibe_llms.daemons.bodies import refuse_count
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.tables.annotations import Count
 
+# Names of fields in the protocols of all clients.
 _MESSAGES: Final = ("messages", "input", "contents", "canisters")
 _PARTS: Final = frozenset(
     {"content", "parts", "tool_calls", "images", "summary", "reasoning_details"}
 )
-_DECLARED: Final = ("functionDeclarations", "function_declarations", "tools")
+_TOOL_GROUPS: Final = ("functionDeclarations", "function_declarations", "tools")
 _CONFIGS: Final = ("generationConfig", "generation_config")
-_ANSWERS: Final = ("candidateCount", "candidate_count")
-_FORMS: Final = ("response_format", "text", "output_config", "output_format", "format", "schema")
+_CHOICES: Final = ("candidateCount", "candidate_count")
+_ANSWER_SCHEMAS: Final = (
+    "response_format",
+    "text",
+    "output_config",
+    "output_format",
+    "format",
+    "schema",
+)
 
 
 @frozen(kw_only=True)
@@ -47,16 +55,16 @@ def ensure_bounds(native: Mapping[str, Any], limits: GatewayLimits) -> None:
     Raises:
         LimitError: A count exceeds its limit.
     """
-    asked = native.get("request")
-    if isinstance(asked, Mapping):  # our own protocol
-        native = asked
+    request = native.get("request")
+    if isinstance(request, Mapping):  # our own protocol
+        native = request
     messages: list[Any] = []
     for name in _MESSAGES:
         messages += _list(native, name)
     tools = list(_list_tools(native))
-    forms = [native.get(name) for name in _FORMS]
-    nodes, properties = _measure([*tools, *forms, *_configs(native)])
-    found = (
+    answer_schemas = [native.get(name) for name in _ANSWER_SCHEMAS]
+    nodes, properties = _measure([*tools, *answer_schemas, *_list_configs(native)])
+    counts = (
         ("messages", limits.messages, len(messages)),
         ("parts", limits.parts, _count_parts([*messages, native.get("system")])),
         ("tools", limits.tools, len(tools)),
@@ -64,7 +72,7 @@ def ensure_bounds(native: Mapping[str, Any], limits: GatewayLimits) -> None:
         ("schema_properties", limits.schema_properties, properties),
         ("schema_nodes", limits.schema_nodes, nodes),
     )
-    for limit, most, count in found:
+    for limit, most, count in counts:
         if count > most:
             raise refuse_count(limit, most, f"{count:,} {limit.replace('_', ' ')}")
 
@@ -74,7 +82,7 @@ def _list(fields: Mapping[str, Any], name: str) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _configs(native: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _list_configs(native: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     for name in _CONFIGS:
         if isinstance(config := native.get(name), Mapping):
             yield config
@@ -84,10 +92,10 @@ def _list_tools(native: Mapping[str, Any]) -> Iterator[object]:
     """Yield all tools, including those in groups."""
     for name in ("tools", "functions", "invocables"):
         for tool in _list(native, name):
-            inner: list[Any] = []
+            group: list[Any] = []
             if isinstance(tool, Mapping):
-                inner = [each for kind in _DECLARED for each in _list(tool, kind)]
-            yield from inner or (tool,)
+                group = [each for field in _TOOL_GROUPS for each in _list(tool, field)]
+            yield from group or (tool,)
 
 
 def _count_parts(messages: Iterable[object]) -> int:
@@ -103,21 +111,23 @@ def _count_parts(messages: Iterable[object]) -> int:
 
 
 def _count_choices(native: Mapping[str, Any]) -> int:
-    told = [native.get("n"), *(each.get(name) for each in _configs(native) for name in _ANSWERS)]
-    return max((each for each in told if isinstance(each, int)), default=0)
+    values = [native.get("n")]
+    for config in _list_configs(native):
+        values += [config.get(name) for name in _CHOICES]
+    return max((each for each in values if isinstance(each, int)), default=0)
 
 
 def _measure(schemas: list[Any]) -> tuple[int, int]:
     """Count the values at any depth, and the properties."""
     nodes = properties = 0
-    left = [each for each in schemas if each is not None]
-    while left:
-        value = left.pop()
+    pending = [each for each in schemas if each is not None]
+    while pending:
+        value = pending.pop()
         nodes += 1
         if isinstance(value, Mapping):
             inner = value.get("properties")
             properties += len(inner) if isinstance(inner, Mapping) else 0
-            left += value.values()
+            pending += value.values()
         elif isinstance(value, list):
-            left += value
+            pending += value
     return nodes, properties

@@ -35,8 +35,8 @@ class GatewaySettings:
         authorizer: Authenticates clients; by default all are accepted.
         hosts: Further host names of the gateway. Without an authorizer, a gateway on loopback
             refuses other names. Pages of these hosts may read its answers: ``localhost:5173``
-                admits one port,
-            and an origin such as ``tauri://localhost`` an application without a port.
+            admits one port, and an origin such as ``tauri://localhost`` an application without a
+            port.
         log_contents: Log one line for each request, including request and response bodies.
         models: Names that clients may use, and their targets; without any, all names of the
             configuration are allowed.
@@ -55,12 +55,13 @@ class GatewaySettings:
 
     def find_mistakes(self) -> Iterator[tuple[str, str]]:
         """Yield contradictions between fields: a field, and a sentence."""
-        answering, serving = self.limits.total_seconds, self.server.total_seconds
-        if answering >= serving:
+        request_seconds = self.limits.total_seconds
+        connection_seconds = self.server.total_seconds
+        if request_seconds >= connection_seconds:
             yield (
                 "limits",
-                f"Its total_seconds ({answering:g}) must be less than that of server "
-                f"({serving:g}), which cuts longer answers off without an error.",
+                f"Its total_seconds ({request_seconds:g}) must be less than that of server "
+                f"({connection_seconds:g}), which cuts longer answers off without an error.",
             )
 
 
@@ -109,21 +110,21 @@ def _find_mistakes(
                         resolve(target.model)
                 except ConverseError as error:
                     yield path, str(error)
-        if (circle := find_circle(models, name)) is not None:
-            way = " → ".join((*circle, circle[0]))
-            yield ("models", name, "fallback"), f"It leads back to itself: {way}."
+        if (cycle := find_cycle(models, name)) is not None:
+            path_text = " → ".join((*cycle, cycle[0]))
+            yield ("models", name, "fallback"), f"It leads back to itself: {path_text}."
 
 
-def find_circle(models: Mapping[str, ModelSettings], name: str) -> tuple[str, ...] | None:
-    """Return the cycle in which a model falls back to itself, if there is one."""
-    ways: list[tuple[str, ...]] = [(name,)]
+def find_cycle(models: Mapping[str, ModelSettings], name: str) -> tuple[str, ...] | None:
+    """Return the cycle in which a model falls back to itself; ``None`` without one."""
+    paths: list[tuple[str, ...]] = [(name,)]
     seen = {name}
-    while ways:
-        way = ways.pop()
-        for target in models[way[-1]].fallback:
+    while paths:
+        path = paths.pop()
+        for target in models[path[-1]].fallback:
             if target.model == name:
-                return way
+                return path
             if target.model in models and target.model not in seen:
                 seen.add(target.model)
-                ways.append((*way, target.model))
+                paths.append((*path, target.model))
     return None

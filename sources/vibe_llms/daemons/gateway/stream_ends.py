@@ -14,7 +14,7 @@ from vibe_llms.foundation.json_errors import UNREADABLE
 
 _Fields: TypeAlias = Mapping[str, Any]
 
-_LAST: Final = 6
+_KEPT_EVENTS: Final = 6
 """Number of events to keep: usage and filter results may follow the event that ends an answer."""
 
 _DONE: Final = b"[DONE]"
@@ -61,27 +61,28 @@ class EndWatch:
 
     def __init__(self, protocol: str) -> None:
         self._protocol = protocol
-        self._last: deque[bytes] = deque(maxlen=_LAST)
+        self._last: deque[bytes] = deque(maxlen=_KEPT_EVENTS)
 
     def feed(self, data: bytes) -> None:
         """Keep an event if it is among the last."""
         if data:
             self._last.append(data)
 
-    def hear_whole(self, data: bytes) -> None:
-        """Keep the end of an answer in one JSON text: an array of events, or a whole answer."""
+    def feed_whole(self, data: bytes) -> None:
+        """Keep the end of an answer that is one JSON value: an array of events, or all of it."""
         try:
             fields = msgspec.json.decode(data)
         except UNREADABLE:
             return
         if isinstance(fields, list):
-            self._last.extend(map(msgspec.json.encode, fields[-_LAST:]))
+            self._last.extend(map(msgspec.json.encode, fields[-_KEPT_EVENTS:]))
         elif isinstance(fields, Mapping):
-            self._last.extend((data, _DONE))
+            self._last.extend((data, _DONE))  # not a stream, so it is complete
 
     def find_failure(self, provider: str, model: str) -> ConverseError | None:
         """Return the error in the last events, or a truncation; ``None`` for a complete answer."""
-        ends, is_whole = _ENDS[self._protocol], False
+        is_end = _ENDS[self._protocol]
+        is_whole = False
         for data in self._last:
             if data.strip() == _DONE:
                 is_whole = True
@@ -98,7 +99,7 @@ class EndWatch:
                 )
                 error: ConverseError = module.produce_error(fields, provider=provider, model=model)
                 return error
-            is_whole = is_whole or ends(fields)
+            is_whole = is_whole or is_end(fields)
         if is_whole:
             return None
         return StreamTruncatedError(

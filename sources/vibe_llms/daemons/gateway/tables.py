@@ -1,4 +1,4 @@
-"""The gateway's file in use, and its reload."""
+"""Apply the settings of the gateway's file, also after it has changed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def find_provider(application: Application, address: str) -> str:
 
 
 class Tables:
-    """The settings in use, and the router for their tables.
+    """Applies the settings of the gateway's file: routes, the router and its targets.
 
     Args:
         path: The file.
@@ -74,15 +74,15 @@ class Tables:
         except ConfigurationError as error:
             _LOGGER.error("Invalid gateway file, the previous settings stay in use: %s", error)
             return
-        before, self.settings = self.settings, settings
+        previous, self.settings = self.settings, settings
         for name in ("server", "limits", "responses", "authorizer", "hosts", "log_contents"):
-            if getattr(before, name) != getattr(settings, name):
+            if getattr(previous, name) != getattr(settings, name):
                 _LOGGER.warning("Restart the gateway to apply the changes to %s in its file", name)
         self._apply()
         _LOGGER.info("Reloaded the gateway's file")
 
     def serve(self, service: Service) -> None:
-        """Add the further paths of the tables to a service."""
+        """Add the routes of the tables' ``passthrough`` paths to a service."""
         self._service, self._routes = service, service.routes
         self._apply()
 
@@ -107,11 +107,13 @@ class Tables:
             if target.model not in models
         )
         if self._service is not None:
-            passages = self._survey_passages()
-            own = {(route.method, route.pattern) for route in passages}
-            # What a table passes through wins over our own translation of the same path.
-            routes = [route for route in self._routes if (route.method, route.pattern) not in own]
-            self._service.adopt_routes((*routes, *passages))
+            passing = self._survey_passing()
+            replaced = {(route.method, route.pattern) for route in passing}
+            # A path in a table's passthrough takes precedence over its translation.
+            routes = [
+                route for route in self._routes if (route.method, route.pattern) not in replaced
+            ]
+            self._service.adopt_routes((*routes, *passing))
         if not models:  # one upstream for each name, as without a file
             gateway.router, gateway.upstreams.models = None, {}
             return
@@ -123,23 +125,22 @@ class Tables:
             self._router.adopt(models)
         gateway.router, gateway.upstreams.models = self._router, self._router.survey_addresses()
 
-    def _survey_passages(self) -> list[Route]:
-        allowed = {
-            path: None
-            for model in self.settings.models.values()
-            for own in (model.passthrough, *(target.passthrough or () for target in model.targets))
-            for path in own
-        }
+    def _survey_passing(self) -> list[Route]:
+        """Return the routes of all paths that a table or a target passes through."""
+        allowed: dict[str, None] = {}  # an ordered set
+        for model in self.settings.models.values():
+            for paths in (model.passthrough, *(each.passthrough for each in model.targets)):
+                allowed |= dict.fromkeys(paths or ())
         if not allowed:
             return []
         from vibe_llms.daemons.gateway.faces.calls import is_call
         from vibe_llms.daemons.gateway.routing.extra_paths import produce_routes
 
-        known = {
+        fixed = {  # paths that a table cannot replace
             (route.method, route.pattern) for route in self._routes if not is_call(route.pattern)
         }
         routes = produce_routes(self._gateway, self._access_router, allowed)
-        passing = [route for route in routes if (route.method, route.pattern) not in known]
+        passing = [route for route in routes if (route.method, route.pattern) not in fixed]
         return describe_routes(passing, needs_key=self._gateway.needs_key)
 
     def _access_router(self) -> TableRouter:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from vibe_llms.daemons.asgi import HttpCall, drop_frames
-from vibe_llms.daemons.bodies import LARGE_BYTES, decode_told, perform_sized
+from vibe_llms.daemons.bodies import LARGE_BYTES, decode_repaired, perform_sized
 from vibe_llms.daemons.gateway.calls import GatewayCall
 from vibe_llms.daemons.gateway.estimating import raise_output
 from vibe_llms.daemons.gateway.keep_alive import KeepAliveStream
@@ -19,6 +19,7 @@ from vibe_llms.daemons.gateway.upstreams import Upstream, can_pass_through
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.dialects.broken_media import correct_media_types, find_media, refuse_broken_media
 from vibe_llms.dialects.broken_requests import refuse_broken_schemas
+from vibe_llms.dialects.client_answers import StreamWriter
 from vibe_llms.dialects.prefix_cache import AskerPrefixes
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
@@ -60,60 +61,63 @@ async def translate(call: GatewayCall) -> None:
         model = call.upstream.model
         response = await model.converse(request, call.gateway.reactors, stream=False)
         record.usage = response.metadata.usage
-        written = call.face.dialect.nativize_response(response)
+        nativized = call.face.dialect.nativize_response(response)
         # Strict mode has refused losses of the request; losses of the answer are only reported.
-        record.losses = (*record.losses, *response.losses, *written.losses)
-        answer = msgspec.json.encode(_complete(call, written.value, native))
+        record.losses = (*record.losses, *response.losses, *nativized.losses)
+        answer = msgspec.json.encode(_complete(call, nativized.value, native))
         record.sent_bytes = len(answer)
         await call.http.answer(200, answer, compose_headers(call.http, record.losses))
 
 
 def _read(call: GatewayCall, prefixes: AskerPrefixes) -> tuple[dict[str, Any], Request]:
-    """Return the request in the client's protocol, and normalized. Raises ConverseError."""
-    native, is_mended = decode_told(call.request.body)
-    ensure_bounds(native, call.gateway.bounds)
-    return native, _normalize(call, native, prefixes, _MENDED if is_mended else ())
+    """Return the decoded request, and the normalized one. Raises ConverseError."""
+    native, is_repaired = decode_repaired(call.request.body)
+    ensure_bounds(native, call.gateway.request_limits)
+    return native, _normalize(call, native, prefixes, _REPAIRED if is_repaired else ())
 
 
-_MENDED: Final = (
+_REPAIRED: Final = (
     Loss(
         kind=LossKind.COERCED,
         path="request",
         reason="half a character (a lone UTF-16 surrogate) became U+FFFD",
     ),
 )
+"""The loss of a request whose text could not be encoded as UTF-8."""
 
 
 def _normalize(
     call: GatewayCall,
     native: dict[str, Any],
     prefixes: AskerPrefixes,
-    mended: tuple[Loss, ...],
+    repair_losses: tuple[Loss, ...],
 ) -> Request:
+    """Return the request to send upstream; record its losses, or refuse them in strict mode."""
     face, upstream, record = call.face, call.upstream, call.record
     if not face.is_ours:
         refuse_broken_schemas(native)
-    read = _normalize_for(call, native, prefixes)
+    normalized = _normalize_for(call, native, prefixes)
     if face.is_ours:
-        strict = upstream.strict or read.value.strict
-        return evolve_unchecked(read.value, model=upstream.address, strict=strict)
-    media = find_media(read.value.canisters)
+        strict = upstream.strict or normalized.value.strict
+        return evolve_unchecked(normalized.value, model=upstream.address, strict=strict)
+    media = find_media(normalized.value.canisters)
     refuse_broken_media(media)
     strict = is_strict(call)
-    offered = offer_allowed(read.value, face.find_allowed(native))
-    known = correct_media_types(offered.value, media)
-    losses = (*read.losses, *offered.losses, *known.losses, *mended)
+    restricted = offer_allowed(normalized.value, face.find_allowed(native))
+    corrected = correct_media_types(restricted.value, media)
+    losses = (*normalized.losses, *restricted.losses, *corrected.losses, *repair_losses)
     if strict:
         refuse_losses(losses)
+    request = corrected.value
     # An added limit is reported, but it is not a loss that strict mode refuses.
-    record.losses = (*losses, *_find_added_limit(known.value, upstream))
-    return evolve_unchecked(known.value, model=upstream.address, strict=strict, lenient=not strict)
+    record.losses = (*losses, *_find_added_limit(request, upstream))
+    return evolve_unchecked(request, model=upstream.address, strict=strict, lenient=not strict)
 
 
 def is_strict(call: GatewayCall) -> bool:
     """Return whether the client, or the model's table, refuses losses."""
-    asked = call.http.headers.get(STRICT_HEADER, "").lower() == "true"
-    return call.upstream.strict or asked
+    is_requested = call.http.headers.get(STRICT_HEADER, "").lower() == "true"
+    return call.upstream.strict or is_requested
 
 
 def _normalize_for(
@@ -121,19 +125,18 @@ def _normalize_for(
 ) -> Translation[Request]:
     """Normalize a request; keep unknown fields for a vendor of the same protocol."""
     model, dialect = call.upstream.model, call.face.dialect
-    read: Translation[Request]
-    if call.face.is_ours:  # its canisters come with their ids
-        read = dialect.normalize_request(native)
-        return read
-    if call.face.keeps_unknown and can_pass_through(model, dialect.PROTOCOL):
-        read = dialect.normalize_same(native, model.descriptor.attributes, prefixes)
+    normalized: Translation[Request]
+    if call.face.is_ours:  # no cache: the canisters of a request have their own ids
+        normalized = dialect.normalize_request(native)
+    elif call.face.keeps_unknown and can_pass_through(model, dialect.PROTOCOL):
+        normalized = dialect.normalize_same(native, model.descriptor.attributes, prefixes)
     else:
-        read = dialect.normalize_request(native, cache=prefixes)
-    return read
+        normalized = dialect.normalize_request(native, cache=prefixes)
+    return normalized
 
 
 def _find_added_limit(request: Request, upstream: Upstream) -> tuple[Loss, ...]:
-    """Return the loss where an output limit is added that the client did not set."""
+    """Return the loss of an output limit that the client did not set, if one is added."""
     limit = upstream.model.descriptor.attributes.control_defaults.get("max_tokens")
     if limit is None or "max_tokens" in request.controls:
         return ()
@@ -170,20 +173,13 @@ def offer_allowed(request: Request, allowed: frozenset[str] | None) -> Translati
 
 
 async def _stream(call: GatewayCall, native: dict[str, Any], request: Request) -> None:
-    http, record, face, asked = call.http, call.record, call.face, call.request
-    model = call.upstream.model
-    writer = face.dialect.StreamWriter(
-        native if asked.echo is None else {**asked.echo, "input": native.get("input")},
-        model=asked.model or call.upstream.address,
-        response_id=asked.response_id,
-        **asked.writing,
-    )
-    writer.provider = model.descriptor.provider
-    lost: list[Loss] = []
-    late = 0
+    http, record, face = call.http, call.record, call.face
+    writer = _produce_writer(call, native)
+    losses: list[Loss] = []  # of the answer, so far
+    header_losses = 0  # how many of them the header reports; the trailer has the others
     is_whole = False
     last = b""
-    stream = model.stream(request, call.gateway.reactors)
+    stream = call.upstream.model.stream(request, call.gateway.reactors)
     sending = KeepAliveStream(http, writer.keep_alive)
     receive = _find_receiver(stream)
     try:
@@ -195,18 +191,18 @@ async def _stream(call: GatewayCall, native: dict[str, Any], request: Request) -
                         if event.__class__ is not ContentDeltaEvent:  # the most frequent event
                             if isinstance(event, ResponseFailedEvent):
                                 continue  # the stream raises the error next
-                            is_whole = _note(event, record, lost)
+                            is_whole = _note(event, record, losses)
                         frames.append(writer.write(event))
                 finally:  # also send what precedes an error
                     # One write for each read: writing costs more than translating.
                     if data := b"".join(frames):
                         if not http.status:
-                            headers = compose_headers(http, (*record.losses, *lost))
+                            headers = compose_headers(http, (*record.losses, *losses))
                             headers["content-type"] = writer.content_type
                             if not face.is_ours:
                                 headers["trailer"] = LOSSES_HEADER
                             await http.begin(200, headers)
-                            late = len(lost)
+                            header_losses = len(losses)
                         if is_whole:
                             last = data  # sent with the end of the body
                         else:
@@ -221,26 +217,46 @@ async def _stream(call: GatewayCall, native: dict[str, Any], request: Request) -
         await sending.send(data)
     finally:
         await sending.close()
-        record.losses = (*record.losses, *lost, *writer.losses)
+        record.losses = (*record.losses, *losses, *writer.losses)
         if not is_whole and record.usage is not None:
             record.is_estimated = True
-            record.usage = raise_output(record.usage, _count(stream.canisters, call.upstream))
+            record.usage = raise_output(
+                record.usage, _count_output(stream.canisters, call.upstream)
+            )
     # The own protocol has an event for each loss.
-    losses = "" if face.is_ours else write_ranked((*lost[late:], *writer.losses))
-    if losses:
-        last = writer.tell(last, LOSSES_HEADER, losses.encode())
+    trailer = ""
+    if not face.is_ours:
+        trailer = write_ranked((*losses[header_losses:], *writer.losses))
+    if trailer:
+        last = writer.tell(last, LOSSES_HEADER, trailer.encode())
     if not record.sent_bytes:  # two writes, or the server would send it with a content-length
         await http.send(last)
         record.sent_bytes, last = len(last), b""
     record.sent_bytes += len(last)
-    await http.finish(last, {LOSSES_HEADER: losses} if losses else {})
+    await http.finish(last, {LOSSES_HEADER: trailer} if trailer else {})
 
 
-def _note(event: StreamEvent, record: CallRecord, lost: list[Loss]) -> bool:
+def _produce_writer(call: GatewayCall, native: dict[str, Any]) -> StreamWriter:
+    """Return the writer of a streamed answer, in the client's protocol."""
+    request = call.request
+    original = native
+    if request.echo is not None:  # the body was expanded; the client expects its own fields
+        original = {**request.echo, "input": native.get("input")}
+    writer: StreamWriter = call.face.dialect.StreamWriter(
+        original,
+        model=request.model or call.upstream.address,
+        response_id=request.response_id,
+        **request.writing,
+    )
+    writer.provider = call.upstream.model.descriptor.provider
+    return writer
+
+
+def _note(event: StreamEvent, record: CallRecord, losses: list[Loss]) -> bool:
     """Record losses and usage; return whether the event completes the answer."""
     match event:
         case LossEvent():
-            lost.append(event.loss)
+            losses.append(event.loss)
         case UsageEvent():
             record.usage = event.usage
         case ResponseFinishedEvent() if event.response is not None:
@@ -266,24 +282,27 @@ def _find_receiver(
     return receive
 
 
-def _count(canisters: Iterable[AnyCanister], upstream: Upstream) -> int:
+def _count_output(canisters: Iterable[AnyCanister], upstream: Upstream) -> int:
     """Return the tokens of an incomplete answer."""
     attributes = upstream.model.descriptor.attributes
     return sum(count_canister(each, attributes).tokens for each in canisters)
 
 
 def _complete(call: GatewayCall, answer: JsonObject, native: Mapping[str, Any]) -> JsonObject:
-    """Add to a complete answer the client's name for the model, as in a stream.
+    """Add fields of the request to a complete answer, such as the client's name for the model.
 
     Args:
         native: The request in the client's protocol.
     """
-    face, asked = call.face, call.request
+    face, request = call.face, call.request
     if face.is_ours:  # it reports the model that answered
         return answer
-    echoed = face.echo(native if asked.echo is None else asked.echo) if face.echo else {}
-    completed = {**echoed, **answer, face.model_field: asked.model or call.upstream.address}
-    return completed if asked.response_id is None else {**completed, "id": asked.response_id}
+    original = native if request.echo is None else request.echo
+    echoed = face.echo(original) if face.echo else {}
+    completed = {**echoed, **answer, face.model_field: request.model or call.upstream.address}
+    if request.response_id is not None:
+        completed["id"] = request.response_id
+    return completed
 
 
 def compose_headers(http: HttpCall, losses: Iterable[Loss]) -> dict[str, str]:

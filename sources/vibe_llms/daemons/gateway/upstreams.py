@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 
 _LOGGER: Final = logging.getLogger("vibe_llms.daemons.gateway")
-_MOST_FOUND: Final = 1_000
-_LONGEST_FOUND: Final = 256
-"""Clients choose the names, so their number and length are bounded."""
+_CACHED_NAMES: Final = 1_000
+_CACHED_CHARACTERS: Final = 256
+"""Limits on the names in the cache, and on the length of each: clients choose them."""
 
 _SURVEY_SECONDS: Final = 10
 """Timeout for listing the models of a vendor."""
@@ -86,24 +86,24 @@ class Upstreams:
     def __init__(self, application: Application, models: Mapping[str, str] | None = None) -> None:
         self._application = application
         self.models = dict(models or {})
-        self._found: dict[str, Upstream] = {}
+        self._cache: dict[str, Upstream] = {}
 
     def find(self, name: str) -> Upstream | None:
-        """Return the model of a name that was accessed before; else ``None``: use `access`."""
+        """Return the model of a name if it is loaded; else ``None``: use :meth:`access`."""
         address = self.models.get(name) if self.models else name
         if not address:
             return None
         model = self._application.find_model(address, self._application)
         if model is None:
             return None
-        found = self._found.get(name)
-        if found is None or found.model is not model:
-            found = Upstream(model)
-            if len(name) <= _LONGEST_FOUND:
-                if len(self._found) >= _MOST_FOUND:
-                    self._found.clear()
-                self._found[name] = found
-        return found
+        upstream = self._cache.get(name)
+        if upstream is None or upstream.model is not model:
+            upstream = Upstream(model)
+            if len(name) <= _CACHED_CHARACTERS:
+                if len(self._cache) >= _CACHED_NAMES:
+                    self._cache.clear()
+                self._cache[name] = upstream
+        return upstream
 
     async def access(self, name: str, genus: Genus = Genus.CONVERSER) -> Upstream:
         """Return the model of a name.
@@ -160,7 +160,11 @@ class Upstreams:
     async def reach(
         self, address: str, *, strict: bool = False, genus: Genus = Genus.CONVERSER
     ) -> Upstream:
-        """Return the model of any address, also if clients may not use it. Raises like `access`."""
+        """Return the model of any address, even if clients may not use it.
+
+        Raises:
+            ConverseError: As :meth:`access`.
+        """
         application = self._application
         if genus is Genus.CONVERSER:
             return Upstream(await application.access_model(address), strict)
@@ -170,7 +174,7 @@ class Upstreams:
             model = await access_ranker(application, address)
         else:
             model = await application.access(genus, address)
-        # The stages of such calls use its descriptor alone, but for the last one, which casts back.
+        # The stages of such calls use only its descriptor; the last stage casts it back.
         return Upstream(cast("ConverserModel", model), strict)
 
     async def list_names(self) -> list[str]:
@@ -206,9 +210,9 @@ class Upstreams:
         missing = await asyncio.to_thread(survey_missing, plugins, providers)
         return [
             name
-            for name, lacking in missing.items()
-            if lacking.error is None
-            and not any(requirement.prevents for requirement in lacking.requirements)
+            for name, check in missing.items()
+            if check.error is None
+            and not any(requirement.prevents for requirement in check.requirements)
         ]
 
     async def _survey(self, provider: str) -> Sequence[ModelDescriptor]:

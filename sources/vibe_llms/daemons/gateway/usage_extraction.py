@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from vibe_llms.daemons.gateway.estimating import SAID_BYTES_A_TOKEN, raise_output
+from vibe_llms.daemons.gateway.estimating import OUTPUT_BYTES_PER_TOKEN, raise_output
 from vibe_llms.daemons.gateway.stream_ends import EndWatch
 from vibe_llms.exceptions import LimitError
 from vibe_llms.foundation.attrs_classes import frozen
@@ -23,41 +23,41 @@ from vibe_llms.wire.sse import SseFramer
 _Fields: TypeAlias = Mapping[str, Any]
 
 
-def _find_chat(fields: _Fields, known: _Fields | None) -> _Fields | None:
-    return fields.get("usage") or known
+def _find_chat(fields: _Fields, previous: _Fields | None) -> _Fields | None:
+    return fields.get("usage") or previous
 
 
-def _find_responses(fields: _Fields, known: _Fields | None) -> _Fields | None:
+def _find_responses(fields: _Fields, previous: _Fields | None) -> _Fields | None:
     response = fields.get("response")
     whole = response if isinstance(response, Mapping) else fields
-    return whole.get("usage") or known
+    return whole.get("usage") or previous
 
 
-def _find_messages(fields: _Fields, known: _Fields | None) -> _Fields | None:
+def _find_messages(fields: _Fields, previous: _Fields | None) -> _Fields | None:
     message = fields.get("message")
     whole = message if isinstance(message, Mapping) else fields
-    told = whole.get("usage")
+    usage = whole.get("usage")
     # The end of a stream repeats the fields that have changed.
-    return {**(known or {}), **told} if isinstance(told, Mapping) else known
+    return {**(previous or {}), **usage} if isinstance(usage, Mapping) else previous
 
 
-def _find_gemini(fields: _Fields, known: _Fields | None) -> _Fields | None:
-    return fields.get("usageMetadata") or known
+def _find_gemini(fields: _Fields, previous: _Fields | None) -> _Fields | None:
+    return fields.get("usageMetadata") or previous
 
 
-def _find_ollama(fields: _Fields, known: _Fields | None) -> _Fields | None:
-    return fields if fields.get("done") or "embeddings" in fields else known
+def _find_ollama(fields: _Fields, previous: _Fields | None) -> _Fields | None:
+    return fields if fields.get("done") or "embeddings" in fields else previous
 
 
-def _always(fields: _Fields) -> bool:
+def _is_always_final(fields: _Fields) -> bool:
     return True
 
 
-def _ends_messages(fields: _Fields) -> bool:
+def _is_final_messages(fields: _Fields) -> bool:
     return fields.get("type") in ("message", "message_delta")
 
 
-def _ends_by_reason(fields: _Fields) -> bool:
+def _is_final_by_reason(fields: _Fields) -> bool:
     # Some vendors report the usage so far in each chunk.
     choices = fields.get("candidates") or fields.get("choices") or ()
     return not choices or any(
@@ -72,64 +72,67 @@ class _Delta(msgspec.Struct):
     partial_json: str | None = None
 
 
-class _Piece(msgspec.Struct):
+class _DeltaEvent(msgspec.Struct):
     delta: _Delta
 
 
-_PIECE: Final = msgspec.json.Decoder(_Piece)
+_DELTA_EVENT: Final = msgspec.json.Decoder(_DeltaEvent)
 
 
 def _measure_messages(data: bytes) -> int:
     try:
-        delta = _PIECE.decode(data).delta
+        delta = _DELTA_EVENT.decode(data).delta
     except UNREADABLE:
         return 0
-    said = delta.text or delta.thinking or delta.partial_json or ""
-    return len(said.encode("utf-8", "surrogatepass"))
+    output = delta.text or delta.thinking or delta.partial_json or ""
+    return len(output.encode("utf-8", "surrogatepass"))
 
 
 @frozen(kw_only=True)
-class _Reading:
-    """Description of usage in a protocol.
+class _UsageFormat:
+    """Where a protocol reports usage.
 
     Attributes:
         mark: Bytes of every frame that contains usage.
-        find: Returns the usage in the vendor's words.
-        ends: Returns whether the usage is final.
+        find: Returns the usage after a frame, in the protocol's format. Takes the fields of the
+            frame, and the usage before it.
+        is_final: Returns whether the usage in a frame is final.
         is_field: Whether a complete answer has it in the field ``usage``.
-        mark_said, measure: Bytes of every frame with output, and a function that returns the size
-            of the output; for protocols that report usage before the end.
+        output_mark, measure_output: Bytes of every frame with output, and a function that returns
+            the size of the output; for protocols that report usage before the end.
     """
 
     mark: bytes
     find: Callable[[_Fields, _Fields | None], _Fields | None]
-    ends: Callable[[_Fields], bool] = _always
+    is_final: Callable[[_Fields], bool] = _is_always_final
     is_field: bool = False
-    mark_said: bytes = b""
-    measure: Callable[[bytes], int] = len
+    output_mark: bytes = b""
+    measure_output: Callable[[bytes], int] = len
 
 
-_READINGS: Final[Mapping[str, _Reading]] = {
-    "chat_completions": _Reading(
-        mark=b'"usage"', find=_find_chat, ends=_ends_by_reason, is_field=True
+_FORMATS: Final[Mapping[str, _UsageFormat]] = {
+    "chat_completions": _UsageFormat(
+        mark=b'"usage"', find=_find_chat, is_final=_is_final_by_reason, is_field=True
     ),
-    "responses": _Reading(mark=b'"usage"', find=_find_responses, is_field=True),
-    "messages": _Reading(
+    "responses": _UsageFormat(mark=b'"usage"', find=_find_responses, is_field=True),
+    "messages": _UsageFormat(
         mark=b'"usage"',
         find=_find_messages,
-        ends=_ends_messages,
+        is_final=_is_final_messages,
         is_field=True,
-        mark_said=b'"content_block_delta"',
-        measure=_measure_messages,
+        output_mark=b'"content_block_delta"',
+        measure_output=_measure_messages,
     ),
-    "generate_content": _Reading(mark=b'"usageMetadata"', find=_find_gemini, ends=_ends_by_reason),
-    "ollama_chat": _Reading(mark=b'eval_count"', find=_find_ollama),
+    "generate_content": _UsageFormat(
+        mark=b'"usageMetadata"', find=_find_gemini, is_final=_is_final_by_reason
+    ),
+    "ollama_chat": _UsageFormat(mark=b'eval_count"', find=_find_ollama),
 }
 """By protocol."""
 
 
-def _find_words(protocol: str, found: _Fields) -> tuple[str, _Fields]:
-    """Return the protocol of a usage object, and the object.
+def _find_protocol(protocol: str, found: _Fields) -> tuple[str, _Fields]:
+    """Return the protocol whose format a usage object has, and the object.
 
     On further paths of Chat Completions, speech and images are reported as in Responses, and
     rerankers report a total.
@@ -153,15 +156,15 @@ def _load_normalizer(protocol: str) -> _Normalizer:
     return normalize
 
 
-def _is_silent(usage: Usage) -> bool:
+def _is_empty(usage: Usage) -> bool:
     return usage.total_input_tokens is None and usage.total_output_tokens is None
 
 
 def _normalize(protocol: str, found: object) -> Usage | None:
-    """Return usage in the words of a protocol; ``None`` for none, or invalid usage."""
+    """Normalize the usage that a protocol reports; return ``None`` for none, or invalid usage."""
     if not isinstance(found, dict):
         return None
-    protocol, found = _find_words(protocol, found)
+    protocol, found = _find_protocol(protocol, found)
     normalize = _NORMALIZERS.get(protocol) or _load_normalizer(protocol)
     try:
         return normalize(found)
@@ -171,26 +174,26 @@ def _normalize(protocol: str, found: object) -> Usage | None:
 
 def read_usage(protocol: str, body: bytes) -> Usage | None:
     """Return the usage of a complete answer; ``None`` if it reports none."""
-    reading = _READINGS[protocol]
-    if body.find(reading.mark) < 0:
+    usage_format = _FORMATS[protocol]
+    if body.find(usage_format.mark) < 0:
         return None
     found: object = None
     try:
-        if reading.is_field:  # of a large answer, such as an image, nothing else is read
+        if usage_format.is_field:  # of a large answer, such as an image, nothing else is read
             found = _FIELD.decode(body).usage
         else:
-            found = _find_whole(reading, msgspec.json.decode(body))
+            found = _find_whole(usage_format, msgspec.json.decode(body))
     except UNREADABLE:
         return None
     usage = _normalize(protocol, found)
-    return None if usage is None or _is_silent(usage) else usage
+    return None if usage is None or _is_empty(usage) else usage
 
 
-def _find_whole(reading: _Reading, fields: object) -> _Fields | None:
+def _find_whole(usage_format: _UsageFormat, fields: object) -> _Fields | None:
     found = None
     for each in fields if isinstance(fields, list) else (fields,):
         if isinstance(each, dict):
-            found = reading.find(each, found)
+            found = usage_format.find(each, found)
     return found
 
 
@@ -223,9 +226,9 @@ class UsageExtractor:
     ) -> None:
         self._protocol, self._limits = protocol, limits
         self._watch = watch
-        self._reading = _READINGS[protocol]
+        self._format = _FORMATS[protocol]
         self._found: _Fields | None = None
-        self._said_bytes = 0
+        self._output_bytes = 0
         self.is_whole = False
         self._framer: Framer | None = None
         self._pieces: list[bytes] = []
@@ -233,25 +236,25 @@ class UsageExtractor:
             self._framer = NdjsonFramer(limits) if framing == "ndjson" else SseFramer(limits)
 
     def feed(self, data: bytes) -> None:
-        """Take a piece of a stream. Raises LimitError for an event that is too long."""
+        """Read a piece of a stream. Raises LimitError for an event that is too long."""
         if self._framer is None:  # one JSON value, sent in pieces
             self._pieces.append(data)
             return
-        self._hear(self._framer.feed(data))
+        self._read_frames(self._framer.feed(data))
 
-    def _hear(self, frames: Iterable[Frame]) -> None:
-        mark, mark_said = self._reading.mark, self._reading.mark_said
+    def _read_frames(self, frames: Iterable[Frame]) -> None:
+        mark, output_mark = self._format.mark, self._format.output_mark
         for frame in frames:
             if self._watch is not None:
                 self._watch.feed(frame.data)
-            if mark_said and mark_said in frame.data:
-                self._said_bytes += self._reading.measure(frame.data)
+            if output_mark and output_mark in frame.data:
+                self._output_bytes += self._format.measure_output(frame.data)
             elif mark in frame.data:
                 self.read(frame.data)
 
     def read(self, data: bytes) -> None:
         """Read a complete answer or one event; ignore invalid JSON."""
-        if self._reading.mark not in data:
+        if self._format.mark not in data:
             return
         try:
             fields = msgspec.json.decode(data)
@@ -259,9 +262,9 @@ class UsageExtractor:
             return
         for each in fields if isinstance(fields, list) else (fields,):
             if isinstance(each, dict):
-                found = self._reading.find(each, self._found)
+                found = self._format.find(each, self._found)
                 if found is not self._found:
-                    self._found, self.is_whole = found, self._reading.ends(each)
+                    self._found, self.is_whole = found, self._format.is_final(each)
 
     def find_usage(self) -> Usage | None:
         """Return the usage of the answer.
@@ -270,16 +273,16 @@ class UsageExtractor:
         reported.
         """
         if self._framer is not None:
-            self._hear(self._framer.finish())
+            self._read_frames(self._framer.finish())
         elif self._pieces:
             self.read(whole := b"".join(self._pieces))
             if self._watch is not None:
-                self._watch.hear_whole(whole)
+                self._watch.feed_whole(whole)
             if self._found is None:  # it may be a stream with another content-type
                 framer = SseFramer(self._limits)
                 with contextlib.suppress(LimitError):
-                    self._hear([*framer.feed(whole), *framer.finish()])
+                    self._read_frames([*framer.feed(whole), *framer.finish()])
         usage = _normalize(self._protocol, self._found)
         if usage is None or self.is_whole:
-            return None if usage is None or _is_silent(usage) else usage
-        return raise_output(usage, self._said_bytes // SAID_BYTES_A_TOKEN)
+            return None if usage is None or _is_empty(usage) else usage
+        return raise_output(usage, self._output_bytes // OUTPUT_BYTES_PER_TOKEN)

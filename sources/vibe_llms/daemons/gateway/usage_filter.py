@@ -1,6 +1,6 @@
-"""Request the usage of a Chat Completions stream, and remove it for clients that did not.
+"""Request the usage of a Chat Completions stream, and remove it if the client did not request it.
 
-Without it, the usage of a passthrough stream would be unknown. All other bytes are unchanged.
+Without this option, vendors do not report the usage of a stream. All other bytes are unchanged.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from vibe_llms.foundation.json_errors import UNREADABLE
 _OPTIONS: Final = "stream_options"
 _BOUNDARY: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _BOUNDARY_BYTES: Final = 4
-_ACCOUNT_BYTES: Final = 16_384
+_USAGE_BYTES: Final = 16_384
 """Longest usage chunk; longer ones contain something else."""
 _NO_CHOICES: Final = re.compile(rb'"choices"\s*:\s*\[\s*\]')
 
 
-class _Account(msgspec.Struct):
+class _UsageChunk(msgspec.Struct):
     choices: list[Any]
     usage: dict[str, Any]
 
 
-_ACCOUNT: Final = msgspec.json.Decoder(_Account)
+_USAGE_CHUNK: Final = msgspec.json.Decoder(_UsageChunk)
 
 
 def ask_for_usage(body: bytes) -> bytes | None:
@@ -52,18 +52,18 @@ class UsageFilter:
 
     def feed(self, data: bytes) -> bytes:
         """Return the bytes to pass on."""
-        # A boundary may begin in the previous bytes; the rest of them was searched.
+        # All but the last of the previous bytes were searched; a boundary may begin in these.
         searched = max(0, len(self._rest) - _BOUNDARY_BYTES)
         data = self._rest + data
         kept, start = [], 0
         for found in _BOUNDARY.finditer(data, searched):
             event = data[start : found.end()]
             start = found.end()
-            if self._is_long or not _is_account(event):
+            if self._is_long or not _is_usage_chunk(event):
                 kept.append(event)
             self._is_long = False
         self._rest = data[start:]
-        if self._is_long or len(self._rest) > _ACCOUNT_BYTES:
+        if self._is_long or len(self._rest) > _USAGE_BYTES:
             self._is_long = True
             # Keep the end, which may be half a boundary.
             kept.append(self._rest[:-_BOUNDARY_BYTES])
@@ -73,16 +73,16 @@ class UsageFilter:
     def finish(self) -> bytes:
         """Return the rest after the last complete event."""
         rest, self._rest = self._rest, b""
-        return rest if self._is_long or not _is_account(rest) else b""
+        return rest if self._is_long or not _is_usage_chunk(rest) else b""
 
 
-def _is_account(event: bytes) -> bool:
+def _is_usage_chunk(event: bytes) -> bool:
     if _NO_CHOICES.search(event) is None:
         return False
     # An event may also have a name, an id and comments.
     data = b"\n".join(line[5:] for line in event.splitlines() if line.startswith(b"data:"))
     try:
-        told = _ACCOUNT.decode(data)
+        chunk = _USAGE_CHUNK.decode(data)
     except UNREADABLE:
         return False
-    return not told.choices
+    return not chunk.choices

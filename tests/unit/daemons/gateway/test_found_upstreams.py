@@ -48,5 +48,5 @@ def test_what_clients_name_is_kept_within_bounds() -> None:
     for number in range(3_000):
         assert upstreams.find(f"p:{number}") is not None
     assert upstreams.find("p:" + "x" * 10_000) is not None
-    assert len(upstreams._found) <= 1_000
-    assert max(map(len, upstreams._found)) <= 256
+    assert len(upstreams._cache) <= 1_000
+    assert max(map(len, upstreams._cache)) <= 256

@@ -1,4 +1,4 @@
-"""Calls in one piece: embeddings, rankings and moderation, in the words of several protocols."""
+"""Calls without a stream: embeddings, rankings and moderation, in several protocols."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from vibe_llms.models.genera import Genus
 EMBEDDINGS: Final = Face(
     name="embeddings",
     dialect=chat_completions,
-    passed=("openai-beta", "idempotency-key", "x-client-request-id"),
+    forwarded_headers=("openai-beta", "idempotency-key", "x-client-request-id"),
     id_header="x-request-id",
     genus=Genus.EMBEDDER,
 )
@@ -45,7 +45,7 @@ OLLAMA: Final = Face(name="ollama_embed", dialect=ollama_chat, genus=Genus.EMBED
 GEMINI: Final = Face(
     name="embed_contents",
     dialect=generate_content,
-    passed=("x-goog-api-client",),
+    forwarded_headers=("x-goog-api-client",),
     genus=Genus.EMBEDDER,
 )
 
@@ -62,7 +62,7 @@ _OLLAMA_FORM: Final = ClientForm[Any, Any](
     protocol=ollama.PROTOCOL, read=ollama.normalize, write=ollama.nativize_result
 )
 _GEMINI_BATCH_FORM: Final = ClientForm[Any, Any](
-    protocol="",  # each request repeats the vendor's name of the model, which is not the client's
+    protocol="",  # never passed through: each request repeats the model's name
     read=google.normalize_batch,
     write=google.nativize_batch,
 )
@@ -72,24 +72,24 @@ _GEMINI_FORM: Final = ClientForm[Any, Any](
 
 
 def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
-    """Return the routes of all calls in one piece."""
+    """Return the routes of all these calls."""
 
     def produce(
         face: Face,
         form: ClientForm[Any, Any],
         pattern: str,
-        find: Callable[[GatewayCall, bytes], ClientRequest] | None = None,
-        **settings: Any,
+        read_request: Callable[[GatewayCall, bytes], ClientRequest] = _read,
+        **route_options: Any,
     ) -> Route:
         answer = partial(answer_call, form=form)
         stages = (authenticate, read, route, fall_back, account, answer)
-        handler = handle(gateway, face, stages, find or _read)
+        handler = handle(gateway, face, stages, read_request)
         return Route(
             method="POST",
             pattern=pattern,
             handler=handler,
             write_error=face.write_error,
-            **settings,
+            **route_options,
         )
 
     gemini = [
@@ -113,7 +113,7 @@ def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
 
 
 def is_call(pattern: str) -> bool:
-    """Return whether a path, or a deployment's one, is among these routes."""
+    """Return whether a path is among these routes, also of an Azure deployment."""
     names = ("/embeddings", "/rerank", "/moderations", "/api/embed")
     return pattern.endswith(names) or "mbedContent" in pattern
 

@@ -23,7 +23,7 @@ FACE = Face(
     knows_quirks=True,
     keeps_unknown=True,
     # The gateway, not the client, chooses the vendor account.
-    passed=("openai-beta", "idempotency-key", "x-client-request-id"),
+    forwarded_headers=("openai-beta", "idempotency-key", "x-client-request-id"),
     id_header="x-request-id",
 )
 

@@ -1,4 +1,4 @@
-"""The own protocol, used by the provider ``remote`` of another vibe-llms."""
+"""vibe-llms' own protocol, used by the provider ``remote`` of another vibe-llms."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
 async def _list(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
     models = await gateway.list_models(call, record, call.query.get("model"))
     body: Any = converse.nativize_models(models)
-    await call.tell(body)
+    await call.send_json(body)
 
 
 def _read(call: GatewayCall, body: bytes) -> ClientRequest:

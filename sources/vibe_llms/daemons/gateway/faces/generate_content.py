@@ -1,4 +1,4 @@
-"""Gemini's generateContent; its path names the model and the form of the answer."""
+"""Gemini's generateContent, whose path contains the model and whether to stream."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from vibe_llms.models.tokens import TokenCount
 from vibe_llms.providers.remote_models import RemoteModel
 
 
-def _write_count(counted: TokenCount) -> JsonObject:
-    return {"totalTokens": counted.tokens}
+def _write_count(count: TokenCount) -> JsonObject:
+    return {"totalTokens": count.tokens}
 
 
 FACE = Face(
@@ -28,7 +28,7 @@ FACE = Face(
     restricts_tools=True,
     knows_quirks=True,
     write_count=_write_count,
-    passed=("x-goog-api-client",),
+    forwarded_headers=("x-goog-api-client",),
     model_field="modelVersion",
 )
 
@@ -52,10 +52,10 @@ def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
 
 def _read(call: GatewayCall, body: bytes, *, streaming: bool) -> ClientRequest:
     # By default a stream is one JSON array.
-    form = call.http.query.get("alt", "json")
-    if streaming and form not in ("json", "sse"):
+    stream_format = call.http.query.get("alt", "json")
+    if streaming and stream_format not in ("json", "sse"):
         raise refuse_body("alt must be sse or json.", "alt")
-    is_array = streaming and form == "json"
+    is_array = streaming and stream_format == "json"
     return ClientRequest(
         body=body,
         model=call.http.names["model"],

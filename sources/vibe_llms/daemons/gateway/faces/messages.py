@@ -14,7 +14,7 @@ from vibe_llms.dialects import messages
 FACE = Face(
     name="messages",
     dialect=messages,
-    passed=("anthropic-",),
+    forwarded_headers=("anthropic-",),
     id_header="request-id",
     count_path="/v1/messages/count_tokens",
 )

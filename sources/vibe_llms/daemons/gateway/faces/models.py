@@ -14,7 +14,7 @@ from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.routes import ErrorWriter, Route
 from vibe_llms.exceptions import ConverseError, UnknownNameError
 
-_GEMINIS: Final = frozenset({"x-goog-api-client", "x-goog-api-key"})
+_GEMINI_HEADERS: Final = frozenset({"x-goog-api-client", "x-goog-api-key"})
 """Headers of Gemini's clients, which use OpenAI's path and expect other fields."""
 
 _METHODS: Final = ("generateContent", "streamGenerateContent", "countTokens")
@@ -25,20 +25,20 @@ def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
     """Return the routes."""
     openai = chat_completions.FACE.write_error
     produce = partial(Route, method="GET", write_error=openai, choose_writer=_choose_writer)
-    for_gemini = partial(Route, method="GET", write_error=generate_content.FACE.write_error)
-    one = "/v1beta/models/{name:path}"
+    produce_gemini = partial(Route, method="GET", write_error=generate_content.FACE.write_error)
+    model_path = "/v1beta/models/{name:path}"
     return (
         produce(pattern="/v1/models", handler=partial(_list, gateway)),
         produce(pattern="/v1/models/{name:path}", handler=partial(_show, gateway)),
-        for_gemini(pattern="/v1beta/models", handler=partial(_list_for_gemini, gateway)),
-        for_gemini(pattern=one, handler=partial(_show_to_gemini, gateway)),
+        produce_gemini(pattern="/v1beta/models", handler=partial(_list_for_gemini, gateway)),
+        produce_gemini(pattern=model_path, handler=partial(_show_to_gemini, gateway)),
     )
 
 
 def _choose_writer(call: HttpCall) -> ErrorWriter:
     """Return the error writer for the client: three protocols share this path."""
     face: Face = chat_completions.FACE
-    if _GEMINIS & call.headers.keys():
+    if _GEMINI_HEADERS & call.headers.keys():
         face = generate_content.FACE
     elif "anthropic-version" in call.headers:
         face = messages.FACE
@@ -46,7 +46,7 @@ def _choose_writer(call: HttpCall) -> ErrorWriter:
 
 
 async def _list(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
-    if _GEMINIS & call.headers.keys():
+    if _GEMINI_HEADERS & call.headers.keys():
         await _list_for_gemini(gateway, call, record)
         return
     names = await gateway.list_names(call, record)
@@ -57,31 +57,32 @@ async def _list(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
         "first_id": names[0] if names else None,
         "last_id": names[-1] if names else None,
     }
-    await call.tell(body)
+    await call.send_json(body)
 
 
 async def _show(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
-    if _GEMINIS & call.headers.keys():
+    if _GEMINI_HEADERS & call.headers.keys():
         await _show_to_gemini(gateway, call, record)
         return
     name = await _find(gateway, call, record)
-    await call.tell(_describe(name))
+    await call.send_json(_describe(name))
 
 
 async def _list_for_gemini(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
     names = await gateway.list_names(call, record)
-    await call.tell({"models": [_describe_to_gemini(name) for name in names]})
+    await call.send_json({"models": [_describe_to_gemini(name) for name in names]})
 
 
 async def _show_to_gemini(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
     name = await _find(gateway, call, record)
-    await call.tell(_describe_to_gemini(name))
+    await call.send_json(_describe_to_gemini(name))
 
 
 async def _find(gateway: Gateway, call: HttpCall, record: CallRecord) -> str:
-    """Return the model named in the path, if it is listed or can be asked.
+    """Return the name of the model in the path, if it is listed or can be loaded.
 
-    Claude Code looks its model up first, and no vendor lists all models that it serves.
+    Vendors do not list all models that they serve, and clients such as Claude Code look their model
+    up before they use it.
 
     Raises:
         AccessError: The client is unknown.
@@ -91,7 +92,8 @@ async def _find(gateway: Gateway, call: HttpCall, record: CallRecord) -> str:
     names = await gateway.list_names(call, record)
     if name in names:
         return name
-    is_call = name.rpartition(":")[2] in _METHODS  # a path of its own, with POST
+    # A path such as /v1beta/models/NAME:countTokens is a call with the wrong HTTP method.
+    is_call = name.rpartition(":")[2] in _METHODS
     with suppress(ConverseError):
         if not is_call and await gateway.list_models(call, record, name):
             return name

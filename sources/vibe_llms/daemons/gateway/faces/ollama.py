@@ -47,7 +47,7 @@ def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
         produce(method="GET", pattern="/api/tags", handler=partial(_list, gateway)),
         produce(method="GET", pattern="/api/ps", handler=partial(_list_loaded, gateway)),
         produce(method="POST", pattern="/api/show", handler=partial(_show, gateway)),
-        produce(method="GET", pattern="/api/version", handler=_tell_version, is_admitted=False),
+        produce(method="GET", pattern="/api/version", handler=_show_version, is_admitted=False),
     )
 
 
@@ -57,7 +57,7 @@ def _read_generation(call: GatewayCall, body: bytes) -> ClientRequest:
 
 async def _list_loaded(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
     await gateway.authorize(call, record)
-    await call.tell({"models": []})  # upstream models occupy no memory of the gateway
+    await call.send_json({"models": []})  # upstream models occupy no memory of the gateway
 
 
 async def _list(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
@@ -73,7 +73,7 @@ async def _list(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
         }
         for name in names
     ]
-    await call.tell({"models": models})
+    await call.send_json({"models": models})
 
 
 _DETAILS = {
@@ -96,16 +96,16 @@ async def _show(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
     record.model = name
     upstream = await gateway.upstreams.access(name)
     ensure_admitted(grant, name or upstream.address)
-    await call.tell(describe(upstream.model.descriptor))
+    await call.send_json(describe(upstream.model.descriptor))
 
 
 def describe(descriptor: ModelDescriptor) -> dict[str, Any]:
     """Return a model's details in Ollama's protocol."""
     attributes = descriptor.attributes
-    told = ["completion"]
-    for word, capability in _CAPABILITIES:
-        if attributes.access_capability(capability) is Capability.YES:
-            told.append(word)
+    capabilities = ["completion"]
+    for name, attribute in _CAPABILITIES:
+        if attributes.access_capability(attribute) is Capability.YES:
+            capabilities.append(name)
     family = descriptor.provider
     info: dict[str, Any] = {"general.architecture": family}
     window = attributes.access_value("context_window_tokens")
@@ -114,10 +114,10 @@ def describe(descriptor: ModelDescriptor) -> dict[str, Any]:
     return {
         "details": {**_DETAILS, "family": family, "families": [family]},
         "model_info": info,
-        "capabilities": told,
+        "capabilities": capabilities,
         "modified_at": "1970-01-01T00:00:00Z",
     }
 
 
-async def _tell_version(call: HttpCall, record: CallRecord) -> None:
-    await call.tell({"version": _VERSION})
+async def _show_version(call: HttpCall, record: CallRecord) -> None:
+    await call.send_json({"version": _VERSION})

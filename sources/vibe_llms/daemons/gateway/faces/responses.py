@@ -17,9 +17,9 @@ from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.providers.interfaces import TokenCount
 
 
-def _write_count(counted: TokenCount) -> JsonObject:
+def _write_count(count: TokenCount) -> JsonObject:
     """Write the number of tokens of a request."""
-    return {"object": "response.input_tokens", "input_tokens": counted.tokens}
+    return {"object": "response.input_tokens", "input_tokens": count.tokens}
 
 
 def _read_compact(call: GatewayCall, body: bytes) -> ClientRequest:
@@ -32,7 +32,7 @@ FACE = Face(
     restricts_tools=True,
     echo=echo_request,
     # The gateway, not the client, chooses the vendor account.
-    passed=("openai-beta", "idempotency-key", "x-client-request-id"),
+    forwarded_headers=("openai-beta", "idempotency-key", "x-client-request-id"),
     id_header="x-request-id",
     count_path="/responses/input_tokens",
     write_count=_write_count,
@@ -54,23 +54,23 @@ def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
     storage = gateway.storage
     if storage is None:
         return tuple(routes)
-    stored = ResponseEndpoints(gateway, storage, FACE)
-    begun = ConversationEndpoints(gateway, storage, FACE)
+    stored_responses = ResponseEndpoints(gateway, storage, FACE)
+    conversations = ConversationEndpoints(gateway, storage, FACE)
     compact = handle(gateway, FACE, COMPACT, _read_compact)
     table = (
         ("POST", "/v1/responses/compact", compact),
-        ("GET", _RESPONSE, stored.retrieve),
-        ("DELETE", _RESPONSE, stored.delete),
-        ("POST", f"{_RESPONSE}/cancel", stored.cancel),
-        ("GET", f"{_RESPONSE}/input_items", stored.list_input),
-        ("POST", "/v1/conversations", begun.create),
-        ("GET", _CONVERSATION, begun.retrieve),
-        ("POST", _CONVERSATION, begun.update),
-        ("DELETE", _CONVERSATION, begun.delete),
-        ("POST", f"{_CONVERSATION}/items", begun.add_items),
-        ("GET", f"{_CONVERSATION}/items", begun.list_items),
-        ("GET", f"{_CONVERSATION}/items/{{item}}", begun.retrieve_item),
-        ("DELETE", f"{_CONVERSATION}/items/{{item}}", begun.delete_item),
+        ("GET", _RESPONSE, stored_responses.retrieve),
+        ("DELETE", _RESPONSE, stored_responses.delete),
+        ("POST", f"{_RESPONSE}/cancel", stored_responses.cancel),
+        ("GET", f"{_RESPONSE}/input_items", stored_responses.list_input),
+        ("POST", "/v1/conversations", conversations.create),
+        ("GET", _CONVERSATION, conversations.retrieve),
+        ("POST", _CONVERSATION, conversations.update),
+        ("DELETE", _CONVERSATION, conversations.delete),
+        ("POST", f"{_CONVERSATION}/items", conversations.add_items),
+        ("GET", f"{_CONVERSATION}/items", conversations.list_items),
+        ("GET", f"{_CONVERSATION}/items/{{item}}", conversations.retrieve_item),
+        ("DELETE", f"{_CONVERSATION}/items/{{item}}", conversations.delete_item),
     )
     routes += [
         produce(method=method, pattern=pattern, handler=handler)

@@ -64,7 +64,7 @@ class ConversationEndpoints:
         )
         await asyncio.to_thread(self._begin, begun.id, canisters)
         await self._note(begun)
-        await call.tell(_describe(begun))
+        await call.send_json(_describe(begun))
 
     def _begin(self, identity: str, canisters: tuple[AnyCanister, ...]) -> None:
         store = self._storage.access_store()
@@ -75,7 +75,7 @@ class ConversationEndpoints:
     async def retrieve(self, call: HttpCall, record: CallRecord) -> None:
         """Return a conversation without its items. Raises ConverseError."""
         found = await self._find(call, record)
-        await call.tell(_describe(found))
+        await call.send_json(_describe(found))
 
     async def update(self, call: HttpCall, record: CallRecord) -> None:
         """Change the metadata. Raises ConverseError."""
@@ -83,7 +83,7 @@ class ConversationEndpoints:
         native = await _read_fields(call)
         changed = attrs.evolve(found, metadata=_read_metadata(native.get("metadata")))
         await self._note(changed)
-        await call.tell(_describe(changed))
+        await call.send_json(_describe(changed))
 
     async def delete(self, call: HttpCall, record: CallRecord) -> None:
         """Delete a conversation; its responses can still be read. Raises ConverseError."""
@@ -92,7 +92,7 @@ class ConversationEndpoints:
         await self._storage.registry.perform(work)
         await self._storage.release(found.id)
         told = {"id": found.id, "object": "conversation.deleted", "deleted": True}
-        await call.tell(told)
+        await call.send_json(told)
 
     async def add_items(self, call: HttpCall, record: CallRecord) -> None:
         """Append items. Raises ConverseError."""
@@ -101,17 +101,17 @@ class ConversationEndpoints:
         store = self._storage.access_store()
         await asyncio.to_thread(store.append, found.id, canisters)
         page = compose_page(write_items(canisters), {"order": "asc", "limit": "100"})
-        await call.tell(page)
+        await call.send_json(page)
 
     async def list_items(self, call: HttpCall, record: CallRecord) -> None:
         """Return a page of items. Raises ConverseError."""
         found = await self._find(call, record)
-        await call.tell(compose_page(await self._read(found), call.query))
+        await call.send_json(compose_page(await self._read(found), call.query))
 
     async def retrieve_item(self, call: HttpCall, record: CallRecord) -> None:
         """Return one item. Raises ConverseError."""
         item = await self._access_item(await self._find(call, record), call.names["item"])
-        await call.tell(item)
+        await call.send_json(item)
 
     async def delete_item(self, call: HttpCall, record: CallRecord) -> None:
         """Remove an item from the conversation. Raises ConverseError."""
@@ -119,7 +119,7 @@ class ConversationEndpoints:
         item = await self._access_item(found, call.names["item"])
         changed = attrs.evolve(found, hidden=(*found.hidden, item["id"]))
         await self._note(changed)
-        await call.tell(_describe(changed))
+        await call.send_json(_describe(changed))
 
     async def _access_item(self, found: GatewayConversation, identity: str) -> Fields:
         for item in await self._read(found):

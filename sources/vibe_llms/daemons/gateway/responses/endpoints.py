@@ -52,7 +52,7 @@ class ResponseEndpoints:
         if after is not None:
             await self._stream(call, found, after)
             return
-        await call.tell(await self.compose(found))
+        await call.send_json(await self.compose(found))
 
     async def delete(self, call: HttpCall, record: CallRecord) -> None:
         """Delete a response. Raises ConverseError."""
@@ -65,7 +65,7 @@ class ResponseEndpoints:
             return
         await self._storage.forget(found)
         told = {"id": found.id, "object": "response", "deleted": True}
-        await call.tell(told)
+        await call.send_json(told)
 
     async def cancel(self, call: HttpCall, record: CallRecord) -> None:
         """Cancel a background response. Raises ConverseError."""
@@ -78,7 +78,7 @@ class ResponseEndpoints:
         if found.is_running:
             await self._storage.background.cancel(found)
             found = await self._storage.access_response(found.id, record.subject)
-        await call.tell(await self.compose(found))
+        await call.send_json(await self.compose(found))
 
     async def _stream(self, call: HttpCall, found: GatewayResponse, after: int) -> None:
         """Stream the events of a background response from a number on."""
@@ -108,7 +108,7 @@ class ResponseEndpoints:
         said = await self._storage.read_canisters(found)
         answered = frozenset(found.output)
         asked = [each for identity, each in said.items() if identity not in answered]
-        await call.tell(compose_page(write_items(asked), call.query))
+        await call.send_json(compose_page(write_items(asked), call.query))
 
     async def compose(self, found: GatewayResponse) -> Fields:
         """Return the body of a response. Raises StoreError."""

@@ -169,7 +169,7 @@ async def _detach(call: GatewayCall, storage: ResponseStorage) -> bool:
     if asked.streaming:
         await send_frames(call.http, run.follow(-1))
     else:
-        await call.http.tell(answer)
+        await call.http.send_json(answer)
     return True
 
 

@@ -44,7 +44,7 @@ _METHODS: Final = ("POST", "GET", "DELETE")
 FACE: Final = Face(
     name="path",
     dialect=chat_completions,
-    passed=("openai-", "anthropic-", "idempotency-key"),
+    forwarded_headers=("openai-", "anthropic-", "idempotency-key"),
     is_path=True,
 )
 """Most of these paths belong to OpenAI's protocols, so errors are written in their words."""
