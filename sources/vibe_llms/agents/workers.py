@@ -31,7 +31,7 @@ from vibe_llms.exceptions import (
     UnknownConversationError,
 )
 from vibe_llms.foundation.attrs_classes import define, frozen
-from vibe_llms.foundation.clocks import double
+from vibe_llms.foundation.clocks import compute_backoff
 from vibe_llms.foundation.portal import finish
 from vibe_llms.runs.compacting import compact_logs, find_moment
 from vibe_llms.runs.delivering import deliver
@@ -424,7 +424,7 @@ class RunWorker:
         settings, attempt = self.settings, count_retries(log) + 1
         if isinstance(error, TEMPORARY_ERRORS) and attempt <= settings.attempts:
             first, longest = settings.retry_seconds, settings.longest_retry_seconds
-            seconds = double(first, attempt - 1, longest)
+            seconds = compute_backoff(first, attempt - 1, longest)
             return RunRetriedEvent(detail=str(error), attempt=attempt, seconds=seconds)
         is_flow = any(isinstance(each.event, FlowStartedEvent) for each in log)
         end = FlowEndedEvent if is_flow else RunEndedEvent

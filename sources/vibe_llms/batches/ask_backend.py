@@ -32,7 +32,7 @@ from vibe_llms.exceptions import (
     StoreError,
     TrustError,
 )
-from vibe_llms.foundation.clocks import double
+from vibe_llms.foundation.clocks import compute_backoff
 from vibe_llms.messages.field_types import evolve_unchecked
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def _may_retry(item: BatchItem[Any], left: int) -> bool:
 
 async def rest(turn: int) -> None:
     """Back off before a retry; the pause grows with each attempt."""
-    await asyncio.sleep(double(_PAUSE_SECONDS, turn, _LONGEST_SECONDS))
+    await asyncio.sleep(compute_backoff(_PAUSE_SECONDS, turn, _LONGEST_SECONDS))
 
 
 async def attempt(work: AskInput, due: Due) -> BatchItem[Any] | None:

@@ -17,7 +17,7 @@ from vibe_llms.batches.databases import BatchDatabase
 from vibe_llms.batches.item_lines import decode_item
 from vibe_llms.batches.items import BUCKETS, BatchItem, read_buckets
 from vibe_llms.exceptions import LimitError, ParseError, ProviderError
-from vibe_llms.foundation.coalescing import Gatherer
+from vibe_llms.foundation.coalescing import Coalescer
 from vibe_llms.foundation.money import write_dollars
 from vibe_llms.instruments.estimates import AnyEstimator, count_money, read_money
 from vibe_llms.messages.canisters import Usage
@@ -156,11 +156,11 @@ class RowLedger:
     def __init__(self, database: BatchDatabase, batch: str) -> None:
         self._database = database
         self._batch = batch
-        self._gatherer: Gatherer[int, bool] = Gatherer(self._change)
+        self._coalescer: Coalescer[int, bool] = Coalescer(self._change)
 
     def reserve(self, amount: int) -> asyncio.Future[bool]:
         """Begin to reserve an amount."""
-        return asyncio.ensure_future(self._gatherer.ask(amount))
+        return asyncio.ensure_future(self._coalescer.ask(amount))
 
     correct = reserve
 

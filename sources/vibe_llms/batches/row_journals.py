@@ -23,7 +23,7 @@ from vibe_llms.batches.items import BatchItem
 from vibe_llms.batches.row_chunks import Taken, read_bits, settle, write_bits
 from vibe_llms.batches.tables import WORKING
 from vibe_llms.exceptions import StoreError
-from vibe_llms.foundation.coalescing import Gatherer
+from vibe_llms.foundation.coalescing import Coalescer
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class RowJournal:
         self._failure: StoreError | None = None
         self._writes = 0
         self._closed = threading.Event()
-        self._gatherer: Gatherer[_Result, None] = Gatherer(
+        self._coalescer: Coalescer[_Result, None] = Coalescer(
             self._write,
             pause_seconds=_GATHERING_SECONDS if room else 0.0,
             enough=max(1, room * 7 // 8),  # so that no task blocks on a full queue
@@ -104,7 +104,7 @@ class RowJournal:
         """
         item, line = encode(item, self._settings, input_digest)
         account = account_item(item)
-        kept = self._gatherer.put(
+        kept = self._coalescer.put(
             _Result(
                 item.index,
                 line[:-1],
@@ -116,7 +116,7 @@ class RowJournal:
         if kept is not self._kept:  # the first result of a joint write
             self._kept = kept
             kept.add_done_callback(self._note)
-        if self._gatherer.backlog >= self._room:
+        if self._coalescer.backlog >= self._room:
             await asyncio.shield(kept)  # other tasks wait for it, too
         return item
 
@@ -135,7 +135,7 @@ class RowJournal:
         Raises:
             StoreError: Some results could not be written.
         """
-        await self._gatherer.close()
+        await self._coalescer.close()
         self._closed.set()
         if self._failure is not None:
             raise self._failure

@@ -6,7 +6,7 @@ import asyncio
 
 from vibe_llms.exceptions import LimitError, Stage
 from vibe_llms.foundation.attrs_classes import frozen
-from vibe_llms.foundation.semaphores import Slots
+from vibe_llms.foundation.semaphores import Semaphore
 from vibe_llms.tables.annotations import Amount, Count, Seconds
 
 
@@ -31,7 +31,7 @@ class ServiceLimits:
     total_seconds: Seconds = 7_200.0
 
 
-class Admission(Slots):
+class Admission(Semaphore):
     """Semaphore with a bounded first-in, first-out queue."""
 
     def __init__(self, limits: ServiceLimits) -> None:
@@ -43,15 +43,15 @@ class Admission(Slots):
         self._limits = limits
         self.resize(limits.requests)
 
-    async def take(self) -> None:
+    async def acquire(self) -> None:
         """Take a slot, waiting if none is free. Raises LimitError if the queue is full or slow."""
-        if self.enter():
+        if self.try_acquire():
             return
         if self.waiting >= self._limits.waiting_requests:
             raise _refuse_admission("waiting_requests", self._limits.waiting_requests)
         try:
             async with asyncio.timeout(self._limits.waiting_seconds):
-                await super().take()
+                await super().acquire()
         except TimeoutError as error:
             raise _refuse_admission("requests", self._limits.requests) from error
 

@@ -12,7 +12,7 @@ from vibe_llms.daemons.asgi import HttpCall, refuse_body, refuse_compressed
 from vibe_llms.dialects.decoding import mend_escapes
 from vibe_llms.exceptions import LimitError, RequestError, Stage
 from vibe_llms.foundation.json_errors import UNREADABLE
-from vibe_llms.foundation.portal import perform_apart
+from vibe_llms.foundation.portal import run_outside_loop
 
 _T = TypeVar("_T")
 _OBJECT: Final = msgspec.json.Decoder(dict[str, Any])
@@ -87,7 +87,7 @@ def _refuse(what: str, error: Exception, body: bytes) -> RequestError:
 
 async def perform_sized(body: bytes, work: Callable[[], _T]) -> _T:
     """Do work on a body; use a worker thread for a large one."""
-    return work() if len(body) < LARGE_BYTES else await perform_apart(work)
+    return work() if len(body) < LARGE_BYTES else await run_outside_loop(work)
 
 
 async def read_json_body(call: HttpCall) -> bytes:

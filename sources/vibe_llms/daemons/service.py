@@ -287,15 +287,15 @@ class Service:
         seconds = self.limits.total_seconds
         deadline = self._access_deadlines().begin(record.started + seconds)
         try:
-            if not self._admission.enter():
+            if not self._admission.try_acquire():
                 with call.heeding():
-                    await self._admission.take()
+                    await self._admission.acquire()
             try:
                 await route.handler(call, record)
             finally:
-                self._admission.give()
+                self._admission.release()
         except asyncio.CancelledError as error:
-            if call.is_gone or not deadline.is_over():
+            if call.is_gone or not deadline.uncancel():
                 raise
             raise LimitError(
                 detail=f"The request exceeded total_seconds = {seconds:g}.",

@@ -1,4 +1,7 @@
-"""Base class of asynchronous context managers that close; does not import asyncio."""
+"""Base class of asynchronous context managers that release resources at their end.
+
+It does not import asyncio, which would slow the start of commands that need no event loop.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Self
 
 
 class Closing:
-    """An asynchronous context manager that closes at its end."""
+    """An asynchronous context manager that calls :meth:`close` at its end."""
 
     __slots__ = ()
 

@@ -1,8 +1,8 @@
-"""Decorators of attrs with shared methods, which halve the time to define classes.
+"""``define`` and ``frozen`` of attrs with shared methods, which halves the time to define classes.
 
 attrs generates and compiles the methods of each class whenever a program starts. Half of them
 compare, hash and show values; these can be the same for all classes, and are here. The others are
-compiled once (:mod:`.method_cache`). For type checkers these are the decorators of attrs, which
+compiled once (:mod:`.method_cache`). Type checkers see the original decorators of attrs, which
 they know.
 """
 
@@ -30,29 +30,29 @@ class _Methods:
         if other.__class__ is not self.__class__:
             return NotImplemented
         kind: Any = self.__class__
-        read = _find_compared(kind)
-        return bool(read(self) == read(other))
+        read_key = _make_comparison_key(kind)
+        return bool(read_key(self) == read_key(other))
 
     def __hash__(self) -> int:
         kind: Any = self.__class__
-        return hash((kind, _find_compared(kind)(self)))
+        return hash((kind, _make_comparison_key(kind)(self)))
 
 
 @cache
-def _find_compared(cls: Any) -> Callable[[object], object]:
-    """Return a function that reads the fields of a value that are compared."""
+def _make_comparison_key(cls: Any) -> Callable[[object], object]:
+    """Return a function that reads those fields of a value that are compared."""
     fields = [field for field in attrs.fields(cls) if field.eq]
     if len(fields) > 1 and not any(field.eq_key for field in fields):
         return attrgetter(*(field.name for field in fields))  # the fastest way
-    keys = [(field.name, field.eq_key or _keep) for field in fields]
+    keys = [(field.name, field.eq_key or _identity) for field in fields]
     return lambda value: tuple(key(getattr(value, name)) for name, key in keys)
 
 
-def _keep(value: object) -> object:
+def _identity(value: object) -> object:
     return value
 
 
-def _leave_out(decorator: Callable[..., Any], *, hashes: bool) -> Callable[..., Any]:
+def _without_shared_methods(decorator: Callable[..., Any], *, hashes: bool) -> Callable[..., Any]:
     """Wrap a decorator of attrs so that it does not generate the shared methods."""
 
     def decorate(cls: type[Any] | None = None, **settings: Any) -> Any:
@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from attrs import define as define
     from attrs import frozen as frozen
 else:
-    define = _leave_out(attrs.define, hashes=False)
-    """For what owns state: ``attrs.define``."""
-    frozen = _leave_out(attrs.frozen, hashes=True)
-    """For values, which do not change: ``attrs.frozen``."""
+    define = _without_shared_methods(attrs.define, hashes=False)
+    """``attrs.define``, for classes whose instances change."""
+    frozen = _without_shared_methods(attrs.frozen, hashes=True)
+    """``attrs.frozen``, for values, which do not change."""

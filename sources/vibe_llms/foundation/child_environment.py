@@ -1,10 +1,10 @@
-"""Hiding of the keys in our environment from the programs that we start.
+"""Hide the keys in our environment from the programs that we start.
 
-The caller chooses the environment of a program. But on Linux every process of the same user can
-read the initial environment of another one, in ``/proc/<pid>/environ``: a command of a model could
-read there, with ``cat``, the keys that it was not given. So, before the first program is started,
-keys are moved: the variables stay the same for this process and its libraries, and the memory that
-the kernel shows is overwritten.
+The environment that we pass to a program has no keys. But on Linux every process of the same user
+can read the initial environment of another one, in ``/proc/<pid>/environ``: a command that a model
+runs could read our keys there, with ``cat``. So, before the first program is started, keys are
+moved: the variables stay the same for this process and its libraries, and the memory that the
+kernel shows is overwritten.
 
 This does not hide keys from processes that may trace us and read our memory (root, and with
 ``kernel.yama.ptrace_scope`` at 0 every process of the same user), nor the environment of the user's
@@ -27,18 +27,21 @@ _PASSWORD: Final = re.compile(rb"://[^/?#\s]*@")
 _START_FIELD: Final = 50
 """Field of ``/proc/<pid>/stat``, counted from 1: the address at which the environment begins."""
 
-_named: set[str] = set()
-_has_begun = False
+_key_variables: set[str] = set()
+"""Names of variables that hold keys, in addition to those with a name like ``API_KEY``."""
+
+_is_concealed = False
 
 
 def conceal_keys() -> None:
     """Move the keys in our environment to where no other process can read them.
 
-    Only once: others can read only the initial environment, to which nothing is added.
+    Later calls do nothing: other processes can read only the initial environment, to which nothing
+    is added.
     """
-    global _has_begun
-    if not _has_begun:
-        _has_begun = True
+    global _is_concealed
+    if not _is_concealed:
+        _is_concealed = True
         _conceal()
 
 
@@ -46,25 +49,26 @@ def _conceal() -> None:
     if sys.platform != "linux":
         return
     try:
-        block = Path("/proc/self/environ").read_bytes()
-        # After the last bracket: the program's name before it may have blanks and brackets.
-        at = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[_START_FIELD - 3])
+        environment = Path("/proc/self/environ").read_bytes()
+        # The second field, the program's name in brackets, may have blanks and brackets itself.
+        third_and_later = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+        address = int(third_and_later[_START_FIELD - 3])
     except (OSError, ValueError, IndexError):  # then others cannot read it, either
         return
-    if not at:
+    if not address:
         return
-    for entry in block.split(b"\0"):
-        name, equals, text = entry.partition(b"=")
+    for entry in environment.split(b"\0"):
+        name, equals, value = entry.partition(b"=")
         # A value of stars only was moved before.
-        if text.strip(b"*") and _is_key(os.fsdecode(name), text):
-            _move(os.fsdecode(name), at + len(name) + len(equals), len(text))
-        at += len(entry) + 1
+        if value.strip(b"*") and _is_key(os.fsdecode(name), value):
+            _overwrite(os.fsdecode(name), address + len(name) + len(equals), len(value))
+        address += len(entry) + 1
 
 
 def remember_key(variable: str) -> None:
-    """Register a variable that has a key, whatever its name."""
-    _named.add(variable)
-    if _has_begun:
+    """Register a variable that holds a key although its name does not tell."""
+    _key_variables.add(variable)
+    if _is_concealed:
         _conceal()
 
 
@@ -75,24 +79,24 @@ def strip_keys(environment: Mapping[str, str], kept: Collection[str] = ()) -> di
         kept: Names of variables to keep nevertheless.
     """
     return {
-        name: text
-        for name, text in environment.items()
-        if name in kept or not (_is_called_key(name) or KEY_SHAPES.search(os.fsencode(text)))
+        name: value
+        for name, value in environment.items()
+        if name in kept or not (_is_key_name(name) or KEY_SHAPES.search(os.fsencode(value)))
     }
 
 
-def _is_key(name: str, text: bytes) -> bool:
-    return bool(_is_called_key(name) or KEY_SHAPES.search(text) or _PASSWORD.search(text))
+def _is_key(name: str, value: bytes) -> bool:
+    return bool(_is_key_name(name) or KEY_SHAPES.search(value) or _PASSWORD.search(value))
 
 
-def _is_called_key(name: str) -> bool:
-    return name in _named or is_secret_name(name)
+def _is_key_name(name: str) -> bool:
+    return name in _key_variables or is_secret_name(name)
 
 
-def _move(name: str, address: int, length: int) -> None:
-    """Move the value of a variable, and overwrite its original memory."""
+def _overwrite(name: str, address: int, length: int) -> None:
+    """Copy the value of a variable to new memory, and overwrite its original memory."""
     import ctypes
 
     if name in os.environ:
-        os.environ[name] = os.environ[name]  # the system copies the value and drops the original
+        os.environ[name] = os.environ[name]  # the system copies the value, and uses the copy
     ctypes.memset(address, ord("*"), length)

@@ -1,4 +1,4 @@
-"""Clock: code that reads the time or waits takes one, so that tests need not wait."""
+"""Clock: passed to code that reads the time or sleeps, so that tests can replace it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,12 @@ class Clock:
         await asyncio.sleep(seconds)
 
 
-def double(seconds: float, times: int, longest_seconds: float) -> float:
-    """Return a wait that was doubled so many times, up to the maximum."""
+def compute_backoff(first_seconds: float, doublings: int, longest_seconds: float) -> float:
+    """Return the wait of an exponential backoff, up to the maximum.
+
+    Args:
+        first_seconds: The first wait.
+        doublings: How often it was doubled since.
+    """
     # Bounded before the power: 2.0 ** 1024 is an OverflowError, and some callers never give up.
-    return min(seconds * 2.0 ** min(times, 60), longest_seconds)
+    return min(first_seconds * 2.0 ** min(doublings, 60), longest_seconds)

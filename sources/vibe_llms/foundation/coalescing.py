@@ -1,4 +1,7 @@
-"""Coalescing: requests that arrive during a call are combined into the next call."""
+"""Coalescing: requests that arrive during a call are combined into the next call.
+
+A call is, for example, a transaction in a database, which costs the same for many rows as for one.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,8 @@ _In = TypeVar("_In")
 _Out = TypeVar("_Out")
 
 
-class Gatherer(Generic[_In, _Out]):
-    """Performs the requests of many tasks in one call of a thread.
+class Coalescer(Generic[_In, _Out]):
+    """Performs the requests of many tasks together, in one call that runs in a thread.
 
     Args:
         perform: Answers all requests, in their order. Its errors are raised to all callers.
@@ -34,8 +37,8 @@ class Gatherer(Generic[_In, _Out]):
         self._enough = enough
         self._waiting: list[_In] = []
         self._answers: asyncio.Future[Sequence[_Out]] | None = None
-        self._working: asyncio.Task[None] | None = None
-        self._hurry = asyncio.Event()
+        self._worker: asyncio.Task[None] | None = None
+        self._end_of_pause = asyncio.Event()
         self._is_closing = False
 
     @property
@@ -43,55 +46,57 @@ class Gatherer(Generic[_In, _Out]):
         """Number of requests that wait for the call in progress."""
         return len(self._waiting)
 
-    async def ask(self, what: _In) -> _Out:
+    async def ask(self, request: _In) -> _Out:
         """Return the answer to a request. If the caller is cancelled, it is still performed."""
         place = len(self._waiting)
-        answers = await asyncio.shield(self.put(what))  # others wait for them, too
+        answers = await asyncio.shield(self.put(request))  # others wait for them, too
         return answers[place]
 
-    def put(self, what: _In) -> asyncio.Future[Sequence[_Out]]:
+    def put(self, request: _In) -> asyncio.Future[Sequence[_Out]]:
         """Add a request, and return the future of all answers of its call, including others'."""
         if self._answers is None:
             self._answers = asyncio.get_running_loop().create_future()
-        self._waiting.append(what)
+        self._waiting.append(request)
         if len(self._waiting) >= self._enough:
-            self._hurry.set()
-        if self._working is None:
-            self._working = asyncio.create_task(self._work())
+            self._end_of_pause.set()
+        if self._worker is None:
+            self._worker = asyncio.create_task(self._work())
         return self._answers
 
     async def close(self) -> None:
         """Wait until all requests are done."""
         self._is_closing = True
-        self._hurry.set()
-        while self._working is not None:
-            await finish(asyncio.wait([self._working]))
+        self._end_of_pause.set()
+        while self._worker is not None:
+            await finish(asyncio.wait([self._worker]))
 
     async def _work(self) -> None:
         try:
             while self._answers is not None:
-                taken, answers = self._waiting, self._answers
+                requests, answers = self._waiting, self._answers
                 self._waiting, self._answers = [], None
-                self._hurry.clear()
-                await self._answer(taken, answers)
+                self._end_of_pause.clear()
+                await self._perform_batch(requests, answers)
                 await self._pause()
         finally:
-            self._working = None
+            self._worker = None
 
-    async def _answer(self, taken: list[_In], answers: asyncio.Future[Sequence[_Out]]) -> None:
+    async def _perform_batch(
+        self, requests: list[_In], answers: asyncio.Future[Sequence[_Out]]
+    ) -> None:
         try:
-            found = await asyncio.to_thread(self._perform, taken)
+            results = await asyncio.to_thread(self._perform, requests)
         except Exception as error:
             answers.set_exception(error)
         else:
-            answers.set_result(found)
+            answers.set_result(results)
 
     async def _pause(self) -> None:
         if not self._pause_seconds or self._is_closing:
             return
         loop = asyncio.get_running_loop()
-        timer = loop.call_later(self._pause_seconds, self._hurry.set)
+        timer = loop.call_later(self._pause_seconds, self._end_of_pause.set)
         try:
-            await self._hurry.wait()
+            await self._end_of_pause.wait()
         finally:
             timer.cancel()

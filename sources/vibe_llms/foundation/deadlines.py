@@ -28,8 +28,12 @@ class Deadline:
         self._is_expired = True
         self._task.cancel()
 
-    def is_over(self) -> bool:
-        """Return whether this deadline alone has cancelled the task, and take its request back."""
+    def uncancel(self) -> bool:
+        """Withdraw the cancellation by this deadline, so that the task can continue.
+
+        Returns:
+            Whether this deadline alone had cancelled the task.
+        """
         return self._is_expired and self._task.uncancel() == 0
 
     def end(self) -> None:
@@ -50,23 +54,27 @@ class Deadlines:
         self._timer_due = inf
 
     def begin(self, due: float) -> Deadline:
-        """Cancel the current task at a time, unless its deadline ends before."""
+        """Start a deadline: cancel the current task at a time, unless the deadline is ended before.
+
+        Args:
+            due: Time of expiry, by the clock of the event loop.
+        """
         task = asyncio.current_task()
         assert task is not None
         deadline = Deadline(self, task, due)
         self.open.add(deadline)
         if due < self._timer_due:
             self._timer_due = due
-            self.loop.call_at(due, self._look)
+            self.loop.call_at(due, self._expire_due)
         return deadline
 
-    def _look(self) -> None:
+    def _expire_due(self) -> None:
         now = self.loop.time()
-        if now < self._timer_due:  # a deadline that was set later is due first, and has a timer
+        if now < self._timer_due:  # another timer was set for a deadline that is due earlier
             return
         for deadline in [each for each in self.open if each.due <= now]:
             self.open.discard(deadline)
             deadline.expire()
         self._timer_due = min((each.due for each in self.open), default=inf)
         if self.open:
-            self.loop.call_at(self._timer_due, self._look)
+            self.loop.call_at(self._timer_due, self._expire_due)

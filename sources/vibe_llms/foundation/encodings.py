@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 _CONTROLS = frozenset((*range(0x00, 0x09), *range(0x0E, 0x1B), *range(0x1C, 0x20), 0x7F))
-"""Bytes that no text has, in any single-byte encoding."""
+"""Control characters that do not occur in texts, in any single-byte encoding."""
 
-_REFUSED = frozenset((*map(chr, _CONTROLS), "\ufffd"))
+_CONTROL_CHARACTERS = frozenset((*map(chr, _CONTROLS), "\ufffd"))
 
 _WINDOWS = frozenset(range(0x80, 0xA0))
 """Letters and quotation marks of Windows-1252, where Latin-1 has only controls."""
 
-_MOST_FOREIGN_SHARE = 0.4
-"""With more letters beyond ASCII, the language is not western, and the encoding is unknown."""
+_MAXIMUM_SHARE_BEYOND_ASCII = 0.4
+"""With a larger share of bytes beyond ASCII, the text is not in a western language."""
 
 
 class Misencoding(NamedTuple):
@@ -32,8 +32,9 @@ class Misencoding(NamedTuple):
 
     def describe(self, place: str) -> str:
         """Return a description in one sentence."""
-        words = f"text in {self.name}" if self.name else "text in another encoding"
-        return f"{place} is {words}, not in UTF-8 (byte 0x{self.byte:02X} in line {self.line})."
+        encoding = self.name or "another encoding"
+        position = f"byte 0x{self.byte:02X} in line {self.line}"
+        return f"{place} is text in {encoding}, not in UTF-8 ({position})."
 
     def compose_remedy(self, place: str) -> str:
         """Return how to convert it to UTF-8."""
@@ -49,14 +50,14 @@ def find_misencoding(data: bytes) -> Misencoding | None:
     else:
         return None
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        is_text = not frozenset(data.decode("utf-16", "replace")) & _REFUSED
+        is_text = not frozenset(data.decode("utf-16", "replace")) & _CONTROL_CHARACTERS
         return Misencoding("UTF-16", "UTF-16", byte, 1) if is_text else None
-    letters = frozenset(data)
-    if letters & _CONTROLS:
+    values = frozenset(data)
+    if values & _CONTROLS:
         return None
-    if sum(each >= 0x80 for each in data) > len(data) * _MOST_FOREIGN_SHARE:
+    if sum(each >= 0x80 for each in data) > len(data) * _MAXIMUM_SHARE_BEYOND_ASCII:
         return Misencoding("", "", byte, line)
-    if letters & _WINDOWS:
+    if values & _WINDOWS:
         return Misencoding("Windows-1252", "WINDOWS-1252", byte, line)
     return Misencoding("Latin-1", "LATIN1", byte, line)
 

@@ -1,4 +1,4 @@
-"""The constructor that all classes of errors share."""
+"""Base class of all errors: its constructor takes the facts of an error by name."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any, ClassVar, dataclass_transform
 
 @dataclass_transform(kw_only_default=True, eq_default=False)
 class Factual:
-    """Gives classes of errors their constructor: each annotated name is a fact with a default.
+    """Base class of errors: each annotated name of a class is a fact with a default.
 
-    Not attrs: every program imports these two dozen classes, and attrs takes ten times as long to
-    make one. A subclass needs only its annotations.
+    A subclass only declares its annotations; the constructor is the same for all. attrs would
+    generate constructors, but takes ten times as long to make a class, and every program imports
+    these two dozen.
     """
 
     FACTS: ClassVar[tuple[str, ...]] = ()
@@ -33,7 +34,7 @@ class Factual:
         self.__dict__.update({name: getattr(type(self), name) for name in self.FACTS}, **facts)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # BaseException would rebuild from positional arguments, and ours are keywords.
+        # By default, exceptions are rebuilt from positional arguments; ours have keywords.
         return (_rebuild, (type(self), access_facts(self)))
 
 
@@ -52,7 +53,7 @@ class Stage(enum.StrEnum):
 
 
 def access_facts(error: Factual) -> dict[str, Any]:
-    """Returns the fields of an error by name: what its constructor takes."""
+    """Return the facts of an error by name, as its constructor takes them."""
     return {name: getattr(error, name) for name in error.FACTS}
 
 

@@ -13,7 +13,8 @@ class Finding:
         place: The file, or another description of the text's origin.
         line: Counted from 1; 0 if the text has no lines.
         column: Counted from 1; 0 if only the line is known.
-        path: The path there, such as ``models[2].pattern``; empty for the whole text.
+        path: The path of the value within the text, such as ``models[2].pattern``; empty for the
+            whole text.
         message: The error, with the nearest valid name, if there is one.
     """
 
@@ -24,5 +25,6 @@ class Finding:
     message: str
 
     def __str__(self) -> str:
-        place = ":".join((self.place, *(f"{each}" for each in (self.line, self.column) if each)))
+        numbers = [str(number) for number in (self.line, self.column) if number]
+        place = ":".join((self.place, *numbers))
         return ": ".join(filter(None, (place, self.path, self.message)))

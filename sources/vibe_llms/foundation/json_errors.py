@@ -1,6 +1,6 @@
-"""Errors of decoding JSON.
+"""Exceptions that decoding JSON can raise.
 
-Bytes from outside may be anything: not a text, or nested too deeply.
+Bytes from outside may be anything: not JSON, not UTF-8, or nested too deeply.
 """
 
 from __future__ import annotations
@@ -10,4 +10,4 @@ from typing import Final
 import msgspec
 
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""Errors of decoding JSON; to be caught together."""
+"""All exceptions for bytes that are not JSON, for an ``except`` clause."""

@@ -15,7 +15,7 @@ JsonObject: TypeAlias = Mapping[str, JsonValue]
 
 
 def is_integer(value: object) -> TypeGuard[int]:
-    """Return whether a value is an integer; in Python, booleans are some, too."""
+    """Return whether a value is an integer; a boolean is not, although Python makes it one."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -33,8 +33,8 @@ def is_encodable(text: str) -> bool:
 def escape_surrogates(text: str) -> str:
     r"""Make a text valid: join surrogate pairs, and write lone surrogates as ``\udce9``.
 
-    Python represents bytes that are not UTF-8 as surrogates, for example in file names, and JSON
-    may have some. Written out they are visible, and different names stay different.
+    Python represents bytes that are not UTF-8 as lone surrogates, for example in file names, and
+    JSON may have some. As escapes they are visible, and different names stay different.
     """
     if is_encodable(text):
         return str.__str__(text)

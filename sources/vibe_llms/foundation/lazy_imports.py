@@ -40,11 +40,11 @@ def produce_attribute_access(
 
 
 class MovedModules:
-    """A last finder for ``sys.meta_path``: the error of an old import names the new module."""
+    """A finder for the end of ``sys.meta_path``: importing a moved module names the new one."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:
-        """Raise an error that names the new module, if the one asked for has moved."""
+        """Raise an error that names the new module, if the imported one has moved."""
         if not name.startswith("vibe_llms."):
             return
         from vibe_llms.foundation.moved_modules import MOVED

@@ -1,4 +1,4 @@
-"""The named limits, with their defaults."""
+"""Configurable limits, with their defaults."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from vibe_llms.foundation.attrs_classes import frozen
 
 @frozen(kw_only=True)
 class Limits:
-    """Limits on waiting and growing; a name includes its unit.
+    """Limits on sizes, numbers and durations; a name ends with its unit.
 
-    They are set in the ``[limits]`` table of the configuration, and errors about them name them.
+    They are set in the ``[limits]`` table of the configuration. An error that reports a limit has
+    its name.
 
     Attributes:
         attachment_bytes: One file that the command line sends.

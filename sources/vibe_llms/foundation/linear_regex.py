@@ -1,9 +1,9 @@
 """Regular expressions from files of plugins, projects and users, with bounded search time.
 
-Python's ``re`` tries all ways in which a pattern could match; ``^(a+)+$`` has 2**50 of them through
-fifty characters, and a search cannot be interrupted. So the syntax in such files is restricted to
-patterns whose ways can be counted: single characters and classes may repeat, a group may be
-optional but not repeat, and there are no look-arounds and back references.
+Python's ``re`` tries all ways in which a pattern could match a text (backtracking); ``^(a+)+$`` has
+2**50 of them for fifty characters, and a search cannot be interrupted. So the syntax in such files
+is restricted to patterns whose ways can be counted: single characters and classes may repeat, a
+group may be optional but not repeat, and there are no look-arounds and back references.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import re
 from vibe_llms.foundation.attrs_classes import define, frozen
 
 NAME_CHARACTERS = 256
-"""Length of names up to which a pattern must be fast; longer texts are checked before a search."""
+"""Texts of this length a pattern must search fast; longer ones are checked before each search."""
 
 WAYS_LIMIT = 3_000_000
-"""Maximum number of ways through a text: some hundredths of a second in the worst case."""
+"""Maximum number of ways to match a text: some hundredths of a second in the worst case."""
 
 PATTERN_CHARACTERS = 1_000
 _DEPTH = 20
@@ -40,11 +40,12 @@ class PatternError(ValueError):
 
 @frozen
 class _Ways:
-    """The number of ways through a piece of a pattern.
+    """The number of ways in which a piece of a pattern can match a text.
 
     Attributes:
-        constant: The factor for a text of any length.
-        repeats: Number of repetitions that share the characters of the text.
+        constant: The number for a text of any length, without repetitions.
+        repeats: Number of repetitions in the piece. Each multiplies the ways, as the characters of
+            the text can be divided among them.
     """
 
     constant: int = 1
@@ -97,7 +98,7 @@ def compile_pattern(text: str) -> Pattern:
     if reader.rest:
         raise _refuse(reader.rest)
     if not reader.text.startswith("^") or reader.has_alternatives:
-        ways = _Ways(ways.constant, ways.repeats + 1)  # it may begin anywhere
+        ways = _Ways(ways.constant, ways.repeats + 1)  # a match may begin anywhere
     if ways.count(NAME_CHARACTERS) > WAYS_LIMIT:
         raise PatternError(
             "it has too many repetitions, so a search could take too long: begin it with '^', or "
@@ -108,7 +109,7 @@ def compile_pattern(text: str) -> Pattern:
 
 @define
 class _Reader:
-    """Parses a pattern and counts the ways through it.
+    """Parses a pattern and counts the ways in which it can match.
 
     Attributes:
         text: The whole pattern.
@@ -157,17 +158,18 @@ class _Reader:
         return ways
 
     def _read_repetition(self, piece: _Ways, is_single: bool) -> _Ways:
-        found = _REPETITION.match(self.text, self._position)
-        if found is None:
+        repetition = _REPETITION.match(self.text, self._position)
+        if repetition is None:
             return piece
-        self._position = found.end()
-        if found["sign"] == "?":
-            return _Ways(1 + piece.constant, piece.repeats)  # one way more, past it
+        self._position = repetition.end()
+        if repetition["sign"] == "?":
+            return _Ways(1 + piece.constant, piece.repeats)  # one more way: without the piece
         if not is_single:
-            raise _refuse(found[0])
-        if found["least"] is None or (found["comma"] and found["most"] is None):
+            raise _refuse(repetition[0])
+        least, most = repetition["least"], repetition["most"]
+        if least is None or (repetition["comma"] and most is None):
             return _Ways(1, 1)
-        return _Ways(1 + int(found["most"] or found["least"]) - int(found["least"]))
+        return _Ways(1 + int(most or least) - int(least))
 
 
 def _refuse(piece: str) -> PatternError:

@@ -1,9 +1,9 @@
-"""Compiled methods of attrs classes, kept from one process to the next beside the byte code.
+"""Cache of compiled methods of attrs classes, stored beside the byte code of modules.
 
 attrs generates the source of each class's methods and compiles it whenever a program starts, which
 takes half of the time to define a class. The same source gives the same code, so it is compiled
-once and stored in ``__pycache__``, under the rules of byte code: nothing is written if Python
-writes none, and a file that cannot be read or written costs only time.
+once and stored in ``__pycache__``. As for byte code, nothing is written if Python is told not to
+write any, and a file that cannot be read or written costs only time.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from typing import Any, Final
 
 import attr._make
 
-_MOST_BYTES: Final = 4_000_000
-"""Size above which a file is begun anew: it has the methods of earlier versions."""
+_MAXIMUM_BYTES: Final = 4_000_000
+"""Size from which a file is replaced by a new one, as most of it is from earlier versions."""
 
 _OURS: Final = "vibe_llms."
 
 
 class MethodCache:
-    """Stand-in for ``compile`` in the module of attrs that compiles methods.
+    """Replacement for ``compile`` in the module of attrs that compiles methods.
 
     Args:
         path: File of the compiled methods.
@@ -36,7 +36,7 @@ class MethodCache:
         self._new: dict[bytes, bytes] = {}
 
     def __call__(self, source: Any, filename: str, mode: str) -> Any:
-        """Compile, or return what was compiled before."""
+        """Compile a source, or return its code from the cache."""
         if not isinstance(source, str) or _OURS not in filename:
             return compile(source, filename, mode)
         key = source_hash(f"{filename}\n{mode}\n{source}".encode())
@@ -59,9 +59,9 @@ class MethodCache:
             return {}
 
     def write(self) -> None:
-        """Add what was compiled to the file."""
+        """Add the newly compiled methods to the file."""
         known = self._read()
-        if sum(map(len, known.values())) > _MOST_BYTES:
+        if sum(map(len, known.values())) > _MAXIMUM_BYTES:
             known = {}
         temporary = f"{self._path}.{os.getpid()}"
         try:
@@ -73,6 +73,6 @@ class MethodCache:
 
 
 def install() -> None:
-    """Have attrs use the cache of this installation."""
-    # A name of the module, which Python looks up before the built-in function.
+    """Make attrs use the cache of this installation."""
+    # In the module, this name has precedence over the built-in function.
     attr._make.compile = MethodCache(f"{cache_from_source(__file__)}.methods")  # type: ignore[attr-defined]

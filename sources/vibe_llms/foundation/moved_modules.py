@@ -1,8 +1,8 @@
-"""Names of modules that have moved; kept for one release."""
+"""New names of modules that were renamed, for one release: old imports report the new name."""
 
 from __future__ import annotations
 
-_NAMES = {
+_FOUNDATION = {
     "absence": "sentinels",
     "asynchrony": "portal",
     "clocks": "clocks",
@@ -48,9 +48,9 @@ _OTHERS = {
     "invocables.asking": "invocables.questions",
     "messages.codec.lines": "messages.codec.canister_lines",
 }
-MOVED = {f"vibe_llms.{old}": f"vibe_llms.foundation.{new}" for old, new in _NAMES.items()} | {
+MOVED = {f"vibe_llms.{old}": f"vibe_llms.foundation.{new}" for old, new in _FOUNDATION.items()} | {
     f"vibe_llms.agents.{old}": f"vibe_llms.agents.{new}" for old, new in _AGENTS.items()
 }
 MOVED |= {f"vibe_llms.{old}": f"vibe_llms.{new}" for old, new in _OTHERS.items()}
 MOVED["vibe_llms.instruments.channels.batches"] = "vibe_llms.batches"
-"""New names of modules by their old ones, for the errors of old imports."""
+"""The new full name of each module, by its old one."""

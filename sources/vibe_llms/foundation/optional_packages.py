@@ -1,7 +1,7 @@
-"""The command that installs an optional package, for remedies: it can be run as printed.
+"""Missing optional packages: errors about them, with a command that installs them as printed.
 
-It names the packages themselves, as in this installation's own metadata, and the Python that lacks
-them. So it is right for any kind of installation: a checkout, a wheel, an index.
+The command names the packages of the extra, from the metadata of this installation, and the Python
+that lacks them. So it works for any kind of installation: from a checkout, a wheel or an index.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _DISTRIBUTION: Final = "vibe-llms"
 
 
 def advise_extra(extra: str, *packages: str) -> str:
-    """Return the end of an error about a missing package: how to install an extra of ours.
+    """Return the remedy for a missing package: how to install the packages of an extra.
 
     Args:
         extra: Its name, such as ``local``.
@@ -27,12 +27,12 @@ def advise_extra(extra: str, *packages: str) -> str:
 
 
 @contextmanager
-def needing(extra: str, package: str, what: str) -> Iterator[None]:
-    """Explain an import that fails within the block.
+def needing(extra: str, package: str, feature: str) -> Iterator[None]:
+    """Convert an import error within the block to an error with the command to install it.
 
     Args:
         extra: The extra that includes the package.
-        what: The feature that needs it, such as ``Counting tokens exactly``.
+        feature: The feature that needs it, such as ``Counting tokens exactly``.
 
     Raises:
         DependencyError: The package is not installed.
@@ -42,7 +42,7 @@ def needing(extra: str, package: str, what: str) -> Iterator[None]:
     except ImportError as error:
         raise DependencyError(
             package=package,
-            detail=f"{what} needs {package}, which is not installed.",
+            detail=f"{feature} needs {package}, which is not installed.",
             remedy=advise_extra(extra, package),
         ) from error
 
@@ -60,7 +60,7 @@ def find_package(package: str) -> None:
 
 
 def advise_packages(*requirements: str) -> str:
-    """Return the end of an error about a missing package: how to install it."""
+    """Return the remedy for missing packages: how to install them."""
     return f"Install it: {compose_command(*requirements)}"
 
 
@@ -69,6 +69,7 @@ def compose_command(*requirements: str) -> str:
     import shutil
     from importlib import util
 
+    # Quoted, as requirements may contain ``>`` and blanks.
     quoted = " ".join(f'"{requirement}"' for requirement in requirements)
     # Environments made by uv do not have pip.
     if util.find_spec("pip") is None and shutil.which("uv") is not None:
@@ -87,9 +88,9 @@ def _read_extra(extra: str) -> list[str]:
         return []
     found = []
     for requirement in map(Requirement, texts):
-        # Remove the part of the marker that says that the package belongs to the extra.
-        marker, requirement.marker = requirement.marker, None
-        # Skip packages that are always installed: their marker also holds without the extra.
+        marker = requirement.marker
+        # Packages that are always installed are skipped: their marker also holds without the extra.
         if marker and marker.evaluate({"extra": extra}) and not marker.evaluate({"extra": ""}):
+            requirement.marker = None  # pip would not install it outside of the extra
             found.append(str(requirement))
     return found

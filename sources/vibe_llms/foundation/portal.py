@@ -2,15 +2,15 @@
 
 Nothing is implemented a second time for synchronous code. A portal is an event loop in a thread of
 its own, started at its first use and shared by the whole process. So connections and loaded models
-stay open between calls, from whichever thread, and also if the calling thread already runs a loop
-(a notebook).
+stay open between calls from any thread. It also works if the calling thread already runs an event
+loop, as in a notebook.
 """
 
 from __future__ import annotations
 
 import asyncio
 import atexit
-import concurrent.futures.thread  # noqa: F401  # registers its own end before ours; see below
+import concurrent.futures.thread  # noqa: F401  # registers its shutdown before ours; see the end
 import contextlib
 import functools
 import os
@@ -69,7 +69,7 @@ class Portal:
         self._loop = asyncio.new_event_loop()
         self._state_lock = threading.Lock()
         self._is_closed = False
-        self._waited: set[Future[Any]] = set()
+        self._awaited_calls: set[Future[Any]] = set()
         # A daemon thread does not keep the process alive: `_end` closes the portal in time.
         self._thread = threading.Thread(target=self._run, name="vibe-llms-portal", daemon=True)
         self._thread.start()
@@ -86,8 +86,7 @@ class Portal:
 
         Raises:
             ConverseError: The caller runs inside the portal, and would wait for itself forever; or
-            the
-                portal was closed before or during the call.
+                the portal was closed before or during the call.
         """
         if threading.current_thread() is self._thread:
             raise ConverseError(
@@ -98,21 +97,21 @@ class Portal:
         future: Future[_T] = Future()
         finished = threading.Event()
         is_begun = False
-        try:  # an interrupt may come as soon as the work has begun
-            with self._state_lock:  # so that no work begins unnoticed by `close`
+        try:  # an interrupt may occur as soon as the work has begun
+            with self._state_lock:  # so that `close` cancels all work that has begun
                 if self._is_closed or not self._thread.is_alive():
                     raise _portal_closed()
                 is_begun = True
                 if not threading.current_thread().daemon:
-                    self._waited.add(future)
+                    self._awaited_calls.add(future)
                 self._loop.call_soon_threadsafe(self._begin, function, future, finished)
             return future.result()
         except BaseException:
-            if is_begun and future.cancel():  # the wait ended, not the work
+            if is_begun and future.cancel():  # an interrupt ended the wait, not the work
                 finished.wait(_SHUTDOWN_SECONDS)
             raise
         finally:
-            self._waited.discard(future)
+            self._awaited_calls.discard(future)
 
     def _begin(
         self,
@@ -122,15 +121,15 @@ class Portal:
     ) -> None:
         """Start the work in the loop and connect it to the future that its caller waits for."""
 
-        ending: list[BaseException] = []
+        interrupts: list[BaseException] = []
 
         # A task requires a coroutine, and a function may return any awaitable.
         async def perform() -> _T:
             try:
                 return await function()
             except (KeyboardInterrupt, SystemExit) as error:
-                # A task that raised it would end the loop, and all callers would hang.
-                ending.append(error)
+                # Raised by a task, it would end the loop, and all callers would hang.
+                interrupts.append(error)
                 raise asyncio.CancelledError from error
 
         def cancel(future: Future[_T]) -> None:
@@ -140,8 +139,8 @@ class Portal:
         def conclude(task: asyncio.Task[_T]) -> None:
             finished.set()
             error: BaseException | None
-            if ending:
-                error = ending[0]
+            if interrupts:
+                error = interrupts[0]
             elif task.cancelled():
                 error = _portal_closed() if self._is_closed else asyncio.CancelledError()
             else:
@@ -158,39 +157,38 @@ class Portal:
         future.add_done_callback(cancel)
 
     def release(self, function: Callable[[], Awaitable[object]]) -> None:
-        """Run a function that releases resources, as :meth:`call` does, unless the portal was
-        closed.
+        """Run a function that releases resources; do nothing if the portal was closed.
 
-        Closing has released everything; a later caller is a generator that was not closed before
-        the process ended.
+        Closing has released everything. This is then called by a generator that was not closed
+        before the process ended.
         """
         if not self._is_closed:
             self.call(function)
 
-    def wait_for_others(self) -> None:
-        """Wait for the calls of threads that the end of the process waits for, too."""
-        while waited := tuple(self._waited):
-            wait(waited)
+    def wait_for_calls(self) -> None:
+        """Wait for the calls of all threads but daemon threads, as the end of the process does."""
+        while calls := tuple(self._awaited_calls):
+            wait(calls)
 
     def close(self) -> None:
         """Cancel running work, wait for it for a short time, and end the thread."""
         with self._state_lock:
             if self._is_closed or not self._thread.is_alive():
                 return
-            # First: work started from here on would not be cleaned up.
+            # Set before cancelling: work that started afterwards would not be cancelled.
             self._is_closed = True
-        winding_up = asyncio.run_coroutine_threadsafe(self._wind_up(), self._loop)
+        shutdown = asyncio.run_coroutine_threadsafe(self._shut_down(), self._loop)
         try:
-            winding_up.result(_SHUTDOWN_SECONDS)
+            shutdown.result(_SHUTDOWN_SECONDS)
         except TimeoutError:
-            winding_up.cancel()
+            shutdown.cancel()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_SHUTDOWN_SECONDS)
         # A loop that is still running cannot be closed.
         if not self._thread.is_alive():
             self._loop.close()
 
-    async def _wind_up(self) -> None:
+    async def _shut_down(self) -> None:
         await _cancel_other_tasks()
         await self._loop.shutdown_asyncgens()
 
@@ -218,8 +216,8 @@ def access_portal(name: str = "") -> Portal:
     """Return a portal of this process, created at its first use.
 
     Args:
-        name: Name of another portal than that of synchronous code: work that is called from inside
-            that one, and is waited for there, must run elsewhere.
+        name: Empty for the portal of synchronous code. Work for which code inside that portal waits
+            must run in another one, with a name.
     """
     with _lock:
         if name not in _portals:
@@ -237,7 +235,7 @@ def close_portal() -> None:
 
 
 _inherited: list[Portal] = []
-"""Portals of a parent process: kept, because finalizing their loops would log errors."""
+"""Portals of the parent process: referenced, because finalizing their loops would log errors."""
 
 
 def _forget_portals() -> None:
@@ -252,31 +250,33 @@ def _forget_portals() -> None:
 def _end() -> None:
     """Close the portals while their resources can still be released."""
     for portal in list(_portals.values()):
-        portal.wait_for_others()
+        portal.wait_for_calls()
     close_portal()
 
 
-# Closing may require a thread, which Python can no longer start in `atexit`. Thread pools are ended
-# by another list, from its end: their module is imported above, so ours is ended before them.
+# Closing may require a thread, and in `atexit` Python can no longer start one. So this uses the
+# list by which `threading` shuts down thread pools, last entry first. The module of thread pools is
+# imported above, so that its entry precedes ours and portals are closed before the pools.
 getattr(threading, "_register_atexit", atexit.register)(_end)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_portals)
 
 
-LENGTHY: Final[ContextVar[bool]] = ContextVar("vibe_llms.lengthy", default=False)
-"""True if the current request is so large that its work runs outside of the event loop."""
+IS_LARGE_REQUEST: Final[ContextVar[bool]] = ContextVar("vibe_llms.lengthy", default=False)
+"""True if the current request is so large that CPU-bound work runs outside of the event loop."""
 
-_turns: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]] = WeakKeyDictionary()
+_work_locks: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]] = WeakKeyDictionary()
+"""Locks of :func:`run_outside_loop`, one for each event loop."""
 
 
-_LOOK_SECONDS: Final = 0.02
+_POLL_SECONDS: Final = 0.02
 
 
 class _Abandoned(BaseException):
-    """Ends abandoned work."""
+    """Raised in the thread of work whose caller was cancelled, to end it."""
 
 
-async def perform_apart(work: Callable[[], _T]) -> _T:
+async def run_outside_loop(work: Callable[[], _T]) -> _T:
     """Run CPU-bound work outside of the event loop, which stays responsive.
 
     Only one piece of work runs at a time, so that the loop has at least half of the time. If the
@@ -289,21 +289,21 @@ async def perform_apart(work: Callable[[], _T]) -> _T:
         The result of the work; its errors are raised.
     """
     loop = asyncio.get_running_loop()
-    turn = _turns.setdefault(loop, asyncio.Lock())
-    await turn.acquire()
+    lock = _work_locks.setdefault(loop, asyncio.Lock())
+    await lock.acquire()
     ended = loop.create_future()
     outcome: Future[_T] = Future()
     context = copy_context()
 
     def perform() -> None:
-        # It may arrive as late as here, also within the future.
+        # `_Abandoned` may be raised as late as here, also inside a method of the future.
         with contextlib.suppress(_Abandoned, InvalidStateError):
             try:
                 outcome.set_result(context.run(work))
             except BaseException as error:
                 outcome.set_exception(error)
             with contextlib.suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(_tell_end, ended)
+                loop.call_soon_threadsafe(_set_ended, ended)
 
     thread = threading.Thread(target=perform, name="vibe-llms-work")
     thread.start()
@@ -311,27 +311,28 @@ async def perform_apart(work: Callable[[], _T]) -> _T:
         await ended
     except asyncio.CancelledError:
         _abandon(thread)
-        _release(loop, thread, turn)
+        _release(loop, thread, lock)
         raise
-    turn.release()
+    lock.release()
     return outcome.result()
 
 
-def _tell_end(ended: asyncio.Future[None]) -> None:
+def _set_ended(ended: asyncio.Future[None]) -> None:
     if not ended.done():
         ended.set_result(None)
 
 
-def _release(loop: asyncio.AbstractEventLoop, thread: threading.Thread, turn: asyncio.Lock) -> None:
-    """Release the turn when an abandoned thread has ended."""
+def _release(loop: asyncio.AbstractEventLoop, thread: threading.Thread, lock: asyncio.Lock) -> None:
+    """Release the lock when an abandoned thread has ended."""
     if thread.is_alive():
-        loop.call_later(_LOOK_SECONDS, _release, loop, thread, turn)
+        loop.call_later(_POLL_SECONDS, _release, loop, thread, lock)
     else:
-        turn.release()
+        lock.release()
 
 
 def _abandon(thread: threading.Thread) -> None:
-    import ctypes  # rare: the request is both large and abandoned
+    """Raise an exception in a thread, at its next step in Python."""
+    import ctypes  # rarely needed
 
     number = ctypes.c_ulong(thread.ident or 0)
     ctypes.pythonapi.PyThreadState_SetAsyncExc(number, ctypes.py_object(_Abandoned))

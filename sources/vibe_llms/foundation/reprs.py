@@ -1,4 +1,4 @@
-"""Representations of values in a shell or a log: one line, however large the value is."""
+"""Representations of values in a shell or a log: one line, even of large values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def represent(name: str, parts: Iterable[tuple[str, object]]) -> str:
     """Format a name and its parts, up to the maximum length.
 
     Args:
-        parts: Names and values; one without a name is shown by itself.
+        parts: Names and values; a value with an empty name is shown alone, without ``name=``.
     """
     text = f"{name}("
     is_first = True
@@ -62,30 +62,33 @@ def _survey_fields(value: Any) -> Iterable[tuple[str, object]]:
 
     positional = True
     for field in attrs.fields(type(value)):
-        given = getattr(value, field.name, None)
-        if not field.init or field.repr is not True or given is None:
+        member = getattr(value, field.name, None)
+        if not field.init or field.repr is not True or member is None:
             continue
-        if given in (field.default, (), {}):
+        if member in (field.default, (), {}):
             continue
-        if field.name in ("id", "timestamp"):  # new for each, and not needed
+        if field.name in ("id", "timestamp"):  # different for each value, and rarely of interest
             continue
         positional = positional and not field.kw_only
-        yield ("" if positional else field.name), given
+        yield ("" if positional else field.name), member
 
 
 _VISIBLE = {number: 0x2400 + number for number in range(32) if chr(number) not in "\n\t"}
 _VISIBLE[0x7F] = 0x2421
-# These have no pictures; one of them, 0x9B, begins commands like the escape character.
+# Unicode has no symbols for these. One of them, 0x9B, begins terminal commands, as Escape does.
 _VISIBLE |= dict.fromkeys(range(0x80, 0xA0), 0xFFFD)
-_VISIBLE |= dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), 0xFFFD)  # directions
-# Line ends to some programs only.
+_VISIBLE |= dict.fromkeys(
+    (*range(0x202A, 0x202F), *range(0x2066, 0x206A)), 0xFFFD
+)  # text direction
+# Some programs treat these as line ends.
 _VISIBLE |= dict.fromkeys((0x2028, 0x2029), 0x2424)
 
 
 def sanitize(text: str) -> str:
-    """Make control characters visible, so that no text commands a terminal or turns its direction.
+    """Make control characters visible, so that a text cannot send commands to a terminal.
 
-    Line ends and tabs stay, and so does what joins letters and marks the direction of a script.
+    Overrides of the text direction are replaced, too, as they can disguise a text. Line ends, tabs,
+    joiners of letters and plain direction marks stay.
     """
     return text.translate(_VISIBLE)
 

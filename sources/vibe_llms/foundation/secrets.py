@@ -1,4 +1,4 @@
-"""Secrets, as a type that does not print."""
+"""Secrets: a type that does not show its text, and detection of keys by name or format."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 HIDDEN = "********"
 
 KEY_SHAPES = re.compile(
-    rb"(?<![A-Za-z0-9_+/=-])(?:"  # not inside of a signature or an image
+    rb"(?<![A-Za-z0-9_+/=-])(?:"  # not in the middle of Base64, such as an image
     rb"(?:sk|pk|rk|vk|gsk|xai|pplx|hf|ghp|gho|glpat)[-_][A-Za-z0-9_-]{16,}"
     rb"|AIza[A-Za-z0-9_-]{20,}"
     rb"|ya29\.[A-Za-z0-9._-]{20,}"
@@ -27,20 +27,20 @@ _WORD = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])")
 
 
 def is_secret_name(name: str) -> bool:
-    """Return whether a setting, variable or option is named like a secret."""
+    """Return whether the name of a setting, variable or option is typical of a secret."""
     return not _WORDS.isdisjoint(split_words(name))
 
 
 def split_words(name: str) -> list[str]:
-    """Split a name into its words, in lower case, however it joins them."""
+    """Split a name in any style (``api_key``, ``apiKey``) into its words, in lower case."""
     return [word.lower() for word in _WORD.findall(name)]
 
 
 class Secret:
     """A key, a token or a header value that must not be in any log, error, event or file.
 
-    It prints as asterisks, cannot be pickled, and compares by identity; :meth:`reveal` is the only
-    way to the text, and is called only where it is sent.
+    It prints as asterisks, cannot be pickled, and compares by identity. Only :meth:`reveal` returns
+    the text; it is called only to send the text.
     """
 
     __slots__ = ("_text",)
@@ -69,7 +69,7 @@ class Secret:
 
 
 class Settings(Mapping[str, Any]):
-    """A mapping with values that may be secrets: it prints only its keys."""
+    """A mapping whose values may be secrets: its representation has only the names."""
 
     __slots__ = ("_values",)
 

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from contextlib import suppress
 
 
-class Slots:
-    """A semaphore. One value serves any number of event loops and threads.
+class Semaphore:
+    """A semaphore that any number of event loops and threads share.
 
-    ``asyncio.Semaphore`` belongs to one loop, and cannot raise an error in waiting tasks nor change
-    its number of slots.
+    Unlike ``asyncio.Semaphore``, which belongs to one loop, it can also raise an error in waiting
+    tasks and change its number of slots.
 
     Args:
         count: Maximum number of taken slots.
@@ -33,18 +33,22 @@ class Slots:
         """Number of waiting tasks."""
         return len(self._waiting)
 
-    def enter(self) -> bool:
-        """Take a slot if one is free and no task waits; return whether it was taken.
+    def try_acquire(self) -> bool:
+        """Take a slot if one is free and no task waits for it.
 
-        Tasks wait in an event loop; this and :meth:`give` may be called from any thread.
+        This and :meth:`release` may be called from any thread.
+
+        Returns:
+            Whether a slot was taken.
         """
         with self._lock:
-            if self.taken >= self.count:  # always so while tasks wait: `give` passes slots to them
+            # While tasks wait, all slots are taken: `release` passes a slot to a waiting task.
+            if self.taken >= self.count:
                 return False
             self.taken += 1
             return True
 
-    async def take(self) -> None:
+    async def acquire(self) -> None:
         """Wait for a slot and take it; a cancelled task does not take one."""
         loop = asyncio.get_running_loop()
         with self._lock:
@@ -59,10 +63,10 @@ class Slots:
             with self._lock, suppress(ValueError):
                 self._waiting.remove((loop, turn))
             if turn.done() and not turn.cancelled() and turn.exception() is None:
-                self.give()  # it was given at the last moment, and is not needed
+                self.release()  # the slot was passed on just before the cancellation
             raise
 
-    def give(self) -> None:
+    def release(self) -> None:
         """Release a slot: pass it to the task that has waited longest."""
         with self._lock:
             while self._waiting:
@@ -72,14 +76,14 @@ class Slots:
                 if _is_running(loop):
                     turn.set_result(None)
                     return
-                with suppress(RuntimeError):  # that loop is closed, and its task gone
+                with suppress(RuntimeError):  # the task's loop is closed: try the next task
                     loop.call_soon_threadsafe(self._grant, turn)
                     return
             self.taken -= 1
 
     def _grant(self, turn: asyncio.Future[None]) -> None:
         if turn.done():  # cancelled in the meantime
-            self.give()
+            self.release()
         else:
             turn.set_result(None)
 
@@ -91,9 +95,9 @@ class Slots:
                 if not self._waiting or self.taken >= self.count:
                     return
                 self.taken += 1
-            self.give()
+            self.release()
 
-    def refuse(self, produce: Callable[[], Exception]) -> None:
+    def fail_waiting(self, produce: Callable[[], Exception]) -> None:
         """Raise an error in all waiting tasks, which must belong to the current event loop."""
         with self._lock:
             waiting, self._waiting = self._waiting, deque()

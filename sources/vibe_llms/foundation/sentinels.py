@@ -1,4 +1,4 @@
-"""Sentinel for values that are not given, where ``None`` has another meaning."""
+"""Sentinel for missing values, where ``None`` has another meaning."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Absence(enum.Enum):
 
 
 ABSENT: Final = Absence.ABSENT
-"""Not given at all, as opposed to given as ``None``, ``False`` or an empty value."""
+"""The value is missing, as opposed to ``None``, ``False`` or an empty value."""
 
 
 def is_absent(value: _T | Absence) -> TypeGuard[Absence]:
-    """Return whether a value was not given."""
+    """Return whether a value is missing."""
     return value is ABSENT

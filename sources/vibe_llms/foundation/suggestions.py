@@ -6,9 +6,10 @@ from collections.abc import Iterable
 
 
 def find_near(word: object, known: Iterable[str], *, cutoff: float = 0.6) -> list[str]:
-    """Return the known words most similar to the given one, nearest first.
+    """Return the known words that are similar to a word, the most similar first.
 
     Args:
+        word: The unknown word.
         cutoff: Minimum similarity, from 0 (any) to 1 (equal).
     """
     import difflib  # needed after an error only, and slow to import
@@ -17,15 +18,15 @@ def find_near(word: object, known: Iterable[str], *, cutoff: float = 0.6) -> lis
 
 
 def find_nearest(word: object, known: Iterable[str]) -> str | None:
-    """Return the known word most similar to the given one, if it is similar enough."""
+    """Return the known word most similar to a word; ``None`` if none is similar enough."""
     known = list(known)
-    swapped = [each for each in known if sorted(each) == sorted(str(word))]  # as "aks" for "ask"
-    near = swapped or find_near(word, known, cutoff=0.7)
+    anagrams = [each for each in known if sorted(each) == sorted(str(word))]  # as "aks" for "ask"
+    near = anagrams or find_near(word, known, cutoff=0.7)
     return near[0] if near else None
 
 
 def order_by_nearness(word: object, known: Iterable[str]) -> tuple[str, ...]:
-    """Return the known words, each once: the most similar one first, then the rest."""
+    """Return the known words, each once: the most similar one first, then the others as before."""
     known = dict.fromkeys(known)
     nearest = find_nearest(word, known)
     return tuple(sorted(known, key=lambda each: each != nearest))
@@ -45,7 +46,7 @@ def end_among(word: object, known: Iterable[str]) -> str:
 
 
 def suggest_among(word: object, known: Iterable[str]) -> str:
-    """Do the same as :func:`end_among` for a part of a sentence."""
+    """Return the same as :func:`end_among`, without the full stop."""
     known = list(known)
     near = find_near(word, known)
     return f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known) or 'none'}"

@@ -1,13 +1,13 @@
 """Synchronous wrappers of asynchronous classes, which call their methods through the portal.
 
-A wrapper declares for each method how to call it, by one of the functions below; everything else is
-taken from the asynchronous class. Type checkers derive the signatures from there, including
-overloads, so that the two cannot differ::
+A wrapper declares for each method how to call it, with one of the functions below; the name, the
+documentation and the signature are those of the asynchronous method. Type checkers derive the
+signatures, including overloads, so that the two classes cannot differ::
 
     class SyncModel(SyncFace[Model]):
         @constructed_like(Model)
-        def __init__(self, *given: Any, **settings: Any) -> None:
-            super().__init__(Model(*given, **settings))
+        def __init__(self, *args: Any, **settings: Any) -> None:
+            super().__init__(Model(*args, **settings))
 
         request = direct(Model.request)
         ask = blocking(Model.ask)
@@ -85,10 +85,10 @@ _ASYNCHRONOUS = re.compile(r"\basync (?=with\b|for\b)|\bawait (?=\w)")
 
 
 def constructed_like(
-    made: Callable[_P, Any],
+    asynchronous_class: Callable[_P, Any],
 ) -> Callable[[Callable[..., None]], Callable[Concatenate[Any, _P], None]]:
-    """Declare that a constructor has the parameters of the asynchronous class's."""
-    return wraps(cast(Any, made).__init__)
+    """Declare that a constructor has the parameters of the asynchronous class's constructor."""
+    return wraps(cast(Any, asynchronous_class).__init__)
 
 
 def direct(method: Callable[Concatenate[Any, _P], _R]) -> Callable[Concatenate[Any, _P], _R]:
@@ -118,10 +118,11 @@ def blocking(
 def iterating(
     method: Callable[Concatenate[Any, _P], AsyncIterator[_R]], *, closes: bool = False
 ) -> Callable[Concatenate[Any, _P], Iterator[_R]]:
-    """Call a method that yields.
+    """Call a method that returns an asynchronous iterator, and iterate over it.
 
     Args:
-        closes: Leaving early stops the work; otherwise the caller may continue later.
+        closes: Close the iterator, and so stop its work, if the caller leaves the loop early.
+            Otherwise the caller may continue later.
     """
 
     @_like(method)
@@ -135,11 +136,11 @@ def iterate(items: AsyncIterator[_R], *, closes: bool = False) -> Iterator[_R]:
     """Iterate over an asynchronous iterator through the portal; see :func:`iterating`."""
     portal = _access_portal()
 
-    async def take() -> object:
+    async def advance() -> object:
         return await anext(items, _END)
 
     try:
-        while (item := portal.call(take)) is not _END:
+        while (item := portal.call(advance)) is not _END:
             yield cast("_R", item)
     finally:
         if closes:
@@ -175,5 +176,5 @@ def _access_portal() -> Portal:
 
 
 def _bind(face: SyncFace[Any], method: Callable[..., Any]) -> Any:
-    """Return the method of the wrapped object: a protocol itself has none to call."""
+    """Return the method of the wrapped object, whose class may have its own implementation."""
     return getattr(face.asynchronous, method.__name__)

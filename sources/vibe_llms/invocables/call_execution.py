@@ -164,7 +164,7 @@ class _HeldGates:
         try:
             for gates in wanted:
                 gate = gates.access()
-                await gate.take()
+                await gate.acquire()
                 self._held.append(gate)
         except BaseException:
             self.leave()
@@ -176,7 +176,7 @@ class _HeldGates:
             if self.is_given_up:
                 gate.recover()
             else:
-                gate.give()
+                gate.release()
         self._held.clear()
 
     def end_task(self, task: asyncio.Future[_Ended]) -> None:

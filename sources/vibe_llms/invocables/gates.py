@@ -8,14 +8,14 @@ from weakref import WeakKeyDictionary
 import attrs
 
 from vibe_llms.foundation.attrs_classes import define
-from vibe_llms.foundation.semaphores import Slots
+from vibe_llms.foundation.semaphores import Semaphore
 
 
 class GateBlockedError(Exception):
     """All places are held by executions that were abandoned and have not ended."""
 
 
-class Gate(Slots):
+class Gate(Semaphore):
     """Semaphore with a fixed number of places in one event loop.
 
     An abandoned execution that cannot be stopped keeps its place. When all places are kept so, no
@@ -24,27 +24,27 @@ class Gate(Slots):
 
     stuck = 0
 
-    async def take(self) -> None:
+    async def acquire(self) -> None:
         """Acquire a place, waiting for it.
 
         Raises:
             GateBlockedError: No place will become free in a foreseeable time.
         """
-        if not self.enter():
+        if not self.try_acquire():
             if self.stuck >= self.count:
                 raise GateBlockedError
-            await super().take()
+            await super().acquire()
 
     def give_up(self) -> None:
         """Mark an execution as abandoned; it keeps its place."""
         self.stuck += 1
         if self.stuck >= self.count:
-            self.refuse(GateBlockedError)
+            self.fail_waiting(GateBlockedError)
 
     def recover(self) -> None:
         """Mark an abandoned execution as ended."""
         self.stuck -= 1
-        self.give()
+        self.release()
 
 
 @define(eq=False)

@@ -15,7 +15,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from vibe_llms.exceptions import ConverseError, access_facts
 from vibe_llms.foundation.attrs_classes import frozen
-from vibe_llms.foundation.clocks import double
+from vibe_llms.foundation.clocks import compute_backoff
 
 _logger = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class Backoff:
         used = 0 if lived_seconds >= HEALTHY_SECONDS else self.used
         if used >= self.restarts:
             return self, None
-        seconds = double(FIRST_SECONDS, used, LONGEST_SECONDS)
+        seconds = compute_backoff(FIRST_SECONDS, used, LONGEST_SECONDS)
         return Backoff(self.restarts, used + 1), seconds
 
 

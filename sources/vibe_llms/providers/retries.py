@@ -21,7 +21,7 @@ from vibe_llms.events.stream import (
 )
 from vibe_llms.exceptions import AccessError, ConverseError, ProviderError
 from vibe_llms.foundation.attrs_classes import frozen
-from vibe_llms.foundation.clocks import Clock, double
+from vibe_llms.foundation.clocks import Clock, compute_backoff
 from vibe_llms.foundation.limits import Limits
 from vibe_llms.providers.streams import EventSource
 
@@ -70,7 +70,7 @@ class RetryPolicy:
         if asked is not None:
             return asked if asked <= self.longest_seconds else None
         longest = min(_LAST_SECONDS, self.longest_seconds)
-        wait = double(_FIRST_SECONDS, attempt - 1, longest)
+        wait = compute_backoff(_FIRST_SECONDS, attempt - 1, longest)
         return wait * (1 - 0.25 * chance)
 
 

@@ -12,7 +12,7 @@ import attrs
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.json_types import JsonValue, is_integer
 from vibe_llms.foundation.limits import Limits
-from vibe_llms.foundation.portal import LENGTHY, perform_apart
+from vibe_llms.foundation.portal import IS_LARGE_REQUEST, run_outside_loop
 from vibe_llms.messages.losses import Loss, refuse_losses
 from vibe_llms.messages.requests import Request
 from vibe_llms.messages.views import is_input_blank
@@ -113,7 +113,7 @@ class SendingModel(abc.ABC, Generic[_Native]):
         """Translate like :meth:`translate`; large requests in a thread."""
         if not is_large(request):
             return self.translate(request, streaming=streaming)
-        return await perform_apart(partial(self.translate, request, streaming=streaming))
+        return await run_outside_loop(partial(self.translate, request, streaming=streaming))
 
     def _nativize_wishes(self, request: Request, *, streaming: bool) -> Translation[_Native]:
         """Translate a request; leave out unsupported parameters if it is lenient."""
@@ -156,7 +156,7 @@ class SendingModel(abc.ABC, Generic[_Native]):
 def is_large(request: Request) -> bool:
     """Return whether encoding a request may take noticeably long."""
     is_long = len(request.canisters) > _MANY_CANISTERS
-    return is_long or len(request.invocables) > _MANY_INVOCABLES or LENGTHY.get()
+    return is_long or len(request.invocables) > _MANY_INVOCABLES or IS_LARGE_REQUEST.get()
 
 
 def refuse_blank_prompt(request: Request) -> None:

@@ -28,7 +28,7 @@ from vibe_llms.batches.items import BatchItem
 from vibe_llms.batches.row_chunks import leave, take
 from vibe_llms.batches.row_journals import RowJournal
 from vibe_llms.exceptions import ProviderError, ProviderFault, RequestError, StoreError
-from vibe_llms.foundation.coalescing import Gatherer
+from vibe_llms.foundation.coalescing import Coalescer
 from vibe_llms.instruments.estimates import count_money, read_money
 from vibe_llms.messages.canisters import Origin, Usage
 
@@ -344,7 +344,7 @@ async def test_what_settles_while_a_cap_refuses_is_looked_at(database: BatchData
             loop.call_soon_threadsafe(budget.settle)  # before the refusal arrives
         return granted
 
-    ledger._gatherer = Gatherer(settle_behind)
+    ledger._coalescer = Coalescer(settle_behind)
     assert await budget.acquire(60)
 
 
@@ -363,13 +363,13 @@ async def test_who_leaves_before_an_amount_is_granted_takes_none(
         go_on.wait()
         return grant(amounts)
 
-    ledger._gatherer = Gatherer(wait)
+    ledger._coalescer = Coalescer(wait)
     leaving = asyncio.create_task(budget.acquire(60))
     await asyncio.to_thread(begun.wait)
     leaving.cancel()
     await asyncio.wait([leaving])
     go_on.set()
-    await ledger._gatherer.close()
+    await ledger._coalescer.close()
     assert await budget.acquire(60)
 
 

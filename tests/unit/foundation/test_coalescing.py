@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Sequence
 
-from vibe_llms.foundation.coalescing import Gatherer
+from vibe_llms.foundation.coalescing import Coalescer
 
 
 async def test_whoever_leaves_takes_nothing_from_those_who_asked_with_it() -> None:
@@ -22,7 +22,7 @@ async def test_whoever_leaves_takes_nothing_from_those_who_asked_with_it() -> No
             raise LookupError("unlucky")
         return [2 * each for each in given]
 
-    gatherer: Gatherer[int, int] = Gatherer(double)
+    gatherer: Coalescer[int, int] = Coalescer(double)
     first = asyncio.create_task(gatherer.ask(1))
     await asyncio.to_thread(begun.wait)
     others = [asyncio.create_task(gatherer.ask(number)) for number in (2, 3, 4)]
@@ -46,7 +46,7 @@ async def test_what_can_wait_is_gathered_until_there_is_enough_of_it() -> None:
         asked.append(len(given))
         return list(given)
 
-    gatherer: Gatherer[int, int] = Gatherer(note, pause_seconds=3600, enough=10)
+    gatherer: Coalescer[int, int] = Coalescer(note, pause_seconds=3600, enough=10)
     async with asyncio.timeout(60):
         assert await gatherer.ask(0) == 0
         told = [gatherer.put(number) for number in range(10)]

@@ -15,7 +15,7 @@ async def wait(deadlines: Deadlines, seconds: float, work: float = 60.0) -> str:
     try:
         await asyncio.sleep(work)
     except asyncio.CancelledError:
-        if not deadline.is_over():
+        if not deadline.uncancel():
             raise
         return "over"
     finally:

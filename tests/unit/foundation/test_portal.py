@@ -24,7 +24,7 @@ from vibe_llms.foundation.portal import (
     access_portal,
     close_portal,
     finish,
-    perform_apart,
+    run_outside_loop,
 )
 
 SOURCES = Path(__file__).resolve().parents[2] / "sources"
@@ -312,8 +312,8 @@ async def test_long_work_is_performed_beside_the_loop_one_after_the_other() -> N
         order.append("ended")
         return "done"
 
-    first = asyncio.create_task(perform_apart(wait))
-    second = asyncio.create_task(perform_apart(lambda: order.append("second")))
+    first = asyncio.create_task(run_outside_loop(wait))
+    second = asyncio.create_task(run_outside_loop(lambda: order.append("second")))
     await become(lambda: order)
     await asyncio.sleep(0.02)
     may_end.set()
@@ -325,7 +325,7 @@ async def test_long_work_is_performed_beside_the_loop_one_after_the_other() -> N
 
 async def test_what_long_work_raises_is_raised() -> None:
     with pytest.raises(ZeroDivisionError):
-        await perform_apart(lambda: 1 / 0)
+        await run_outside_loop(lambda: 1 / 0)
 
 
 async def test_work_that_nobody_waits_for_ends_and_lets_the_next_begin() -> None:
@@ -341,13 +341,13 @@ async def test_work_that_nobody_waits_for_ends_and_lets_the_next_begin() -> None
         finally:
             ended.set()
 
-    task = asyncio.create_task(perform_apart(work))
+    task = asyncio.create_task(run_outside_loop(work))
     await become(begun.is_set)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
 
-    assert await perform_apart(lambda: 5) == 5
+    assert await run_outside_loop(lambda: 5) == 5
     assert ended.is_set()
 
 
@@ -364,7 +364,7 @@ async def test_work_that_is_abandoned_at_its_very_end_is_not_reported(
 
     with monkeypatch.context() as patching:
         patching.setattr(asyncio.get_running_loop(), "call_soon_threadsafe", arrive)
-        task = asyncio.create_task(perform_apart(lambda: 1))
+        task = asyncio.create_task(run_outside_loop(lambda: 1))
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -83,8 +83,8 @@ def test_what_is_no_key_is_refused_with_its_place(
 
 def test_a_variable_that_held_a_key_is_given_to_no_program(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever it is called."""
-    monkeypatch.setattr(child_environment, "_named", set())
-    monkeypatch.setattr(child_environment, "_has_begun", False)
+    monkeypatch.setattr(child_environment, "_key_variables", set())
+    monkeypatch.setattr(child_environment, "_is_concealed", False)
     environment = {"FOOD": "crackers", "DRINK": "water"}
     with mock.patch.dict(os.environ, environment):
         acquire_key("parrot", {"api_key_variable": "FOOD"}, ())

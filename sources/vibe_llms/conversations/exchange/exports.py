@@ -18,7 +18,7 @@ import attrs
 
 from vibe_llms.exceptions import CodecError
 from vibe_llms.foundation.attrs_classes import define, frozen
-from vibe_llms.foundation.files import read_along
+from vibe_llms.foundation.files import open_reader
 
 CONVERSATION_BYTES: Final = 268_435_456
 """How long one conversation of a document may be."""
@@ -110,7 +110,7 @@ class Export:
 
 def open_file(path: Path) -> IO[bytes]:
     """Open a file for reading. Raises OSError, also for folders, pipes and devices."""
-    return read_along(str(path))
+    return open_reader(str(path))
 
 
 @contextmanager

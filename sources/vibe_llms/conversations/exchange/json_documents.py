@@ -17,7 +17,7 @@ from vibe_llms.conversations.exchange.interfaces import Exportable
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.interfaces import ContentStore
 from vibe_llms.exceptions import CodecError, ConverseError
-from vibe_llms.foundation.files import read_along, read_regular
+from vibe_llms.foundation.files import open_reader, read_regular
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.codec.canister_lines import decode_canister, encode_canister
 from vibe_llms.messages.losses import Translation
@@ -64,7 +64,7 @@ def export_json(conversation: Exportable, content_store: ContentStore) -> str:
 
 def is_document(path: Path) -> bool:
     """Return whether a file begins like such a document."""
-    with read_along(str(path)) as file:
+    with open_reader(str(path)) as file:
         beginning = file.read(_BEGINNING_BYTES)
     return b'"format"' in beginning and f'"{FORMAT}"'.encode() in beginning
 

@@ -21,7 +21,7 @@ from vibe_llms.conversations.stores.descriptors import (
 from vibe_llms.conversations.stores.layout import Layout
 from vibe_llms.conversations.stores.parts import FilePart
 from vibe_llms.exceptions import CorruptionError, UnknownConversationError
-from vibe_llms.foundation.files import read_along, read_regular
+from vibe_llms.foundation.files import open_reader, read_regular
 from vibe_llms.logs.lines import find_torn_start, measure_lines
 
 
@@ -51,7 +51,7 @@ def read_whole_lines(path: str, size: int | None = None) -> bytes:
         CorruptionError: The file does not exist.
     """
     try:
-        with read_along(path) as file:
+        with open_reader(path) as file:
             if size is None:
                 # Its lock is not held: an append may be in progress, and its incomplete end does
                 # not count.

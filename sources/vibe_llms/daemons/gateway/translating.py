@@ -31,7 +31,7 @@ from vibe_llms.events.stream import (
 )
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.foundation.json_types import JsonObject
-from vibe_llms.foundation.portal import LENGTHY
+from vibe_llms.foundation.portal import IS_LARGE_REQUEST
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.field_types import evolve_unchecked
 from vibe_llms.messages.losses import Loss, LossKind, Translation, refuse_losses
@@ -50,7 +50,7 @@ async def translate(call: GatewayCall) -> None:
         ConverseError: The upstream failed, or the request is invalid for it.
     """
     body, record = call.request.body, call.record
-    LENGTHY.set(len(body) >= LARGE_BYTES)  # for this task, and so for this request
+    IS_LARGE_REQUEST.set(len(body) >= LARGE_BYTES)  # for this task, and so for this request
     prefixes = call.gateway.prefixes.open("" if call.grant is None else call.grant.subject)
     native, request = await perform_sized(body, partial(_read, call, prefixes))
     prefixes.commit()

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from vibe_llms.daemons.keys.journal import KeyJournal
 from vibe_llms.daemons.keys.ledger import KeyLedger, Stake
 from vibe_llms.exceptions import AccessError, StoreError
-from vibe_llms.foundation.coalescing import Gatherer
+from vibe_llms.foundation.coalescing import Coalescer
 
 _Outcomes: TypeAlias = "asyncio.Future[Sequence[AccessError | None]]"
 
@@ -19,7 +19,7 @@ class AdmissionGate:
     """Runs transactions of the ledger in a thread, one at a time. For one event loop."""
 
     def __init__(self, ledger: KeyLedger) -> None:
-        self._gatherer: Gatherer[Stake, AccessError | None] = Gatherer(ledger.admit)
+        self._coalescer: Coalescer[Stake, AccessError | None] = Coalescer(ledger.admit)
 
     async def admit(self, stake: Stake, journal: KeyJournal) -> None:
         """Admit a request durably.
@@ -32,8 +32,8 @@ class AdmissionGate:
             AccessError: A limit is reached.
             StoreError: The ledger is unusable, so nothing may be sent.
         """
-        place = self._gatherer.backlog
-        outcomes = self._gatherer.put(stake)
+        place = self._coalescer.backlog
+        outcomes = self._coalescer.put(stake)
         try:
             refusal = (await asyncio.shield(outcomes))[place]
         except asyncio.CancelledError:
@@ -50,7 +50,7 @@ class AdmissionGate:
 
     async def close(self) -> None:
         """Wait for running transactions."""
-        await self._gatherer.close()
+        await self._coalescer.close()
 
 
 def _give_back(outcomes: _Outcomes, place: int, journal: KeyJournal, number: int) -> None:

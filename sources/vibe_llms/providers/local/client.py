@@ -279,12 +279,12 @@ class LocalClient:
             taken = 0
             try:
                 while taken < server.settings.parallel:  # with all slots, none is running
-                    await server.slots.take()
+                    await server.slots.acquire()
                     taken += 1
                 await finish(asyncio.to_thread(self._evict, server))
             finally:
                 for _ in range(taken):  # to waiting callers, which load it again
-                    server.slots.give()
+                    server.slots.release()
 
     def _evict(self, server: LoadedModel) -> None:
         with self._lock:

@@ -24,7 +24,7 @@ from vibe_llms.exceptions import ConverseError, LimitError, Stage, WeightsError
 from vibe_llms.foundation.attrs_classes import define, frozen
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.foundation.optional_packages import needing
-from vibe_llms.foundation.semaphores import Slots
+from vibe_llms.foundation.semaphores import Semaphore
 from vibe_llms.providers.local.grammars import END_RULE, PROBE, compose_probe
 
 BATCH_TOKENS = 16
@@ -77,7 +77,7 @@ class LoadedModel:
 
     def __init__(self, settings: LoadSettings) -> None:
         self.settings = settings
-        self.slots = Slots(settings.parallel)
+        self.slots = Semaphore(settings.parallel)
         self.used_at = 0.0
         self.is_evicted = False
         self._key = secrets.token_urlsafe(24)
@@ -100,10 +100,10 @@ class LoadedModel:
         Raises:
             LimitError: Too many requests wait for this model.
         """
-        if not self.slots.enter():
+        if not self.slots.try_acquire():
             if self.slots.waiting >= self.settings.waiting:
                 raise LimitError(limit="waiting_requests", value=self.settings.waiting)
-            await self.slots.take()
+            await self.slots.acquire()
         try:
             if isinstance(grammar := request.get("grammar"), str):
                 end = await asyncio.to_thread(self._access_end)  # over HTTP, and blocks
@@ -111,7 +111,7 @@ class LoadedModel:
             return self._start(request)
         # Once its thread runs, the thread releases the slot; until then, do so here.
         except BaseException:
-            self.slots.give()
+            self.slots.release()
             raise
 
     def _start(self, request: JsonObject) -> LocalExchange:
@@ -150,7 +150,7 @@ class LoadedModel:
         """Remove an exchange whose thread is about to end. Called by that thread."""
         with self._lock:
             self._exchanges.discard(exchange)
-        self.slots.give()
+        self.slots.release()
 
     async def count_request(self, request: JsonObject) -> int:
         """Count the exact input tokens of a request, including the template."""

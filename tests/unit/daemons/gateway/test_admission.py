@@ -35,18 +35,18 @@ async def _walk(places: int, queue: int, steps: list[object]) -> None:
     for step in steps:
         match step:
             case "come":
-                if admission.enter():
+                if admission.try_acquire():
                     inside += 1
                     assert inside <= places
                     continue
-                task = asyncio.create_task(admission.take())
+                task = asyncio.create_task(admission.acquire())
                 await asyncio.sleep(0)
                 if len(waiting) >= queue:
                     assert isinstance(task.exception(), LimitError)
                 else:
                     waiting.append(task)
             case ("leave", _) if inside:
-                admission.give()
+                admission.release()
                 inside -= 1
             case ("give up", int(which)) if waiting:
                 task = waiting.pop(which % len(waiting))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from vibe_llms.exceptions import StoreError
-from vibe_llms.foundation.coalescing import Gatherer
+from vibe_llms.foundation.coalescing import Coalescer
 from vibe_llms.logs import locks
 from vibe_llms.messages.identities import produce_identity
 
@@ -64,7 +64,7 @@ class ResponseDatabase:
         self._folder = folder
         self._connection: sqlite3.Connection | None = None
         self._lock: FileIO | None = None
-        self._gatherer: Gatherer[Work[Any], Any] = Gatherer(self._commit)
+        self._coalescer: Coalescer[Work[Any], Any] = Coalescer(self._commit)
         self.owner = produce_identity()
 
     async def perform(self, work: Work[_T]) -> _T:
@@ -75,7 +75,7 @@ class ResponseDatabase:
         Raises:
             StoreError: The disk is full, or the database is unusable.
         """
-        result: _T = await self._gatherer.ask(work)
+        result: _T = await self._coalescer.ask(work)
         return result
 
     def _commit(self, works: Sequence[Work[Any]]) -> list[Any]:
@@ -132,7 +132,7 @@ class ResponseDatabase:
 
     async def close(self) -> None:
         """Wait for running work, and close the database."""
-        await self._gatherer.close()
+        await self._coalescer.close()
         if self._connection is not None:
             self._connection.close()
             self._connection = None

@@ -15,7 +15,7 @@ from vibe_llms.daemons.gateway.responses.response_bodies import Fields, complete
 from vibe_llms.daemons.gateway.responses.response_streams import select_storable
 from vibe_llms.daemons.gateway.responses.rows import GatewayResponse
 from vibe_llms.exceptions import StoreError
-from vibe_llms.foundation.portal import perform_apart
+from vibe_llms.foundation.portal import run_outside_loop
 from vibe_llms.messages.canisters import AnyCanister
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class StoreSink:
             return response
         told = complete_body(response, self.native)
         read = partial(read_canisters, self._given)
-        asked = read() if len(self._given) < _MANY_ITEMS else await perform_apart(read)
+        asked = read() if len(self._given) < _MANY_ITEMS else await run_outside_loop(read)
         answered = read_canisters(select_storable(told.get("output")))
         self._input = _list_ids(asked)
         await self._add((*asked, *answered))

@@ -79,11 +79,11 @@ class Target:
 
     async def enter(self) -> None:
         """Take a slot, waiting if none is free. Raises LimitError."""
-        await self._slots.take()
+        await self._slots.acquire()
 
     def leave(self) -> None:
         """Return the slot."""
-        self._slots.give()
+        self._slots.release()
 
     def begin(self) -> bool:
         """Note that a request is sent; return whether it is a probe, for :meth:`end`."""

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, NamedTuple
 from vibe_llms.batches.items import BatchInput
 from vibe_llms.exceptions import ConverseError, RequestError
 from vibe_llms.foundation.encodings import find_misencoding
-from vibe_llms.foundation.files import read_along
+from vibe_llms.foundation.files import open_reader
 from vibe_llms.invocables.threads import run_in_thread
 
 _BLOCK_BYTES = 65_536
@@ -186,7 +186,7 @@ def _read(form: InputForm, line: bytes, place: str) -> BatchInput | None:
 
 def _walk(path: Path) -> Iterator[tuple[int, bytes]]:
     try:
-        with read_along(str(path)) as file:
+        with open_reader(str(path)) as file:
             yield from enumerate(file, 1)
     except OSError as error:
         raise RequestError(

@@ -16,7 +16,7 @@ import attrs
 from vibe_llms.agents.interfaces import Runs
 from vibe_llms.exceptions import ConverseError, RequestError, UnknownConversationError
 from vibe_llms.foundation.attrs_classes import define
-from vibe_llms.foundation.clocks import double
+from vibe_llms.foundation.clocks import compute_backoff
 from vibe_llms.interfaces.cli.top.courses import LINES
 from vibe_llms.interfaces.cli.top.views import (
     PAGE,
@@ -115,7 +115,7 @@ class BoardFeed:
                 else:
                     self.board.tell(RowsFailed(query, str(error)))
             pause = max(_LOOK_SECONDS, _SHARE * (time.monotonic() - begun) * (not failures))
-            await self._pause(double(pause, failures, _LONGEST_SECONDS))
+            await self._pause(compute_backoff(pause, failures, _LONGEST_SECONDS))
 
     async def _read_rows(self) -> None:
         query = self.board.view.query
@@ -189,7 +189,7 @@ class BoardFeed:
                 self.board.tell(CourseFailed(run_id, str(error)))
             has_heard = self.board.view.course.sequence > known
             failures = 0 if has_heard else failures + 1
-            await asyncio.sleep(double(_LOOK_SECONDS, failures, _LONGEST_SECONDS))
+            await asyncio.sleep(compute_backoff(_LOOK_SECONDS, failures, _LONGEST_SECONDS))
 
     async def _listen(self, run_id: str) -> None:
         after = self.board.view.course.sequence
