@@ -15,7 +15,7 @@ from support.quality.properties import sample
 from support.quality.working import LINEAR, find_growth
 from vibe_llms.dialects.extras import make_native
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.responses.calling.orders import Written, settle_reasoning
+from vibe_llms.dialects.responses.calling.item_order import WrittenItem, settle_reasoning
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.canisters import (
     AssistantCanister,
@@ -300,7 +300,7 @@ def test_reasoning_without_what_the_model_did_next_is_withheld_with_work_of_its_
     item = {"type": "reasoning", "encrypted_content": "s"}
 
     def produce(count: int) -> Callable[[], object]:
-        written = [Written(item, "canisters[0]")] * count
+        written = [WrittenItem(item, "canisters[0]")] * count
         ledger = Ledger(protocol="responses", provider="")
         return lambda: settle_reasoning(written, ledger, is_stored=False)
 

@@ -2,8 +2,8 @@
 
 In other protocols all tools are offered with the request, and a tool in a namespace gets a joined
 name, such as ``mcp__tides__look_up`` for ``look_up`` in ``mcp__tides``. The tools of the request
-tell which tool a joined name means, so no state is kept between requests; a call that was made in
-this protocol names its namespace itself.
+determine the tool of a joined name, so no state is kept between requests; a call that was made in
+this protocol contains its namespace.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from vibe_llms.messages.contents import Native
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.tool_names import clean_name, mark_name
 
-MARK: Final = "$namespace"
-"""Key of the note on a tool or a call that has its namespace and its name there."""
+NAMESPACE_NOTE: Final = "$namespace"
+"""Key of the note on a tool or a call with its namespace, and its name in that namespace."""
 
-LOADED: Final = "$loaded"
+LOADED_NOTE: Final = "$loaded"
 """Key of the note on a tool that is among the items of its request, and is sent with them."""
 
 _LOADING: Final = ("additional_tools", "tool_search_output")
@@ -30,8 +30,8 @@ _DEFAULT: Final = "functions"
 """Namespace under which OpenAI's models know the tools without a namespace."""
 
 
-class Home(NamedTuple):
-    """Namespace of a tool, and its name there."""
+class QualifiedName(NamedTuple):
+    """Qualified name of a tool: its namespace, and its name in that namespace."""
 
     namespace: str
     name: str
@@ -44,27 +44,27 @@ class Home(NamedTuple):
         return f"{self.namespace}{separator}{self.name}"
 
 
-SEARCH: Final = Home("", "tool_search")
-"""The search for tools that a client executes; its calls are items of their own kind."""
+SEARCH: Final = QualifiedName("", "tool_search")
+"""The tool search that a client executes; its calls are items of their own type."""
 
 
-SOUGHT: Final = "$search"
-"""Key of the note with the further fields of such a search."""
+SEARCH_NOTE: Final = "$search"
+"""Key of the note on a tool search with its other fields."""
 
 
 def is_search(tool: Mapping[str, Any]) -> bool:
-    """Tell whether a tool is the search for tools that the client makes itself."""
+    """Return whether a tool is a tool search that the client executes."""
     is_clients = tool.get("type") == SEARCH.name and tool.get("execution") == "client"
     return is_clients and isinstance(tool.get("parameters"), Mapping)
 
 
 def is_plain(tool: Mapping[str, Any]) -> bool:
-    """Tell whether a tool is a function or a custom tool with a name."""
+    """Return whether a tool is a function or a custom tool with a name."""
     return tool.get("type") in _KINDS and isinstance(tool.get("name"), str)
 
 
 def open_namespace(tool: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the tools in a namespace; empty for other tools, or if a part is not understood."""
+    """Return the tools in a namespace; empty for other tools, or if the namespace is invalid."""
     inner, name = tool.get("tools"), tool.get("name")
     if tool.get("type") != "namespace" or not isinstance(name, str) or not name:
         return []
@@ -77,7 +77,7 @@ def open_namespace(tool: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def list_loaded(native: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the tools among the items of a request, in their order."""
     items = native.get("input")
-    listed = [
+    lists = [
         item["tools"]
         for item in (items if isinstance(items, list) else ())
         if (item.__class__ is dict or isinstance(item, Mapping))
@@ -85,133 +85,158 @@ def list_loaded(native: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         and item.get("type") in _LOADING
         and isinstance(item.get("tools"), list)
     ]
-    return [tool for tools in listed for tool in tools if isinstance(tool, Mapping)]
+    return [tool for tools in lists for tool in tools if isinstance(tool, Mapping)]
 
 
-def name_tools(native: Mapping[str, Any]) -> dict[Home, str]:
+def name_tools(native: Mapping[str, Any]) -> dict[QualifiedName, str]:
     """Return the names, in other protocols, of the tools of a request that are in a namespace.
 
     A name depends only on the tool, unless another tool has that name.
     """
     tools = (*(native.get("tools") or ()), *list_loaded(native))
-    given = [tool for tool in tools if isinstance(tool, Mapping)]
-    taken = TakenNames((*CHOICES, *(str(tool["name"]) for tool in given if is_plain(tool))))
-    names: dict[Home, str] = {}
-    for tool in given:
-        homes = [Home(str(tool["name"]), str(inner["name"])) for inner in open_namespace(tool)]
-        for home in (*homes, *((SEARCH,) if is_search(tool) else ())):
-            if home in names:
+    valid_tools = [tool for tool in tools if isinstance(tool, Mapping)]
+    plain_names = (str(tool["name"]) for tool in valid_tools if is_plain(tool))
+    taken = TakenNames((*CHOICES, *plain_names))
+    names: dict[QualifiedName, str] = {}
+    for tool in valid_tools:
+        qualified_names = [
+            QualifiedName(str(tool["name"]), str(inner["name"])) for inner in open_namespace(tool)
+        ]
+        for qualified_name in (*qualified_names, *((SEARCH,) if is_search(tool) else ())):
+            if qualified_name in names:
                 continue
-            name = home.join()
+            name = qualified_name.join()
             if name in taken:
-                marked = mark_name(clean_name(name), f"{home.namespace}\0{home.name}")
+                marked = mark_name(
+                    clean_name(name), f"{qualified_name.namespace}\0{qualified_name.name}"
+                )
                 name = taken.find_free(marked)
-            names[home] = name
+            names[qualified_name] = name
             taken.add(name)
     return names
 
 
-def name_call(item: Mapping[str, Any], names: Mapping[Home, str]) -> tuple[str, dict[str, Any]]:
-    """Return the name of the tool that an item calls, and the note of its home."""
+def name_call(
+    item: Mapping[str, Any], names: Mapping[QualifiedName, str]
+) -> tuple[str, dict[str, Any]]:
+    """Return the name of the tool that an item calls, and the note with its qualified name."""
     name, namespace = str(item.get("name") or ""), item.get("namespace")
     if not isinstance(namespace, str) or not namespace:
         return name, {}
-    home = Home(namespace, name)
-    return names.get(home) or home.join(), {MARK: {"name": namespace, "tool": name}}
+    qualified_name = QualifiedName(namespace, name)
+    return names.get(qualified_name) or qualified_name.join(), {
+        NAMESPACE_NOTE: {"name": namespace, "tool": name}
+    }
 
 
-def note_home(
-    namespace: Mapping[str, Any], home: Home, described: str, *, is_first: bool
+def describe_in_namespace(
+    namespace: Mapping[str, Any],
+    qualified_name: QualifiedName,
+    own_description: str,
+    *,
+    is_first: bool,
 ) -> tuple[str, dict[str, Any]]:
-    """Return the description of a tool in other protocols, and the note of its home.
+    """Return the description of a tool in other protocols, and the note with its qualified name.
 
     Args:
         namespace: The namespace, as the client describes it.
-        described: Description of the tool itself.
+        own_description: Description of the tool itself.
         is_first: Whether the tool is the first of its namespace: its description includes that of
             the namespace, and the change is reported as a loss.
     """
-    noted: dict[str, Any] = {"name": home.namespace, "tool": home.name}
+    note: dict[str, Any] = {"name": qualified_name.namespace, "tool": qualified_name.name}
     if not is_first:
-        return described, {MARK: noted}
-    noted |= {"rest": without(namespace, "type", "name", "tools"), TOLD: "namespace"}
-    about = namespace.get("description")
-    if not isinstance(about, str) or not about.strip():
-        return described, {MARK: noted}
-    noted["described"] = described
-    told = f"About all tools of {home.namespace}: {about}"
-    return (f"{described}\n\n{told}" if described.strip() else told), {MARK: noted}
+        return own_description, {NAMESPACE_NOTE: note}
+    note |= {"rest": without(namespace, "type", "name", "tools"), TOLD: "namespace"}
+    shared_description = namespace.get("description")
+    if not isinstance(shared_description, str) or not shared_description.strip():
+        return own_description, {NAMESPACE_NOTE: note}
+    note["described"] = own_description
+    description = f"About all tools of {qualified_name.namespace}: {shared_description}"
+    if own_description.strip():
+        description = f"{own_description}\n\n{description}"
+    return description, {NAMESPACE_NOTE: note}
 
 
-def read_home(extras: Mapping[str, Any]) -> Home | None:
-    """Return the home noted in extras."""
-    noted = extras.get(MARK)
-    return None if noted is None else Home(noted["name"], noted["tool"])
+def read_qualified_name(extras: Mapping[str, Any]) -> QualifiedName | None:
+    """Return the qualified name that is noted in extras."""
+    note = extras.get(NAMESPACE_NOTE)
+    return None if note is None else QualifiedName(note["name"], note["tool"])
 
 
-def find_homes(invocables: Iterable[InvocableDescription]) -> dict[str, Home]:
-    """Index the homes of tools by their names in other protocols."""
-    return dict(_find_homes(invocables))
+def find_qualified_names(invocables: Iterable[InvocableDescription]) -> dict[str, QualifiedName]:
+    """Index the qualified names of tools by their names in other protocols."""
+    return dict(_find_qualified_names(invocables))
 
 
-def _find_homes(invocables: Iterable[InvocableDescription]) -> Iterator[tuple[str, Home]]:
+def _find_qualified_names(
+    invocables: Iterable[InvocableDescription],
+) -> Iterator[tuple[str, QualifiedName]]:
     for each in invocables:
-        home = read_home_of(each.native)
-        if home is not None:
-            yield each.name, home
+        qualified_name = find_qualified_name(each.native)
+        if qualified_name is not None:
+            yield each.name, qualified_name
 
 
-def read_home_of(native: Native | None) -> Home | None:
-    """Return the home noted in a native. Raises RequestError."""
+def find_qualified_name(native: Native | None) -> QualifiedName | None:
+    """Return the qualified name that is noted in native data. Raises RequestError."""
     if native is None or native.protocol != PROTOCOL:
         return None
-    if MARK not in native.data and SOUGHT not in native.data:  # as nearly all
+    if NAMESPACE_NOTE not in native.data and SEARCH_NOTE not in native.data:  # fast path
         return None
     fields = read_native(native, "invocable")
-    return SEARCH if SOUGHT in fields else read_home(fields)
+    return SEARCH if SEARCH_NOTE in fields else read_qualified_name(fields)
 
 
-def write_home(tool: Mapping[str, Any], extras: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a tool under its own name, for :func:`gather`."""
-    noted, loaded = extras.get(MARK), {LOADED: True} if LOADED in extras else {}
-    if noted is None:
+def write_qualified_name(tool: Mapping[str, Any], extras: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a tool under its name in its namespace, for :func:`group_by_namespace`."""
+    note, loaded = extras.get(NAMESPACE_NOTE), {LOADED_NOTE: True} if LOADED_NOTE in extras else {}
+    if note is None:
         return {**tool, **loaded}
-    described = noted.get("described", tool.get("description"))
+    description = note.get("described", tool.get("description"))
     rest = without(tool, "name", "description")
-    own = {"name": noted["tool"], **({"description": described} if described else {})}
-    return {**own, **rest, MARK: noted, **loaded}
+    own = {"name": note["tool"], **({"description": description} if description else {})}
+    return {**own, **rest, NAMESPACE_NOTE: note, **loaded}
 
 
-def name_at_home(name: str, noted: Home | None, homes: Mapping[str, Home]) -> dict[str, str]:
+def write_tool_name(
+    name: str, noted_name: QualifiedName | None, qualified_names: Mapping[str, QualifiedName]
+) -> dict[str, str]:
     """Return the fields of a call that name the tool.
 
     Args:
-        noted: The home noted on the call itself.
-        homes: The homes of the tools that were offered.
+        noted_name: The qualified name that is noted on the call itself.
+        qualified_names: The qualified names of the offered tools, by their names here.
     """
-    home = noted or homes.get(name)
-    home = None if home == SEARCH else home
-    return {"name": name} if home is None else {"name": home.name, "namespace": home.namespace}
+    qualified_name = noted_name or qualified_names.get(name)
+    qualified_name = None if qualified_name == SEARCH else qualified_name
+    return (
+        {"name": name}
+        if qualified_name is None
+        else {"name": qualified_name.name, "namespace": qualified_name.namespace}
+    )
 
 
-def gather(tools: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the tools, with the tools of each namespace gathered at the place of its first one.
+def group_by_namespace(tools: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the tools, with those of a namespace in one entry, at the position of the first one.
 
     Tools that are sent with the items are left out.
     """
-    gathered: list[dict[str, Any]] = []
-    spaces: dict[str, list[dict[str, Any]]] = {}
+    grouped: list[dict[str, Any]] = []
+    tools_by_namespace: dict[str, list[dict[str, Any]]] = {}
     for tool in tools:
-        if LOADED in tool:
+        if LOADED_NOTE in tool:
             continue
-        noted, plain = tool.get(MARK), without(tool, MARK)
-        if noted is None:
-            gathered.append(plain)
+        note, plain = tool.get(NAMESPACE_NOTE), without(tool, NAMESPACE_NOTE)
+        if note is None:
+            grouped.append(plain)
             continue
-        name = noted["name"]
-        if name not in spaces:
-            spaces[name] = []
-            rest = noted.get("rest") or {}
-            gathered.append({"type": "namespace", "name": name, **rest, "tools": spaces[name]})
-        spaces[name].append(plain)
-    return gathered
+        name = note["name"]
+        if name not in tools_by_namespace:
+            tools_by_namespace[name] = []
+            rest = note.get("rest") or {}
+            grouped.append(
+                {"type": "namespace", "name": name, **rest, "tools": tools_by_namespace[name]}
+            )
+        tools_by_namespace[name].append(plain)
+    return grouped

@@ -16,11 +16,11 @@ class Quirks:
 
     Attributes:
         supervisor_role: The role of instructions: ``system`` or ``developer``.
-        takes_reasoning: Whether readable reasoning of others may be sent; vendors of open models
-            take it, OpenAI takes only what it has signed.
-        takes_audio: Whether a message may hold sound.
-        name_pattern: A regular expression for the whole of a tool's name that is taken.
-        siblings: Further faces of the same service, with the same uploaded files; see
+        takes_reasoning: Whether readable reasoning of other vendors may be sent: vendors of open
+            models accept it, OpenAI accepts only reasoning that it has signed.
+        takes_audio: Whether a message may contain audio.
+        name_pattern: A regular expression for valid names of tools.
+        siblings: Other interfaces of the same service, with the same uploaded files; see
             :class:`vibe_llms.dialects.ledger.Ledger`.
     """
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.responses.calling.orders import Written, settle_reasoning
+from vibe_llms.dialects.responses.calling.item_order import WrittenItem, settle_reasoning
 
 THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": []}
 
@@ -22,7 +22,7 @@ THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": []}
     ],
 )
 def test_what_has_no_other_name_keeps_its_id(item: dict[str, Any], keeps: bool) -> None:
-    written = [Written(THOUGHT, "canisters[0]"), Written(item, "canisters[1]")]
+    written = [WrittenItem(THOUGHT, "canisters[0]"), WrittenItem(item, "canisters[1]")]
     ledger = Ledger(protocol="responses")
     [kept] = settle_reasoning(written, ledger, is_stored=False)
     assert ("id" in kept) is keeps

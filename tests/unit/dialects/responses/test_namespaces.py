@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from vibe_llms.dialects import responses
 from vibe_llms.dialects.messages.calling import invocations as messages_invocations
 from vibe_llms.dialects.responses.calling.invocations import nativize_invocables
-from vibe_llms.dialects.responses.namespaces import Home, name_tools
+from vibe_llms.dialects.responses.namespaces import QualifiedName, name_tools
 from vibe_llms.dialects.responses.serving.invocations import find_allowed, normalize_invocables
 from vibe_llms.messages.canisters import InvocationCanister, ResultCanister
 from vibe_llms.messages.descriptions import CHOICES
@@ -112,7 +112,9 @@ def test_no_two_tools_go_by_one_name(plain: list[str], spaces: dict[str, list[st
     ]  # fmt: skip
     names = name_tools({"tools": tools})
 
-    assert names.keys() == {Home(space, name) for space, inner in spaces.items() for name in inner}
+    assert names.keys() == {
+        QualifiedName(space, name) for space, inner in spaces.items() for name in inner
+    }
     flat = [*names.values(), *plain]
     assert len(set(flat)) == len(flat)
     assert not set(names.values()) & {*CHOICES}
@@ -126,7 +128,7 @@ def test_a_name_does_not_change_with_the_tools_beside_it() -> None:
     tools = [function("mcp__tides__note"), TIDES]
     (first,) = {name for home, name in name_tools({"tools": tools}).items() if home.name == "note"}
     assert first.startswith("mcp__tides__note_")
-    assert name_tools({"tools": [*TOOLS, *tools]})[Home("mcp__tides", "note")] == first
+    assert name_tools({"tools": [*TOOLS, *tools]})[QualifiedName("mcp__tides", "note")] == first
 
 
 ODD: list[Any] = [

@@ -14,10 +14,15 @@ from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.payloads import encode_payload
 from vibe_llms.dialects.plain import OURS
 from vibe_llms.dialects.responses.calling import hosted
-from vibe_llms.dialects.responses.calling.items import CUSTOM
+from vibe_llms.dialects.responses.calling.items import CUSTOM_NOTE
 from vibe_llms.dialects.responses.calling.parts import PartsWriter
-from vibe_llms.dialects.responses.calling.tool_answers import write_answer
-from vibe_llms.dialects.responses.namespaces import SEARCH, Home, name_at_home, read_home
+from vibe_llms.dialects.responses.calling.tool_outputs import write_tool_output
+from vibe_llms.dialects.responses.namespaces import (
+    SEARCH,
+    QualifiedName,
+    read_qualified_name,
+    write_tool_name,
+)
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.messages.canisters import InvocationCanister, Owner, ResultCanister
@@ -36,12 +41,12 @@ class CallsWriter:
 
     Attributes:
         is_answer: Whether they are in a response, where each item needs an id of its own.
-        homes: The namespaces of tools, by their names here.
+        qualified_names: The qualified names of tools in namespaces, by their names here.
     """
 
     parts: PartsWriter
     is_answer: bool = False
-    homes: Mapping[str, Home] = attrs.field(factory=dict)
+    qualified_names: Mapping[str, QualifiedName] = attrs.field(factory=dict)
     _written: dict[str, dict[str, Any]] = attrs.field(factory=dict, init=False)
 
     @property
@@ -65,7 +70,7 @@ class CallsWriter:
         self._written[canister.invocation_id] = item
         return item
 
-    def knows(self, canister: ResultCanister) -> bool:
+    def answers_function(self, canister: ResultCanister) -> bool:
         """Return whether a result answers a function call that was written."""
         if canister.owner is not OURS:
             return False
@@ -90,13 +95,13 @@ class CallsWriter:
     ) -> dict[str, Any]:
         if "type" in extras:
             return self._write_hosted(canister, path, extras)
-        if self.homes.get(canister.name) == SEARCH:
+        if self.qualified_names.get(canister.name) == SEARCH:
             return self._write_search(canister, path)
         is_custom = canister.form == "text"
         item: dict[str, Any] = {
             "type": "custom_tool_call" if is_custom else "function_call",
             "call_id": canister.invocation_id,
-            **name_at_home(canister.name, read_home(extras), self.homes),
+            **write_tool_name(canister.name, read_qualified_name(extras), self.qualified_names),
             "input" if is_custom else "arguments": write_arguments(canister, PROTOCOL),
         }
         if self._needs_id(canister, extras):
@@ -123,23 +128,25 @@ class CallsWriter:
     def _needs_id(
         self, canister: InvocationCanister | ResultCanister, extras: Mapping[str, Any]
     ) -> bool:
-        """Return whether an item of a response needs an id, as its original protocol gave none."""
-        told = canister.origin is not None and canister.origin.protocol == PROTOCOL
-        return self.is_answer and not told and "id" not in extras
+        """Return whether an item needs a new id: it is in a response, and comes from elsewhere."""
+        is_own = canister.origin is not None and canister.origin.protocol == PROTOCOL
+        return self.is_answer and not is_own and "id" not in extras
 
     def _write_hosted(
         self, canister: InvocationCanister, path: str, extras: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Return the vendor's own item, with later changes of our fields."""
+        """Return the vendor's own item, with the common fields that were changed later."""
         item = dict(extras)
-        read = hosted.read_call(item)
-        if read.arguments != canister.arguments:
-            self._amend(item, canister, path)
-        if canister.owner is Owner.OURS and read.invocation_id != canister.invocation_id:
+        original = hosted.read_call(item)
+        if original.arguments != canister.arguments:
+            self._replace_arguments(item, canister, path)
+        if canister.owner is Owner.OURS and original.invocation_id != canister.invocation_id:
             item["call_id" if item.get("call_id") else "id"] = canister.invocation_id
         return item
 
-    def _amend(self, item: dict[str, Any], canister: InvocationCanister, path: str) -> None:
+    def _replace_arguments(
+        self, item: dict[str, Any], canister: InvocationCanister, path: str
+    ) -> None:
         if canister.form == "text" and "code" in item:
             item["code"] = canister.arguments
             return
@@ -157,13 +164,17 @@ class CallsWriter:
         not sent.
         """
         if canister.owner is Owner.VENDOR:
-            return self._write_outcome(canister, path)
+            return self._write_vendor_result(canister, path)
         call = self._written.get(canister.invocation_id, {})
         extras = dict(self.ledger.open(canister.native, path, canister))
-        asked = hosted.ANSWERS.get(str(call.get("type"))) if call else extras.get("type")
-        if asked in hosted.OUTPUTS:
-            return write_answer(canister, str(asked), extras, path, self.ledger)
-        is_custom = call.get("type") == "custom_tool_call" if call else bool(extras.get(CUSTOM))
+        output_type = (
+            hosted.OUTPUTS_BY_CALL.get(str(call.get("type"))) if call else extras.get("type")
+        )
+        if output_type in hosted.OUTPUTS:
+            return write_tool_output(canister, str(output_type), extras, path, self.ledger)
+        is_custom = (
+            call.get("type") == "custom_tool_call" if call else bool(extras.get(CUSTOM_NOTE))
+        )
         kind = "custom_tool_call_output" if is_custom else "function_call_output"
         if canister.is_error:
             self.ledger.drop(
@@ -178,24 +189,24 @@ class CallsWriter:
             del item["call_id"]
         return merge(item, extras)
 
-    def _write_outcome(self, canister: ResultCanister, path: str) -> dict[str, Any] | None:
+    def _write_vendor_result(self, canister: ResultCanister, path: str) -> dict[str, Any] | None:
         """Return the result of a call that a vendor executed itself, if it is a separate item."""
         if not self.ledger.admits_execution(canister, path):
             return None
         extras = self.ledger.open(canister.native, path, canister)
-        within = extras.get("$within")
-        if within is None:
+        call_id = extras.get("$within")
+        if call_id is None:
             return extras
         for name in sorted(name for name in extras if not is_mark(name)):
             self.ledger.drop(f"{path}.native", f"{name}: its call already contains it")
-        call = self._written.get(str(within))
+        call = self._written.get(str(call_id))
         if call is None:
             self.ledger.withhold(path, "it belongs to a call that is not sent")
         elif call.get("type") == "image_generation_call" and canister.content:
-            self._restore_picture(call, canister, path)
+            self._restore_image(call, canister, path)
         return None
 
-    def _restore_picture(self, call: dict[str, Any], canister: ResultCanister, path: str) -> None:
-        picture = canister.content[0]
-        if isinstance(picture, ImageContent) and isinstance(call, dict):
-            call["result"] = encode_payload(picture, f"{path}.content[0]")
+    def _restore_image(self, call: dict[str, Any], canister: ResultCanister, path: str) -> None:
+        image = canister.content[0]
+        if isinstance(image, ImageContent) and isinstance(call, dict):
+            call["result"] = encode_payload(image, f"{path}.content[0]")

@@ -17,7 +17,13 @@ import msgspec
 from vibe_llms.dialects.decoding import ResponseDecoder
 from vibe_llms.dialects.responses.calling.endings import ResponseEnding, read_ending
 from vibe_llms.dialects.responses.calling.errors import produce_error
-from vibe_llms.dialects.responses.calling.progress import DELTAS, DONES, NOWHERE, SILENT, ItemsTable
+from vibe_llms.dialects.responses.calling.progress import (
+    DELTAS,
+    DONES,
+    NO_INDEX,
+    REDUNDANT,
+    ItemsTable,
+)
 from vibe_llms.dialects.responses.calling.simple_responses import (
     read_simple_response,
     read_simple_stream,
@@ -46,7 +52,7 @@ class _TextDelta(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
     type: str
     delta: str
-    output_index: int = NOWHERE
+    output_index: int = NO_INDEX
     content_index: int = 0
     item_id: str = ""
     logprobs: Any = None
@@ -74,7 +80,7 @@ class Decoder(ResponseDecoder):
 
         Args:
             data: The event, or the bytes of its JSON.
-            event: Its kind in the frame around it; the type in the data wins.
+            event: Its name in the stream; the type in the data has precedence.
 
         Raises:
             ConverseError: It is invalid, or reports an error.
@@ -86,11 +92,11 @@ class Decoder(ResponseDecoder):
             except (*UNREADABLE, TypeError):
                 pass  # not a simple one
             else:
-                growing = self._texts.get((chunk.output_index, chunk.content_index))
-                if growing is not None and chunk.type == _TEXT_DELTA:
-                    growing.quick += len(chunk.delta)  # the final copy is compared with it
-                    return [ContentDeltaEvent(growing.index, chunk.delta)]
-        return self._receive(data, partial(self._read_event, word=event))
+                streamed = self._texts.get((chunk.output_index, chunk.content_index))
+                if streamed is not None and chunk.type == _TEXT_DELTA:
+                    streamed.fast_count += len(chunk.delta)  # the final copy is compared with it
+                    return [ContentDeltaEvent(streamed.index, chunk.delta)]
+        return self._receive(data, partial(self._read_event, event_name=event))
 
     read_simple_response = staticmethod(read_simple_response)
     read_simple_stream = staticmethod(read_simple_stream)
@@ -101,24 +107,24 @@ class Decoder(ResponseDecoder):
     def _is_empty(self) -> bool:
         ending = self._ending
         # A cancelled or background response explains why there is no content.
-        is_told = ending is None or ending.word not in ("completed", "incomplete")
-        return self._items.is_empty and not is_told
+        is_explained = ending is None or ending.native_reason not in ("completed", "incomplete")
+        return self._items.is_empty and not is_explained
 
     def _end(self) -> ResponseFinishedEvent:
         assert self._ending is not None
         return ResponseFinishedEvent(
             stop_reason=self._ending.stop_reason,
-            native_stop_reason=self._ending.word,
+            native_stop_reason=self._ending.native_reason,
             native=self._ending.native,
         )
 
-    def _read_event(self, event: Mapping[str, Any], word: str) -> None:
-        kind = event.get("type") or word
+    def _read_event(self, event: Mapping[str, Any], event_name: str) -> None:
+        kind = event.get("type") or event_name
         if kind in DELTAS:
             self._items.add_delta(event, *DELTAS[kind])
         elif kind in DONES:
             self._items.complete_delta(event, *DONES[kind])
-        elif kind in SILENT:
+        elif kind in REDUNDANT:
             return
         elif kind == "response.output_item.added":
             self._items.begin(event["item"], event.get("output_index"))
@@ -135,7 +141,7 @@ class Decoder(ResponseDecoder):
         elif kind == "error" or (event.get("error") and not str(kind).startswith("response.")):
             self._fail(event)
         elif kind.startswith("response.audio."):
-            self._items.add_sound(kind, event)
+            self._items.add_audio(kind, event)
         else:
             self._items.pass_on(str(kind), event)
 

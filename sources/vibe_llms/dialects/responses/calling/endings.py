@@ -14,7 +14,7 @@ from vibe_llms.foundation.attrs_classes import define, frozen
 from vibe_llms.messages.canisters import StopReason
 from vibe_llms.messages.contents import Native
 
-_BREAKS: Final = {
+_STOP_REASONS_BY_STATUS: Final = {
     "cancelled": StopReason.INTERRUPTED,
     "in_progress": StopReason.INTERRUPTED,
     "queued": StopReason.INTERRUPTED,
@@ -23,10 +23,10 @@ _BREAKS: Final = {
 running, and can be retrieved by their id.
 """
 
-COMMON: Final = frozenset(
+COMMON_FIELDS: Final = frozenset(
     {"error", "id", "incomplete_details", "model", "object", "output", "status", "usage"}
 )
-_EVENT: Final = frozenset({"response", "sequence_number", "type"})
+_EVENT_FIELDS: Final = frozenset({"response", "sequence_number", "type"})
 
 
 @define
@@ -34,12 +34,12 @@ class ResponseOutline:
     """The properties of a response that affect its stop reason.
 
     Attributes:
-        owed: The ids of our invocations without results.
-        refuses: Whether the model has refused.
+        unanswered_ids: The ids of our invocations without results.
+        has_refused: Whether the model has refused.
     """
 
-    owed: set[str] = attrs.field(factory=set)
-    refuses: bool = False
+    unanswered_ids: set[str] = attrs.field(factory=set)
+    has_refused: bool = False
 
 
 @frozen
@@ -47,7 +47,7 @@ class ResponseEnding:
     """The stop reason of a response, ours and the vendor's, and its native data."""
 
     stop_reason: StopReason
-    word: str | None
+    native_reason: str | None
     native: Native
 
 
@@ -60,23 +60,26 @@ def read_ending(
         event: The event around the response, for its other fields.
     """
     status, details = response.get("status") or "completed", response.get("incomplete_details")
-    told = details if isinstance(details, Mapping) else {}
-    reason = told.get("reason")
-    rest = leave(response, COMMON) | leave(event, _EVENT)
+    detail_fields = details if isinstance(details, Mapping) else {}
+    reason = detail_fields.get("reason")
+    rest = leave(response, COMMON_FIELDS) | leave(event, _EVENT_FIELDS)
     if status == "incomplete" and isinstance(reason, str):
-        beyond = leave(told, ("reason",))
-        rest |= {"incomplete_details": beyond} if beyond else {}
-        stop_reason, word = INCOMPLETE_REASONS.get(reason, StopReason.UNKNOWN), reason
+        other_details = leave(detail_fields, ("reason",))
+        rest |= {"incomplete_details": other_details} if other_details else {}
+        stop_reason, native_reason = INCOMPLETE_REASONS.get(reason, StopReason.UNKNOWN), reason
     elif status != "completed":
         rest |= {"status": status, "incomplete_details": details}
-        stop_reason, word = _BREAKS.get(status, StopReason.UNKNOWN), str(status)
+        stop_reason, native_reason = (
+            _STOP_REASONS_BY_STATUS.get(status, StopReason.UNKNOWN),
+            str(status),
+        )
     else:
         rest |= {"incomplete_details": details} if details is not None else {}
-        stop_reason, word = _find_reason(outline), status
-    return ResponseEnding(stop_reason, word, make_native(PROTOCOL, rest))
+        stop_reason, native_reason = _find_reason(outline), status
+    return ResponseEnding(stop_reason, native_reason, make_native(PROTOCOL, rest))
 
 
 def _find_reason(outline: ResponseOutline) -> StopReason:
-    if outline.owed:
+    if outline.unanswered_ids:
         return StopReason.INVOCATION
-    return StopReason.REFUSED if outline.refuses else StopReason.ANSWERED
+    return StopReason.REFUSED if outline.has_refused else StopReason.ANSWERED

@@ -48,7 +48,7 @@ OUTPUTS: Final = {
 ALWAYS_OURS: Final = frozenset(
     {"apply_patch_call", "computer_call", "local_shell_call", "mcp_approval_request"}
 )
-ANSWERS: Final = {
+OUTPUTS_BY_CALL: Final = {
     "apply_patch_call": "apply_patch_call_output",
     "computer_call": "computer_call_output",
     "local_shell_call": "local_shell_call_output",
@@ -58,10 +58,10 @@ ANSWERS: Final = {
 }
 """Type of the answering item for each type of call that may be ours."""
 
-_WRAPPING: Final = frozenset(
+_WRAPPER_FIELDS: Final = frozenset(
     {"type", "id", "call_id", "status", "created_by", "caller", "fingerprint", "execution"}
 )
-_OUTCOMES: Final = frozenset({"outputs", "result", "results", "output", "error"})
+_RESULT_FIELDS: Final = frozenset({"outputs", "result", "results", "output", "error"})
 
 
 def read_call(item: Mapping[str, Any]) -> InvocationCanister:
@@ -71,7 +71,7 @@ def read_call(item: Mapping[str, Any]) -> InvocationCanister:
     """
     kind = str(item["type"])
     form, arguments = _read_arguments(item)
-    kept = {**item, "result": None} if _find_picture(item) is not None else item
+    kept = {**item, "result": None} if _find_image(item) is not None else item
     name = CALLS.get(kind) or kind.removesuffix("_call")
     if kind == "mcp_call" and isinstance(item.get("name"), str):
         name = item["name"]
@@ -86,7 +86,7 @@ def read_call(item: Mapping[str, Any]) -> InvocationCanister:
 
 
 def identify(item: Mapping[str, Any]) -> str:
-    """Return the id by which a result refers to an item, or otherwise the item's own."""
+    """Return the id by which a result refers to an item, or the item's own id if there is none."""
     for name in ("call_id", "approval_request_id", "id"):
         value = item.get(name)
         if isinstance(value, str) and value:
@@ -95,7 +95,7 @@ def identify(item: Mapping[str, Any]) -> str:
 
 
 def find_owner(item: Mapping[str, Any]) -> Owner:
-    """Return the executor of a call: for two tools it depends on the item's fields."""
+    """Return the executor of a call; for two tools it depends on the item's fields."""
     kind = item["type"]
     if kind in ALWAYS_OURS:
         return Owner.OURS
@@ -117,19 +117,22 @@ def _read_arguments(item: Mapping[str, Any]) -> tuple[str, str]:
             return "text", code if isinstance(code, str) else ""
         case {"type": "mcp_call", "arguments": str(arguments)}:
             return "json", arguments
-        case {"action": Mapping() as asked} | {"operation": Mapping() as asked}:
-            return "json", write_json(asked)
-        case {"arguments": Mapping() as asked}:
-            return "json", write_json(asked)
-    rest = {k: v for k, v in item.items() if k not in _WRAPPING and k not in _OUTCOMES}
+        case {"action": Mapping() as action} | {"operation": Mapping() as action}:
+            return "json", write_json(action)
+        case {"arguments": Mapping() as arguments}:
+            return "json", write_json(arguments)
+    not_arguments = _WRAPPER_FIELDS | _RESULT_FIELDS
+    rest = {name: value for name, value in item.items() if name not in not_arguments}
     return "json", write_json(rest)
 
 
-def read_outcome(item: Mapping[str, Any], invocation: InvocationCanister) -> ResultCanister | None:
+def read_included_result(
+    item: Mapping[str, Any], invocation: InvocationCanister
+) -> ResultCanister | None:
     """Return the result of a call that the vendor executed, if it is in the item."""
     if invocation.owner is Owner.OURS:
         return None
-    contents = _read_outcome_contents(item)
+    contents = _read_included_contents(item)
     if not contents:
         return None
     return ResultCanister(
@@ -142,10 +145,10 @@ def read_outcome(item: Mapping[str, Any], invocation: InvocationCanister) -> Res
     )
 
 
-def _read_outcome_contents(item: Mapping[str, Any]) -> list[AnyContent]:
-    picture = _find_picture(item)
-    if picture is not None:
-        return [picture]
+def _read_included_contents(item: Mapping[str, Any]) -> list[AnyContent]:
+    image = _find_image(item)
+    if image is not None:
+        return [image]
     match item:
         case {"type": "code_interpreter_call", "outputs": list(outputs)}:
             return [content for each in outputs for content in _read_output(each)]
@@ -176,17 +179,17 @@ def _read_result(result: Any) -> str:
     return write_json(result)
 
 
-def _find_picture(item: Mapping[str, Any]) -> ImageContent | None:
+def _find_image(item: Mapping[str, Any]) -> ImageContent | None:
     if item.get("type") != "image_generation_call" or not isinstance(item.get("result"), str):
         return None
-    data, word = decode_base64(item["result"]), item.get("output_format") or "png"
-    return None if data is None else ImageContent(mime_type=f"image/{word}", data=data)
+    data, image_format = decode_base64(item["result"]), item.get("output_format") or "png"
+    return None if data is None else ImageContent(mime_type=f"image/{image_format}", data=data)
 
 
-def read_answer(item: Mapping[str, Any], owner: Owner) -> ResultCanister:
+def read_tool_output(item: Mapping[str, Any], owner: Owner) -> ResultCanister:
     """Return the result in an item that answers a call of a vendor's tool."""
     kind = str(item["type"])
-    contents, kept = _read_answer_contents(item)
+    contents, kept = _read_output_contents(item)
     return ResultCanister(
         contents,
         invocation_id=identify(item),
@@ -197,18 +200,18 @@ def read_answer(item: Mapping[str, Any], owner: Owner) -> ResultCanister:
     )
 
 
-def _read_answer_contents(
+def _read_output_contents(
     item: Mapping[str, Any],
 ) -> tuple[list[AnyContent], Mapping[str, Any]]:
     """Return the contents of an answer, and the item without an image that is among them."""
     match item:
         case {"type": "computer_call_output", "output": Mapping() as screen}:
-            picture = read_image(screen)
-            if picture is None:
+            image = read_image(screen)
+            if image is None:
                 return [TextualContent(write_json(screen))], item
             source = "image_url" if screen.get("image_url") else "file_id"
-            shown = {name: value for name, value in screen.items() if name != source}
-            return [picture], {**item, "output": shown}
+            without_image = {name: value for name, value in screen.items() if name != source}
+            return [image], {**item, "output": without_image}
         case {"type": "shell_call_output", "output": list(outputs)}:
             texts = [f"{each.get('stdout') or ''}{each.get('stderr') or ''}" for each in outputs]
             return [TextualContent(text) for text in texts], item

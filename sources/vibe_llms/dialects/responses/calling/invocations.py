@@ -16,7 +16,13 @@ from vibe_llms.dialects.invocations import (
     write_parameters,
 )
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.responses.namespaces import LOADED, SOUGHT, gather, read_home, write_home
+from vibe_llms.dialects.responses.namespaces import (
+    LOADED_NOTE,
+    SEARCH_NOTE,
+    group_by_namespace,
+    read_qualified_name,
+    write_qualified_name,
+)
 from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.descriptions import InvocableDescription
@@ -28,40 +34,41 @@ def _write_tool(
     named: dict[str, Any] = {"name": invocable.name, **describe(invocable)}
     if invocable.schema is None:
         ledger.omit(invocable, path, "enforced", reason="free text has no schema to enforce")
-        form, native = part_format(invocable.native, path)
-        if form is not None:
-            named["format"] = form
+        text_format, native = part_format(invocable.native, path)
+        if text_format is not None:
+            named["format"] = text_format
         extras = ledger.open(native, path)
-        return write_home(merge({"type": "custom", **named}, extras), extras)
+        return write_qualified_name(merge({"type": "custom", **named}, extras), extras)
     extras = ledger.open(invocable.native, path)
-    if SOUGHT in extras:  # the search for tools, which has a type of its own
-        search = {**extras[SOUGHT], **describe(invocable), "parameters": invocable.schema}
-        return search | ({LOADED: True} if LOADED in extras else {})
+    if SEARCH_NOTE in extras:  # the search for tools, which has a type of its own
+        search = {**extras[SEARCH_NOTE], **describe(invocable), "parameters": invocable.schema}
+        return search | ({LOADED_NOTE: True} if LOADED_NOTE in extras else {})
     is_strict = holds_strictly(invocable, extras, path, ledger)
     if is_strict:
         extras.pop("strict", None)
-    held = {"parameters": write_parameters(invocable, extras), "strict": is_strict}
-    return write_home(merge({"type": "function", **named, **held}, extras), extras)
+    schema = {"parameters": write_parameters(invocable, extras), "strict": is_strict}
+    return write_qualified_name(merge({"type": "function", **named, **schema}, extras), extras)
 
 
 def _compose(offer: Offer) -> dict[str, Any]:
     tools, choice = offer.tools, offer.choice
-    gathered = gather(tools.values())
-    native: dict[str, Any] = {"tools": gathered} if gathered else {}
+    grouped = group_by_namespace(tools.values())
+    native: dict[str, Any] = {"tools": grouped} if grouped else {}
     if choice in tools:
-        native["tool_choice"] = point_at(tools[choice])
+        native["tool_choice"] = write_tool_choice(tools[choice])
     elif choice != "auto":  # which is the default
         native["tool_choice"] = choice
     return native
 
 
-def point_at(tool: Mapping[str, Any]) -> JsonObject:
-    """Return the choice that names a tool."""
+def write_tool_choice(tool: Mapping[str, Any]) -> JsonObject:
+    """Return the value of ``tool_choice`` that requires a call of one tool."""
     kind = str(tool.get("type"))
     if kind in ("function", "custom"):
-        home = read_home(tool)
-        space = tool.get("namespace") if home is None else home.namespace
-        return {"type": kind, "name": tool["name"], **({"namespace": space} if space else {})}
+        qualified_name = read_qualified_name(tool)
+        choice = {"type": kind, "name": tool["name"]}
+        namespace = tool.get("namespace") if qualified_name is None else qualified_name.namespace
+        return {**choice, "namespace": namespace} if namespace else choice
     if kind == "mcp":
         return {"type": kind, "server_label": tool.get("server_label")}
     return {"type": kind}
@@ -74,7 +81,7 @@ def nativize_schema(schema: JsonObject | None) -> JsonObject:
     """Return the ``text`` that constrains an answer to a schema.
 
     The vendor enforces only schemas in which every object is closed and requires all its
-    properties; it treats others as a wish.
+    properties; it does not guarantee any other schema.
     """
     if schema is None:
         return {}

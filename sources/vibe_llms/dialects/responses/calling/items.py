@@ -8,7 +8,7 @@ from typing import Any, Final
 from vibe_llms.dialects.extras import NAMELESS, keep_native, leave, make_native, write_json
 from vibe_llms.dialects.responses.calling import hosted
 from vibe_llms.dialects.responses.calling.parts import read_part
-from vibe_llms.dialects.responses.namespaces import Home, name_call
+from vibe_llms.dialects.responses.namespaces import QualifiedName, name_call
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -27,11 +27,13 @@ from vibe_llms.messages.contents import (
 )
 from vibe_llms.messages.trusting import make_text
 
-SAID_TO_MODEL: Final = frozenset({"additional_tools", "configuration_update"})
-ASKED_OF_MODEL: Final = frozenset({"compaction_trigger"})
+SUPERVISOR_ITEMS: Final = frozenset({"additional_tools", "configuration_update"})
+USER_ITEMS: Final = frozenset({"compaction_trigger"})
+"""Types of items that become canisters of a supervisor, or of a user."""
+
 NATIVE_ITEMS: Final = (
-    SAID_TO_MODEL
-    | ASKED_OF_MODEL
+    SUPERVISOR_ITEMS
+    | USER_ITEMS
     | {
         "compaction",
         "item_reference",
@@ -40,20 +42,22 @@ NATIVE_ITEMS: Final = (
 )
 """Items without a common counterpart."""
 
-CUSTOM: Final = "$custom"
+CUSTOM_NOTE: Final = "$custom"
 """Note on a result of a custom tool."""
 
-_NO_NAMES: Final[Mapping[Home, str]] = {}
+_NO_NAMES: Final[Mapping[QualifiedName, str]] = {}
 
 
 def read_item(
-    item: Mapping[str, Any], owners: Mapping[str, Owner], names: Mapping[Home, str] = _NO_NAMES
+    item: Mapping[str, Any],
+    owners: Mapping[str, Owner],
+    names: Mapping[QualifiedName, str] = _NO_NAMES,
 ) -> list[AnyCanister]:
     """Return the canisters of an item: one, or a call and its result if it includes both.
 
     Args:
         owners: Executors of earlier calls, by their ids.
-        names: Names here of tools in namespaces, if the request has them.
+        names: Names here of tools in namespaces, by their qualified names.
 
     Raises:
         KeyError, TypeError, AttributeError: The item is invalid.
@@ -70,15 +74,15 @@ def read_item(
             return [ResultCanister(**read_output(item))]
     if kind in hosted.CALLS or (kind.endswith("_call") and kind not in NATIVE_ITEMS):
         invocation = hosted.read_call(item)
-        outcome = hosted.read_outcome(item, invocation)
-        return [invocation] if outcome is None else [invocation, outcome]
+        result = hosted.read_included_result(item, invocation)
+        return [invocation] if result is None else [invocation, result]
     if kind in hosted.OUTPUTS:
-        return [hosted.read_answer(item, _find_answering(item, owners))]
+        return [hosted.read_tool_output(item, _find_executor(item, owners))]
     return [_read_native(item)]
 
 
-def _find_answering(item: Mapping[str, Any], owners: Mapping[str, Owner]) -> Owner:
-    """Return the executor of an item that answers a call: that of the call, if known."""
+def _find_executor(item: Mapping[str, Any], owners: Mapping[str, Owner]) -> Owner:
+    """Return the executor of the call that an item answers; by its type if the call is unknown."""
     known = owners.get(hosted.identify(item))
     if known is not None:
         return known
@@ -90,36 +94,36 @@ def _find_answering(item: Mapping[str, Any], owners: Mapping[str, Owner]) -> Own
 def _read_message(item: Mapping[str, Any]) -> AnyCanister:
     role = item.get("role")
     if role in (None, "assistant"):
-        contents, native = read_said(item)
-        # A canister without contents would not show it.
+        contents, native = read_model_message(item)
+        # Without contents, native content keeps the item.
         return AssistantCanister(contents, native=native) if contents else _read_native(item)
     if role not in ROLES:
         return _read_native(item)
-    contents, native = read_words(item)
+    contents, native = read_input_message(item)
     return (UserCanister if role == "user" else SupervisorCanister)(contents, native=native)
 
 
 ROLES: Final = ("user", "system", "developer")
 """Roles of messages for the model."""
 
-_MESSAGE: Final = frozenset({"role", "content", "type"})
+_MESSAGE_FIELDS: Final = frozenset({"role", "content", "type"})
 """Fields of a message that are read."""
 
 
-def read_words(item: Mapping[str, Any]) -> tuple[Sequence[AnyContent], Native | None]:
+def read_input_message(item: Mapping[str, Any]) -> tuple[Sequence[AnyContent], Native | None]:
     """Return the contents of a message for the model, and its native data."""
     contents = _read_contents(item.get("content"), "input_text")
-    rest = leave(item, _MESSAGE)
+    rest = leave(item, _MESSAGE_FIELDS)
     if item["role"] == "developer":
         rest = {"role": "developer", **rest}
     return contents, keep_native(PROTOCOL, rest)
 
 
-def read_said(item: Mapping[str, Any]) -> tuple[Sequence[AnyContent], Native | None]:
+def read_model_message(item: Mapping[str, Any]) -> tuple[Sequence[AnyContent], Native | None]:
     """Return the contents of the model's message, and its native data."""
     contents = _read_contents(item.get("content"), "output_text")
-    rest = leave(item, _MESSAGE)
-    if len(contents) > 1 and not item.get("id"):  # as we write the messages of a group
+    rest = leave(item, _MESSAGE_FIELDS)
+    if len(contents) > 1 and not item.get("id"):  # otherwise an id would be generated
         rest |= NAMELESS
     return contents, keep_native(PROTOCOL, rest)
 
@@ -138,11 +142,11 @@ def _read_reasoning(item: Mapping[str, Any]) -> AnyCanister:
     if not (_are_texts(summary, "summary_text") and _are_texts(content, "reasoning_text")):
         return _read_native(item)
     # Parts with other fields than their text are kept, too.
-    plain = {"summary": _are_plain(summary), "content": _are_plain(content)}
-    known = (name for name in _REASONING if item.get(name) and plain.get(name, True))
+    are_plain = {"summary": _are_plain(summary), "content": _are_plain(content)}
+    known = (name for name in _REASONING_FIELDS if item.get(name) and are_plain.get(name, True))
     rest = leave(item, ("type", *known))
     texts = [part["text"] for part in content]
-    if len(texts) > 1 and plain["content"]:
+    if len(texts) > 1 and are_plain["content"]:
         rest["$lengths"] = [len(text) for text in texts]  # to split them again
     reasoning = ReasoningContent(
         text="".join(texts),
@@ -153,7 +157,7 @@ def _read_reasoning(item: Mapping[str, Any]) -> AnyCanister:
     return AssistantCanister((reasoning,))
 
 
-_REASONING: Final = ("summary", "content", "encrypted_content")
+_REASONING_FIELDS: Final = ("summary", "content", "encrypted_content")
 
 
 def _are_texts(parts: Any, kind: str) -> bool:
@@ -167,15 +171,15 @@ def _are_plain(parts: Any) -> bool:
     return all(part.keys() == {"type", "text"} for part in parts)
 
 
-_CALLED: Final = {
+_CALL_FIELDS: Final = {
     kind: frozenset({"type", field, "name", "call_id"})
     for kind, field in (("function_call", "arguments"), ("custom_tool_call", "input"))
 }
-_ANSWERED: Final = frozenset({"call_id", "output", "type"})
+_RESULT_FIELDS: Final = frozenset({"call_id", "output", "type"})
 """Fields of a call, by its type, and of a result that are read."""
 
 
-def read_call(item: Mapping[str, Any], names: Mapping[Home, str]) -> dict[str, Any]:
+def read_call(item: Mapping[str, Any], names: Mapping[QualifiedName, str]) -> dict[str, Any]:
     """Return the fields of the canister of a function's call."""
     is_custom = item["type"] == "custom_tool_call"
     field = "input" if is_custom else "arguments"
@@ -183,15 +187,15 @@ def read_call(item: Mapping[str, Any], names: Mapping[Home, str]) -> dict[str, A
     if not isinstance(arguments, str):
         arguments = "" if arguments is None else write_json(arguments)
     call_id = item.get("call_id")
-    name, noted = name_call(item, names)
-    known = _CALLED[item["type"]] if call_id else _CALLED[item["type"]] - {"call_id"}
-    rest = leave(item, known | {"namespace"} if noted else known)
+    name, note = name_call(item, names)
+    known = _CALL_FIELDS[item["type"]] if call_id else _CALL_FIELDS[item["type"]] - {"call_id"}
+    rest = leave(item, known | {"namespace"} if note else known)
     return {
         "invocation_id": str(call_id or item.get("id") or ""),
         "name": name,
         "arguments": arguments,
         "form": "text" if is_custom else "json",
-        "native": keep_native(PROTOCOL, rest | noted),
+        "native": keep_native(PROTOCOL, rest | note),
     }
 
 
@@ -199,9 +203,9 @@ def read_output(item: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of the canister of a function's result."""
     output, name = item.get("output"), item.get("name")
     contents = () if output == "" else _read_contents(output, "input_text")
-    rest = leave(item, _ANSWERED)
+    rest = leave(item, _RESULT_FIELDS)
     if item["type"] == "custom_tool_call_output":
-        rest[CUSTOM] = True
+        rest[CUSTOM_NOTE] = True
     return {
         "content": contents,
         "invocation_id": str(item.get("call_id") or ""),
@@ -219,9 +223,9 @@ def _read_native(item: Mapping[str, Any]) -> AnyCanister:
         text=text if isinstance(text, str) else "",
     )
     native = mark_item()
-    if kind in SAID_TO_MODEL:
+    if kind in SUPERVISOR_ITEMS:
         return SupervisorCanister((content,), native=native)
-    if kind in ASKED_OF_MODEL:
+    if kind in USER_ITEMS:
         return UserCanister((content,), native=native)
     return AssistantCanister((content,), native=native)
 

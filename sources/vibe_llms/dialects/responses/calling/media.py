@@ -114,18 +114,20 @@ def read_audio(part: Mapping[str, Any]) -> AudioContent | None:
     audio = part.get("input_audio")
     if not isinstance(audio, Mapping) or not isinstance(audio.get("data"), str):
         return None
-    data, word = decode_base64(audio["data"]), audio.get("format")
+    data, audio_format = decode_base64(audio["data"]), audio.get("format")
     if data is None:
         return None
-    mime_type = "audio/mpeg" if word == "mp3" else f"audio/{word or 'wav'}"
+    mime_type = "audio/mpeg" if audio_format == "mp3" else f"audio/{audio_format or 'wav'}"
     native = make_native(PROTOCOL, leave(part, ("type", "input_audio")))
     return AudioContent(mime_type=mime_type, data=data, native=native)
 
 
 def write_audio(content: AudioContent, path: str, extras: Mapping[str, Any]) -> dict[str, Any]:
     """Return the ``input_audio``. Raises RequestError if the bytes are missing."""
-    word = AUDIO_FORMATS.get(content.mime_type) or content.mime_type.removeprefix("audio/")
-    audio = {"data": encode_payload(content, path), "format": word}
+    audio_format = AUDIO_FORMATS.get(content.mime_type)
+    if audio_format is None:
+        audio_format = content.mime_type.removeprefix("audio/")
+    audio = {"data": encode_payload(content, path), "format": audio_format}
     return merge({"type": "input_audio", "input_audio": audio}, extras)
 
 

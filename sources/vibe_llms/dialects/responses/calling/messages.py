@@ -12,7 +12,7 @@ from typing import Any, Final
 import attrs
 import msgspec
 
-from vibe_llms.dialects.extras import NAMELESS, is_mark, make_native, merge
+from vibe_llms.dialects.extras import NAMELESS, is_mark, make_native, merge, without
 from vibe_llms.dialects.history import (
     HistoryEntry,
     HistoryRules,
@@ -24,11 +24,11 @@ from vibe_llms.dialects.history import (
 from vibe_llms.dialects.ledger import Ledger, reading_natives
 from vibe_llms.dialects.plain import is_plain_call, list_content_classes, read_plain
 from vibe_llms.dialects.responses.calling import calls
+from vibe_llms.dialects.responses.calling.item_order import WrittenItem, settle_reasoning
 from vibe_llms.dialects.responses.calling.items import NATIVE_ITEMS
-from vibe_llms.dialects.responses.calling.orders import Written, settle_reasoning
 from vibe_llms.dialects.responses.calling.parts import PartsWriter
 from vibe_llms.dialects.responses.calling.reasoning import write_reasoning
-from vibe_llms.dialects.responses.namespaces import Home
+from vibe_llms.dialects.responses.namespaces import QualifiedName
 from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.json_errors import UNREADABLE
@@ -53,7 +53,7 @@ from vibe_llms.messages.losses import Translation
 from vibe_llms.models.attributes import ModelAttributes
 
 HISTORY_RULES: Final = HistoryRules(id_pattern=r"[\s\S]{1,64}")
-_NO_HOMES: Final[Mapping[str, Home]] = {}
+_NO_QUALIFIED_NAMES: Final[Mapping[str, QualifiedName]] = {}
 
 
 def nativize_canisters(
@@ -63,25 +63,29 @@ def nativize_canisters(
     *,
     provider: str = "",
     is_stored: bool = False,
-    is_held: bool = False,
-    homes: Mapping[str, Home] = _NO_HOMES,
+    continues_stored: bool = False,
+    qualified_names: Mapping[str, QualifiedName] = _NO_QUALIFIED_NAMES,
 ) -> Translation[JsonObject]:
     """Return ``{"input": […]}``, with ``instructions`` if the conversation began with them.
 
     Args:
         provider: The request's provider: signatures of others are withheld.
         is_stored: Whether the vendor may have earlier reasoning stored by its id.
-        is_held: Whether the vendor puts stored items before these canisters; then results may
-            answer invocations that are not among them.
-        homes: The namespaces of tools, by their names here.
+        continues_stored: Whether the vendor puts stored items before these canisters; then results
+            may answer invocations that are not among them.
+        qualified_names: The qualified names of tools in namespaces, by their names here.
 
     Raises:
         CapabilityError: The model is known not to support a content.
         RequestError: The bytes of a medium are missing.
     """
     ledger = Ledger(protocol=PROTOCOL, provider=provider, siblings=quirks.siblings)
-    history = _repair(canisters, ledger, is_held=is_held or _refers(canisters))
-    writer = ItemsWriter(parts=PartsWriter(attributes, quirks, ledger), homes=homes)
+    history = _repair(
+        canisters, ledger, continues_stored=continues_stored or _has_references(canisters)
+    )
+    writer = ItemsWriter(
+        parts=PartsWriter(attributes, quirks, ledger), qualified_names=qualified_names
+    )
     native: dict[str, Any] = {}
     if history.canisters and _is_instructions(history.canisters[0]):
         native["instructions"] = getattr(history.canisters[0].content[0], "text", "")
@@ -95,31 +99,35 @@ def nativize_canisters(
     return Translation(native, ledger.losses)
 
 
-def _repair(canisters: Sequence[AnyCanister], ledger: Ledger, *, is_held: bool) -> RepairedHistory:
+def _repair(
+    canisters: Sequence[AnyCanister], ledger: Ledger, *, continues_stored: bool
+) -> RepairedHistory:
     """Repair a conversation whose beginning the vendor may have stored."""
-    if not is_held:
+    if not continues_stored:
         return repair_history(canisters, HISTORY_RULES, ledger)
     answering = set(pair_results(canisters).values())
-    held = {
+    results_for_stored = {
         index: canister
         for index, canister in enumerate(canisters)
         if isinstance(canister, ResultCanister)
         and canister.owner is Owner.OURS
         and index not in answering
     }
-    # Results for stored items are not repaired, nor are those of calls that the vendor executed.
-    covered = [
+    # The repair changes no results of the vendor: results for stored items are marked as such.
+    marked = [
         attrs.evolve(canister, owner=Owner.VENDOR)
-        if isinstance(canister, ResultCanister) and index in held
+        if isinstance(canister, ResultCanister) and index in results_for_stored
         else canister
         for index, canister in enumerate(canisters)
     ]
-    repaired = repair_history(covered, HISTORY_RULES, ledger)
-    shown = [held.get(position, canister) for canister, position in repaired.pair()]
-    return RepairedHistory(shown, repaired.positions)
+    repaired = repair_history(marked, HISTORY_RULES, ledger)
+    restored = [
+        results_for_stored.get(position, canister) for canister, position in repaired.pair()
+    ]
+    return RepairedHistory(restored, repaired.positions)
 
 
-def _refers(canisters: Sequence[AnyCanister]) -> bool:
+def _has_references(canisters: Sequence[AnyCanister]) -> bool:
     """Return whether there are items that only the vendor knows."""
     if NativeContent not in list_content_classes(canisters):
         return False
@@ -149,22 +157,23 @@ class ItemsWriter:
 
     Attributes:
         is_answer: Whether the items are a response, where each needs an id of its own.
-        homes: The namespaces of tools, by their names here.
+        qualified_names: The qualified names of tools in namespaces, by their names here.
         items: The items.
-        places: For each item, the position of its canister, or the path of its canister or content.
+        locations: For each item, the position of its canister, or the path of its canister or
+            content.
         has_reasoning: Whether there are items of reasoning, for which the vendor has rules.
     """
 
     parts: PartsWriter
     is_answer: bool = False
-    homes: Mapping[str, Home] = attrs.field(factory=dict)
+    qualified_names: Mapping[str, QualifiedName] = attrs.field(factory=dict)
     items: list[dict[str, Any]] = attrs.field(factory=list)
-    places: list[int | str] = attrs.field(factory=list)
+    locations: list[int | str] = attrs.field(factory=list)
     has_reasoning: bool = False
     _calls: calls.CallsWriter = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._calls = calls.CallsWriter(self.parts, self.is_answer, self.homes)
+        self._calls = calls.CallsWriter(self.parts, self.is_answer, self.qualified_names)
 
     @property
     def ledger(self) -> Ledger:
@@ -172,10 +181,10 @@ class ItemsWriter:
         return self.parts.ledger
 
     @property
-    def written(self) -> list[Written]:
+    def written(self) -> list[WrittenItem]:
         """The items with their paths."""
-        paths = (locate(each) if isinstance(each, int) else each for each in self.places)
-        return [Written(item, path) for item, path in zip(self.items, paths, strict=True)]
+        paths = (locate(each) if isinstance(each, int) else each for each in self.locations)
+        return [WrittenItem(item, path) for item, path in zip(self.items, paths, strict=True)]
 
     def write_history(self, history: RepairedHistory) -> None:
         """Write the conversation of a request."""
@@ -187,7 +196,7 @@ class ItemsWriter:
                     self._write(canister, path)
             else:
                 self.items.append(item)
-                self.places.append(position)
+                self.locations.append(position)
 
     def _write_plain(self, canister: AnyCanister) -> dict[str, Any] | None:
         """Return the item of a plain canister; ``None`` for any other.
@@ -202,13 +211,13 @@ class ItemsWriter:
             kept = None if text is None else self._open_plain(canister)
             return None if text is None or kept is None else _write_plain_answer(text, kept)
         if type(canister) is InvocationCanister:
-            if self.homes or not is_plain_call(canister, canister.native):
+            if self.qualified_names or not is_plain_call(canister, canister.native):
                 return None
             kept = self._open_plain(canister)
             return None if kept is None else self._calls.write_plain(canister, kept)
         if type(canister) is ResultCanister:
             text = read_plain(canister.content, canister.native)
-            if text is None or canister.is_error or not self._calls.knows(canister):
+            if text is None or canister.is_error or not self._calls.answers_function(canister):
                 return None
             identity = canister.invocation_id
             return {"type": "function_call_output", "call_id": identity, "output": text}
@@ -227,7 +236,7 @@ class ItemsWriter:
             kept = msgspec.json.decode(native.data)
         except UNREADABLE:
             return None
-        is_plain = type(kept) is dict and len(kept) == 2 and kept.keys() == _KEPT
+        is_plain = type(kept) is dict and len(kept) == 2 and kept.keys() == _PLAIN_ITEM_FIELDS
         return kept if is_plain else None
 
     def write(self, entries: Iterable[HistoryEntry]) -> None:
@@ -239,7 +248,7 @@ class ItemsWriter:
     def _write(self, canister: AnyCanister, path: str) -> None:
         match canister:
             case AssistantCanister():
-                self._write_said(canister, path)
+                self._write_model_contents(canister, path)
             case InvocationCanister():
                 self._add(self._calls.write_invocation(canister, path), path)
             case ResultCanister():
@@ -251,7 +260,7 @@ class ItemsWriter:
         if item is not None:
             self.has_reasoning |= item.get("type") == "reasoning"
             self.items.append(item)
-            self.places.append(path)
+            self.locations.append(path)
 
     def _write_input(
         self, canister: UserCanister | SupervisorCanister | DocumentCanister, path: str
@@ -268,51 +277,60 @@ class ItemsWriter:
         written = self.parts.write_content(canister, path)
         self._add(merge({"role": role, "content": written}, extras), path)
 
-    def _write_said(self, canister: AssistantCanister, path: str) -> None:
+    def _write_model_contents(self, canister: AssistantCanister, path: str) -> None:
         """Write contents of the model: texts in one message, all others as items between them."""
         extras = self.ledger.open(canister.native, path, canister)
         is_item = bool(extras.get("$item"))
-        run: list[tuple[AnyContent, str]] = []
-        count = 0
+        message_contents: list[tuple[AnyContent, str]] = []
+        message_count = 0
         for index, content in enumerate(canister.content):
             place = f"{path}.content[{index}]"
             if isinstance(content, ReasoningContent):
-                count += self._end_message(run, canister, path, extras, count)
+                message_count += self._end_message(
+                    message_contents, canister, path, extras, message_count
+                )
                 item = write_reasoning(
                     content, place, canister, self.parts, is_answer=self.is_answer
                 )
                 self._add(item, place)
             elif isinstance(content, NativeContent) and (is_item or content.kind in NATIVE_ITEMS):
-                count += self._end_message(run, canister, path, extras, count)
+                message_count += self._end_message(
+                    message_contents, canister, path, extras, message_count
+                )
                 self._write_native(content, place, canister)
             else:
-                run.append((content, place))
-        count += self._end_message(run, canister, path, extras, count)
-        told = "" if count else ", ".join(sorted(name for name in extras if not is_mark(name)))
-        if told:
-            self.ledger.drop(f"{path}.native", f"{told}: no message can carry it")
+                message_contents.append((content, place))
+        message_count += self._end_message(message_contents, canister, path, extras, message_count)
+        if not message_count:
+            names = ", ".join(sorted(name for name in extras if not is_mark(name)))
+            if names:
+                self.ledger.drop(f"{path}.native", f"{names}: no message can carry it")
 
     def _end_message(
         self,
-        run: list[tuple[AnyContent, str]],
+        message_contents: list[tuple[AnyContent, str]],
         canister: AssistantCanister,
         path: str,
         extras: Mapping[str, Any],
         count: int,
     ) -> int:
-        """Write the message of the collected contents; return the number of messages."""
-        gathered = list(run)
-        run.clear()
+        """Write the message of the collected contents; return the number of messages: 0 or 1.
+
+        Args:
+            message_contents: The collected contents, each with its path; they are removed.
+            count: The number of messages written before.
+        """
         parts = []
-        for content, place in gathered:
+        for content, place in message_contents:
             part = self.parts.write_part(content, place, canister, "output_text")
             if part is not None:
                 parts.append(part)
+        message_contents.clear()
         if not parts:
             return 0
-        # An id identifies one message: that of the first contents keeps it.
-        told = extras if count == 0 else {k: v for k, v in extras.items() if k != "id"}
-        self._add(self._write_message(parts, canister, path, told, count), path)
+        # Only the first message of a canister keeps its id, as ids are unique.
+        message_extras = extras if count == 0 else without(extras, "id")
+        self._add(self._write_message(parts, canister, path, message_extras, count), path)
         return 1
 
     def _write_message(
@@ -323,9 +341,9 @@ class ItemsWriter:
         extras: Mapping[str, Any],
         count: int,
     ) -> dict[str, Any]:
-        listed = "id" in extras or self.is_answer
-        bare = parts[0].keys() == {"type", "text", "annotations"} and not parts[0]["annotations"]
-        if not listed and len(parts) == 1 and bare and parts[0]["type"] == "output_text":
+        needs_list = "id" in extras or self.is_answer
+        is_bare = parts[0].keys() == {"type", "text", "annotations"} and not parts[0]["annotations"]
+        if not needs_list and len(parts) == 1 and is_bare and parts[0]["type"] == "output_text":
             # OpenAI allows omitting the type; llama.cpp identifies this item only by it.
             plain = {"type": "message", "role": "assistant", "content": parts[0]["text"]}
             return merge(plain, extras)
@@ -347,8 +365,8 @@ class ItemsWriter:
         self._add(self.parts.write_part(content, path, canister, "input_text"), path)
 
 
-_KEPT: Final = frozenset({"id", "status"})
-"""The fields of its own that an item of the vendor usually has."""
+_PLAIN_ITEM_FIELDS: Final = frozenset({"id", "status"})
+"""Native fields of most items of the vendor: an item with only these is written quickly."""
 
 
 def _write_plain_answer(text: str, kept: Mapping[str, Any]) -> dict[str, Any]:

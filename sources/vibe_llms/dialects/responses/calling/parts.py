@@ -178,5 +178,5 @@ class PartsWriter:
         return None
 
     def _takes_audio(self, content: AudioContent) -> bool:
-        told = content.native is not None and content.native.protocol == PROTOCOL
-        return told or self.quirks.takes_audio
+        is_own = content.native is not None and content.native.protocol == PROTOCOL
+        return is_own or self.quirks.takes_audio

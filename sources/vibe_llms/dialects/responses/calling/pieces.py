@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from vibe_llms.dialects.responses.calling.items import read_item, read_said
+from vibe_llms.dialects.responses.calling.items import read_item, read_model_message
 from vibe_llms.events.stream import Channel, ContentStartedEvent
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, Owner, ResultCanister
 from vibe_llms.messages.contents import (
@@ -22,14 +22,14 @@ Piece: TypeAlias = AnyContent | InvocationCanister | ResultCanister
 def read_pieces(
     item: Mapping[str, Any], owners: Mapping[str, Owner]
 ) -> tuple[list[Piece], Native | None]:
-    """Return the contents of an item, and the native data of the message around them.
+    """Return the contents of an item, and the native data of the message that it is part of.
 
     Args:
         owners: Executors of earlier calls, by their ids.
     """
     if item.get("type") == "message" and item.get("role") == "assistant":
         # Fast path for nearly every item of an answer: makes no canister.
-        contents, native = read_said(item)
+        contents, native = read_model_message(item)
         if contents:
             return [*contents], native
     return _split_canisters(read_item(item, owners))
@@ -49,12 +49,12 @@ def _split_canisters(canisters: Sequence[AnyCanister]) -> tuple[list[Piece], Nat
 
 
 def produce_start(
-    piece: Piece, index: int, group: int, around: Native | None = None
+    piece: Piece, index: int, group: int, message_native: Native | None = None
 ) -> ContentStartedEvent:
     """Return the event with which a content begins.
 
     Args:
-        around: Native data of the message around it.
+        message_native: Native data of the message that it is part of.
     """
     if isinstance(piece, (InvocationCanister, ResultCanister)):
         return ContentStartedEvent(
@@ -68,7 +68,7 @@ def produce_start(
             native=piece.native,
         )
     return ContentStartedEvent(
-        index=index, kind=piece.type, group=group, native=piece.native, group_native=around
+        index=index, kind=piece.type, group=group, native=piece.native, group_native=message_native
     )
 
 
@@ -76,11 +76,11 @@ def list_channels(piece: Piece) -> list[tuple[Channel, str]]:
     """Return the texts of a content that are streamed, by channel, without empty ones."""
     match piece:
         case TextualContent() | RefusalContent():
-            told: list[tuple[Channel, str]] = [("text", piece.text)]
+            texts: list[tuple[Channel, str]] = [("text", piece.text)]
         case ReasoningContent():
-            told = [("summary", "\n\n".join(piece.summary)), ("text", piece.text)]
+            texts = [("summary", "\n\n".join(piece.summary)), ("text", piece.text)]
         case InvocationCanister():
-            told = [("arguments", piece.arguments)]
+            texts = [("arguments", piece.arguments)]
         case _:
-            told = []
-    return [(channel, text) for channel, text in told if text]
+            texts = []
+    return [(channel, text) for channel, text in texts if text]

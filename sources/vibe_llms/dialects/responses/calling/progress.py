@@ -8,6 +8,7 @@ from typing import Any, Final
 import attrs
 
 from vibe_llms.dialects.extras import leave, make_native
+from vibe_llms.dialects.responses.calling.audio import ResponseAudio
 from vibe_llms.dialects.responses.calling.citations import read_citation
 from vibe_llms.dialects.responses.calling.endings import ResponseOutline
 from vibe_llms.dialects.responses.calling.items import read_item
@@ -17,7 +18,6 @@ from vibe_llms.dialects.responses.calling.pieces import (
     produce_start,
     read_pieces,
 )
-from vibe_llms.dialects.responses.calling.sounds import ResponseSound
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.events.stream import (
     Channel,
@@ -55,7 +55,7 @@ DONES: Final[Mapping[str, tuple[ContentKind, Channel, str]]] = {
     "response.reasoning_text.done": ("reasoning", "text", "text"),
     "response.refusal.done": ("refusal", "text", "refusal"),
 }
-SILENT: Final = frozenset(
+REDUNDANT: Final = frozenset(
     {
         "keepalive",
         "ping",
@@ -66,41 +66,42 @@ SILENT: Final = frozenset(
         "response.reasoning_summary_part.done",
     }
 )
-"""Events that only repeat others."""
+"""Events that only repeat the data of others."""
 
-NOWHERE: Final = -1
-"""Index of items without one: they come one after the other."""
+NO_INDEX: Final = -1
+"""Stands for a missing index: items without one come one after the other."""
 
-_GROWING: Final = ("content", "encrypted_content", "role", "status", "summary", "type")
+_CHANGING_FIELDS: Final = ("content", "encrypted_content", "role", "status", "summary", "type")
 """Fields of a streamed item whose initial values differ from the final ones."""
 
 _PART_KINDS: Final[Mapping[str, ContentKind]] = {"output_text": "text", "refusal": "refusal"}
-_WHOLE_ITEMS: Final = frozenset({"reasoning", "invocation"})
-"""Kinds of content that an item has only once, in however many parts."""
+_SINGLE_KINDS: Final = frozenset({"reasoning", "invocation"})
+"""Kinds of content that an item has only once, even if it arrives in several parts."""
 
 
 @define(eq=False)
-class Growing:
+class StreamedContent:
     """A content that has begun.
 
     Attributes:
         index: Index of the content.
-        quick: Characters of text received on the fast path.
-        arrived: Characters received otherwise, by channel and the vendor's index of the part.
+        fast_count: The number of characters of text received on the fast path.
+        counts: The number of characters received otherwise, by channel and the vendor's index of
+            the part.
     """
 
     index: int
-    quick: int = 0
-    arrived: dict[tuple[Channel, int], int] = attrs.field(factory=dict)
+    fast_count: int = 0
+    counts: dict[tuple[Channel, int], int] = attrs.field(factory=dict)
 
-    def measure(self, channel: Channel, place: int | None = None) -> int:
+    def count_received(self, channel: Channel, part_index: int | None = None) -> int:
         """Return the number of characters received on a channel, of one part or of all."""
-        slow = sum(
+        slow_count = sum(
             count
-            for (name, part), count in self.arrived.items()
-            if name == channel and place in (None, part)
+            for (name, part), count in self.counts.items()
+            if name == channel and part_index in (None, part)
         )
-        return slow + (self.quick if channel == "text" else 0)
+        return slow_count + (self.fast_count if channel == "text" else 0)
 
 
 @define(eq=False)
@@ -112,25 +113,25 @@ class _Item:
         id: Its id in the event that began it.
         contents: Its contents, in the order in which they began.
         addresses: From the kind and the vendor's index of a part to its content.
-        waiting: Arguments of a call that arrived before its name.
-        begun: The item in its first event, if it is not streamed.
+        waiting: Arguments of a call that counts before its name.
+        first_copy: The item in its first event, if it is not streamed.
         native: Fields of its first event without a common field, if it is streamed.
         summary: The vendor's index of the summary in progress, if there are several.
     """
 
     group: int
     id: str | None
-    contents: list[Growing] = attrs.field(factory=list)
-    addresses: dict[tuple[str, int], Growing] = attrs.field(factory=dict)
+    contents: list[StreamedContent] = attrs.field(factory=list)
+    addresses: dict[tuple[str, int], StreamedContent] = attrs.field(factory=dict)
     waiting: list[str] = attrs.field(factory=list)
-    begun: Mapping[str, Any] | None = None
+    first_copy: Mapping[str, Any] | None = None
     native: Native | None = None
     summary: int | None = None
     is_done: bool = False
 
 
 class ItemsTable:
-    """Tracks the items and makes their events.
+    """The items of a response, and their events.
 
     Args:
         events: Receives the events.
@@ -142,36 +143,36 @@ class ItemsTable:
 
     def __init__(self, events: list[StreamEvent]) -> None:
         self._events = events
-        self.texts: dict[tuple[int, int], Growing] = {}
+        self.texts: dict[tuple[int, int], StreamedContent] = {}
         self.outline = ResponseOutline()
         self._order: list[_Item] = []
-        self._by_place: dict[int, _Item] = {}
+        self._by_output_index: dict[int, _Item] = {}
         self._count = 0
         self._owners: dict[str, Owner] = {}
-        self._sound: ResponseSound | None = None
+        self._audio: ResponseAudio | None = None
 
     @property
     def is_empty(self) -> bool:
         """True if there was no item at all, not even one with an empty text."""
-        return not self._order and self._sound is None
+        return not self._order and self._audio is None
 
-    def begin(self, item: Mapping[str, Any], place: int | None) -> None:
+    def begin(self, item: Mapping[str, Any], output_index: int | None) -> None:
         """Begin an item, and its content if that is known at once."""
-        state = self._open(place, item.get("id"))
+        state = self._open(output_index, item.get("id"))
         kind = item.get("type")
         if kind in ("message", "reasoning"):
-            state.native = make_native(PROTOCOL, leave(item, _GROWING))
+            state.native = make_native(PROTOCOL, leave(item, _CHANGING_FIELDS))
         if kind in ("function_call", "custom_tool_call"):
-            # Without these the call is unknown: its events wait.
+            # Without a name and an id the call cannot begin: its events wait.
             if item.get("name") and (item.get("call_id") or item.get("id")):
                 self._begin_call(state, item)
         elif kind == "reasoning":
             self._access(state, "reasoning", 0)
-        # By suffix, so that calls of newer kinds begin, too.
+        # By suffix, so that calls of newer types are recognized, too.
         elif isinstance(kind, str) and kind.endswith(("_call", "_request", "program")):
             self._begin_call(state, item)
         elif kind not in (None, "message"):
-            state.begun = item
+            state.first_copy = item
             (piece, *_), native = read_pieces(item, self._owners)
             self._start_piece(state, piece, native)
 
@@ -179,12 +180,12 @@ class ItemsTable:
         invocation = read_item(item, self._owners)[0]
         if not isinstance(invocation, InvocationCanister):
             return
-        growing = self._start_piece(state, invocation)
-        state.addresses["invocation", 0] = growing
+        streamed = self._start_piece(state, invocation)
+        state.addresses["invocation", 0] = streamed
         is_function = item.get("type") in ("function_call", "custom_tool_call")
-        given = [invocation.arguments] if is_function else []
-        for text in (*given, *state.waiting):
-            self._add(growing, "arguments", 0, text)
+        first_arguments = [invocation.arguments] if is_function else []
+        for text in (*first_arguments, *state.waiting):
+            self._add(streamed, "arguments", 0, text)
         state.waiting.clear()
 
     def begin_part(self, event: Mapping[str, Any]) -> None:
@@ -194,13 +195,13 @@ class ItemsTable:
         if kind is None:
             return
         state = self._find(event)
-        place = event.get("content_index") or 0
-        growing = self._access(state, kind, place)
+        part_index = event.get("content_index") or 0
+        streamed = self._access(state, kind, part_index)
         if kind == "text":
-            self.texts[event.get("output_index", NOWHERE), place] = growing
+            self.texts[event.get("output_index", NO_INDEX), part_index] = streamed
         text = part.get("text") or part.get("refusal")
         if isinstance(text, str):
-            self._add(growing, "text", place, text)
+            self._add(streamed, "text", part_index, text)
 
     def add_delta(self, event: Mapping[str, Any], kind: ContentKind, channel: Channel) -> None:
         """Continue a content."""
@@ -213,10 +214,10 @@ class ItemsTable:
         if kind == "invocation" and ("invocation", 0) not in state.addresses:
             state.waiting.append(text)  # the tool's name is not known yet
             return
-        place = _read_place(event)
-        growing = self._access(state, kind, place)
-        self._separate(state, growing, channel, place)
-        self._add(growing, channel, place, text)
+        part_index = _read_part_index(event)
+        streamed = self._access(state, kind, part_index)
+        self._separate(state, streamed, channel, part_index)
+        self._add(streamed, channel, part_index, text)
 
     def complete_delta(
         self, event: Mapping[str, Any], kind: ContentKind, channel: Channel, field: str
@@ -227,44 +228,44 @@ class ItemsTable:
         if not isinstance(text, str) or state.is_done:
             return
         if kind == "invocation" and ("invocation", 0) not in state.addresses:
-            state.waiting[:] = [text]  # it is the whole of the streamed text
+            state.waiting[:] = [text]  # it contains all of the streamed text
             return
-        place = _read_place(event)
-        growing = self._access(state, kind, place)
-        self._separate(state, growing, channel, place)
-        had = growing.measure(channel, place)
-        if len(text) > had:
-            self._add(growing, channel, place, text[had:])
+        part_index = _read_part_index(event)
+        streamed = self._access(state, kind, part_index)
+        self._separate(state, streamed, channel, part_index)
+        received_count = streamed.count_received(channel, part_index)
+        if len(text) > received_count:
+            self._add(streamed, channel, part_index, text[received_count:])
 
     def cite(self, event: Mapping[str, Any]) -> None:
         """Add a citation to a text."""
         state, annotation = self._find(event), event.get("annotation")
         if isinstance(annotation, Mapping) and not state.is_done:
-            growing = self._access(state, "text", _read_place(event))
+            streamed = self._access(state, "text", _read_part_index(event))
             citation = read_citation(annotation)
-            self._events.append(ContentCitedEvent(growing.index, citation))
+            self._events.append(ContentCitedEvent(streamed.index, citation))
 
     def pass_on(self, kind: str, event: Mapping[str, Any]) -> None:
         """Pass on an unknown event, with the content that it is about."""
-        place = event.get("output_index")
-        state = self._by_place.get(place) if isinstance(place, int) else None
+        output_index = event.get("output_index")
+        state = self._by_output_index.get(output_index) if isinstance(output_index, int) else None
         index = state.contents[0].index if state is not None and state.contents else None
         native = make_native(PROTOCOL, event)
         self._events.append(NativeEvent(kind=kind, native=native, index=index))
 
-    def add_sound(self, kind: str, event: Mapping[str, Any]) -> None:
+    def add_audio(self, kind: str, event: Mapping[str, Any]) -> None:
         """Continue the audio of the response."""
-        if self._sound is None:
+        if self._audio is None:
             if not event.get("delta"):
                 return
-            self._sound = ResponseSound(self._take_index())
-            start = ContentStartedEvent(index=self._sound.index, kind="audio", group=-1)
+            self._audio = ResponseAudio(self._take_index())
+            start = ContentStartedEvent(index=self._audio.index, kind="audio", group=-1)
             self._events.append(start)
-        self._events += self._sound.add(kind, event)
+        self._events += self._audio.add(kind, event)
 
-    def finish(self, item: Mapping[str, Any], place: int | None) -> None:
+    def finish(self, item: Mapping[str, Any], output_index: int | None) -> None:
         """End an item with the authoritative copy."""
-        state = self._find({"output_index": place, "item_id": item.get("id")})
+        state = self._find({"output_index": output_index, "item_id": item.get("id")})
         if not state.is_done:
             self._complete(state, item)
 
@@ -278,18 +279,18 @@ class ItemsTable:
         for state in self._order:
             if not state.is_done:
                 self._close(state)
-        if self._sound is not None:
-            content = self._sound.produce_content()
-            self._events.append(ContentFinishedEvent(index=self._sound.index, item=content))
+        if self._audio is not None:
+            content = self._audio.produce_content()
+            self._events.append(ContentFinishedEvent(index=self._audio.index, item=content))
 
     def _match(self, waiting: list[_Item], position: int, item: Mapping[str, Any]) -> _Item:
         """Return the streamed item of a copy; a new one if there is none.
 
-        Found by index, or by id without one. Ids may repeat, or change.
+        It is found by its index, then by its id, then by order: ids may repeat, or change.
         """
-        placed = self._by_place.get(position)
-        named = next((state for state in waiting if state.id == item.get("id")), None)
-        for state in (placed, named, *waiting[:1]):
+        at_index = self._by_output_index.get(position)
+        with_id = next((state for state in waiting if state.id == item.get("id")), None)
+        for state in (at_index, with_id, *waiting[:1]):
             if state is not None and state in waiting:
                 waiting.remove(state)
                 return state
@@ -300,137 +301,152 @@ class ItemsTable:
         is_shifted = _is_shifted(state.contents, pieces)
         for position, piece in enumerate(pieces):
             if position < len(state.contents):
-                growing = state.contents[position]
+                streamed = state.contents[position]
             else:
-                growing = self._start_piece(state, piece, native)
-            self._reconcile(growing, piece, is_shifted=is_shifted)
-            self._note(piece)
+                streamed = self._start_piece(state, piece, native)
+            self._reconcile(streamed, piece, is_shifted=is_shifted)
+            self._update_outline(piece)
             self._events.append(
-                ContentFinishedEvent(index=growing.index, item=piece, group_native=native)
+                ContentFinishedEvent(index=streamed.index, item=piece, group_native=native)
             )
-        # Begun, but not in the copy: these end with their streamed contents.
-        for growing in state.contents[len(pieces) :]:
-            self._events.append(ContentFinishedEvent(index=growing.index))
+        # Contents that have begun, but are not in the copy, end with their streamed text.
+        for streamed in state.contents[len(pieces) :]:
+            self._events.append(ContentFinishedEvent(index=streamed.index))
         state.is_done = True
 
     def _close(self, state: _Item) -> None:
-        """End an item without a copy: the streamed contents are all."""
-        if state.begun is not None:
-            self._complete(state, state.begun)
+        """End an item without a final copy, with its streamed contents."""
+        if state.first_copy is not None:
+            self._complete(state, state.first_copy)
             return
-        for growing in state.contents:
-            self._events.append(ContentFinishedEvent(index=growing.index))
+        for streamed in state.contents:
+            self._events.append(ContentFinishedEvent(index=streamed.index))
         if ("invocation", 0) in state.addresses:
-            # Its real id is in the missing copy; only the fact that a result is owed matters.
-            self.outline.owed.add(str(state.id or state.group))
+            # Its real id is in the missing copy. Any id shows that a result is missing.
+            self.outline.unanswered_ids.add(str(state.id or state.group))
         state.is_done = True
 
-    def _note(self, piece: Piece) -> None:
+    def _update_outline(self, piece: Piece) -> None:
         if isinstance(piece, InvocationCanister):
             self._owners[piece.invocation_id] = piece.owner
             if piece.owner is Owner.OURS:
-                self.outline.owed.add(piece.invocation_id)
+                self.outline.unanswered_ids.add(piece.invocation_id)
         elif isinstance(piece, ResultCanister):
-            self.outline.owed.discard(piece.invocation_id)
+            self.outline.unanswered_ids.discard(piece.invocation_id)
         elif isinstance(piece, RefusalContent):
-            self.outline.refuses = True
+            self.outline.has_refused = True
 
-    def _start_piece(self, state: _Item, piece: Piece, around: Native | None = None) -> Growing:
-        growing = Growing(self._take_index())
-        state.contents.append(growing)
-        self._events.append(produce_start(piece, growing.index, state.group, around))
-        return growing
+    def _start_piece(
+        self, state: _Item, piece: Piece, message_native: Native | None = None
+    ) -> StreamedContent:
+        streamed = StreamedContent(self._take_index())
+        state.contents.append(streamed)
+        self._events.append(produce_start(piece, streamed.index, state.group, message_native))
+        return streamed
 
-    def _reconcile(self, growing: Growing, piece: Piece, *, is_shifted: bool) -> None:
+    def _reconcile(self, streamed: StreamedContent, piece: Piece, *, is_shifted: bool) -> None:
         """Add the part of the copy that was not streamed, and report differences."""
         for channel, text in list_channels(piece):
-            had = growing.measure(channel)
-            if had == 0:
-                self._events.append(ContentDeltaEvent(growing.index, text, channel))
-            elif had != len(text) and not is_shifted:
+            received_count = streamed.count_received(channel)
+            if received_count == 0:
+                self._events.append(ContentDeltaEvent(streamed.index, text, channel))
+            elif received_count != len(text) and not is_shifted:
                 reason = "the vendor's final value differs from the streamed one and replaces it"
-                path = f"contents[{growing.index}].{channel}"
+                path = f"contents[{streamed.index}].{channel}"
                 loss = Loss(kind=LossKind.COERCED, path=path, reason=reason)
                 self._events.append(LossEvent(loss=loss))
 
-    def _open(self, place: int | None, identity: Any) -> _Item:
+    def _open(self, output_index: int | None, identity: Any) -> _Item:
         state = _Item(len(self._order), identity if isinstance(identity, str) else None)
         self._order.append(state)
-        key = place if isinstance(place, int) else NOWHERE
-        # An index may be reused for another item: remove the fast addresses of the former.
+        key = output_index if isinstance(output_index, int) else NO_INDEX
+        # An index may be reused for another item: the fast path must not find the earlier one.
         for address in [address for address in self.texts if address[0] == key]:
             del self.texts[address]
-        if key == NOWHERE:
+        if key == NO_INDEX:
             return state
-        before = self._by_place.get(key)
-        # Another item is at its index: the former gets no more events.
-        if before is not None and not before.is_done:
-            self._close(before)
-        self._by_place[key] = state
+        earlier = self._by_output_index.get(key)
+        # A new item at the index of another: the earlier one gets no more events.
+        if earlier is not None and not earlier.is_done:
+            self._close(earlier)
+        self._by_output_index[key] = state
         return state
 
     def _find(self, event: Mapping[str, Any]) -> _Item:
         """Return the item of an event; begin it if necessary."""
-        place = event.get("output_index")
-        state = self._by_place.get(place) if isinstance(place, int) else None
-        if state is None and not isinstance(place, int):
-            state = self._find_id(event.get("item_id"))
+        output_index = event.get("output_index")
+        state = self._by_output_index.get(output_index) if isinstance(output_index, int) else None
+        if state is None and not isinstance(output_index, int):
+            state = self._find_by_id(event.get("item_id"))
             if state is None and self._order and not self._order[-1].is_done:
                 state = self._order[-1]  # neither index nor id: it continues the last one
-        return state or self._open(place, event.get("item_id"))
+        return state or self._open(output_index, event.get("item_id"))
 
-    def _find_id(self, identity: Any) -> _Item | None:
+    def _find_by_id(self, identity: Any) -> _Item | None:
         if not isinstance(identity, str):
             return None
-        named = [state for state in self._order if state.id == identity]
-        return next((state for state in reversed(named) if not state.is_done), None)  # ids repeat
+        # Ids may repeat: use the last one that has not ended.
+        with_id = [state for state in self._order if state.id == identity]
+        return next((state for state in reversed(with_id) if not state.is_done), None)
 
-    def _access(self, state: _Item, kind: ContentKind, place: int) -> Growing:
+    def _access(self, state: _Item, kind: ContentKind, part_index: int) -> StreamedContent:
         """Return a content; begin it if necessary."""
-        key = (kind, 0 if kind in _WHOLE_ITEMS else place)
-        growing = state.addresses.get(key)
-        if growing is None:
-            growing = state.addresses[key] = Growing(self._take_index())
-            state.contents.append(growing)
-            own, around = state.native, None
-            if kind != "reasoning":  # a part of a message, not an item
-                own, around = around, own
+        key = (kind, 0 if kind in _SINGLE_KINDS else part_index)
+        streamed = state.addresses.get(key)
+        if streamed is None:
+            streamed = state.addresses[key] = StreamedContent(self._take_index())
+            state.contents.append(streamed)
+            # Reasoning is an item by itself, any other content is a part of a message.
+            is_item = kind == "reasoning"
+            native = state.native if is_item else None
+            message_native = None if is_item else state.native
             start = ContentStartedEvent(
-                index=growing.index, kind=kind, group=state.group, native=own, group_native=around
+                index=streamed.index,
+                kind=kind,
+                group=state.group,
+                native=native,
+                group_native=message_native,
             )
             self._events.append(start)
-        return growing
+        return streamed
 
     def _take_index(self) -> int:
         self._count += 1
         return self._count - 1
 
-    def _separate(self, state: _Item, growing: Growing, channel: Channel, place: int) -> None:
+    def _separate(
+        self, state: _Item, streamed: StreamedContent, channel: Channel, part_index: int
+    ) -> None:
         """Separate a summary from the one before."""
         if channel != "summary":
             return
-        if state.summary is not None and state.summary != place:
-            self._add(growing, "summary", state.summary, "\n\n")
-        state.summary = place
+        if state.summary is not None and state.summary != part_index:
+            self._add(streamed, "summary", state.summary, "\n\n")
+        state.summary = part_index
 
-    def _add(self, growing: Growing, channel: Channel, place: int, text: str) -> None:
+    def _add(self, streamed: StreamedContent, channel: Channel, part_index: int, text: str) -> None:
         if text:
-            key = (channel, place)
-            growing.arrived[key] = growing.arrived.get(key, 0) + len(text)
-            self._events.append(ContentDeltaEvent(growing.index, text, channel))
+            key = (channel, part_index)
+            streamed.counts[key] = streamed.counts.get(key, 0) + len(text)
+            self._events.append(ContentDeltaEvent(streamed.index, text, channel))
 
 
-def _is_shifted(contents: Sequence[Growing], pieces: Sequence[Piece]) -> bool:
-    """Return whether all texts were streamed, but not every part: later ones are shifted by one."""
+def _is_shifted(contents: Sequence[StreamedContent], pieces: Sequence[Piece]) -> bool:
+    """Return whether all text was streamed, but with fewer contents than the copy has.
+
+    The texts then belong to other positions than in the copy, so that comparing them is useless.
+    """
     if len(contents) >= len(pieces):
         return False
     totals: dict[Channel, int] = {}
     for piece in pieces:
         for channel, text in list_channels(piece):
             totals[channel] = totals.get(channel, 0) + len(text)
-    return all(sum(each.measure(name) for each in contents) == totals[name] for name in totals)
+    return all(
+        sum(each.count_received(name) for each in contents) == totals[name] for name in totals
+    )
 
 
-def _read_place(event: Mapping[str, Any]) -> int:
-    place = event.get("content_index", event.get("summary_index"))
-    return place if isinstance(place, int) else 0
+def _read_part_index(event: Mapping[str, Any]) -> int:
+    part_index = event.get("content_index", event.get("summary_index"))
+    return part_index if isinstance(part_index, int) else 0

@@ -29,11 +29,11 @@ def write_reasoning(
     if ledger.admits(content.native, canister):
         extras = ledger.open(content.native, path, canister)
         item = _write(content, extras.get("$lengths") or ())
-        told = {name: value for name, value in extras.items() if name not in item or value}
+        current = {name: value for name, value in extras.items() if name not in item or value}
         for name in ("summary", "content"):
-            if told.get(name) and _join(told[name]) != _join(item.get(name) or ()):
-                del told[name]  # it was changed since
-        return merge(item, told)
+            if current.get(name) and _join(current[name]) != _join(item.get(name) or ()):
+                del current[name]  # the text was changed later
+        return merge(item, current)
     if not (is_answer or parts.quirks.takes_reasoning):
         ledger.withhold(path, "this vendor accepts only its own reasoning")
         return None
@@ -56,6 +56,11 @@ def _join(parts: Any) -> str:
 
 
 def _write(content: ReasoningContent, lengths: Any) -> dict[str, Any]:
+    """Return the item of a reasoning content.
+
+    Args:
+        lengths: The lengths of the parts into which its text is split; empty for one part.
+    """
     item: dict[str, Any] = {
         "type": "reasoning",
         "summary": [{"type": "summary_text", "text": text} for text in content.summary],

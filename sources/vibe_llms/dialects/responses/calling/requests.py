@@ -17,14 +17,14 @@ from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.openai_requests import SHARED
 from vibe_llms.dialects.request_writing import BodyDraft, RequestWriter
 from vibe_llms.dialects.responses.calling.invocations import nativize_schema
-from vibe_llms.dialects.responses.namespaces import find_homes
+from vibe_llms.dialects.responses.namespaces import find_qualified_names
 from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import Capability, ModelAttributes
 
 SIGNED_REASONING: Final = "reasoning.encrypted_content"
 
-HELD: Final = ("previous_response_id", "conversation")
+STORED_CONVERSATION_FIELDS: Final = ("previous_response_id", "conversation")
 """Parameters that let the vendor put stored items before the input."""
 
 
@@ -33,14 +33,14 @@ def _compose_body(draft: BodyDraft) -> dict[str, Any]:
     defaults = compose_defaults(draft.attributes, extras)
     native: dict[str, Any] = {"model": draft.attributes.address.name, **defaults, **parts.messages}
     if request.invocation_choice == "auto":
-        native |= extras.get("$said", {})  # which is the default
+        native |= extras.get("$said", {})  # the default that the client sent
     for part in (parts.controls, parts.invocations, nativize_schema(request.schema)):
         native = merge(native, part)
-    native = merge(native, _fit_extras(request, extras))
-    _place_format(native, request, extras)
-    # In ``store`` and ``include``, null means that a client left the choice to the vendor.
+    native = merge(native, _remove_outdated_extras(request, extras))
+    _restore_format(native, request, extras)
+    # A client that omits ``store`` and ``include`` leaves them to the vendor: they are null here.
     native = {name: value for name, value in native.items() if value is not None}
-    if not native["input"] and _is_held(native):
+    if not native["input"] and _continues_stored(native):
         del native["input"]
     native.pop("stream_options", None)
     if draft.streaming:
@@ -48,7 +48,7 @@ def _compose_body(draft: BodyDraft) -> dict[str, Any]:
         native |= {"stream": True, **({"stream_options": options} if options else {})}
     if (
         request.schema is not None
-        and _find_format(extras) is None
+        and _find_native_format(extras) is None
         and not is_closed(request.schema)
     ):
         reason = "the vendor enforces only closed schemas whose properties are all required"
@@ -56,48 +56,53 @@ def _compose_body(draft: BodyDraft) -> dict[str, Any]:
     return native
 
 
-def _fit_extras(request: Request, extras: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the extras without those that changes of common fields have outdated."""
-    fitting = dict(extras)
+def _remove_outdated_extras(request: Request, extras: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the extras without those that are outdated, as common fields were changed later."""
+    current = dict(extras)
     if extras.get("$choice") != request.invocation_choice:
-        fitting.pop("tool_choice", None)
-    if _find_format(extras) is not None:
-        fitting["text"] = without(extras["text"], "format")
-    return fitting
+        current.pop("tool_choice", None)
+    if _find_native_format(extras) is not None:
+        current["text"] = without(extras["text"], "format")
+    return current
 
 
-def _find_format(extras: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _find_native_format(extras: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the native format of the answer without its schema."""
     text = extras.get("text")
-    told = text.get("format") if isinstance(text, Mapping) else None
-    return told if isinstance(told, Mapping) else None
+    native_format = text.get("format") if isinstance(text, Mapping) else None
+    return native_format if isinstance(native_format, Mapping) else None
 
 
-def _place_format(native: dict[str, Any], request: Request, extras: Mapping[str, Any]) -> None:
-    """Restore the native format of the answer, as far as it fits the schema."""
-    told = _find_format(extras)
-    if told is None:
+def _restore_format(native: dict[str, Any], request: Request, extras: Mapping[str, Any]) -> None:
+    """Restore the native format of the answer, unless the schema of the request was changed."""
+    native_format = _find_native_format(extras)
+    if native_format is None:
         return
-    kind, ours = told.get("type"), native["text"].get("format", {})
+    kind, our_format = native_format.get("type"), native["text"].get("format", {})
+    original_schema = {"type": "object"} if kind == "json_object" else None
     if kind is None and request.schema is not None:
-        native["text"]["format"] = merge(ours, told)
-    elif kind is not None and request.schema == (
-        {"type": "object"} if kind == "json_object" else None
-    ):
-        native["text"]["format"] = told
+        native["text"]["format"] = merge(our_format, native_format)
+    elif kind is not None and request.schema == original_schema:
+        native["text"]["format"] = native_format
 
 
-def _is_held(native: Mapping[str, Any]) -> bool:
-    return any(native.get(name) for name in (*HELD, "prompt"))
+def _continues_stored(native: Mapping[str, Any]) -> bool:
+    return any(native.get(name) for name in (*STORED_CONVERSATION_FIELDS, "prompt"))
 
 
-def _survey_state(request: Request, attributes: ModelAttributes, quirks: Quirks) -> dict[str, Any]:
-    """Return whether the vendor stores this request, and has stored earlier ones."""
+def _survey_stored_state(
+    request: Request, attributes: ModelAttributes, quirks: Quirks
+) -> dict[str, Any]:
+    """Return the arguments of ``nativize_canisters`` about stored items and namespaces."""
     extras = Ledger(protocol=PROTOCOL).open(request.native, "request")
     store = extras.get("store", compose_defaults(attributes, extras).get("store"))
-    is_held = any(extras.get(name) for name in HELD)
-    homes = find_homes(request.invocables)
-    return {"is_stored": store is not False, "is_held": is_held, "homes": homes}
+    continues_stored = any(extras.get(name) for name in STORED_CONVERSATION_FIELDS)
+    qualified_names = find_qualified_names(request.invocables)
+    return {
+        "is_stored": store is not False,
+        "continues_stored": continues_stored,
+        "qualified_names": qualified_names,
+    }
 
 
 def compose_defaults(attributes: ModelAttributes, extras: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,7 +113,7 @@ def compose_defaults(attributes: ModelAttributes, extras: Mapping[str, Any]) -> 
     Args:
         extras: The request's native parameters of this protocol.
     """
-    if any(extras.get(name) for name in (*HELD, "background")):
+    if any(extras.get(name) for name in (*STORED_CONVERSATION_FIELDS, "background")):
         return {}
     if extras.get("store", False) is not False:
         return {}
@@ -122,7 +127,7 @@ def compose_defaults(attributes: ModelAttributes, extras: Mapping[str, Any]) -> 
 _WRITER: Final = RequestWriter(
     protocol=PROTOCOL,
     compose_body=_compose_body,
-    survey_circumstances=_survey_state,
+    survey_circumstances=_survey_stored_state,
     shared=SHARED,
 )
 nativize_request = _WRITER.nativize_request

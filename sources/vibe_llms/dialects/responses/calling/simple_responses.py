@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias
 import msgspec
 
 from vibe_llms.dialects.extras import keep_native, leave, make_native
-from vibe_llms.dialects.responses.calling.endings import COMMON
+from vibe_llms.dialects.responses.calling.endings import COMMON_FIELDS
 from vibe_llms.dialects.responses.calling.usage import normalize_usage
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.dialects.simple_responses import Account, Nothing, SimpleResponse, Word, cut_stream
@@ -60,19 +60,19 @@ def read_simple_response(body: bytes) -> SimpleResponse | None:
         normalize_usage(answer.usage),
         StopReason.ANSWERED,
         answer.status,
-        make_native(PROTOCOL, leave(fields, COMMON)),
+        make_native(PROTOCOL, leave(fields, COMMON_FIELDS)),
         keep_native(PROTOCOL, leave(fields["output"][0], ("role", "content", "type"))),
     )
 
 
-class _Begun(msgspec.Struct, gc=False):
+class _CreatedResponse(msgspec.Struct, gc=False):
     id: Word
     model: Word
 
 
 class _Created(msgspec.Struct, tag="response.created", gc=False):
     letter: ClassVar[str] = "c"
-    response: _Begun
+    response: _CreatedResponse
 
 
 class _InProgress(msgspec.Struct, tag="response.in_progress", gc=False):
@@ -146,7 +146,9 @@ _Event: TypeAlias = (
 )
 _decode_event: Final = msgspec.json.Decoder(_Event).decode
 _ORDER: Final = re.compile("cg*ipd*tqje")
-_AROUND: Final = ("response", "sequence_number", "type")
+"""Order of the events of a simple stream, with one letter for each type of event."""
+
+_EVENT_FIELDS: Final = ("response", "sequence_number", "type")
 
 
 def read_simple_stream(body: bytes) -> SimpleResponse | None:
@@ -162,12 +164,12 @@ def read_simple_stream(body: bytes) -> SimpleResponse | None:
         last: dict[str, Any] = msgspec.json.decode(frames[-1])
     except UNREADABLE:
         return None
-    begun, answer, text = events[0].response, events[-1].response, events[-4].text
+    created, answer, text = events[0].response, events[-1].response, events[-4].text
     pieces = tuple([event.delta for event in events if event.letter == "d"])
     copies = (events[-2].item.content[0].text, answer.output[0].content[0].text)
-    # Where the copies differ, or the ids, the long way says which of them counts.
-    is_one = "".join(pieces) == text == copies[0] == copies[1]
-    if not is_one or (begun.id, begun.model) != (answer.id, answer.model):
+    # If copies or ids differ, the general decoder decides which of them is correct.
+    are_equal = "".join(pieces) == text == copies[0] == copies[1]
+    if not are_equal or (created.id, created.model) != (answer.id, answer.model):
         return None
     return SimpleResponse(
         answer.id,
@@ -176,7 +178,7 @@ def read_simple_stream(body: bytes) -> SimpleResponse | None:
         normalize_usage(answer.usage),
         StopReason.ANSWERED,
         answer.status,
-        make_native(PROTOCOL, leave(last["response"], COMMON) | leave(last, _AROUND)),
+        make_native(PROTOCOL, leave(last["response"], COMMON_FIELDS) | leave(last, _EVENT_FIELDS)),
         keep_native(PROTOCOL, leave(item, ("role", "content", "type"))),
         pieces,
     )

@@ -19,16 +19,16 @@ class OpenItem:
     """An item that has begun.
 
     Attributes:
-        place: Index among the items of the response.
+        index: Index among the items of the response.
         identity: Its id, which every event about it has.
         group: Group of the contents of a message; ``None`` for items that contents cannot join.
         contents: For a message, the complete contents, in order.
-        canisters: For a call that is executed elsewhere, the call and what may belong to it.
+        canisters: For a call that a vendor executes, the call, and its result if it is known.
         native: Native data of the message.
         parts: The number of its parts so far.
     """
 
-    place: int
+    index: int
     identity: str
     kind: str
     group: int | None = None
@@ -54,13 +54,13 @@ class Frames:
         data = encode({"type": kind, **fields, "sequence_number": self.take_number()})
         return b"event: %b\ndata: %b\n\n" % (kind.encode(), data)
 
-    def tell(self, kind: str, item: OpenItem, **fields: Any) -> bytes:
+    def write_about(self, kind: str, item: OpenItem, **fields: Any) -> bytes:
         """Return the frame of an event about an item."""
-        return self.write(kind, item_id=item.identity, output_index=item.place, **fields)
+        return self.write(kind, item_id=item.identity, output_index=item.index, **fields)
 
-    def compose_head(self, kind: str, item: OpenItem, **place: int) -> bytes:
+    def compose_head(self, kind: str, item: OpenItem, **indices: int) -> bytes:
         """Return the bytes before the text of each delta of one kind."""
-        fields = {"type": kind, "item_id": item.identity, "output_index": item.place, **place}
+        fields = {"type": kind, "item_id": item.identity, "output_index": item.index, **indices}
         return b'event: %b\ndata: %b,"delta":' % (kind.encode(), encode(fields)[:-1])
 
     def write_delta(self, head: bytes, text: str, tail: bytes) -> bytes:

@@ -7,17 +7,17 @@ from typing import Any, Final, TypeAlias
 
 from vibe_llms.dialects.extras import AS_IT_IS, leave, make_native, without
 from vibe_llms.dialects.invocations import TakenNames, is_closed
-from vibe_llms.dialects.responses.calling.invocations import point_at
+from vibe_llms.dialects.responses.calling.invocations import write_tool_choice
 from vibe_llms.dialects.responses.namespaces import (
-    LOADED,
+    LOADED_NOTE,
     SEARCH,
-    SOUGHT,
-    Home,
+    SEARCH_NOTE,
+    QualifiedName,
+    describe_in_namespace,
     is_plain,
     is_search,
     list_loaded,
     name_tools,
-    note_home,
     open_namespace,
 )
 from vibe_llms.dialects.responses.quirks import PROTOCOL
@@ -39,12 +39,14 @@ def normalize_invocables(
     names = name_tools(native)
     taken = TakenNames((*CHOICES, *names.values()))
     pairs: list[_Pair] = []
-    seen: set[Home] = set()
+    seen: set[QualifiedName] = set()
     for tool in tools:
-        homes = [Home(tool["name"], each["name"]) for each in open_namespace(tool)]
-        if homes and seen.isdisjoint(homes):
-            seen.update(homes)
-            pairs += _normalize_namespace(tool, homes, names)
+        qualified_names = [
+            QualifiedName(tool["name"], each["name"]) for each in open_namespace(tool)
+        ]
+        if qualified_names and seen.isdisjoint(qualified_names):
+            seen.update(qualified_names)
+            pairs += _normalize_namespace(tool, qualified_names, names)
             continue
         if is_search(tool):
             pairs.append((_normalize_search(tool, names[SEARCH], {}), tool))
@@ -53,12 +55,12 @@ def normalize_invocables(
         taken.add(invocable.name)
         pairs.append((invocable, tool))
     pairs += _normalize_loaded(native, names, {invocable.name for invocable, _ in pairs})
-    described = tuple(invocable for invocable, _ in pairs)
-    return Translation((described, _normalize_choice(native, pairs)))
+    invocables = tuple(invocable for invocable, _ in pairs)
+    return Translation((invocables, _normalize_choice(native, pairs)))
 
 
 def _normalize_loaded(
-    native: Mapping[str, Any], names: Mapping[Home, str], offered: set[str]
+    native: Mapping[str, Any], names: Mapping[QualifiedName, str], offered: set[str]
 ) -> list[_Pair]:
     """Return the tools among the items that any model can use, with their latest descriptions.
 
@@ -69,12 +71,12 @@ def _normalize_loaded(
     for tool in list_loaded(native):
         pairs: Iterable[_Pair] = ()
         if inner := open_namespace(tool):
-            homes = [Home(tool["name"], each["name"]) for each in inner]
-            pairs = _normalize_namespace(tool, homes, names, {LOADED: True})
+            qualified_names = [QualifiedName(tool["name"], each["name"]) for each in inner]
+            pairs = _normalize_namespace(tool, qualified_names, names, {LOADED_NOTE: True})
         elif is_search(tool):
-            pairs = ((_normalize_search(tool, names[SEARCH], {LOADED: True}), tool),)
+            pairs = ((_normalize_search(tool, names[SEARCH], {LOADED_NOTE: True}), tool),)
         elif is_plain(tool):
-            pairs = ((_normalize_plain(tool, {LOADED: True}), tool),)
+            pairs = ((_normalize_plain(tool, {LOADED_NOTE: True}), tool),)
         for pair in pairs:
             name = pair[0].name
             if name not in offered and name not in CHOICES:
@@ -83,38 +85,40 @@ def _normalize_loaded(
 
 
 def _normalize_namespace(
-    space: Mapping[str, Any],
-    homes: Sequence[Home],
-    names: Mapping[Home, str],
-    beside: Mapping[str, Any] = _NOTHING,
+    namespace: Mapping[str, Any],
+    qualified_names: Sequence[QualifiedName],
+    names: Mapping[QualifiedName, str],
+    extra_notes: Mapping[str, Any] = _NOTHING,
 ) -> Iterator[_Pair]:
     """Yield the tools in a namespace, each under its name in other protocols.
 
     Args:
-        beside: Notes about each.
+        extra_notes: Notes about each.
     """
-    for home, tool in zip(homes, space["tools"], strict=True):
+    for qualified_name, tool in zip(qualified_names, namespace["tools"], strict=True):
         described = str(tool.get("description") or "")
-        told, noted = note_home(space, home, described, is_first=home is homes[0])
-        noted |= beside
-        named = {**tool, "name": names[home], "description": told}
-        yield _normalize_plain(named, noted), {**tool, "namespace": home.namespace}
+        description, notes = describe_in_namespace(
+            namespace, qualified_name, described, is_first=qualified_name is qualified_names[0]
+        )
+        notes |= extra_notes
+        named = {**tool, "name": names[qualified_name], "description": description}
+        yield _normalize_plain(named, notes), {**tool, "namespace": qualified_name.namespace}
 
 
 def _normalize_tool(tool: Mapping[str, Any], taken: TakenNames) -> InvocableDescription:
-    if not is_plain(tool) or tool["name"] in taken:  # the vendor reports errors of names
+    if not is_plain(tool) or tool["name"] in taken:  # the vendor reports invalid names
         name = str(tool.get("name") or tool.get("server_label") or tool.get("type") or "tool")
         return describe_own_tool(PROTOCOL, tool, name, taken)
     return _normalize_plain(tool, {})
 
 
-def _normalize_plain(tool: Mapping[str, Any], noted: dict[str, Any]) -> InvocableDescription:
+def _normalize_plain(tool: Mapping[str, Any], notes: dict[str, Any]) -> InvocableDescription:
     """Return the description of a function or a custom tool.
 
     Args:
-        noted: Notes about it.
+        notes: Notes about it.
     """
-    rest = leave(tool, ("type", "name", "description")) | noted
+    rest = leave(tool, ("type", "name", "description")) | notes
     if tool["type"] == "custom":
         description = str(tool.get("description") or "")
         native = make_native(PROTOCOL, rest)
@@ -131,16 +135,16 @@ def _normalize_plain(tool: Mapping[str, Any], noted: dict[str, Any]) -> Invocabl
 
 
 def _normalize_search(
-    tool: Mapping[str, Any], name: str, noted: dict[str, Any]
+    tool: Mapping[str, Any], name: str, notes: dict[str, Any]
 ) -> InvocableDescription:
     """Return a client's tool search as a function for any model."""
-    kept = {SOUGHT: without(tool, "description", "parameters"), **noted}
-    told = {"name": name, "description": tool.get("description")}
-    return describe_function(PROTOCOL, told, tool["parameters"], kept)
+    kept = {SEARCH_NOTE: without(tool, "description", "parameters"), **notes}
+    function = {"name": name, "description": tool.get("description")}
+    return describe_function(PROTOCOL, function, tool["parameters"], kept)
 
 
 def _normalize_choice(native: Mapping[str, Any], pairs: Sequence[_Pair]) -> str:
-    """Return the choice in our terms; the request keeps the rest."""
+    """Return the choice as our value; the request keeps a choice that has no counterpart."""
     choice = native.get("tool_choice")
     names = {invocable.name for invocable, _ in pairs}
     match choice:
@@ -155,10 +159,10 @@ def _normalize_choice(native: Mapping[str, Any], pairs: Sequence[_Pair]) -> str:
         ):
             return name
         case {"type": str(kind), **rest}:
-            wanted = {"type": kind, **rest}
+            client_choice = {"type": kind, **rest}
             for invocable, tool in pairs:
-                pointed = {"namespace": None, **point_at(tool)}
-                if all(wanted.get(name) == value for name, value in pointed.items()):
+                tool_choice = {"namespace": None, **write_tool_choice(tool)}
+                if all(client_choice.get(name) == value for name, value in tool_choice.items()):
                     return invocable.name
     return "auto"
 
@@ -169,24 +173,26 @@ def find_allowed(native: Mapping[str, Any]) -> frozenset[str] | None:
     match choice:
         case {"type": "allowed_tools", "tools": [*tools]}:
             names = name_tools(native)
-            allowed = (_list_allowed(tool, names) for tool in tools if isinstance(tool, Mapping))
+            allowed = (
+                _list_allowed_names(tool, names) for tool in tools if isinstance(tool, Mapping)
+            )
             return frozenset(name for each in allowed for name in each)
     return None
 
 
-def _list_allowed(tool: Mapping[str, Any], names: Mapping[Home, str]) -> list[str]:
+def _list_allowed_names(tool: Mapping[str, Any], names: Mapping[QualifiedName, str]) -> list[str]:
     """Return the names that an entry of the choice allows: a tool, or all of a namespace."""
-    name, space = str(tool.get("name")), tool.get("namespace")
+    name, namespace = str(tool.get("name")), tool.get("namespace")
     if tool.get("type") == "namespace":
-        return [flat for home, flat in names.items() if home.namespace == name]
-    return [names.get(Home(str(space), name), name) if space else name]
+        return [flat for qualified_name, flat in names.items() if qualified_name.namespace == name]
+    return [names.get(QualifiedName(str(namespace), name), name) if namespace else name]
 
 
 def normalize_schema(native: Mapping[str, Any]) -> Translation[JsonObject | None]:
     """Return the schema in a client's request; ``None`` if any text is allowed."""
     text = native.get("text")
-    wanted = text.get("format") if isinstance(text, Mapping) else None
-    match wanted:
+    answer_format = text.get("format") if isinstance(text, Mapping) else None
+    match answer_format:
         case {"type": "json_schema", "schema": Mapping() as schema}:
             return Translation(dict(schema))
         case {"type": "json_object"}:

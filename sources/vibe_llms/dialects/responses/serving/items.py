@@ -10,7 +10,12 @@ import attrs
 from vibe_llms.dialects.extras import merge, read_native, without
 from vibe_llms.dialects.history import HistoryEntry
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.responses.namespaces import SEARCH, Home, name_at_home, read_home_of
+from vibe_llms.dialects.responses.namespaces import (
+    SEARCH,
+    QualifiedName,
+    find_qualified_name,
+    write_tool_name,
+)
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.dialects.responses.serving.frames import Frames, OpenItem
 from vibe_llms.dialects.responses.serving.responses import produce_items_writer
@@ -31,7 +36,7 @@ _PREFIXES: Final = {"custom_tool_call": "ctc", "function_call": "fc", "message":
 
 
 _ELSEWHERE: Final = Origin(provider="elsewhere", model="unknown")
-"""Origin of a call by another vendor's model, whichever that is."""
+"""Origin of a call by the model of any other vendor."""
 
 
 class OpenItems:
@@ -40,17 +45,19 @@ class OpenItems:
     Args:
         frames: Writes the events.
         ledger: Records losses.
-        homes: The namespaces of tools, by their names here.
+        qualified_names: The qualified names of tools in namespaces, by their names here.
 
     Attributes:
         item: The open one.
         written: The complete ones, as written.
     """
 
-    def __init__(self, frames: Frames, ledger: Ledger, homes: Mapping[str, Home]) -> None:
+    def __init__(
+        self, frames: Frames, ledger: Ledger, qualified_names: Mapping[str, QualifiedName]
+    ) -> None:
         self._frames = frames
         self._ledger = ledger
-        self._homes = homes
+        self._qualified_names = qualified_names
         self.item: OpenItem | None = None
         self.written: list[dict[str, Any]] = []
 
@@ -60,23 +67,23 @@ class OpenItems:
         if item is None:
             return b""
         canisters = item.canisters or [AssistantCanister(item.contents, native=item.native)]
-        written = self.write(canisters, f"items[{item.place}]")
+        written = self.write(canisters, f"items[{item.index}]")
         return self.end(written[0] if written else {"type": item.kind})
 
     def write_part(self, canister: AssistantCanister, path: str) -> dict[str, Any] | None:
         """Return the part of a message for the single content of a canister."""
-        parts = produce_items_writer(self._ledger, self._homes).parts
+        parts = produce_items_writer(self._ledger, self._qualified_names).parts
         return parts.write_part(canister.content[0], path, canister, "output_text")
 
     def write(self, canisters: Sequence[AnyCanister], path: str) -> list[dict[str, Any]]:
         """Return the items of canisters."""
-        writer = produce_items_writer(self._ledger, self._homes)
+        writer = produce_items_writer(self._ledger, self._qualified_names)
         writer.write(HistoryEntry(canister, path) for canister in canisters)
         return [each.item for each in writer.written]
 
     def write_call(self, call: InvocationCanister, path: str) -> dict[str, Any]:
         """Return the item of a call that we execute."""
-        if open_native(call.native) is None:  # so not in the vendor's format
+        if open_native(call.native) is None:  # so it is not in the vendor's format
             call = attrs.evolve(call, origin=_ELSEWHERE)
         return self.write([call], path)[0]
 
@@ -89,11 +96,13 @@ class OpenItems:
 
     def is_search(self, start: ContentStartedEvent) -> bool:
         """Return whether a call that begins is a client's tool search."""
-        return self._homes.get(start.name or "") == SEARCH
+        return self._qualified_names.get(start.name or "") == SEARCH
 
     def name_call(self, start: ContentStartedEvent) -> dict[str, str]:
         """Return the fields with the tool's name of a call that begins."""
-        return name_at_home(start.name or "", read_home_of(start.native), self._homes)
+        return write_tool_name(
+            start.name or "", find_qualified_name(start.native), self._qualified_names
+        )
 
     def open(self, kind: str, fields: Mapping[str, Any]) -> bytes:
         """Return the frame with which an item begins."""
@@ -101,7 +110,7 @@ class OpenItems:
         self.item = OpenItem(len(self.written), identity, kind)
         body = {"type": kind, "id": identity, **without(fields, "id", "type")}
         return self._frames.write(
-            "response.output_item.added", output_index=self.item.place, item=body
+            "response.output_item.added", output_index=self.item.index, item=body
         )
 
     def end(self, body: Mapping[str, Any]) -> bytes:
@@ -115,15 +124,15 @@ class OpenItems:
         self.item = None
         whole = {**body, "id": item.identity}
         self.written.append(whole)
-        return self._frames.write("response.output_item.done", output_index=item.place, item=whole)
+        return self._frames.write("response.output_item.done", output_index=item.index, item=whole)
 
     def join_message(self, start: ContentStartedEvent) -> bytes:
         """Open the message of a content, unless it is open."""
         item = self.item
         if item is not None and item.kind == "message" and item.group == start.group:
             return b""
-        around = {"role": "assistant", "content": [], **(open_native(start.group_native) or {})}
-        written = self.close() + self.open("message", {**around, "status": "in_progress"})
+        message = {"role": "assistant", "content": [], **(open_native(start.group_native) or {})}
+        written = self.close() + self.open("message", {**message, "status": "in_progress"})
         assert self.item is not None
         self.item.group = start.group
         return written
@@ -132,7 +141,7 @@ class OpenItems:
         """Return the frame with which a part of the open message begins."""
         assert self.item is not None
         self.item.parts += 1
-        return self._frames.tell(
+        return self._frames.write_about(
             "response.content_part.added",
             self.item,
             content_index=self.item.parts - 1,
@@ -155,20 +164,20 @@ def build_item(
     Args:
         texts: The streamed text, by channel.
     """
-    said = {channel: "".join(pieces) for channel, pieces in texts.items()}
+    joined = {channel: "".join(pieces) for channel, pieces in texts.items()}
     match start.kind:
         case "text":
-            return TextualContent(said.get("text", ""), citations=citations)
+            return TextualContent(joined.get("text", ""), citations=citations)
         case "refusal":
-            return RefusalContent(said.get("text", ""))
+            return RefusalContent(joined.get("text", ""))
         case "reasoning":
-            summary = (said["summary"],) if said.get("summary") else ()
-            return ReasoningContent(text=said.get("text", ""), summary=summary)
+            summary = (joined["summary"],) if joined.get("summary") else ()
+            return ReasoningContent(text=joined.get("text", ""), summary=summary)
         case "invocation":
             return InvocationCanister(
                 invocation_id=start.invocation_id or "",
                 name=start.name or "",
-                arguments=said.get("arguments", ""),
+                arguments=joined.get("arguments", ""),
                 form=start.form,
                 native=start.native,
             )

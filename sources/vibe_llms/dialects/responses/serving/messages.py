@@ -13,13 +13,13 @@ from vibe_llms.dialects.reading import ConversationReader, read_each
 from vibe_llms.dialects.responses.calling.items import (
     ROLES,
     read_call,
+    read_input_message,
     read_item,
+    read_model_message,
     read_output,
-    read_said,
-    read_words,
 )
 from vibe_llms.dialects.responses.calling.messages import INSTRUCTIONS
-from vibe_llms.dialects.responses.namespaces import Home, name_tools
+from vibe_llms.dialects.responses.namespaces import QualifiedName, name_tools
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.attrs_classes import define
@@ -48,27 +48,30 @@ def normalize_messages(
         RequestError: An item is invalid.
     """
     reader = _ItemsReader()
-    instructions, given = native.get("instructions"), native.get("input")
-    if is_told(instructions):
+    instructions, client_input = native.get("instructions"), native.get("input")
+    if is_instruction_text(instructions):
         reader.add_supervisor((make_text(instructions),), INSTRUCTIONS)
-    if isinstance(given, str):
-        reader.add_user((make_text(given),), None)
-    elif given is not None and not isinstance(given, (list, tuple)):
+    if isinstance(client_input, str):
+        reader.add_user((make_text(client_input),), None)
+    elif client_input is not None and not isinstance(client_input, (list, tuple)):
         raise RequestError(
             path="input",
             detail="Invalid input: it must be a text or a list of items.",
             remedy="Compare it with the reference of OpenAI Responses.",
         )
-    elif given:
+    elif client_input:
         reader.names = name_tools(native)
-        homes = [[home.namespace, home.name, name] for home, name in reader.names.items()]
+        qualified_names = [
+            [qualified_name.namespace, qualified_name.name, name]
+            for qualified_name, name in reader.names.items()
+        ]
         reader = read_each(
             reader,
-            given,
+            client_input,
             kind="item",
             place="input",
             protocol="the Responses protocol",
-            head=[instructions if is_told(instructions) else None, homes],
+            head=[instructions if is_instruction_text(instructions) else None, qualified_names],
             cache=cache,
         )
     else:
@@ -77,7 +80,7 @@ def normalize_messages(
     return Translation(tuple(reader.canisters))
 
 
-def is_told(instructions: Any) -> TypeGuard[str]:
+def is_instruction_text(instructions: Any) -> TypeGuard[str]:
     """Return whether instructions are a text; anything else is kept unchanged."""
     return isinstance(instructions, str) and bool(instructions)
 
@@ -87,10 +90,10 @@ class _ItemsReader(ConversationReader):
     """Reads items in order; consecutive ones of a model are one turn.
 
     Attributes:
-        names: Names here of tools in namespaces.
+        names: Names here of tools in namespaces, by their qualified names.
     """
 
-    names: Mapping[Home, str] = attrs.field(factory=dict)
+    names: Mapping[QualifiedName, str] = attrs.field(factory=dict)
     _owners: dict[str, Owner] = attrs.field(factory=dict)
     _turn_id: str = ""
 
@@ -99,11 +102,11 @@ class _ItemsReader(ConversationReader):
         match item.get("type") or "message":
             case "message" if item.get("role") in ROLES:
                 self._turn_id = ""
-                contents, native = read_words(item)
+                contents, native = read_input_message(item)
                 add = self.add_user if item["role"] == "user" else self.add_supervisor
                 add(contents, native)
             case "message" if item.get("role") == "assistant" and item.get("content"):
-                contents, native = read_said(item)
+                contents, native = read_model_message(item)
                 self.add_answer(contents, self._join_turn(), native)
             case "function_call" | "custom_tool_call":
                 call = read_call(item, self.names)

@@ -30,17 +30,17 @@ from vibe_llms.messages.contents import (
     TextualContent,
 )
 
-_CALLS: Final = {"custom_tool_call": "input", "function_call": "arguments"}
+_ARGUMENT_FIELDS: Final = {"custom_tool_call": "input", "function_call": "arguments"}
 """Fields of the arguments, by type of call, for calls with streamed arguments."""
 
-_PARTS: Final[Mapping[str, Mapping[str, Any]]] = {
+_EMPTY_PARTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "refusal": {"type": "refusal", "refusal": ""},
     "text": {"type": "output_text", "text": "", "annotations": [], "logprobs": []},
 }
-_THOUGHT: Final[dict[str, Any]] = {"summary": []}
+_EMPTY_REASONING: Final[dict[str, Any]] = {"summary": []}
 """Initial values of parts of a message, and of reasoning."""
 
-_WORDS: Final[Mapping[tuple[str, str], str]] = {
+_EVENT_NAMES: Final[Mapping[tuple[str, str], str]] = {
     ("text", "text"): "response.output_text",
     ("refusal", "text"): "response.refusal",
     ("reasoning", "text"): "response.reasoning_text",
@@ -48,10 +48,10 @@ _WORDS: Final[Mapping[tuple[str, str], str]] = {
     ("function_call", "arguments"): "response.function_call_arguments",
     ("custom_tool_call", "arguments"): "response.custom_tool_call_input",
 }
-"""Names of events, by the growing field and the channel."""
+"""Names of events, by the streamed field and the channel."""
 
-_BREAK: Final = "\n\n"
-"""Separator of two summaries, used when the vendor's own answers are decoded."""
+_SUMMARY_SEPARATOR: Final = "\n\n"
+"""Separator of two summaries, used when the vendor's native answers are decoded."""
 
 
 class PiecesWriter:
@@ -75,32 +75,37 @@ class PiecesWriter:
         self._texts: dict[str, list[str]] = {}
         """The written text of the content, by channel; for summaries, that of the last one."""
         self._citations: list[Citation] = []
-        self._annotations = self._summary = 0
-        self._is_split = False
+        self._annotation_count = self._summary_index = 0
+        self._splits_summaries = False
         self._head = self._tail = b""
+        """The bytes before and after the text of each delta on the current channel."""
 
     def begin(self, start: ContentStartedEvent) -> bytes:
         """Return the frames with which a content begins."""
         self._start, self.channel, self._texts = start, "", {}
         self._citations = []
-        self._annotations = self._summary = 0
-        own = open_native(start.native)
-        self._is_split = own is not None and start.kind == "reasoning"
+        self._annotation_count = self._summary_index = 0
+        native = open_native(start.native)
+        self._splits_summaries = native is not None and start.kind == "reasoning"
         match start.kind:
             case "text" | "refusal":
-                return self._items.join_message(start) + self._items.open_part(_PARTS[start.kind])
+                return self._items.join_message(start) + self._items.open_part(
+                    _EMPTY_PARTS[start.kind]
+                )
             case "invocation":
-                return self._items.close() + self._begin_call(start, own)
+                return self._items.close() + self._begin_call(start, native)
             case "reasoning":
                 closed = self._items.close()
-                return closed + (self._items.open("reasoning", _THOUGHT | own) if own else b"")
+                return closed + (
+                    self._items.open("reasoning", _EMPTY_REASONING | native) if native else b""
+                )
             case "result" if self._items.item is None or not self._items.item.canisters:
                 return self._items.close()
         return b""  # only its end shows whether it is in the open item
 
-    def _begin_call(self, start: ContentStartedEvent, own: Mapping[str, Any] | None) -> bytes:
-        if own is not None and "type" in own:
-            return self._items.open(own["type"], own)
+    def _begin_call(self, start: ContentStartedEvent, native: Mapping[str, Any] | None) -> bytes:
+        if native is not None and "type" in native:
+            return self._items.open(native["type"], native)
         if start.owner is Owner.VENDOR:
             return b""
         if self._items.is_search(start):
@@ -111,38 +116,40 @@ class PiecesWriter:
         if start.form == "text":
             kind, field = "custom_tool_call", "input"
         call = {"call_id": start.invocation_id, **self._items.name_call(start), field: ""}
-        return self._items.open(kind, {**call, **(own or {}), "status": "in_progress"})
+        return self._items.open(kind, {**call, **(native or {}), "status": "in_progress"})
 
-    def go_on(self, text: str) -> bytes:
-        """Return the frame of another piece on the same channel."""
-        if self._is_split and text == _BREAK and self.channel == "summary":
-            return self._split()
+    def continue_channel(self, text: str) -> bytes:
+        """Return the frame of another piece on the current channel."""
+        if self._splits_summaries and text == _SUMMARY_SEPARATOR and self.channel == "summary":
+            return self._split_summary()
         self._texts[self.channel].append(text)
         return self._frames.write_delta(self._head, text, self._tail)
 
     def add(self, channel: Channel, text: str) -> bytes:
         """Return the frames of a piece on any channel."""
         if channel == self.channel:
-            return self.go_on(text)
+            return self.continue_channel(text)
         start, item = self._start, self._items.item
         assert start is not None
         written = b""
-        if start.kind == "reasoning" and item is None and (start.kind, channel) in _WORDS:
-            written = self._items.open("reasoning", _THOUGHT)
+        if start.kind == "reasoning" and item is None and (start.kind, channel) in _EVENT_NAMES:
+            written = self._items.open("reasoning", _EMPTY_REASONING)
             item = self._items.item
         is_call = start.kind == "invocation" and item is not None
-        word = _WORDS.get((item.kind if is_call and item else start.kind, channel))
-        if word is None or item is None:
+        event_name = _EVENT_NAMES.get((item.kind if is_call and item else start.kind, channel))
+        if event_name is None or item is None:
             return b""
         written += self._end_channel()
         if start.kind == "reasoning" and channel not in self._texts:
-            written += self._open_thought(channel)
+            written += self._open_reasoning_part(channel)
         self.channel = channel
         self._texts.setdefault(channel, [])
-        self._head = self._frames.compose_head(f"{word}.delta", item, **self._locate(channel))
-        told = b',"logprobs":[]' if word == "response.output_text" else b""
-        self._tail = told + b',"sequence_number":'
-        return written + self.go_on(text)
+        self._head = self._frames.compose_head(
+            f"{event_name}.delta", item, **self._find_indices(channel)
+        )
+        logprobs = b',"logprobs":[]' if event_name == "response.output_text" else b""
+        self._tail = logprobs + b',"sequence_number":'
+        return written + self.continue_channel(text)
 
     def cite(self, citation: Citation) -> bytes:
         """Return the frame of a citation of the current text."""
@@ -151,12 +158,12 @@ class PiecesWriter:
         self._citations.append(citation)
         written = b""
         for annotation in write_citations((citation,), "content", self._ledger, None):
-            told = {"annotation_index": self._annotations, "annotation": annotation}
-            place = self._locate("text")
-            written += self._frames.tell(
-                "response.output_text.annotation.added", self._items.item, **place, **told
+            fields = {"annotation_index": self._annotation_count, "annotation": annotation}
+            indices = self._find_indices("text")
+            written += self._frames.write_about(
+                "response.output_text.annotation.added", self._items.item, **indices, **fields
             )
-            self._annotations += 1
+            self._annotation_count += 1
         return written
 
     def end(self, event: ContentFinishedEvent) -> bytes:
@@ -172,9 +179,9 @@ class PiecesWriter:
         item = item or build_item(start, self._texts, self._citations)
         match item:
             case TextualContent() | RefusalContent():
-                return self._end_said(item, path, native)
+                return self._end_text(item, path, native)
             case ReasoningContent():
-                return self._end_thought(item, path)
+                return self._end_reasoning(item, path)
             case InvocationCanister():
                 return self._end_call(item, path)
             case ResultCanister():
@@ -183,7 +190,7 @@ class PiecesWriter:
                 return self._end_native(item, path, native)
         return b""  # an answer has no field for media
 
-    def _end_said(
+    def _end_text(
         self, content: TextualContent | RefusalContent, path: str, native: Native | None
     ) -> bytes:
         item = self._items.item
@@ -192,29 +199,35 @@ class PiecesWriter:
         written = b"" if is_written else self.add("text", content.text)
         canister = AssistantCanister((content,))
         part = self._items.write_part(canister, path) or {}
-        place = self._locate("text")
+        indices = self._find_indices("text")
         for citation in getattr(content, "citations", ())[len(self._citations) :]:
             written += self.cite(citation)
-        told: dict[str, Any] = {"refusal": content.text}
+        fields: dict[str, Any] = {"refusal": content.text}
         if isinstance(content, TextualContent):
-            told = {"text": content.text, "logprobs": part.get("logprobs", [])}
-        word = _WORDS["text" if isinstance(content, TextualContent) else "refusal", "text"]
-        written += self._frames.tell(f"{word}.done", item, **place, **told)
+            fields = {"text": content.text, "logprobs": part.get("logprobs", [])}
+        event_name = _EVENT_NAMES[
+            "text" if isinstance(content, TextualContent) else "refusal", "text"
+        ]
+        written += self._frames.write_about(f"{event_name}.done", item, **indices, **fields)
         item.contents.append(content)
         item.native = native
-        return written + self._frames.tell("response.content_part.done", item, **place, part=part)
+        return written + self._frames.write_about(
+            "response.content_part.done", item, **indices, part=part
+        )
 
-    def _end_thought(self, thought: ReasoningContent, path: str) -> bytes:
-        whole = self._items.write([AssistantCanister((thought,))], path)
+    def _end_reasoning(self, reasoning: ReasoningContent, path: str) -> bytes:
+        whole = self._items.write([AssistantCanister((reasoning,))], path)
         if self._items.item is None and not whole:
             return b""
-        written = b"" if self._items.item is not None else self._items.open("reasoning", _THOUGHT)
+        written = (
+            b"" if self._items.item is not None else self._items.open("reasoning", _EMPTY_REASONING)
+        )
         if "summary" not in self._texts:
-            for place, text in enumerate(thought.summary):
-                written += self._split() if place else b""
+            for position, text in enumerate(reasoning.summary):
+                written += self._split_summary() if position else b""
                 written += self.add("summary", text)
-        if "text" not in self._texts and thought.text:
-            written += self.add("text", thought.text)
+        if "text" not in self._texts and reasoning.text:
+            written += self.add("text", reasoning.text)
         written += self._end_channel()
         return written + self._items.end(
             whole[0] if whole else {"type": "reasoning", "summary": []}
@@ -224,16 +237,20 @@ class PiecesWriter:
         item = self._items.item
         if item is None:  # another vendor has executed it
             return b""
-        if item.kind not in _CALLS:
+        if item.kind not in _ARGUMENT_FIELDS:
             item.canisters.append(call)  # its result may be within it
             return b""
         whole = self._items.write_call(call, path)
-        field = _CALLS[item.kind]
+        field = _ARGUMENT_FIELDS[item.kind]
         text = whole[field]
         written = b"" if "arguments" in self._texts or not text else self.add("arguments", text)
-        told = {field: text, **({"name": whole["name"]} if item.kind == "function_call" else {})}
-        word = _WORDS[item.kind, "arguments"]
-        return written + self._frames.tell(f"{word}.done", item, **told) + self._items.end(whole)
+        fields = {field: text, **({"name": whole["name"]} if item.kind == "function_call" else {})}
+        event_name = _EVENT_NAMES[item.kind, "arguments"]
+        return (
+            written
+            + self._frames.write_about(f"{event_name}.done", item, **fields)
+            + self._items.end(whole)
+        )
 
     def _end_result(self, result: ResultCanister, path: str) -> bytes:
         item = self._items.item
@@ -258,16 +275,18 @@ class PiecesWriter:
         assert item is not None
         item.contents.append(content)
         item.native = native
-        place = self._locate("text")
-        return written + self._frames.tell("response.content_part.done", item, **place, part=part)
+        indices = self._find_indices("text")
+        return written + self._frames.write_about(
+            "response.content_part.done", item, **indices, part=part
+        )
 
-    def _open_thought(self, channel: Channel) -> bytes:
+    def _open_reasoning_part(self, channel: Channel) -> bytes:
         assert self._items.item is not None
         kind, part = "content_part", "reasoning_text"
         if channel == "summary":
             kind, part = "reasoning_summary_part", "summary_text"
-        told = {**self._locate(channel), "part": {"type": part, "text": ""}}
-        return self._frames.tell(f"response.{kind}.added", self._items.item, **told)
+        fields = {**self._find_indices(channel), "part": {"type": part, "text": ""}}
+        return self._frames.write_about(f"response.{kind}.added", self._items.item, **fields)
 
     def _end_channel(self) -> bytes:
         """End the current part of reasoning."""
@@ -278,21 +297,21 @@ class PiecesWriter:
         kind, part = "content_part", "reasoning_text"
         if channel == "summary":
             kind, part = "reasoning_summary_part", "summary_text"
-        place, text = self._locate(channel), "".join(self._texts[channel])
-        told = {"part": {"type": part, "text": text}}
-        word = _WORDS["reasoning", channel]
-        return self._frames.tell(f"{word}.done", item, **place, text=text) + self._frames.tell(
-            f"response.{kind}.done", item, **place, **told
-        )
+        indices, text = self._find_indices(channel), "".join(self._texts[channel])
+        fields = {"part": {"type": part, "text": text}}
+        event_name = _EVENT_NAMES["reasoning", channel]
+        return self._frames.write_about(
+            f"{event_name}.done", item, **indices, text=text
+        ) + self._frames.write_about(f"response.{kind}.done", item, **indices, **fields)
 
-    def _split(self) -> bytes:
-        """End a summary: another one follows."""
+    def _split_summary(self) -> bytes:
+        """End a summary before another one."""
         written = self._end_channel()
         self._texts.pop("summary", None)
-        self._summary += 1
+        self._summary_index += 1
         return written
 
-    def _locate(self, channel: str) -> dict[str, int]:
+    def _find_indices(self, channel: str) -> dict[str, int]:
         """Return the indices of a channel within the item."""
         start, item = self._start, self._items.item
         assert start is not None
@@ -300,5 +319,5 @@ class PiecesWriter:
         if start.kind == "invocation":
             return {}
         if channel == "summary":
-            return {"summary_index": self._summary}
+            return {"summary_index": self._summary_index}
         return {"content_index": 0 if start.kind == "reasoning" else item.parts - 1}

@@ -13,7 +13,7 @@ from vibe_llms.dialects.request_paths import look_up, take
 from vibe_llms.dialects.responses.calling.invocations import nativize_invocables
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.dialects.responses.serving.invocations import normalize_invocables, normalize_schema
-from vibe_llms.dialects.responses.serving.messages import is_told, normalize_messages
+from vibe_llms.dialects.responses.serving.messages import is_instruction_text, normalize_messages
 from vibe_llms.dialects.responses.tables import PLACES, WITHOUT_PLACE
 from vibe_llms.dialects.serving import compose_request, fits_control, refuse_nonsense
 from vibe_llms.foundation.json_types import JsonObject, JsonValue
@@ -22,7 +22,7 @@ from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
 
-_READ: Final = ("input", "model", "stream", "stream_options", "tools")
+_READ_ELSEWHERE: Final = ("input", "model", "stream", "stream_options", "tools")
 """Fields that are decoded elsewhere; streaming only affects the form of the answer."""
 
 
@@ -51,8 +51,8 @@ def normalize_request(
     controls, rest = split_controls(native, attributes)
     name = str(native.get("model") or "")
     model = str(attrs.evolve(attributes.address, name=name)) if attributes and name else name
-    left = make_native(PROTOCOL, _collect_extras(rest, *invocables.value))
-    return compose_request(canisters, controls, invocables, schema, native=left, model=model)
+    extras = make_native(PROTOCOL, _collect_extras(rest, *invocables.value))
+    return compose_request(canisters, controls, invocables, schema, native=extras, model=model)
 
 
 def _collect_extras(
@@ -63,12 +63,12 @@ def _collect_extras(
     text = rest.get("text")
     if isinstance(text, Mapping) and isinstance(text.get("format"), Mapping):
         rest["text"] = {**text, "format": _collect_format(text["format"])}
-    if is_told(rest.get("instructions")):
+    if is_instruction_text(rest.get("instructions")):
         del rest["instructions"]
-    # Parameters that a client leaves out are for the vendor to decide, not for our defaults.
-    extras = {"store": None, "include": None, **leave(rest, _READ)}
-    # Notes for the way back to this protocol: a default that the client wrote, and the common
-    # choice for which the native one was written.
+    # The vendor decides about parameters that the client omits; null disables our own defaults.
+    extras = {"store": None, "include": None, **leave(rest, _READ_ELSEWHERE)}
+    # Notes for writing the request in this protocol again: a default that the client sent, and the
+    # common choice for which the native one was sent.
     if extras.get("tool_choice") == "auto":
         extras["$said"] = {"tool_choice": extras.pop("tool_choice")}
     if rest.get("stream_options"):
@@ -76,10 +76,12 @@ def _collect_extras(
     return extras | ({"$choice": choice} if "tool_choice" in extras else {})
 
 
-def _collect_format(wanted: Mapping[str, Any]) -> dict[str, Any]:
-    if wanted.get("type") != "json_schema" or not isinstance(wanted.get("schema"), Mapping):
-        return dict(wanted)
-    return {"strict": None, **leave(wanted, ("type", "schema"))}
+def _collect_format(answer_format: Mapping[str, Any]) -> dict[str, Any]:
+    if answer_format.get("type") != "json_schema" or not isinstance(
+        answer_format.get("schema"), Mapping
+    ):
+        return dict(answer_format)
+    return {"strict": None, **leave(answer_format, ("type", "schema"))}
 
 
 def normalize_controls(
@@ -105,7 +107,7 @@ def split_controls(
         if value is not None and fits_control(name, value, attributes):
             controls[name] = take(rest, place)
     names = {each.name for each in attributes.controls} if attributes else set()
-    # Those without a place do not exist in this protocol, and stay in `rest`.
+    # Controls that this protocol does not have stay in `rest`.
     for name in names - PLACES.keys() - WITHOUT_PLACE:
         if rest.get(name) is not None and name in parameters:
             controls[name] = rest.pop(name)

@@ -11,7 +11,7 @@ from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.responses.calling.calls import produce_item_id
 from vibe_llms.dialects.responses.calling.messages import ItemsWriter
 from vibe_llms.dialects.responses.calling.parts import PartsWriter
-from vibe_llms.dialects.responses.namespaces import Home, find_homes
+from vibe_llms.dialects.responses.namespaces import QualifiedName, find_qualified_names
 from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.responses.tables import INCOMPLETE_REASONS
 from vibe_llms.dialects.serving import (
@@ -29,7 +29,7 @@ from vibe_llms.messages.identities import access_now
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Response
 
-_REASONS: Final = {
+_INCOMPLETE_REASONS: Final = {
     StopReason.LIMIT: "max_output_tokens",
     StopReason.OVERFLOW: "max_output_tokens",
     StopReason.FILTERED: "content_filter",
@@ -45,16 +45,16 @@ _STATUSES: Final = {
 """Status for each stop reason that needs no other field; ``completed`` for any other."""
 
 
-_SILENCE: Final[Mapping[str, Any]] = {
+_REQUIRED_FIELDS: Final[Mapping[str, Any]] = {
     "instructions": None,
     "metadata": {},
     "parallel_tool_calls": True,
     "tool_choice": "auto",
     "tools": [],
 }
-"""Fields that each response has, with their values if the request did not set them."""
+"""Fields of each response, with their values if the request did not set them."""
 
-SILENT: Final[Mapping[str, Any]] = {
+EMPTY_MESSAGE: Final[Mapping[str, Any]] = {
     "type": "message",
     "role": "assistant",
     "status": "completed",
@@ -62,8 +62,8 @@ SILENT: Final[Mapping[str, Any]] = {
 }
 """The message of a model that had nothing to add."""
 
-_ECHOED: Final = (
-    *_SILENCE,
+_REPEATED_FIELDS: Final = (
+    *_REQUIRED_FIELDS,
     "background",
     "max_output_tokens",
     "max_tool_calls",
@@ -88,7 +88,7 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     metadata = response.metadata
     origin = metadata.origin
     ledger = Ledger(protocol=PROTOCOL)
-    writer = produce_items_writer(ledger, find_homes(response.request.invocables))
+    writer = produce_items_writer(ledger, find_qualified_names(response.request.invocables))
     writer.write(
         HistoryEntry(canister, f"canisters[{index}]")
         for index, canister in enumerate(response.canisters)
@@ -104,11 +104,11 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
         **_compose_status(response, ledger),
     }
     if origin.protocol != PROTOCOL:
-        # Clients require an index. A model that had nothing to add has said so in a message, and a
-        # response without items looks like a lost answer.
+        # Clients require a creation time. A response without items looks like a lost answer: if the
+        # model had nothing to add, an empty message is sent.
         native["created_at"] = int((access_now() if first is None else first.timestamp).timestamp())
         if not native["output"] and native["status"] == "completed":
-            native["output"] = [{**SILENT, "id": produce_item_id("msg", identity)}]
+            native["output"] = [{**EMPTY_MESSAGE, "id": produce_item_id("msg", identity)}]
     if origin.usage is not None:
         names = {"asked": "input_tokens", "answered": "output_tokens"}
         native["usage"] = repeat_usage(origin, PROTOCOL) or nativize_openai_usage(
@@ -120,49 +120,55 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     return Translation(merge(native, extras), ledger.losses)
 
 
-def produce_items_writer(ledger: Ledger, homes: Mapping[str, Home]) -> ItemsWriter:
+def produce_items_writer(
+    ledger: Ledger, qualified_names: Mapping[str, QualifiedName]
+) -> ItemsWriter:
     """Return the writer for the items of an answer.
 
     Args:
-        homes: The namespaces of tools, by their names here.
+        qualified_names: The qualified names of tools in namespaces, by their names here.
     """
     parts = PartsWriter(UNKNOWN_MODEL, Quirks(), ledger)
-    return ItemsWriter(parts=parts, is_answer=True, homes=homes)
+    return ItemsWriter(parts=parts, is_answer=True, qualified_names=qualified_names)
 
 
-def echo_request(asked: Mapping[str, Any]) -> dict[str, Any]:
+def echo_request(request: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a client's request that a response repeats, with their defaults."""
-    echoed = {name: asked[name] for name in _ECHOED if asked.get(name) is not None}
-    return {**_SILENCE, **echoed}
+    echoed = {name: request[name] for name in _REPEATED_FIELDS if request.get(name) is not None}
+    return {**_REQUIRED_FIELDS, **echoed}
 
 
 def _compose_status(response: Response, ledger: Ledger) -> dict[str, Any]:
     origin = response.metadata.origin
-    word = origin.native_stop_reason
-    if keeps_word(origin, PROTOCOL) and word is not None:
-        reason = None if word == "completed" else word
+    native_reason = origin.native_stop_reason
+    if keeps_word(origin, PROTOCOL) and native_reason is not None:
+        reason = None if native_reason == "completed" else native_reason
     else:
-        reason = _REASONS.get(origin.stop_reason)
+        reason = _INCOMPLETE_REASONS.get(origin.stop_reason)
         if status := _STATUSES.get(origin.stop_reason):
-            return {"status": status, "incomplete_details": None, **_tell_failure(status, origin)}
-        word = reason or "completed"
-        understood = INCOMPLETE_REASONS.get(word) or _find_end(response)
-        tell_stop(origin, word, understood, ledger)
+            return {
+                "status": status,
+                "incomplete_details": None,
+                **_compose_failure(status, origin),
+            }
+        native_reason = reason or "completed"
+        understood = INCOMPLETE_REASONS.get(native_reason) or _find_completed_reason(response)
+        tell_stop(origin, native_reason, understood, ledger)
     if reason is None:
         return {"status": "completed", "incomplete_details": None}
     return {"status": "incomplete", "incomplete_details": {"reason": reason}}
 
 
-def _tell_failure(status: str, origin: Origin) -> dict[str, Any]:
+def _compose_failure(status: str, origin: Origin) -> dict[str, Any]:
     """Return the error of a failed answer: only the vendor's status is known."""
     if status != "failed":
         return {}
-    word = origin.native_stop_reason or "no reason given"
-    message = f"The model of {origin.provider} did not complete its answer: {word}."
+    native_reason = origin.native_stop_reason or "no reason given"
+    message = f"The model of {origin.provider} did not complete its answer: {native_reason}."
     return {"error": {"code": "server_error", "message": message}}
 
 
-def _find_end(response: Response) -> StopReason:
+def _find_completed_reason(response: Response) -> StopReason:
     """Return the stop reason that the contents of a completed response imply."""
     calls = (each for each in response.canisters if isinstance(each, InvocationCanister))
     if any(call.owner is Owner.OURS for call in calls):

@@ -18,7 +18,11 @@ from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.dialects.responses.serving.frames import Frames
 from vibe_llms.dialects.responses.serving.items import OpenItems
 from vibe_llms.dialects.responses.serving.pieces import PiecesWriter
-from vibe_llms.dialects.responses.serving.responses import SILENT, echo_request, nativize_response
+from vibe_llms.dialects.responses.serving.responses import (
+    EMPTY_MESSAGE,
+    echo_request,
+    nativize_response,
+)
 from vibe_llms.dialects.sequences import SequentialWriter
 from vibe_llms.events.stream import (
     ContentCitedEvent,
@@ -37,7 +41,7 @@ from vibe_llms.messages.requests import Response
 _ENDINGS: Final = {"completed": "response.completed", "failed": "response.failed"}
 """The final event for each status of a response; for any other it is incomplete."""
 
-_CODE: Final = "server_error"
+_DEFAULT_CODE: Final = "server_error"
 
 
 class StreamWriter(SequentialWriter):
@@ -51,8 +55,10 @@ class StreamWriter(SequentialWriter):
         super().__init__(native, model=model, response_id=response_id)
         self._frames = Frames()
         ledger = Ledger(protocol=PROTOCOL, losses=self.losses)
-        homes = {name: home for home, name in name_tools(native).items()}
-        self._items = OpenItems(self._frames, ledger, homes)
+        qualified_names = {
+            name: qualified_name for qualified_name, name in name_tools(native).items()
+        }
+        self._items = OpenItems(self._frames, ledger, qualified_names)
         self._pieces = PiecesWriter(self._frames, self._items, ledger)
         self._started: Native | None = None
         self._base: dict[str, Any] = {}
@@ -64,9 +70,9 @@ class StreamWriter(SequentialWriter):
             event.__class__ is ContentDeltaEvent
             and event.index == self._live
             and event.channel == pieces.channel
-            and event.channel != "arguments"  # those are processed, too
+            and event.channel != "arguments"  # the superclass collects these
         ):
-            return pieces.go_on(event.text)
+            return pieces.continue_channel(event.text)
         if isinstance(event, NativeEvent):
             return self._pass_on(event)
         if isinstance(event, ResponseStartedEvent):
@@ -75,13 +81,13 @@ class StreamWriter(SequentialWriter):
 
     def fail(self, error: ConverseError) -> bytes:
         """Return the events that report an error: one about the error, and the last one."""
-        told = compose_openai_error(error, asked="input", status=None)
+        report = compose_openai_error(error, asked="input", status=None)
         begun = self._ensure_begun()
-        code = told.get("code") or _CODE
-        failed = {**self._base, "status": "failed", "error": {**told, "code": code}}
+        code = report.get("code") or _DEFAULT_CODE
+        failed = {**self._base, "status": "failed", "error": {**report, "code": code}}
         return (
             begun
-            + self._frames.write("error", error=told)
+            + self._frames.write("error", error=report)
             + self._frames.write("response.failed", response=failed)
         )
 
@@ -122,11 +128,11 @@ class StreamWriter(SequentialWriter):
         item = self._items.item
         if event.native.protocol != PROTOCOL or item is None or event.index != self._live:
             return b""
-        told = merge({}, read_native(event.native, "event"))
-        if not event.kind.startswith("response.") or "output_index" not in told:
+        native_event = merge({}, read_native(event.native, "event"))
+        if not event.kind.startswith("response.") or "output_index" not in native_event:
             return b""
-        fields = without(told, "type", "item_id", "output_index", "sequence_number")
-        return self._frames.tell(event.kind, item, **fields)
+        fields = without(native_event, "type", "item_id", "output_index", "sequence_number")
+        return self._frames.write_about(event.kind, item, **fields)
 
     def _finish(self, response: Response) -> bytes:
         written = self._items.close()
@@ -134,19 +140,21 @@ class StreamWriter(SequentialWriter):
         self.losses[:] = [*translation.losses, *self._divided]
         body = {**self._base, **translation.value}
         if not self._items.written and [each.get("content") for each in body["output"]] == [[]]:
-            begun = {**SILENT, "status": "in_progress"}
-            written += self._items.open("message", begun) + self._items.end(body["output"][0])
+            opening = {**EMPTY_MESSAGE, "status": "in_progress"}
+            written += self._items.open("message", opening) + self._items.end(body["output"][0])
         body |= {"id": self._response_id, "model": self._model}
-        body["output"] = _rename(body["output"], self._items.written)
+        body["output"] = _restore_streamed_ids(body["output"], self._items.written)
         kind = _ENDINGS.get(str(body["status"]), "response.incomplete")
         return written + self._frames.write(kind, response=body)
 
 
-def _rename(whole: list[dict[str, Any]], streamed: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _restore_streamed_ids(
+    whole: list[dict[str, Any]], streamed: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
     """Return the items of the whole answer under their streamed ids."""
     if [item["type"] for item in whole] != [item["type"] for item in streamed]:
         return streamed
     return [
-        {**item, "id": had["id"]} if "id" in had else item
-        for item, had in zip(whole, streamed, strict=True)
+        {**item, "id": sent["id"]} if "id" in sent else item
+        for item, sent in zip(whole, streamed, strict=True)
     ]

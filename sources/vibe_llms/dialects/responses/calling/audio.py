@@ -15,7 +15,7 @@ from vibe_llms.messages.contents import AudioContent
 
 
 @define
-class ResponseSound:
+class ResponseAudio:
     """Collects the audio of a response, and its transcript."""
 
     index: int
@@ -27,15 +27,16 @@ class ResponseSound:
         text = event.get("delta")
         if not isinstance(text, str) or not text:
             return []
-        spoken = "transcript" in kind
-        (self.transcript if spoken else self.data).append(text)
-        channel: Channel = "transcript" if spoken else "data"
+        is_transcript = "transcript" in kind
+        pieces = self.transcript if is_transcript else self.data
+        pieces.append(text)
+        channel: Channel = "transcript" if is_transcript else "data"
         return [ContentDeltaEvent(self.index, text, channel)]
 
     def produce_content(self) -> AudioContent:
         """Return the whole audio. Raises ValueError if the data are not Base64."""
         try:
-            # Piece by piece, as each may end with padding of its own.
+            # Piece by piece, as each may end with padding.
             data = b"".join(base64.b64decode(piece) for piece in self.data)
         except binascii.Error as error:
             raise ValueError("the audio is not valid Base64") from error

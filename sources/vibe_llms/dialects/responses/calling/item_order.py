@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.responses.calling.items import ASKED_OF_MODEL, SAID_TO_MODEL
+from vibe_llms.dialects.responses.calling.items import SUPERVISOR_ITEMS, USER_ITEMS
 from vibe_llms.foundation.attrs_classes import frozen
 
 
 @frozen
-class Written:
+class WrittenItem:
     """An item of a request, and the path of its canister or content."""
 
     item: dict[str, Any]
@@ -24,7 +24,7 @@ class Written:
 
 
 def settle_reasoning(
-    written: Sequence[Written], ledger: Ledger, *, is_stored: bool
+    written: Sequence[WrittenItem], ledger: Ledger, *, is_stored: bool
 ) -> list[dict[str, Any]]:
     """Return the items that may be sent; reasoning that the vendor would reject is withheld.
 
@@ -32,42 +32,44 @@ def settle_reasoning(
         is_stored: Whether the vendor may know earlier items by their ids.
     """
     kept: list[dict[str, Any]] = []
-    forgets = False
+    has_lost_reasoning = False
     for each, is_followed in zip(written, _find_followed(written), strict=True):
         item = each.item
         if not _is_models(item):
-            forgets = False
+            has_lost_reasoning = False
         elif item.get("type") == "reasoning":
             if not is_stored and _is_reference(item):
                 ledger.withhold(each.path, "only its id is known, and the vendor has not stored it")
-                forgets = True
+                has_lost_reasoning = True
                 continue
             if not is_followed:
                 ledger.withhold(
                     each.path, "the vendor rejects reasoning without the output after it"
                 )
                 continue
-        elif forgets and "id" in item and _has_other_name(item):
+        elif has_lost_reasoning and "id" in item and _can_lose_id(item):
             item = {name: value for name, value in item.items() if name != "id"}
             ledger.withhold(f"{each.path}.native", "id: it would require the reasoning before it")
         kept.append(item)
     return kept
 
 
-def _has_other_name(item: dict[str, Any]) -> bool:
-    """Return whether an item can go without its id: what answers it names it otherwise, if at all.
+def _can_lose_id(item: dict[str, Any]) -> bool:
+    """Return whether an item can be sent without its id: other items do not refer to it by its id.
 
-    An approval that is asked for has no other name, nor has what the vendor executed itself.
+    Results refer to a call by its ``call_id``. Answers to an approval request, and results of calls
+    that the vendor executed, refer to it by its id.
     """
     return item.get("type") in (None, "message") or "call_id" in item
 
 
 def _is_reference(item: dict[str, Any]) -> bool:
-    said = ("encrypted_content", "content")
-    return bool(item.get("id")) and not any(item.get(name) for name in said)
+    """Return whether only the id of reasoning is known, without its contents."""
+    has_contents = any(item.get(name) for name in ("encrypted_content", "content"))
+    return bool(item.get("id")) and not has_contents
 
 
-def _find_followed(written: Sequence[Written]) -> list[bool]:
+def _find_followed(written: Sequence[WrittenItem]) -> list[bool]:
     """Return for each item whether the next one that is not reasoning is the model's."""
     followed: list[bool] = []
     is_models = False
@@ -83,6 +85,6 @@ def _is_models(item: dict[str, Any]) -> bool:
     kind = str(item.get("type") or "message")
     if kind == "message":
         return item.get("role") == "assistant"
-    if kind in SAID_TO_MODEL or kind in ASKED_OF_MODEL:
+    if kind in SUPERVISOR_ITEMS or kind in USER_ITEMS:
         return False
     return not (kind.endswith("_output") or kind == "mcp_approval_response")

@@ -10,12 +10,12 @@ import msgspec
 from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.payloads import compose_data_url
-from vibe_llms.dialects.responses.calling.hosted import read_answer
+from vibe_llms.dialects.responses.calling.hosted import read_tool_output
 from vibe_llms.messages.canisters import Owner, ResultCanister
 from vibe_llms.messages.contents import ImageContent, TextualContent
 
 
-def write_answer(
+def write_tool_output(
     result: ResultCanister, kind: str, extras: Mapping[str, Any], path: str, ledger: Ledger
 ) -> dict[str, Any]:
     """Return the item that answers a call.
@@ -26,7 +26,7 @@ def write_answer(
     """
     if extras.get("type") == kind:
         # The vendor's own item has more fields than ours, which win if they were changed.
-        if _is_untouched(result, extras):
+        if _is_unchanged(result, extras):
             name = "approval_request_id" if kind == "mcp_approval_response" else "call_id"
             return {**extras, **({name: result.invocation_id} if extras.get(name) else {})}
         if kind == "computer_call_output":
@@ -34,10 +34,10 @@ def write_answer(
     return _write_new(kind, result, path, ledger)
 
 
-def _is_untouched(result: ResultCanister, extras: Mapping[str, Any]) -> bool:
+def _is_unchanged(result: ResultCanister, extras: Mapping[str, Any]) -> bool:
     """Return whether the result is still the same as in the vendor's item."""
-    read = read_answer(extras, Owner.OURS)
-    return read.content == result.content and read.is_error == result.is_error
+    original = read_tool_output(extras, Owner.OURS)
+    return original.content == result.content and original.is_error == result.is_error
 
 
 def _write_new(kind: str, result: ResultCanister, path: str, ledger: Ledger) -> dict[str, Any]:
