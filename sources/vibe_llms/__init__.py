@@ -1,7 +1,7 @@
 """Converse with any language model through one message model.
 
-The names below are loaded when they are first used: importing this package reads nothing,
-connects nowhere, and takes no time to speak of.
+The names below are loaded when they are first used. Importing this package is fast: it reads no
+files and opens no connections.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from vibe_llms.plugins.discovery import load_provider as load_provider
     from vibe_llms.plugins.markers import hook as hook
 
-_HOMES = {
+_MODULES = {
     "Application": "application",
     "AsyncChannel": "instruments.channels.asynchronous",
     "AssistantCanister": "messages.canisters",
@@ -128,7 +128,7 @@ _HOMES = {
     "load_configuration": "configuration.sources",
     "load_provider": "plugins.discovery",
 }
-__all__ = sorted(_HOMES)
+__all__ = sorted(_MODULES)
 
-__getattr__, __dir__ = produce_attribute_access(__name__, _HOMES)
+__getattr__, __dir__ = produce_attribute_access(__name__, _MODULES)
 sys.meta_path.append(MovedModules)

@@ -66,26 +66,25 @@ class Application(Closing):
         consent: Consent | None = None,
         progress: Progress | None = None,
     ) -> None:
-        from vibe_llms.plugins.manager import (
-            PluginManager,
-        )  # not for callers who only import the package
+        # Imported here, so that importing the package stays fast.
+        from vibe_llms.plugins.manager import PluginManager
 
         self.configuration = configuration
-        given: dict[str, Any] = {"consent": consent, "progress": progress}
+        callbacks: dict[str, Any] = {"consent": consent, "progress": progress}
         self.plugins = PluginManager(
             configuration=configuration,
-            **{name: value for name, value in given.items() if value is not None},
+            **{name: value for name, value in callbacks.items() if value is not None},
         )
         self._addresses: dict[str, ModelAddress] = {}
-        self._configured: frozenset[str] | None = None
+        self._configured_addresses: frozenset[str] | None = None  # set by `restrict`
         # An open client belongs to the event loop in which it was opened.
-        self._clients: dict[tuple[str, asyncio.AbstractEventLoop], _Shared] = {}
-        self._endings: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncGenerator[None]] = (
+        self._clients: dict[tuple[str, asyncio.AbstractEventLoop], _SharedClient] = {}
+        self._loop_closers: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncGenerator[None]] = (
             WeakKeyDictionary()
         )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self  # its users may be copied; clients and plugins exist once
+        return self  # shared by all copies of its users: clients and plugins exist once
 
     def __repr__(self) -> str:
         return represent("Application", (("model", self.configuration.model),))
@@ -158,8 +157,9 @@ class Application(Closing):
         model = shared.models.get(resolved.name)
         if model is None:
             model = await shared.client.access_model(resolved.name)
-            if model.descriptor.attributes.genus == "converser":  # others are refused each time
-                _make_room(shared.models)
+            # Other models are not cached: the callers of this method refuse them.
+            if model.descriptor.attributes.genus == "converser":
+                _evict_oldest(shared.models)
                 shared.models[resolved.name] = model
         return model
 
@@ -201,10 +201,11 @@ class Application(Closing):
             named: Further addresses that the operator has configured.
         """
         configuration = self.configuration
-        defaults = configuration.providers  # each with the model of its table
-        addresses = (configuration.model, *configuration.aliases, *defaults, *named)
-        texts = map(configuration.follow_aliases, addresses)
-        self._configured = frozenset(map(self._complete, texts))
+        # The name of a provider is the address of its configured model.
+        providers = configuration.providers
+        addresses = (configuration.model, *configuration.aliases, *providers, *named)
+        without_aliases = map(configuration.follow_aliases, addresses)
+        self._configured_addresses = frozenset(map(self._add_default_model, without_aliases))
         self.plugins.consent.is_revoked = True
         for shared in self._clients.values():
             shared.models.clear()
@@ -216,12 +217,12 @@ class Application(Closing):
             UnknownNameError: The address names such a file, or no provider.
             ConverseError: The provider cannot be loaded.
         """
-        if self._configured is not None:
+        if self._configured_addresses is not None:
             resolved = self.resolve_address(address)
             self._ensure_configured(resolved, self.plugins.load_provider(resolved.provider))
 
     def _ensure_configured(self, address: ModelAddress, provider: Provider) -> None:
-        if self._configured is None or str(address) in self._configured:
+        if self._configured_addresses is None or str(address) in self._configured_addresses:
             return
         names_file = getattr(provider, "names_file", None)
         if names_file is not None and names_file(address.name):
@@ -244,7 +245,7 @@ class Application(Closing):
 
     @cached_property
     def _find_loop(self) -> Callable[[], asyncio.AbstractEventLoop]:
-        """``asyncio.get_running_loop``, used by each call: an import there takes 2 µs."""
+        """``asyncio.get_running_loop``; cached, because each import statement takes 2 µs."""
         import asyncio
 
         return asyncio.get_running_loop
@@ -255,7 +256,7 @@ class Application(Closing):
         """List the models of a provider, as it reports them; see ``Client.survey_models``.
 
         Raises:
-            ConverseError: The provider cannot be loaded, or its vendor cannot be asked.
+            ConverseError: The provider cannot be loaded, or the request to its vendor failed.
         """
         shared = await self._access_client(self.configuration.follow_aliases(provider), self)
         return await shared.client.survey_models(refresh=refresh)
@@ -264,19 +265,19 @@ class Application(Closing):
         """Parse the name of a model; see :meth:`access_model`."""
         from vibe_llms.models.addresses import ModelAddress
 
-        if (known := self._addresses.get(address)) is not None:  # looked up by each request
-            return known
+        if (cached := self._addresses.get(address)) is not None:  # fast path for each request
+            return cached
         configuration = self.configuration
         text = configuration.follow_aliases((address or configuration.model).strip())
         if ":" not in text and text not in configuration.providers:
             return self.catalogue.resolve_address(text, aliases=configuration.aliases)
-        resolved = ModelAddress.parse(self._complete(text))
-        _make_room(self._addresses)
+        resolved = ModelAddress.parse(self._add_default_model(text))
+        _evict_oldest(self._addresses)
         self._addresses[address] = resolved
         return resolved
 
-    def _complete(self, text: str) -> str:
-        """Add the model of the provider's table to an address without a model."""
+    def _add_default_model(self, text: str) -> str:
+        """Complete an address without a model by the provider's configured model."""
         entry = self.configuration.providers.get(text)
         model = "" if entry is None else entry.settings.get("model", "")
         return f"{text}:{model}" if model else text
@@ -293,15 +294,15 @@ class Application(Closing):
 
     async def produce_reactors(self) -> Sequence[ConversationReactors]:
         """Create the reactors of plugins and telemetry for a conversation; once per turn."""
-        plugged: Sequence[ConversationReactors] = ()
-        if not self.plugins.is_silent:  # as a thread costs some 100 µs
+        reactors: Sequence[ConversationReactors] = ()
+        if not self.plugins.is_silent:  # checked first: a thread costs about 100 µs
             import asyncio
 
-            plugged = await asyncio.to_thread(self.plugins.produce_reactors)
-        return plugged if self._observer is None else [*plugged, self._observer.reactors]
+            reactors = await asyncio.to_thread(self.plugins.produce_reactors)
+        return reactors if self._observer is None else [*reactors, self._observer.reactors]
 
     def share_budgets(self, budgets: Budgets) -> None:
-        """Let providers that are loaded from now on share their vendors' rate limits with others.
+        """Share the vendors' rate limits with other processes, for providers loaded from now on.
 
         The limits per minute still come from the settings of each provider.
         """
@@ -309,12 +310,12 @@ class Application(Closing):
 
     async def produce_listeners(self) -> Sequence[Callable[[Any], object]]:
         """Create the listeners of plugins and telemetry for a run; once per run."""
-        plugged: Sequence[Callable[[Any], object]] = ()
-        if not self.plugins.is_unheard:
+        listeners: Sequence[Callable[[Any], object]] = ()
+        if not self.plugins.has_no_listeners:
             import asyncio
 
-            plugged = await asyncio.to_thread(self.plugins.produce_listeners)
-        return plugged if self._observer is None else [*plugged, self._observer]
+            listeners = await asyncio.to_thread(self.plugins.produce_listeners)
+        return listeners if self._observer is None else [*listeners, self._observer]
 
     @cached_property
     def _observer(self) -> OpenTelemetryObserver | None:
@@ -325,7 +326,7 @@ class Application(Closing):
 
         try:
             return OpenTelemetryObserver(captures_texts=settings.get("texts") or None)
-        except DependencyError as error:  # a missing span must not cost the user an answer
+        except DependencyError as error:  # answers are possible without telemetry
             import logging
 
             logging.getLogger("vibe_llms.telemetry").warning("%s", error)
@@ -363,10 +364,11 @@ class Application(Closing):
         """Create the ensembles that are configured under these names, not connected.
 
         Args:
-            names: Their order is the order of the ensembles; a repeated name counts once.
+            names: The names, in the order of the returned ensembles; repeated names count once.
 
         Raises:
-            UnknownNameError: The configuration has no such ensemble; the nearest names come first.
+            UnknownNameError: The configuration has no such ensemble; the error lists the known
+                names, the most similar first.
             ConverseError: An ensemble cannot be loaded, or its settings are invalid.
         """
         import asyncio
@@ -382,8 +384,8 @@ class Application(Closing):
         Args:
             sources: Names of configured servers, and paths of files that name servers; ``None`` for
                 all that are configured.
-            answerers: They answer the servers' requests; a request without an answerer is not
-                permitted.
+            answerers: Functions that answer the servers' requests; requests without one are
+                denied.
 
         Raises:
             UnknownNameError: Neither a server nor a file has that name.
@@ -394,12 +396,12 @@ class Application(Closing):
         from vibe_llms.invocables.mcp.ensembles import produce_mcp_ensemble
         from vibe_llms.invocables.mcp.settings import access_servers
 
-        found = await asyncio.to_thread(access_servers, self.configuration, sources)
+        servers = await asyncio.to_thread(access_servers, self.configuration, sources)
         grants = self.configuration.data_directory / "grants"
         limits = self.configuration.limits
         return tuple(
             produce_mcp_ensemble(server, grants=grants, limits=limits, **answerers)
-            for server in found
+            for server in servers
         )
 
     async def release(self, holder: object) -> None:
@@ -411,8 +413,8 @@ class Application(Closing):
             if key[1] is loop and holder in shared.holders:
                 shared.holders.discard(holder)
                 if not shared.holders:
-                    # Forget the clients first: a caller that asks during the close gets a new
-                    # client, which stays open.
+                    # Remove the client first: a caller that asks for one during the close gets a
+                    # new client, which stays open.
                     del self._clients[key]
                     await shared.client.close()
 
@@ -424,7 +426,7 @@ class Application(Closing):
         for key in [key for key in self._clients if key[1] is loop]:
             await self._clients.pop(key).client.close()
 
-    async def _access_client(self, provider: str, holder: object) -> _Shared:
+    async def _access_client(self, provider: str, holder: object) -> _SharedClient:
         """Return the client of a provider, shared by all holders in one loop."""
         import asyncio
 
@@ -433,11 +435,11 @@ class Application(Closing):
         if shared is None:
             await self._forget_dead_loops()
             loaded = await asyncio.to_thread(self.plugins.load_provider, provider)
-            if (provider, loop) not in self._clients:  # another caller may have been quicker
+            if (provider, loop) not in self._clients:  # else another caller was faster
                 from vibe_llms.configuration.locating import locating
 
                 with locating(self.configuration):
-                    self._clients[provider, loop] = _Shared(loaded.produce_client())
+                    self._clients[provider, loop] = _SharedClient(loaded.produce_client())
                 await self._close_at_end(loop)
             shared = self._clients[provider, loop]
         shared.holders.add(holder)
@@ -446,13 +448,14 @@ class Application(Closing):
     async def _close_at_end(self, loop: asyncio.AbstractEventLoop) -> None:
         """Close the remaining clients when the event loop shuts down.
 
-        An asynchronous generator that was started is closed then, for instance by ``asyncio.run``.
+        At its shutdown, for instance by ``asyncio.run``, a loop closes all asynchronous generators
+        that were started in it. So a started generator closes the clients in its ``finally``.
         """
-        if loop not in self._endings:
-            self._endings[loop] = self._await_end()
-            await anext(self._endings[loop])
+        if loop not in self._loop_closers:
+            self._loop_closers[loop] = self._close_on_exit()
+            await anext(self._loop_closers[loop])
 
-    async def _await_end(self) -> AsyncGenerator[None]:
+    async def _close_on_exit(self) -> AsyncGenerator[None]:
         try:
             yield
         finally:
@@ -466,7 +469,7 @@ class Application(Closing):
 
 
 @define(eq=False)
-class _Shared:
+class _SharedClient:
     """A client with the models that were accessed, and its holders."""
 
     client: Client
@@ -474,14 +477,14 @@ class _Shared:
     holders: set[object] = attrs.field(factory=set)
 
 
-_MOST_NAMES = 1_024
-"""Other parties may send any model name; this many resolved names are cached."""
+_CACHED_NAMES_LIMIT = 1_024
+"""Maximum cached names; bounded, because clients of a daemon may send any names."""
 
 
-def _make_room(remembered: dict[str, Any]) -> None:
+def _evict_oldest(cache: dict[str, Any]) -> None:
     """Evict the oldest entry if the cache is full."""
-    while len(remembered) >= _MOST_NAMES:
-        del remembered[next(iter(remembered))]
+    while len(cache) >= _CACHED_NAMES_LIMIT:
+        del cache[next(iter(cache))]
 
 
 _lock = threading.Lock()
@@ -491,7 +494,7 @@ _application: Application | None = None
 def access_application() -> Application:
     """Return the application of this process; build it from its configuration on first use."""
     global _application
-    if _application is not None:  # looked up by each request
+    if _application is not None:  # fast path for each request, without the lock
         return _application
     with _lock:
         if _application is None:

@@ -50,7 +50,8 @@ from vibe_llms.foundation.suggestions import suggest
 
 def end_sentence(text: str) -> str:
     """End the text with a full stop, so that another sentence can follow."""
-    return end if (end := text.rstrip()).endswith((".", "?", "!", ":")) else f"{end}."
+    text = text.rstrip()
+    return text if text.endswith((".", "?", "!", ":")) else f"{text}."
 
 
 class ConverseError(Factual, Exception):
@@ -65,8 +66,9 @@ class ConverseError(Factual, Exception):
     WORD: ClassVar[str] = "error"
     """The stable word that names the class in its JSON form."""
     sent: ClassVar[int] = 1
+    """Number of times that the request was sent; not among the facts."""
     missed: ClassVar[int] = 0
-    """Number of requests sent, and of earlier ones that missed the vendor; not among the facts."""
+    """Number of attempts before the last one that did not reach the vendor; not among the facts."""
 
     detail: str = ""
     remedy: str = ""
@@ -78,7 +80,12 @@ class ConverseError(Factual, Exception):
         return cast(tuple[Any, ...], self.__dict__.get("_arrived", ()))
 
     def keep_arrived(self, canisters: Iterable[Any], *, sent: int = 1, missed: int = 0) -> None:
-        """Attach the canisters received before the error, and the number of attempts."""
+        """Attach the canisters received before the error, and the numbers of attempts.
+
+        Args:
+            sent: Number of times that the request was sent.
+            missed: Number of attempts before the last one that did not reach the vendor.
+        """
         self.__dict__.update(_arrived=tuple(canisters), sent=sent, missed=missed)
 
     @property
@@ -115,7 +122,7 @@ class ConfigurationError(ConverseError, ValueError):
 
 
 class TrustError(ConverseError, PermissionError):
-    """The user does not permit to run code, install or download ``subject``."""
+    """The user has not permitted to run, install or download ``subject``."""
 
     WORD: ClassVar[str] = "trust"
     subject: str = ""
@@ -156,9 +163,10 @@ class UnknownNameError(ConverseError, LookupError):
     def describe(self) -> str:
         if self.detail:
             return self.detail
-        end = suggest(self.name, self.known)
-        known = f" Known: {', '.join(sorted(self.known))}." if self.known and end == "." else ""
-        return f"Unknown {self.kind} {self.name!r}{end}{known}"
+        suggestion = suggest(self.name, self.known)  # only a full stop if no name is similar
+        lists_names = self.known and suggestion == "."
+        known = f" Known: {', '.join(sorted(self.known))}." if lists_names else ""
+        return f"Unknown {self.kind} {self.name!r}{suggestion}{known}"
 
 
 class WeightsError(ConverseError, OSError):
@@ -201,7 +209,8 @@ class ContextOverflowError(RequestError):
 
     WORD: ClassVar[str] = "context-overflow"
     remedy: str = (
-        'Begin anew, set window = "drop" or "summarize", or ask a model with a larger one.'
+        'Start a new conversation, set window = "drop" or "summarize", '
+        "or use a model with a larger window."
     )
     model: str = ""
     tokens: int | None = None
@@ -209,7 +218,7 @@ class ContextOverflowError(RequestError):
 
 
 class TranslationLossError(ConverseError, ValueError):
-    """With ``strict``, the translation would lose something.
+    """A translation would lose something, and the option ``strict`` forbids losses.
 
     Attributes:
         losses: One line each, as :class:`vibe_llms.messages.losses.Loss` prints itself.
@@ -269,8 +278,8 @@ class LimitError(ConverseError, RuntimeError):
     """A named limit was reached.
 
     Attributes:
-        limit: The name under which the limit is set.
-        value: Its value, in the unit that its name states.
+        limit: The name of the limit in the configuration.
+        value: Its value, in the unit that the name states.
     """
 
     WORD: ClassVar[str] = "limit"
@@ -285,7 +294,7 @@ class TransportError(ConverseError, ConnectionError):
     """The peer could not be reached, or disconnected before it answered.
 
     Attributes:
-        should_retry: False if a retry fails until the cause is removed, as with an untrusted
+        should_retry: False if each retry would fail in the same way, as with an untrusted
             certificate; else ``None``.
     """
 
@@ -306,8 +315,8 @@ class TransportTimeoutError(TransportError, TimeoutError):
     """The peer took longer than a setting allows.
 
     Attributes:
-        phase: The timeout: ``connect``, ``first-byte``, ``between-chunks`` or ``total``.
-        seconds: Its duration.
+        phase: Which timeout: ``connect``, ``first-byte``, ``between-chunks`` or ``total``.
+        seconds: The duration of this timeout.
     """
 
     WORD: ClassVar[str] = "transport-timeout"
@@ -322,7 +331,7 @@ class TransportTimeoutError(TransportError, TimeoutError):
 
 
 class StreamTruncatedError(ConverseError, EOFError):
-    """A stream ended without its terminator; the received part is kept."""
+    """A stream ended without its terminator; ``arrived`` holds the received part."""
 
     WORD: ClassVar[str] = "stream-truncated"
     stage: Stage = Stage.FRAME
@@ -485,11 +494,11 @@ class EnsembleError(ConverseError, ConnectionError):
 
 
 class ForeignError(ConverseError, RuntimeError):
-    """An error from another process that is not of this package, or a cause of one.
+    """An error of which only a description is available, such as one from another process.
 
     Attributes:
-        type: The name of its class.
-        word: The stable word of its class, for a class of this package.
+        type: The name of the original class.
+        word: The stable word of the original class, if that belongs to this package.
     """
 
     WORD: ClassVar[str] = "foreign"

@@ -15,7 +15,7 @@ from vibe_llms import Conversation, Engine
 from vibe_llms.application import Application
 from vibe_llms.conversations import MemoryStore
 from vibe_llms.exceptions import LimitError, RequestError, StoreError
-from vibe_llms.instruments.live_comparisons import Foresight, LiveComparison, LiveStep
+from vibe_llms.instruments.live_comparisons import ComparisonPreview, LiveComparison, LiveStep
 from vibe_llms.instruments.models import Model
 from vibe_llms.messages.canisters import SupervisorCanister
 from vibe_llms.testing.simulator import (
@@ -51,7 +51,7 @@ class Place:
             await comparison.foresee()
             return [step async for step in comparison.perform(cap)]
 
-    async def foresee(self) -> Foresight:
+    async def foresee(self) -> ComparisonPreview:
         async with self.open() as comparison:
             return await comparison.foresee()
 
@@ -191,7 +191,7 @@ async def test_what_is_said_of_tools_counts_towards_the_cap(
 async def test_what_cannot_be_compared_is_refused(simulator: SynchronousSimulator) -> None:
     """A model that is told of no tools cannot call what the run has called; nobody is asked."""
     async with acted(simulator) as place:
-        with pytest.raises(RequestError, match="none are offered"):
+        with pytest.raises(RequestError, match="the comparison has none"):
             await place.compare(tools=[])
         conversation = Conversation()
         conversation.add_user_message("Hello.")

@@ -18,10 +18,10 @@ from vibe_llms.engine.states import Reason, State
 from vibe_llms.exceptions import ConverseError, LimitError, RequestError, Stage
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.instruments.answering import Answer
-from vibe_llms.instruments.channels.composing import Composing, compose_aside
+from vibe_llms.instruments.channels.composing import Composing, compose_without_blocking
 from vibe_llms.instruments.engines import Engine
 from vibe_llms.instruments.estimates import AnyEstimator, Estimator, RunEstimator, write_input
-from vibe_llms.instruments.inputs import PLACEHOLDER, gather_canisters, say
+from vibe_llms.instruments.inputs import PLACEHOLDER, gather_canisters, produce_user_canister
 from vibe_llms.instruments.models import Model
 from vibe_llms.instruments.outcomes import RunOutcome
 from vibe_llms.instruments.parsers.parsers import Parser
@@ -67,7 +67,7 @@ class Wording:
                 "Give a prompt",
             )
         elif isinstance(value, Mapping):
-            return await compose_aside(self.prompt, value)
+            return await compose_without_blocking(self.prompt, value)
         else:
             detail = "not a table of variables, which the prompt needs"
             remedy = f"Pass values of {', '.join(sorted(self.prompt.variables)) or 'nothing'}"
@@ -225,7 +225,9 @@ class ModelWork:
         # The last one is the placeholder for the input.
         preface = self._pattern.canisters[:-1]
         if value.__class__ is str and self.wording.prompt is None:
-            return evolve_unchecked(self._pattern, canisters=(*preface, say(value)))
+            return evolve_unchecked(
+                self._pattern, canisters=(*preface, produce_user_canister(value))
+            )
         return replace_canisters(self._pattern, (*preface, *await self.wording.compose(value)))
 
     async def compose(self, value: Any) -> Request:
@@ -247,7 +249,7 @@ class ModelWork:
         if parser is None or item.error is not None:
             return item
         try:
-            value = await parser.read_meanwhile(response)
+            value = await parser.read_without_blocking(response)
         except ConverseError as error:
             return attrs.evolve(item, value=None, error=error)
         return attrs.evolve(item, value=value, text=parser.find(response.canisters))
@@ -316,7 +318,7 @@ class ModelWork:
         """Return an item of the journal with its value restored."""
         if self._parser is None or item.text is None:
             return item
-        return attrs.evolve(item, value=await self._parser.read_meanwhile(item.text))
+        return attrs.evolve(item, value=await self._parser.read_without_blocking(item.text))
 
     async def close(self) -> None:
         """Close the model if the batch owns it."""

@@ -36,7 +36,7 @@ from vibe_llms.exceptions import (
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.instruments.engines import Engine, EngineOptions, Tool
 from vibe_llms.instruments.estimates import read_input
-from vibe_llms.instruments.inputs import gather_canisters, say
+from vibe_llms.instruments.inputs import gather_canisters, produce_user_canister
 from vibe_llms.instruments.models import Model
 from vibe_llms.instruments.outcomes import RunOutcome
 from vibe_llms.invocables.ensembles import LOOSE
@@ -105,7 +105,9 @@ class ModelItems:
         """Ask the model."""
         said, preface = read_input(row.input), self._pattern.canisters[:-1]
         if said.__class__ is str:
-            request = evolve_unchecked(self._pattern, canisters=(*preface, say(said)))
+            request = evolve_unchecked(
+                self._pattern, canisters=(*preface, produce_user_canister(said))
+            )
         else:
             request = replace_canisters(self._pattern, (*preface, *gather_canisters(said)))
         item: BatchItem[Any] = await self._ask(request)

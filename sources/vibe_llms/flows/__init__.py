@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from vibe_llms.flows.results import AdapterResult as AdapterResult
     from vibe_llms.flows.settings import AdapterConfig as AdapterConfig
 
-_HOMES = {
+_MODULES = {
     "AdapterConfig": "settings",
     "AdapterResult": "results",
     "UniversalAdapter": "adapter",
     "execute_task": "adapter",
     "run_task": "adapter",
 }
-__all__ = sorted(_HOMES)
+__all__ = sorted(_MODULES)
 
-__getattr__, __dir__ = produce_attribute_access(__name__, _HOMES)
+__getattr__, __dir__ = produce_attribute_access(__name__, _MODULES)

@@ -18,7 +18,7 @@ from vibe_llms.foundation.json_types import JsonValue, is_same
 from vibe_llms.foundation.linear_regex import PatternError, compile_pattern
 from vibe_llms.foundation.sentinels import ABSENT
 from vibe_llms.instruments.parsers.extraction import extract
-from vibe_llms.instruments.parsers.target_types import Unfit
+from vibe_llms.instruments.parsers.target_types import InvalidAnswer
 from vibe_llms.invocables.validation import produce_validator
 
 _AROUND: Final = 30
@@ -173,7 +173,7 @@ def find_json(text: str, fits: Callable[[Any], bool] = lambda value: True) -> An
         return ABSENT
     try:
         return extract(text, fits, "{[")
-    except Unfit:
+    except InvalidAnswer:
         return ABSENT
 
 

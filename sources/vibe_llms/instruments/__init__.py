@@ -1,5 +1,5 @@
 """Instruments, the entry points of scripts and applications: models, engines, channels, parsers.
 
-May import whatever lies below. Must not contain logic of protocols: an instrument composes a
-request or a conversation and hands it on.
+May import all lower packages. Must not contain protocol logic: an instrument composes a request or
+a conversation, and lower packages process it.
 """

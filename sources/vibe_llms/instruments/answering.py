@@ -1,8 +1,8 @@
 """The protocol that all instruments share: answering a conversation.
 
 A :class:`.Model` answers in one call, an :class:`.Engine` in a loop. Wrappers accept either: a
-channel adds a continuing conversation, a parser has an answer corrected until it is valid, a batch
-answers thousands of inputs.
+channel continues a conversation, a parser asks again until an answer is valid, and a batch answers
+thousands of inputs.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """An embedder by its name: vectors of any number of texts.
 
-``Embedder`` is for asynchronous code; ``SyncEmbedder`` is the same behind the portal.
+``Embedder`` is for asynchronous code; ``SyncEmbedder`` wraps it for synchronous code.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ class SyncEmbedder(SyncFace[Embedder]):
     """
 
     @constructed_like(Embedder)
-    def __init__(self, *given: Any, **settings: Any) -> None:
-        super().__init__(Embedder(*given, **settings))
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(Embedder(*arguments, **settings))
 
     embed = blocking(Embedder.embed)
     close = blocking(Embedder.close)

@@ -1,6 +1,6 @@
 """An engine: a model with tools that runs conversations.
 
-``Engine`` is for asynchronous code; ``SyncEngine`` is the same behind the portal.
+``Engine`` is for asynchronous code; ``SyncEngine`` wraps it for synchronous code.
 """
 
 from __future__ import annotations
@@ -47,10 +47,7 @@ from vibe_llms.invocables.approvals import Approval, Approver
 from vibe_llms.invocables.ensembles import Ensemble, gather_ensembles
 from vibe_llms.invocables.ensembles import Tool as Tool
 from vibe_llms.invocables.registry import LentEnsemble, Registry
-from vibe_llms.messages.canisters import (
-    Origin,
-    UserCanister,
-)
+from vibe_llms.messages.canisters import Origin, UserCanister
 from vibe_llms.messages.requests import Request
 from vibe_llms.runs.opening import ClaimedRun, open_run
 
@@ -134,8 +131,8 @@ class Run:
             )
             try:
                 await driver.drive()
-            # Also after an error or a cancellation: the result so far stays readable.
             finally:
+                # Also after an error or a cancellation: the result so far stays readable.
                 if driver.ending is not None:
                     self.outcome = RunOutcome(
                         **attrs.asdict(driver.ending, recurse=False),
@@ -161,7 +158,7 @@ class Engine(Closing):
         client: A model: its address, a :class:`.Model`, or a model of a provider.
         tools: Functions, invokers and ensembles; or a connected registry, which stays connected.
         approver: Decides about calls that need an approval; without one, the run is suspended.
-        limits: The fields ``run_…`` limit each run; by default as configured.
+        limits: Limits whose fields ``run_…`` apply to each run; by default as configured.
         store: Saves the conversation at each step; ``None`` to save nothing.
         reactors: Callbacks for every answer.
         listener: Receives every event of a run and of its answers.
@@ -215,15 +212,15 @@ class Engine(Closing):
         return self._limits or Limits()
 
     def survey_local_arguments(self) -> list[str]:
-        """Return the names of the given arguments that cannot be sent to another process."""
-        given = {
+        """Return the names of those of its arguments that cannot be sent to another process."""
+        local = {
             "approver": self.approver,
             "store": self.store,
             "reactors": self._reactors,
             "listener": self.listener,
             "deferral_backend": self._deferral_backend,
         }
-        return [name for name, value in given.items() if value is not None]
+        return [name for name, value in local.items() if value is not None]
 
     def prepare(
         self,
@@ -240,8 +237,9 @@ class Engine(Closing):
 
         Args:
             approvals: Answers to the open requests of an earlier run of it.
-            spent: Usage that an earlier run has already counted towards the limits.
-            temporary_errors: They are raised without ending the run, so that it can be resumed.
+            spent: Usage of earlier runs that counts towards the limits of this one.
+            temporary_errors: Errors that are raised without ending the run, so that it can be
+                resumed.
             claimed: The same conversation, if its log was claimed for this run.
             on_event: Receives each event of the answers; awaited.
             waits: Wait while the disk is full, rather than fail; implied by ``temporary_errors``.
@@ -265,10 +263,10 @@ class Engine(Closing):
         return await self.prepare(conversation, approvals).perform()
 
     async def run(self, conversation: Conversation) -> Conversation:
-        """Run a conversation and return its new state; the given one is unchanged.
+        """Run a copy of a conversation, and return the copy with the answer.
 
         Raises:
-            ConverseError: The run failed, for example because the model could not be asked.
+            ConverseError: The run failed, for example because the model was unreachable.
         """
         outcome = await self.answer(conversation)
         if outcome.error is not None:
@@ -311,12 +309,12 @@ class Engine(Closing):
 
         The new engine shares connected tools, which stay connected.
         """
-        varied = copy(self)
+        derived = copy(self)
         connected = self._given_registry or self._registry
-        ours = self.ensembles if connected is None else (LentEnsemble(connected),)
-        varied.ensembles, varied._given_registry = (*ours, *tools), None
-        varied._options = {**self._options, **options}
-        return varied
+        own_tools = self.ensembles if connected is None else (LentEnsemble(connected),)
+        derived.ensembles, derived._given_registry = (*own_tools, *tools), None
+        derived._options = {**self._options, **options}
+        return derived
 
     async def produce_model_call(self) -> ModelCall:
         """Return the model of the runs, with the settings of its requests."""
@@ -352,10 +350,10 @@ class Engine(Closing):
 
     async def join_listeners(self) -> Callable[[RunEvent], object] | None:
         """Return the listeners of a run: the engine's own, and those of the application."""
-        own = [] if self.listener is None else [self.listener]
-        model = self.model
-        known = await model.application.produce_listeners() if isinstance(model, Model) else ()
-        if len(listeners := [*own, *known]) < 2:
+        listeners = [] if self.listener is None else [self.listener]
+        if isinstance(self.model, Model):
+            listeners += await self.model.application.produce_listeners()
+        if len(listeners) < 2:
             return listeners[0] if listeners else None
         bus: EventBus[RunEvent] = EventBus()
         for listener in listeners:
@@ -385,7 +383,7 @@ class Engine(Closing):
 
     async def close(self) -> None:
         """Disconnect the ensembles and close the model."""
-        # Forget them first: a run that starts during the close connects its own.
+        # Cleared first: a run that starts during the close connects its own ensembles.
         registry, self._registry = self._registry, None
         try:
             if registry is not None:
@@ -398,7 +396,7 @@ class Engine(Closing):
         if self._given_registry is None:
             registry = Registry(self.ensembles)
             await registry.connect()
-            # Last: a run must not get an ensemble that is not connected yet.
+            # Set only now: a run must not get an ensemble that is not connected yet.
             self._registry = registry
         return self
 
@@ -408,12 +406,12 @@ def entering_reply(
 ) -> Callable[Concatenate[Any, _P], AbstractContextManager[SyncReplyFollowing[T]]]:
     """Derive a synchronous method from one whose context is a :class:`.ReplyFollowing`."""
 
-    def produce_face(entered: ReplyFollowing[T]) -> SyncReplyFollowing[T]:
+    def wrap(following: ReplyFollowing[T]) -> SyncReplyFollowing[T]:
         from vibe_llms.instruments.channels.reply_following import SyncReplyFollowing
 
-        return SyncReplyFollowing(entered)
+        return SyncReplyFollowing(following)
 
-    return entering(method, produce_face)
+    return entering(method, wrap)
 
 
 class SyncEngine(SyncFace[Engine]):
@@ -423,8 +421,8 @@ class SyncEngine(SyncFace[Engine]):
     """
 
     @constructed_like(Engine)
-    def __init__(self, *given: Any, **settings: Any) -> None:
-        super().__init__(Engine(*given, **settings))
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(Engine(*arguments, **settings))
 
     answer = blocking(Engine.answer)
     follow = entering_reply(Engine.follow)

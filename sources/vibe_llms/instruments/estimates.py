@@ -27,27 +27,30 @@ from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.models.pictures import bound_image
 from vibe_llms.telemetry.prices import OWN_MACHINES, find_dearest
 
-_NANO: Final = 1_000_000_000
-_BYTES_A_TOKEN = 2
+_BILLION: Final = 1_000_000_000
+_BYTES_PER_TOKEN = 2
 """Upper estimate of tokens: no written language has fewer bytes per token over a longer text."""
-_FORM_TOKENS = 256
-"""Tokens for a protocol's overhead around a request, with the schema's instructions."""
-_BYTES_AROUND_A_TOOL = 128
-"""Bytes for a protocol's overhead around the name, the description and the schema of a tool."""
-_ELSEWHERE = ('"url"', '"file_id"', '"content_id"')
-"""Words in a canister's line that refer to media stored elsewhere."""
+_REQUEST_OVERHEAD_TOKENS = 256
+"""Tokens that a protocol adds to a request, including the instructions for a schema."""
+_TOOL_OVERHEAD_BYTES = 128
+"""Bytes that a protocol adds to the name, the description and the schema of a tool."""
+_REFERENCES = ('"url"', '"file_id"', '"content_id"')
+"""Keys in the JSON of a canister that refer to media stored elsewhere."""
 
 
 class Estimator:
     """Estimator of the maximum cost of a batch's requests.
 
     Args:
-        descriptor: Of the model.
+        descriptor: The descriptor of the model.
         pattern: The request that all inputs share.
         attempts: Maximum number of answers per input: an invalid answer is quoted in the next
             request. The estimate counts each of these requests once.
-        tries: How often each request may be sent, because of errors; the caller multiplies the
-            estimate, since each time may be billed.
+        tries: Maximum number of times that each request is sent, because of errors. Each may be
+            billed, so the caller multiplies the estimate by this number.
+
+    Attributes:
+        is_run: True if each input is answered by the run of an engine.
 
     Raises:
         ConfigurationError: The model's price or its maximum output is unknown.
@@ -62,66 +65,65 @@ class Estimator:
         self._provider, self._model = descriptor.priced
         self._attempts = attempts
         self._image_rule = descriptor.attributes.access_value("image_tokens")
-        self._preface = _measure(pattern.canisters[:-1]) + (
-            0 if pattern.schema is None else len(str(pattern.schema))
-        )
-        self._preface += sum(map(_measure_tool, pattern.invocables))
-        self._preface_unseen = self._bound_unseen(pattern.canisters[:-1])
+        shared_canisters = pattern.canisters[:-1]  # without the placeholder for the input
+        self._shared_bytes = _measure(shared_canisters)
+        self._shared_bytes += 0 if pattern.schema is None else len(str(pattern.schema))
+        self._shared_bytes += sum(map(_measure_tool, pattern.invocables))
+        self._shared_media_tokens = self._bound_referenced_media(shared_canisters)
         requested = pattern.controls.get("max_tokens")
         limit = descriptor.attributes.access_value("output_limit_tokens")
         output = requested if isinstance(requested, int) else limit
         if not isinstance(output, int):
-            raise _refuse("the output limit is", "Set max_tokens")
-        self._output = output
-        self.estimate("")
+            raise _refuse("the output limit", "Set max_tokens")
+        self._output_tokens = output
+        self.estimate("")  # raises an error if the price is unknown
 
-    def estimate(self, written: str) -> int:
-        """Return the maximum cost of an input.
+    def estimate(self, encoded_input: str) -> int:
+        """Return the maximum cost of an input, in billionths of a dollar.
 
         Args:
-            written: The stored form of the input.
+            encoded_input: The input as :func:`write_input` encodes it.
 
         Raises:
             ConfigurationError: The model's price, or the size of the data behind a URL, is unknown.
         """
         if self._provider in OWN_MACHINES:
             return 0
-        first = (self._preface + len(written.encode())) // _BYTES_A_TOKEN + _FORM_TOKENS
-        first += self._preface_unseen
-        # A mention in plain text only costs a closer look.
-        if any(word in written for word in _ELSEWHERE):
-            given = read_input(written)
-            first += 0 if isinstance(given, str) else self._bound_unseen(given)
+        size_bytes = self._shared_bytes + len(encoded_input.encode())
+        first = size_bytes // _BYTES_PER_TOKEN + _REQUEST_OVERHEAD_TOKENS
+        first += self._shared_media_tokens
+        # A quick check before the input is decoded; these words may also occur in plain text.
+        if any(key in encoded_input for key in _REFERENCES):
+            value = read_input(encoded_input)
+            first += 0 if isinstance(value, str) else self._bound_referenced_media(value)
         # Each further request adds the last answer, and at most as many tokens about its errors.
-        added = 2 * self._output + _FORM_TOKENS
+        added = 2 * self._output_tokens + _REQUEST_OVERHEAD_TOKENS
         longest = first + (self._attempts - 1) * added
         rates = find_dearest(self._provider, self._model, longest)
         if rates is None:
-            raise _refuse("the price of the model is", "Name another model")
+            raise _refuse("the price of the model", "Name another model")
         # The sum of first, first + added, first + 2 * added and so on.
         tokens = self._attempts * first + added * self._attempts * (self._attempts - 1) // 2
-        total: Decimal = rates[0] * tokens + rates[1] * self._output * self._attempts
+        total: Decimal = rates[0] * tokens + rates[1] * self._output_tokens * self._attempts
         return count_money(total)
 
-    def _bound_unseen(self, canisters: Sequence[AnyCanister]) -> int:
+    def _bound_referenced_media(self, canisters: Sequence[AnyCanister]) -> int:
         """Return the maximum tokens of media whose bytes are not in their canisters."""
         total = 0
         for content in media_of(canisters):
             if content.data is not None:
                 continue
             if not isinstance(content, ImageContent):
-                raise _refuse(
-                    f"the size of the {content.mime_type} behind a URL is", "Send its bytes"
-                )
+                raise _refuse(f"the size of the {content.mime_type} behind a URL", "Send its bytes")
             total += bound_image(content, self._image_rule)
         return total
 
 
 class RunEstimator:
-    """Estimator of the maximum cost of an engine's runs: their limit.
+    """Estimator of the maximum cost of an engine's runs: the limit of each run.
 
     Args:
-        descriptor: Of the model.
+        descriptor: The descriptor of the model.
         cents: The limit of each run.
         cap: Budget of the whole batch, in dollars.
 
@@ -137,7 +139,7 @@ class RunEstimator:
         provider, model = descriptor.priced
         is_free = provider in OWN_MACHINES
         if not is_free and find_dearest(provider, model, 0) is None:
-            raise _refuse("the price of the model is", "Name another model")
+            raise _refuse("the price of the model", "Name another model")
         dollars = Decimal(0) if is_free else Decimal(cents) / 100
         if dollars > cap:
             message = (
@@ -148,8 +150,8 @@ class RunEstimator:
             raise ConfigurationError(findings=(Finding(place="cap", message=message),))
         self._amount = count_money(dollars)
 
-    def estimate(self, written: str) -> int:
-        """Return the maximum cost of a run, for any input."""
+    def estimate(self, encoded_input: str) -> int:
+        """Return the maximum cost of a run, which does not depend on the input."""
         return self._amount
 
 
@@ -158,12 +160,12 @@ AnyEstimator: TypeAlias = Estimator | RunEstimator
 
 def count_money(amount: Decimal) -> int:
     """Convert dollars to billionths, rounded up."""
-    return math.ceil(amount * _NANO)
+    return math.ceil(amount * _BILLION)
 
 
 def read_money(count: int) -> Decimal:
     """Convert billionths of a dollar to dollars."""
-    return Decimal(count) / _NANO
+    return Decimal(count) / _BILLION
 
 
 def write_input(value: str | tuple[AnyCanister, ...]) -> str:
@@ -178,11 +180,11 @@ def write_input(value: str | tuple[AnyCanister, ...]) -> str:
 _decode_text = msgspec.json.Decoder(str).decode
 
 
-def read_input(written: str) -> str | tuple[AnyCanister, ...]:
+def read_input(encoded_input: str) -> str | tuple[AnyCanister, ...]:
     """Decode an input. Raises CodecError."""
-    if written.startswith('"'):
-        return _decode_text(written)
-    return tuple(decode_canisters(written.encode()))
+    if encoded_input.startswith('"'):
+        return _decode_text(encoded_input)
+    return tuple(decode_canisters(encoded_input.encode()))
 
 
 def _measure(canisters: Sequence[object]) -> int:
@@ -190,9 +192,9 @@ def _measure(canisters: Sequence[object]) -> int:
 
 
 def _measure_tool(tool: InvocableDescription) -> int:
-    return len(write_plain([tool.name, tool.description, tool.schema])) + _BYTES_AROUND_A_TOOL
+    return len(write_plain([tool.name, tool.description, tool.schema])) + _TOOL_OVERHEAD_BYTES
 
 
-def _refuse(what: str, remedy: str) -> ConfigurationError:
-    message = f"A cap is not possible: {what} unknown. {remedy}, or remove the cap."
+def _refuse(unknown: str, remedy: str) -> ConfigurationError:
+    message = f"A cap is not possible: {unknown} is unknown. {remedy}, or remove the cap."
     return ConfigurationError(findings=(Finding(place="cap", message=message),))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from vibe_llms.providers.interfaces import CallModel
 
 CONCURRENCY: Final = 8
-"""Requests at the same time: vendors answer many texts in one, so a few saturate a connection."""
+"""Default for concurrent requests: each contains many texts, so a few saturate a connection."""
 
 
 class CallInstrument(Closing):
@@ -29,7 +29,7 @@ class CallInstrument(Closing):
         address: Such as ``openai:text-embedding-3-small``; empty for the configured model.
         application: The configuration to use; by default that of this process.
         strict: Raise an error if a translation loses anything.
-        concurrency: Maximum requests at the same time.
+        concurrency: Maximum number of concurrent requests.
     """
 
     genus: ClassVar[Genus]
@@ -65,7 +65,7 @@ class CallInstrument(Closing):
 
 
 class TextsCall(Protocol):
-    """A call about texts: a frozen attrs value."""
+    """A request with texts: an instance of a frozen attrs class."""
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -77,9 +77,9 @@ Out = TypeVar("Out")
 
 
 async def call_in_parts(model: CallModel[In, Out], call: In, concurrency: int) -> list[Out]:
-    """Split a call into ones of the size that the model allows, and return their results in order.
+    """Split a call into parts of the size that the model allows, and return their results in order.
 
-    Several are made at once. If one fails, the others are cancelled.
+    Several parts are sent at once. If one fails, the others are cancelled.
 
     Raises:
         ConverseError: The first error.
@@ -88,11 +88,11 @@ async def call_in_parts(model: CallModel[In, Out], call: In, concurrency: int) -
     if len(parts) == 1:
         return [await model.call(call)]
     results: dict[int, Out] = {}
-    waiting = iter(enumerate(parts))
+    queue = iter(enumerate(parts))
 
     async def work() -> None:
-        for place, part in waiting:  # shared: each worker takes the next one
-            results[place] = await model.call(part)
+        for index, part in queue:  # shared by all workers: each takes the next part
+            results[index] = await model.call(part)
 
     try:
         async with asyncio.TaskGroup() as group:
@@ -100,26 +100,26 @@ async def call_in_parts(model: CallModel[In, Out], call: In, concurrency: int) -
                 group.create_task(work())
     except BaseExceptionGroup as errors:
         raise errors.exceptions[0] from None
-    return [results[place] for place in range(len(parts))]
+    return [results[index] for index in range(len(parts))]
 
 
 def split_call(call: In, most_inputs: int, most_bytes: int) -> Iterator[In]:
-    """Split a call into ones of at most this many texts and bytes, in order.
+    """Split a call into parts of at most so many texts and bytes, in order.
 
-    A text that is larger by itself gets its own call.
+    A single text that is larger gets its own part.
     """
     start, size = 0, 0
     texts: Sequence[str] = call.texts
-    for place, text in enumerate(texts):
+    for index, text in enumerate(texts):
         length = len(text.encode("utf-8", "replace"))
-        if place > start and (place - start == most_inputs or size + length > most_bytes):
-            yield _cut(call, texts[start:place])
-            start, size = place, 0
+        if index > start and (index - start == most_inputs or size + length > most_bytes):
+            yield _replace_texts(call, texts[start:index])
+            start, size = index, 0
         size += length
-    yield call if start == 0 else _cut(call, texts[start:])
+    yield call if start == 0 else _replace_texts(call, texts[start:])
 
 
-def _cut(call: In, texts: Sequence[str]) -> In:
-    changed: Any = call
-    part: In = attrs.evolve(changed, texts=tuple(texts))
+def _replace_texts(call: In, texts: Sequence[str]) -> In:
+    attrs_instance: Any = call
+    part: In = attrs.evolve(attrs_instance, texts=tuple(texts))
     return part

@@ -36,7 +36,7 @@ Input: TypeAlias = (
 """Input of an instrument: a text, contents of one message, canisters, or a conversation."""
 
 PLACEHOLDER: Final = "?"
-"""Text of the request that serves as a template for others."""
+"""Text in place of the question, in a request that serves as a template for others."""
 
 _CANISTERS = tuple(CANISTER_CLASSES.values())
 
@@ -47,7 +47,7 @@ _make_user_canister: Final = trusted(UserCanister)
 def gather_canisters(prompt: Input) -> tuple[AnyCanister, ...]:
     """Return the canisters of an input, oldest first."""
     if prompt.__class__ is str:
-        return (say(prompt),)
+        return (produce_user_canister(prompt),)
     if isinstance(prompt, _CANISTERS):
         return (prompt,)
     if prompt == [] or prompt == ():
@@ -60,10 +60,10 @@ def gather_canisters(prompt: Input) -> tuple[AnyCanister, ...]:
     return (UserCanister(cast("str | AnyContent | Sequence[AnyContent]", prompt)),)
 
 
-def say(text: str) -> UserCanister:
+def produce_user_canister(text: str) -> UserCanister:
     """Create a user's canister from a text; a fast path for the most frequent input."""
     if not is_encodable(text):
-        return UserCanister(text)  # which reports the error in the text
+        return UserCanister(text)  # raises the error about the text
     return _make_user_canister(
         timestamp=access_now(),
         content=(_make_text(text=text),),
@@ -71,20 +71,20 @@ def say(text: str) -> UserCanister:
     )
 
 
-def produce_native(given: JsonObject | Native | None) -> Native | None:
-    """Return parameters in a vendor's own format, for the provider in use if none is named.
+def produce_native(parameters: JsonObject | Native | None) -> Native | None:
+    """Return parameters in a vendor's own format; a JSON object is for the provider in use.
 
     Raises:
         RequestError: The parameters are not a JSON object.
     """
-    if given is None or isinstance(given, Native):
-        return given
+    if parameters is None or isinstance(parameters, Native):
+        return parameters
     import msgspec
 
     try:
-        if not isinstance(given, Mapping):
-            raise TypeError(f"it is of the type {type(given).__name__}")
-        data = msgspec.json.encode(dict(given)).decode()
+        if not isinstance(parameters, Mapping):
+            raise TypeError(f"it is of the type {type(parameters).__name__}")
+        data = msgspec.json.encode(dict(parameters)).decode()
     except (TypeError, ValueError, RecursionError) as error:
         raise RequestError(
             path="native",

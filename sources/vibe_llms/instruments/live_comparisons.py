@@ -2,7 +2,7 @@
 the recorded one.
 
 At each step the model gets the *recorded* history before it, so that a difference in one step does
-not affect the next. Nothing is executed here, and nothing is stored; only a vendor's own tools,
+not affect the next. No tools are executed here, and nothing is stored. Only a vendor's own tools,
 such as a search, run again at the vendor.
 """
 
@@ -44,11 +44,11 @@ from vibe_llms.telemetry.prices import OWN_MACHINES, Price, price_usage
 
 
 @frozen(kw_only=True)
-class Deed:
+class Action:
     """A model's action in one step.
 
     Attributes:
-        calls: Its calls, with the arguments in a normal form.
+        calls: Its calls, with the arguments in canonical form.
         text: Its text.
     """
 
@@ -58,10 +58,10 @@ class Deed:
 
 @frozen(kw_only=True)
 class LiveStep:
-    """One step: recorded and live.
+    """One step of the run: the recorded action, and the action of the model asked now.
 
     Attributes:
-        sequence: The number of its event.
+        sequence: The sequence number of the step's event in the log.
         length: The number of canisters that were sent.
         then: The recorded action.
         now: The action of the model asked now.
@@ -71,14 +71,14 @@ class LiveStep:
 
     sequence: int
     length: int
-    then: Deed
-    now: Deed
+    then: Action
+    now: Action
     cost: Decimal
     difference: str
 
 
 @frozen(kw_only=True)
-class Foresight:
+class ComparisonPreview:
     """Preview of the requests that a comparison will make.
 
     Attributes:
@@ -86,7 +86,7 @@ class Foresight:
         steps: Maximum number of requests.
         cost: Their maximum cost, in dollars.
         remarks: Unintended differences from the recorded requests.
-        executed: The vendor's own tools that ran during the recorded run, and may run again.
+        executed: Names of the vendor's own tools that ran in the recorded run, and may run again.
     """
 
     models: tuple[str, ...]
@@ -97,11 +97,11 @@ class Foresight:
 
 
 @frozen(kw_only=True)
-class _Recorded:
+class _RecordedStep:
     sequence: int
     model: str
     sent: tuple[AnyCanister, ...]
-    then: Deed
+    action: Action
 
 
 @define(eq=False)
@@ -112,12 +112,12 @@ class LiveComparison(Closing):
 
     Args:
         store: The store of the run.
-        identity: Id of the run, which is that of its conversation.
+        identity: The id of the run's conversation.
         tools: The tools that are described to the model; they are not executed.
         application: Finds the models; by default that of this process.
-        address: Of the model to ask; empty for the recorded model of each step.
-        instructions: Instructions to send instead; ``None`` for the recorded ones.
-        words: Also count a different text as a difference, not only different calls.
+        address: The address of the model to ask; empty for the recorded model of each step.
+        instructions: Replacement for the recorded instructions; ``None`` to send those.
+        words: Whether a different text is a difference, too, and not only different calls.
         controls: Override the configured parameters; ``max_tokens`` limits the cost of a step.
 
     Raises:
@@ -134,41 +134,44 @@ class LiveComparison(Closing):
     _controls: Mapping[str, JsonValue] = attrs.field(factory=dict, kw_only=True)
     _registry: Registry = attrs.field(init=False)
     _models: dict[str, Model] = attrs.field(init=False, factory=dict)
-    _recorded: tuple[_Recorded, ...] = attrs.field(init=False)
-    _pattern: dict[str, str] = attrs.field(init=False)
-    _executed: dict[str, None] = attrs.field(init=False, factory=dict)
+    _recorded: tuple[_RecordedStep, ...] = attrs.field(init=False)
+    _digests: dict[str, str] = attrs.field(init=False, factory=dict)
+    """Digests of what all recorded requests share, by name; see :func:`.digest_pattern`."""
+    _vendor_tools: dict[str, None] = attrs.field(init=False, factory=dict)
+    """Names of tools that the vendor executed; a dictionary keeps their order."""
 
     def __attrs_post_init__(self) -> None:
         self._registry = Registry(gather_ensembles(self._tools))
-        self._pattern = {}
-        self._recorded = tuple(self._read())
+        self._recorded = tuple(self._read_steps())
         if not self._recorded:
-            detail = f"{self._identity} has no answers to ask again."
+            detail = f"{self._identity} has no answers to compare."
             raise StoreError(detail=detail)
 
-    def _read(self) -> list[_Recorded]:
+    def _read_steps(self) -> list[_RecordedStep]:
         canisters = self._store.read(self._identity).canisters
-        places = {each.id: place + 1 for place, each in enumerate(canisters)}
-        asked: GenerationStartedEvent | None = None
-        found: list[_Recorded] = []
+        # An event refers to the last canister before the answer.
+        lengths = {canister.id: index + 1 for index, canister in enumerate(canisters)}
+        started: GenerationStartedEvent | None = None
+        steps: list[_RecordedStep] = []
         for logged in self._store.open_log(self._identity).read():
             match logged.event:
                 case GenerationStartedEvent() as event:
-                    asked = event
-                    self._pattern |= {name: str(each) for name, each in event.pattern.items()}
-                case GenerationFinishedEvent() as event if event.key in places and event.canisters:
-                    length = places[event.key]
-                    said = canisters[length : length + event.canisters]
-                    self._executed |= dict.fromkeys(_find_executed(said))
-                    model = event.model if asked is None else asked.model
-                    sent = canisters[:length]
-                    recorded = _Recorded(
-                        sequence=logged.sequence, model=model, sent=sent, then=_find_deed(said)
+                    started = event
+                    self._digests |= {name: str(each) for name, each in event.pattern.items()}
+                case GenerationFinishedEvent() as event if event.key in lengths and event.canisters:
+                    length = lengths[event.key]
+                    answer = canisters[length : length + event.canisters]
+                    self._vendor_tools |= dict.fromkeys(_list_vendor_tools(answer))
+                    step = _RecordedStep(
+                        sequence=logged.sequence,
+                        model=event.model if started is None else started.model,
+                        sent=canisters[:length],
+                        action=_extract_action(answer),
                     )
-                    found.append(recorded)
-        return found
+                    steps.append(step)
+        return steps
 
-    async def foresee(self) -> Foresight:
+    async def foresee(self) -> ComparisonPreview:
         """Return a preview of the requests; sends none.
 
         Raises:
@@ -181,12 +184,12 @@ class LiveComparison(Closing):
             model, request = await self._compose(step)
             models[request.model] = None
             total += await self._estimate(model, request)
-        return Foresight(
+        return ComparisonPreview(
             models=tuple(models),
             steps=len(self._recorded),
             cost=total,
             remarks=remarks,
-            executed=tuple(self._executed),
+            executed=tuple(self._vendor_tools),
         )
 
     async def perform(self, cap: Decimal) -> AsyncGenerator[LiveStep]:
@@ -202,27 +205,27 @@ class LiveComparison(Closing):
         spent = Decimal(0)
         for number, step in enumerate(self._recorded):
             model, request = await self._compose(step)
-            most = await self._estimate(model, request)
-            if spent + most > cap:
+            estimate = await self._estimate(model, request)
+            if spent + estimate > cap:
                 raise LimitError(
                     limit="cap",
                     value=float(cap),
                     detail=f"{number:,} of {len(self._recorded):,} steps were asked again for "
-                    f"${spent:,.4f}; the next may cost ${most:,.4f}, and the cap is "
+                    f"${spent:,.4f}; the next may cost ${estimate:,.4f}, and the cap is "
                     f"${cap:,.4f}.",
                     remedy="Raise the cap.",
                     stage=Stage.EXECUTE,
                 )
             converser = await model.access()
             response = await converser.converse(request)
-            cost = self._price(response, most)
+            cost = self._price(response, estimate)
             spent += cost
-            now = _find_deed(response.canisters)
-            difference = self._compare(step.then, now)
+            now = _extract_action(response.canisters)
+            difference = self._compare(step.action, now)
             yield LiveStep(
                 sequence=step.sequence,
                 length=len(step.sent),
-                then=step.then,
+                then=step.action,
                 now=now,
                 cost=cost,
                 difference=difference,
@@ -245,12 +248,12 @@ class LiveComparison(Closing):
 
     # --- requests --------------------------------------------------------------------------
 
-    async def _compose(self, step: _Recorded) -> tuple[Model, Request]:
+    async def _compose(self, step: _RecordedStep) -> tuple[Model, Request]:
         address = self._address or step.model
         model = self._models.get(address)
         if model is None:
             model = self._models[address] = Model(address, application=self._application)
-        sent = _instruct(step.sent, self._instructions)
+        sent = _replace_instructions(step.sent, self._instructions)
         if needs_content_store(sent):
             sent = await asyncio.to_thread(hydrate, sent, self._store.contents)
         request = Request(
@@ -268,20 +271,20 @@ class LiveComparison(Closing):
     def _compare_pattern(self) -> tuple[str, ...]:
         """Describe unintended differences from the recorded request."""
         tools = self._registry.describe()
-        had_tools = any(
+        had_calls = any(
             each.role == "invocation" for step in self._recorded for each in step.sent
-        ) or any(step.then.calls for step in self._recorded)
-        if had_tools and not tools:
+        ) or any(step.action.calls for step in self._recorded)
+        if had_calls and not tools:
             raise RequestError(
                 path="tools",
-                detail=f"The run {self._identity} invoked tools, but none are offered now.",
+                detail=f"The run {self._identity} invoked tools, but the comparison has none.",
                 remedy="Name its ensembles; they are described to the model and not executed.",
             )
         remarks = []
         model = Model(self._address or self._recorded[0].model, application=self._application)
         digests = digest_pattern(model.compose_fields(self._options), tools)
         for name, digest in digests.items():
-            if self._pattern.get(name, digest) != digest:
+            if self._digests.get(name, digest) != digest:
                 remarks.append(f"The {name} differ from those of the run.")
         return tuple(remarks)
 
@@ -292,44 +295,44 @@ class LiveComparison(Closing):
         descriptor = (await model.access()).descriptor
         if descriptor.priced[0] in OWN_MACHINES:
             return Decimal(0)
-        said = write_input((request.canisters[-1],))
-        once = Estimator(descriptor, request).estimate(said)
-        return read_money(once) * self._attempts
+        last_canister = write_input((request.canisters[-1],))
+        per_attempt = Estimator(descriptor, request).estimate(last_canister)
+        return read_money(per_attempt) * self._attempts
 
-    def _price(self, response: Response, most: Decimal) -> Decimal:
+    def _price(self, response: Response, estimate: Decimal) -> Decimal:
         """Return the cost of an answer; the estimate if the cost is unknown."""
         metadata, total = response.metadata, Decimal(0)
         for origin in (metadata.origin, *metadata.summaries):
             price = price_usage(origin.usage, provider=origin.provider, model=origin.model)
             if not isinstance(price, Price) or not price.is_complete:
-                return most
+                return estimate
             total += price.amount
-        # An earlier try of it may have been billed.
-        return total + most / self._attempts * (metadata.attempts - 1)
+        # Failed attempts may have been billed, too.
+        return total + estimate / self._attempts * (metadata.attempts - 1)
 
     @property
     def _attempts(self) -> int:
         return self._application.configuration.limits.attempts
 
-    def _compare(self, then: Deed, now: Deed) -> str:
+    def _compare(self, then: Action, now: Action) -> str:
         if then.calls != now.calls:
-            return f"the model now calls {_show(now.calls)}, not {_show(then.calls)}"
+            return f"the model now calls {_list_calls(now.calls)}, not {_list_calls(then.calls)}"
         return "its answer differs" if self._words and then.text != now.text else ""
 
 
-def _show(calls: Sequence[str]) -> str:
+def _list_calls(calls: Sequence[str]) -> str:
     return ", ".join(calls) or "nothing"
 
 
-def _find_deed(said: Sequence[AnyCanister]) -> Deed:
-    calls = [_write_call(each) for each in said if isinstance(each, InvocationCanister)]
-    texts = [text_of(each) for each in said if each.role == "assistant"]
-    return Deed(calls=tuple(calls), text="".join(texts))
+def _extract_action(canisters: Sequence[AnyCanister]) -> Action:
+    calls = [_write_call(each) for each in canisters if isinstance(each, InvocationCanister)]
+    texts = [text_of(each) for each in canisters if each.role == "assistant"]
+    return Action(calls=tuple(calls), text="".join(texts))
 
 
-def _find_executed(said: Sequence[AnyCanister]) -> Iterable[str]:
+def _list_vendor_tools(canisters: Sequence[AnyCanister]) -> Iterable[str]:
     """Yield the names of the tools that the vendor has executed itself."""
-    for each in said:
+    for each in canisters:
         if isinstance(each, InvocationCanister) and each.owner is Owner.VENDOR:
             yield each.name
 
@@ -341,14 +344,18 @@ def _write_call(canister: InvocationCanister) -> str:
     return f"{canister.name}({canonicalize(arguments)})"
 
 
-def _instruct(
+def _replace_instructions(
     canisters: tuple[AnyCanister, ...], instructions: str | None
 ) -> tuple[AnyCanister, ...]:
-    """Replace the last instructions by others; without any, insert them at the start."""
+    """Replace the last instructions in a conversation; if it has none, insert them at the start.
+
+    Empty instructions remove the recorded ones.
+    """
     if instructions is None:
         return canisters
-    places = [at for at, each in enumerate(canisters) if isinstance(each, SupervisorCanister)]
-    told = (SupervisorCanister(instructions),) if instructions else ()
-    if not places:
-        return (*told, *canisters)
-    return (*canisters[: places[-1]], *told, *canisters[places[-1] + 1 :])
+    positions = [at for at, each in enumerate(canisters) if isinstance(each, SupervisorCanister)]
+    replacement = (SupervisorCanister(instructions),) if instructions else ()
+    if not positions:
+        return (*replacement, *canisters)
+    last = positions[-1]
+    return (*canisters[:last], *replacement, *canisters[last + 1 :])

@@ -1,6 +1,6 @@
 """A model by its name: the shortest way from a prompt to an answer.
 
-``Model`` is for asynchronous code; ``SyncModel`` is the same behind the portal.
+``Model`` is for asynchronous code; ``SyncModel`` wraps it for synchronous code.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from vibe_llms.foundation.async_closing import Closing
 from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.foundation.reprs import represent
 from vibe_llms.foundation.sync_faces import SyncFace, blocking, constructed_like, direct, entering
-from vibe_llms.instruments.inputs import PLACEHOLDER, Input, gather_canisters, say
+from vibe_llms.instruments.inputs import PLACEHOLDER, Input, gather_canisters, produce_user_canister
 from vibe_llms.instruments.options import EngineOptions, ParseOptions, check_options, compose_fields
 from vibe_llms.instruments.options import RequestOptions as RequestOptions
 from vibe_llms.messages.canisters import SupervisorCanister, UserCanister
@@ -85,10 +85,11 @@ class Model(Closing):
         self.strict = strict
         self._window = window
         self._lenient = lenient
-        self._pattern: tuple[object, Request] | None = None
+        self._template: tuple[object, Request] | None = None
+        """Template of requests, with the values from which it was built."""
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_pattern": None}  # it refers to this process's application
+        return {**self.__dict__, "_template": None}  # it refers to this process's application
 
     @property
     def window(self) -> WindowPolicy:
@@ -98,8 +99,8 @@ class Model(Closing):
     @property
     def lenient(self) -> bool:
         """True if unsupported parameters are replaced or omitted instead of raising an error."""
-        given = self._lenient
-        return self.application.configuration.lenient if given is None else given
+        lenient = self._lenient
+        return self.application.configuration.lenient if lenient is None else lenient
 
     def __repr__(self) -> str:
         controls = ((name, value) for name, value in self.controls.items())
@@ -150,11 +151,11 @@ class Model(Closing):
             RequestError: The prompt is empty.
             TypeError: Unknown option.
         """
-        # Fast path: most questions are a text alone, and share the last request's other fields.
+        # Fast path: most questions are plain texts, whose requests share all other fields.
         if not options and prompt.__class__ is str:
-            question, identity = (say(prompt),), produce_identity()
+            question, identity = (produce_user_canister(prompt),), produce_identity()
             return evolve_unchecked(
-                self._access_pattern(), canisters=question, conversation_id=identity
+                self._access_template(), canisters=question, conversation_id=identity
             )
         if options:
             check_options(options)
@@ -164,7 +165,7 @@ class Model(Closing):
                     path="prompt",
                     detail=f"With a Request, {', '.join(sorted(options))} cannot be passed "
                     "separately.",
-                    remedy="Put them into the request; attrs.evolve makes a changed copy.",
+                    remedy="Set them in the request; attrs.evolve makes a changed copy.",
                 )
             return prompt
         canisters = gather_canisters(prompt)
@@ -175,39 +176,36 @@ class Model(Closing):
             invocables=_describe(options),
             continuation=options.get("continuation", False),
             **self.compose_fields(options),
-            # A question alone is a conversation of its own, so it gets a new id.
+            # A prompt that is not a conversation starts a new one, with a new id.
             conversation_id=getattr(prompt, "id", "")
             if hasattr(prompt, "canisters")
             else produce_identity(),
         )
 
     async def _compose(self, prompt: Input | Request, options: RequestOptions) -> Request:
-        """Build a request, also with tools that must be connected to be described."""
-        if (given := options.get("tools")) is not None:
+        """Build a request. Ensembles among its tools are connected, to get their descriptions."""
+        if (tool_option := options.get("tools")) is not None:
             from vibe_llms.invocables.ensembles import gather_ensembles, is_ensemble, list_tools
             from vibe_llms.invocables.registry import Registry
 
-            tools = list_tools(given)
+            tools = list_tools(tool_option)
             if any(map(is_ensemble, tools)):
                 async with Registry(gather_ensembles(tools)) as registry:
                     tools = registry.describe()
             options = {**options, "tools": tools}
         return self.request(prompt, **options)
 
-    def _access_pattern(self) -> Request:
+    def _access_template(self) -> Request:
         """Return the template of all requests for a text, with the fields they share."""
         application = self.application
-        # Compared as text, because `True` equals `1`; and the caller may modify its values in
-        # place.
+        # Controls are compared as text: `True` equals `1`, and the caller may modify their values
+        # in place.
         own = (self.address, self.strict, self._window, self._lenient, repr(self.controls))
-        pattern = self._pattern
-        if pattern is None or pattern[0] != (application, own):
-            request = Request(
-                canisters=(UserCanister(PLACEHOLDER),),
-                **self.compose_fields({}),
-            )
-            self._pattern = pattern = ((application, own), request)
-        return pattern[1]
+        key = (application, own)
+        if self._template is None or self._template[0] != key:
+            request = Request(canisters=(UserCanister(PLACEHOLDER),), **self.compose_fields({}))
+            self._template = (key, request)
+        return self._template[1]
 
     async def ask(
         self, prompt: Input | Request, *, stream: bool = True, **options: Unpack[RequestOptions]
@@ -238,8 +236,7 @@ class Model(Closing):
             ConverseError: The request failed, or the answer broke off.
         """
         request = await self._compose(prompt, options) if options else self.request(prompt)
-        # Fast path: most calls need not wait before the request, and take no turn of the event
-        # loop.
+        # Fast path: most calls do not wait for the event loop before they send the request.
         if prompt.__class__ is not str and needs_content_store(request.canisters):
             request = await self.hydrate(request)
         application = self.application
@@ -320,7 +317,8 @@ class Model(Closing):
         self, prompt: Input | Request, kind: Any, **options: Unpack[ParseOptions]
     ) -> Parsed[Any]:
         """Return the value with its response, the mode and all attempts; see :meth:`parse`."""
-        return await (await self._begin(prompt, kind, options)).converse(self.answer)
+        dialogue = await self._start_dialogue(prompt, kind, options)
+        return await dialogue.converse(self.answer)
 
     @overload
     def follow(
@@ -345,11 +343,11 @@ class Model(Closing):
         """
         from vibe_llms.instruments.parsers.sessions import Following
 
-        dialogue = await self._begin(prompt, kind, options)
+        dialogue = await self._start_dialogue(prompt, kind, options)
         async with Following(dialogue, self.stream) as following:
             yield following
 
-    async def _begin(
+    async def _start_dialogue(
         self, prompt: Input | Request, kind: Any, options: ParseOptions
     ) -> Dialogue[Any]:
         from vibe_llms.instruments.parsers.dialogue import Dialogue
@@ -379,13 +377,13 @@ class Model(Closing):
     async def join_reactors(
         self, reactors: ConversationReactors | None
     ) -> ConversationReactors | None:
-        """Return the reactors of an answer: the model's, the given ones and those of plugins."""
-        plugged = await self.application.produce_reactors()
-        if self._reactors is None and reactors is None and not plugged:
+        """Return the reactors of an answer: the model's, these ones, and the application's."""
+        shared = await self.application.produce_reactors()
+        if self._reactors is None and reactors is None and not shared:
             return None
         from vibe_llms.events.reactors import join_reactors  # imports all events
 
-        return join_reactors(self._reactors, reactors, *plugged)
+        return join_reactors(self._reactors, reactors, *shared)
 
     async def hydrate(self, request: Request) -> Request:
         """Load the bytes of media from the store."""
@@ -413,15 +411,15 @@ def entering_following(
 ) -> Callable[Concatenate[Any, _P], AbstractContextManager[SyncFollowing[T]]]:
     """Derive a synchronous method from one whose context is a :class:`.Following`."""
 
-    def produce_face(entered: Following[T]) -> SyncFollowing[T]:
+    def wrap(following: Following[T]) -> SyncFollowing[T]:
         from vibe_llms.instruments.parsers.sessions import SyncFollowing
 
-        return SyncFollowing(entered)
+        return SyncFollowing(following)
 
-    return entering(method, produce_face)
+    return entering(method, wrap)
 
 
-def _produce_stream_face(stream: AsyncStream) -> SyncStream:
+def _wrap_stream(stream: AsyncStream) -> SyncStream:
     from vibe_llms.providers.synchrony import SyncStream  # imports all of the providers
 
     return SyncStream(stream)
@@ -434,13 +432,13 @@ class SyncModel(SyncFace[Model]):
     """
 
     @constructed_like(Model)
-    def __init__(self, *given: Any, **settings: Any) -> None:
-        super().__init__(Model(*given, **settings))
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(Model(*arguments, **settings))
 
     request = direct(Model.request)
     ask = blocking(Model.ask)
     answer = blocking(Model.answer)
-    stream = entering(Model.stream, _produce_stream_face)
+    stream = entering(Model.stream, _wrap_stream)
     parse = blocking(Model.parse)
     parse_with_response = blocking(Model.parse_with_response)
     follow = entering_following(Model.follow)
@@ -449,11 +447,11 @@ class SyncModel(SyncFace[Model]):
 
 
 AnyModel: TypeAlias = "Model | SyncModel | ConverserModel | str"
-"""Forms of a model: its address, an instrument, or a model of a provider."""
+"""A model as an argument: its address, a ``Model``, or a model of a provider."""
 
 
-def read_model(given: AnyModel, application: Application | None = None) -> Model | ConverserModel:
-    """Return the model; for a synchronous one, the asynchronous one behind it.
+def read_model(model: AnyModel, application: Application | None = None) -> Model | ConverserModel:
+    """Return the asynchronous model for an argument.
 
     Args:
         application: Finds the model of an address.
@@ -461,12 +459,12 @@ def read_model(given: AnyModel, application: Application | None = None) -> Model
     Raises:
         TypeError: The argument is not a model.
     """
-    if isinstance(given, str):
-        return Model(given, application=application)
-    if isinstance(given, SyncModel):
-        return given.asynchronous
-    if isinstance(given, Model) or hasattr(given, "descriptor"):
-        return given
+    if isinstance(model, str):
+        return Model(model, application=application)
+    if isinstance(model, SyncModel):
+        return model.asynchronous
+    if isinstance(model, Model) or hasattr(model, "descriptor"):
+        return model
     raise TypeError(
-        f"Expected a model (an address, a Model, or a provider's model), not {given!r}."
+        f"Expected a model (an address, a Model, or a provider's model), not {model!r}."
     )

@@ -1,6 +1,6 @@
 """A moderator by its name: verdicts about texts that may be harmful.
 
-``Moderator`` is for asynchronous code; ``SyncModerator`` is the same behind the portal.
+``Moderator`` is for asynchronous code; ``SyncModerator`` wraps it for synchronous code.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from vibe_llms.models.genera import Genus
 
 
 class Moderator(CallInstrument):
-    """A model that tells which texts are harmful, and in which way.
+    """A model that classifies texts by the kinds of harm in them.
 
     Use it as an asynchronous context manager, or close it at the end.
 
@@ -47,8 +47,8 @@ class SyncModerator(SyncFace[Moderator]):
     """
 
     @constructed_like(Moderator)
-    def __init__(self, *given: Any, **settings: Any) -> None:
-        super().__init__(Moderator(*given, **settings))
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(Moderator(*arguments, **settings))
 
     moderate = blocking(Moderator.moderate)
     close = blocking(Moderator.close)

@@ -1,4 +1,4 @@
-"""Options of instruments' requests, except the prompt."""
+"""Options for the requests of instruments: everything except the prompt."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class EngineOptions(TypedDict, total=False):
         controls: Values that override those of the model.
         schema: A JSON Schema to which answers must conform.
         invocation_choice: ``auto``, ``none``, ``required``, or the name of an invocable.
-        strict: A request that cannot be translated without a loss is an error.
+        strict: Raise an error if a request cannot be translated without a loss.
         window: Handling of the oldest turns if the conversation exceeds the model's window:
             ``stop``, ``drop`` or ``summarize``.
         lenient: Omit a control that the model does not support, and report a loss.
@@ -47,11 +47,11 @@ class RequestOptions(EngineOptions, total=False):
     """Options of one request except its prompt, and all of :class:`EngineOptions`.
 
     Attributes:
-        system: Instructions, put before everything.
+        system: Instructions, inserted before the prompt.
         tools: Tools that the model may call: functions, invokers, descriptions and ensembles, or
             one of them. The answer contains its calls; an :class:`.Engine` executes them.
-        invocables: The same, by their descriptions.
-        continuation: The model continues its own last turn.
+        invocables: Descriptions of further tools.
+        continuation: Let the model continue its own last turn.
     """
 
     system: str
@@ -79,7 +79,7 @@ def compose_fields(
     window: WindowPolicy = "stop",
     lenient: bool = False,
 ) -> RequestFields:
-    """Merge the fields of requests: the options, else the given defaults."""
+    """Merge the fields of requests: the options override these defaults."""
     return {
         "model": model,
         "controls": {**(controls or {}), **options.get("controls", {})},
@@ -93,7 +93,7 @@ def compose_fields(
 
 
 def check_options(options: Mapping[str, object]) -> None:
-    """Refuse an unknown option, most often a control. Raises TypeError."""
+    """Refuse an unknown option, which is often a control. Raises TypeError."""
     for name in options.keys() - RequestOptions.__optional_keys__:
         hint = suggest(name, RequestOptions.__optional_keys__)
         raise TypeError(f"Unknown option {name!r}{hint} Pass controls as controls={{{name!r}: …}}.")

@@ -31,10 +31,11 @@ class RunOutcome(RunEnding):
     def answer(self) -> tuple[AnyCanister, ...]:
         """The last turn, or the final invocation; empty without an answer."""
         if self.final is not None:
-            called = self.final.invocation_id
-            turns = (each for each in self.canisters if isinstance(each, InvocationCanister))
-            return tuple(each for each in turns if each.invocation_id == called)
-        canisters = self.conversation.canisters  # an answer may have been stored before a crash
+            final_id = self.final.invocation_id
+            calls = (each for each in self.canisters if isinstance(each, InvocationCanister))
+            return tuple(call for call in calls if call.invocation_id == final_id)
+        # Not only the new canisters: an earlier run may have stored the answer before a crash.
+        canisters = self.conversation.canisters
         tail = read_tail(canisters)
         return tuple(canisters[tail.start :]) if tail.ends_in_words else ()
 

@@ -1,6 +1,6 @@
 """A ranker by its name: texts by their relevance to a query.
 
-``Ranker`` is for asynchronous code; ``SyncRanker`` is the same behind the portal.
+``Ranker`` is for asynchronous code; ``SyncRanker`` wraps it for synchronous code.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Ranker(CallInstrument):
     """A model that orders texts by their relevance to a query.
 
-    An embedder can stand in for one: then texts are ordered by the similarity of their vectors to
+    An embedder can replace a ranker: then texts are ordered by the similarity of their vectors to
     that of the query, which is reported as a loss.
 
     Use it as an asynchronous context manager, or close it at the end.
@@ -42,11 +42,11 @@ class Ranker(CallInstrument):
         """Return texts by their relevance to a query, the most relevant first.
 
         Args:
-            most: Return only the best ones; ``None`` for all.
+            most: Maximum number of returned texts, the most relevant ones; ``None`` for all.
 
         Raises:
             RequestError: There are no texts, or one of them or the query is blank.
-            TranslationLossError: An embedder stands in for a ranker, and the ranker is strict.
+            TranslationLossError: An embedder replaces the ranker, and the ranker is strict.
             ConverseError: A request failed.
         """
         request = RankingRequest(query=query, texts=texts, most=most, strict=self.strict)
@@ -57,7 +57,7 @@ class Ranker(CallInstrument):
 async def access_ranker(
     application: Application, address: str, *, holder: object = None
 ) -> CallModel[Any, Any]:
-    """Return a ranker, or an embedder that stands in for one. Raises ConverseError.
+    """Return a ranker, or an embedder that replaces one. Raises ConverseError.
 
     Args:
         address: As for :meth:`.Application.access`.
@@ -90,15 +90,14 @@ async def _rank_by_vectors(
         refuse_losses([loss])
 
     async def embed(texts: Sequence[str], purpose: Purpose) -> Vectors:
-        asked = EmbeddingRequest(texts=texts, purpose=purpose)
-        return join_vectors(await call_in_parts(model, asked, concurrency))
+        embedding_request = EmbeddingRequest(texts=texts, purpose=purpose)
+        return join_vectors(await call_in_parts(model, embedding_request, concurrency))
 
-    asked = await embed([request.query], "query")
+    queries = await embed([request.query], "query")
     passages = await embed(request.texts, "passage")
-    query = asked[0]
-    scores = ((place, compare(query, row)) for place, row in enumerate(passages))
-    # Vendors without purposes embed all texts alike, which is part of the same loss.
-    origin = join_origins([asked, passages])
+    scores = ((index, compare(queries[0], passage)) for index, passage in enumerate(passages))
+    # A vendor may not distinguish queries and passages: no additional loss is reported for this.
+    origin = join_origins([queries, passages])
     return Ranking(ranked=rank(scores, request), origin=origin, losses=(loss,))
 
 
@@ -116,8 +115,8 @@ class SyncRanker(SyncFace[Ranker]):
     """
 
     @constructed_like(Ranker)
-    def __init__(self, *given: Any, **settings: Any) -> None:
-        super().__init__(Ranker(*given, **settings))
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(Ranker(*arguments, **settings))
 
     rank = blocking(Ranker.rank)
     close = blocking(Ranker.close)

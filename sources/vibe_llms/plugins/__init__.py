@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     )
     from vibe_llms.plugins.specification.users import CommandSpecification, Consent, Progress
 
-_HOMES = {
+_MODULES = {
     "ApproverContext": "specification.runs",
     "ApproverSpecification": "specification.runs",
     "Arrival": "specification.daemons",
@@ -106,4 +106,4 @@ __all__ = [
     "hook",
     "load_provider",
 ]
-__getattr__, __dir__ = produce_attribute_access(__name__, _HOMES)
+__getattr__, __dir__ = produce_attribute_access(__name__, _MODULES)

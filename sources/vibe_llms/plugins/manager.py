@@ -206,7 +206,7 @@ class PluginManager:
         return self._produce_all("listeners", ListenerSpecification)
 
     @property
-    def is_unheard(self) -> bool:
+    def has_no_listeners(self) -> bool:
         """True if it is known that no plugin in use has listeners. Imports nothing."""
         return self._is_absent("listeners")
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from vibe_llms.telemetry.odometer import Odometer, measure_events
     from vibe_llms.telemetry.prices import Price, Unpriced, price_usage
 
-_HOMES = {
+_MODULES = {
     "Account": "accounts",
     "ModelAccount": "accounts",
     "StateAccount": "accounts",
@@ -42,4 +42,4 @@ __all__ = [
     "price_usage",
 ]
 
-__getattr__, __dir__ = produce_attribute_access(__name__, _HOMES)
+__getattr__, __dir__ = produce_attribute_access(__name__, _MODULES)

@@ -484,7 +484,7 @@ async def test_leaving_what_is_followed_stops_the_run() -> None:
     async with channel.follow("Paris?") as following:
         async for _ in following:
             break
-    with pytest.raises(ConverseError, match="stopped before"):
+    with pytest.raises(ConverseError, match="closed before"):
         await following.reply()
 
     assert list_roles(channel.conversation) == "ua"

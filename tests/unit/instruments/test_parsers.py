@@ -262,7 +262,7 @@ def test_each_way_makes_another_request() -> None:
     tool = parse(parser, supports_invocations="yes").request
     prompt = parse(parser).request
 
-    assert native.schema == parser.kind.asked
+    assert native.schema == parser.kind.sent_schema
     assert (tool.invocables[0].name, tool.invocation_choice) == ("City", "City")
     assert tool.invocables[0].description == "A place where many live."
     assert [text_of(each)[:10] for each in prompt.canisters] == [
@@ -441,9 +441,9 @@ class Options:
 def test_what_is_asked_for_can_be_enforced(kind: Any) -> None:
     """All is asked for, with or without a default, and nothing else; what is answered fits."""
     parser = Parser[Any](kind)
-    schemas = [parser.kind.asked]
-    bodies = [chat.nativize_schema(parser.kind.asked).value]
-    bodies.append(responses.nativize_schema(parser.kind.asked))
+    schemas = [parser.kind.sent_schema]
+    bodies = [chat.nativize_schema(parser.kind.sent_schema).value]
+    bodies.append(responses.nativize_schema(parser.kind.sent_schema))
 
     assert all('"strict": true' in json.dumps(body) for body in bodies)
     assert '"default"' not in json.dumps(schemas)
@@ -456,7 +456,7 @@ def test_what_was_asked_for_may_be_left_out() -> None:
     assert Parser(Options).read('{"loud": true}') == Options(loud=True)
     assert Parser(Team).read('{"name": "a", "lead": null}') == Team(name="a")
     whole = '{"name": "a", "lead": {"name": "b", "age": 1}, "members": [], "parts": []}'
-    assert Draft202012Validator(Parser(Team).kind.asked).is_valid(json.loads(whole))
+    assert Draft202012Validator(Parser(Team).kind.sent_schema).is_valid(json.loads(whole))
     assert Parser(Team).read(whole) == Team(name="a", lead=Person(name="b", age=1))
 
 
@@ -465,7 +465,7 @@ def test_what_was_asked_for_may_be_left_out() -> None:
 )
 def test_what_cannot_be_enforced_is_not_promised(kind: Any) -> None:
     """Maps, sets, tuples and anything: the vendor refuses to hold a model to these."""
-    schema = Parser[Any](kind).kind.asked
+    schema = Parser[Any](kind).kind.sent_schema
 
     assert '"strict": true' not in json.dumps(chat.nativize_schema(schema).value)
     assert '"strict": true' not in json.dumps(responses.nativize_schema(schema))

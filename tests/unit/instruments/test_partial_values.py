@@ -25,7 +25,7 @@ from vibe_llms.instruments.parsers import partials
 from vibe_llms.instruments.parsers.answer_following import TextReader
 from vibe_llms.instruments.parsers.json_reader import JsonReader, is_growing
 from vibe_llms.instruments.parsers.parsers import Parser
-from vibe_llms.instruments.parsers.partials import Partial, PartialList, survey_arrived
+from vibe_llms.instruments.parsers.partials import Partial, PartialList, survey_received
 from vibe_llms.providers.interfaces import AsyncStream
 
 
@@ -78,7 +78,7 @@ def glimpse(kind: Any, text: str) -> Any:
     """Returns what a text that breaks off shows of a value."""
     reader = JsonReader()
     reader.feed(text)
-    return Parser[Any](kind).kind.glimpse(reader.value)
+    return Parser[Any](kind).kind.view_partial(reader.value)
 
 
 def test_what_has_not_arrived_is_absent() -> None:
@@ -105,7 +105,7 @@ def test_what_is_within_is_partial_too() -> None:
     assert repr(partial) == (
         "Partial[City](name='P', twins=[Partial[City](name='Rome'), Partial[City](name='Kyo')])"
     )
-    assert list(survey_arrived(partial)) == ["name", "twins"]
+    assert list(survey_received(partial)) == ["name", "twins"]
     assert partial == glimpse(City, '{"name": "P", "twins": [{"name": "Rome"}, {"name": "Kyo')
     assert partial != glimpse(City, '{"name": "P"')
     with pytest.raises(AttributeError, match="City has no attribute 'mayor'"):
@@ -197,7 +197,7 @@ def shows(partial: Any, value: Any) -> bool:
     if partial is ABSENT:
         return True
     if isinstance(partial, Partial):
-        arrived = survey_arrived(partial)
+        arrived = survey_received(partial)
         return all(shows(each, getattr(value, name)) for name, each in arrived.items())
     if isinstance(partial, PartialList):
         return len(partial) <= len(value) and all(map(shows, partial, value))
@@ -215,10 +215,10 @@ def test_a_value_is_read_back_and_each_part_of_it_was_true(city: City, ascii_onl
 
     for character in text:
         reader.feed(character)
-        assert shows(parser.kind.glimpse(reader.value), city)
+        assert shows(parser.kind.view_partial(reader.value), city)
 
     assert parser.read(text) == city
-    assert not parser.kind.fits({**write(city), "people": "many"})
+    assert not parser.kind.is_valid({**write(city), "people": "many"})
 
 
 @given(st.lists(st.sampled_from(['Hm {a} "', "[1]", "```json\n", " ", '{"a": 1}', "}", "{"])))
@@ -317,7 +317,7 @@ async def test_a_model_parses_and_tells_what_led_to_the_value() -> None:
 
     assert city == parsed.value == City("Paris", 2102650)
     assert parsed.response.text == PARIS
-    assert parsed.response.request.schema == Parser(City).kind.asked
+    assert parsed.response.request.schema == Parser(City).kind.sent_schema
     assert "supports schemas" in str(parsed.choice)
 
 
@@ -344,7 +344,7 @@ async def test_what_is_left_early_stops_and_has_no_value() -> None:
         async with model.follow(PARIS, City) as following:
             async for _ in following:
                 break
-        with pytest.raises(ConverseError, match="stopped before it had arrived"):
+        with pytest.raises(ConverseError, match="closed before it was complete"):
             await following.value()
 
 

@@ -79,7 +79,7 @@ async def test_much_data_does_not_hold_the_loop_either(asked_in_the_loop: list[s
     text = json.dumps({"value": [*range(20_000), "x"]})
 
     with pytest.raises(ParseError, match="must be an integer"):
-        await parser.read_meanwhile(text)
+        await parser.read_without_blocking(text)
 
     assert asked_in_the_loop == []
 

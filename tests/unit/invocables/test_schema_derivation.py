@@ -329,13 +329,13 @@ def test_a_class_of_pydantics_may_hold_itself(kind: Any, fitting: Any, misfit: A
     assert invoker.check({**arguments, "one": misfit}) != ()
     assert Parser(kind).kind.schema["type"] == "object"
     assert Parser(kind).kind.make(fitting) == made
-    assert Parser(kind).kind.fits(misfit) is False
+    assert Parser(kind).kind.is_valid(misfit) is False
     assert Parser(list[kind]).kind.make({"value": [fitting]}) == [made]
 
 
 def test_what_has_arrived_of_a_class_that_holds_itself_is_partial_all_the_way_down() -> None:
     """As of any other class."""
-    partial = Parser(Branch).kind.glimpse({"name": "a", "children": [{"name": "b"}]})
+    partial = Parser(Branch).kind.view_partial({"name": "a", "children": [{"name": "b"}]})
 
     assert partial.children[0].name == "b"
     assert partial.children[0].children is ABSENT

@@ -14,7 +14,7 @@ from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.foundation.async_closing import Closing
 from vibe_llms.foundation.reprs import represent
 from vibe_llms.foundation.suggestions import suggest
-from vibe_llms.instruments.channels.composing import Composing, compose_aside
+from vibe_llms.instruments.channels.composing import Composing, compose_without_blocking
 from vibe_llms.instruments.channels.continuing import ContinuedConversation, add_parser
 from vibe_llms.instruments.channels.replies import Reply
 from vibe_llms.instruments.channels.reply_following import ReplyFollowing
@@ -61,7 +61,7 @@ class AsyncChannel(ContinuedConversation[T], Closing):
         prompt: A template for the variables of each question: a :class:`.Prompt` or its text.
         parser: The type of answers: a :class:`.Parser` or a class; by default text.
         tools: Functions, invokers and ensembles.
-        conversation: The start of the conversation; the given one is unchanged.
+        conversation: The start of the conversation; the channel continues a copy of it.
         settings: Further arguments of :class:`.Engine`: ``store``, ``approver``, ``limits``,
             ``reactors``, ``listener``, ``stream``, ``application``, ``controls`` …
 
@@ -108,7 +108,7 @@ class AsyncChannel(ContinuedConversation[T], Closing):
         if "schema" in settings or "invocation_choice" in settings:
             raise RequestError(
                 path="settings",
-                detail="A channel takes neither a schema nor a choice of invocations.",
+                detail="A channel accepts neither a schema nor a choice of invocations.",
                 remedy="Pass a parser: Parser(schema) makes one of a JSON Schema.",
                 stage=Stage.CONFIGURE,
             )
@@ -117,39 +117,41 @@ class AsyncChannel(ContinuedConversation[T], Closing):
             parser if parser is None or isinstance(parser, Parser) else Parser[Any](parser),
         )
         self.prompt = _read_prompt(prompt)
-        self._link = _Link(model, tools, self.parser, settings)
+        self._shared = _SharedEngine(model, tools, self.parser, settings)
         self._turn = asyncio.Lock()
 
     def __repr__(self) -> str:
-        return represent(type(self).__name__, (("", self._link.model), ("", self.conversation)))
+        return represent(type(self).__name__, (("", self._shared.model), ("", self.conversation)))
 
-    async def ask(self, said: Input | None = None, /, **variables: Any) -> Reply[T]:
+    async def ask(self, message: Input | None = None, /, **variables: Any) -> Reply[T]:
         """Ask and return the reply; the conversation continues from there.
 
         Args:
-            said: The message: a text, contents or canisters.
-            variables: Values for the prompt, which precedes ``said``.
+            message: A text, contents or canisters.
+            variables: Values for the prompt; the rendered prompt precedes ``message``.
 
         Raises:
             ParseError: The answer is invalid and was not corrected.
             ConverseError: The request failed. The question is in the conversation: :meth:`resume`
                 asks it again.
         """
-        # Before the turn: it may take a while, and touches no shared state.
-        return await self._ask(await self._compose(said, variables))
+        # Composed before the lock is acquired: this may take a while, and uses no shared state.
+        return await self._ask(await self._compose(message, variables))
 
     async def _ask(
         self, composed: Sequence[AnyCanister], on_event: EventListener | None = None
     ) -> Reply[T]:
         async with self._turn:
-            engine, choice = await self._link.access()
-            return await self._ask_by(engine, choice, composed, on_event)
+            engine, choice = await self._shared.access()
+            return await self._ask_with(engine, choice, composed, on_event)
 
     @asynccontextmanager
     async def follow(
-        self, said: Input | None = None, /, **variables: Any
+        self, message: Input | None = None, /, **variables: Any
     ) -> AsyncIterator[ReplyFollowing[T]]:
-        """Ask and stream the partial value, also after tool calls; leaving the context stops it.
+        """Ask and stream the partial value, also after tool calls.
+
+        Leaving the context stops the run.
 
         ::
 
@@ -158,12 +160,12 @@ class AsyncChannel(ContinuedConversation[T], Closing):
                     print(partial.degrees)
                 reply = await following.reply()
 
-        Takes what :meth:`ask` takes.
+        Accepts the arguments of :meth:`ask`.
 
         Raises:
             RequestError: The channel has no parser. To stream text, use a ``listener``.
         """
-        composed = await self._compose(said, variables)
+        composed = await self._compose(message, variables)
         async with self._follow(composed) as following:
             yield following
 
@@ -171,7 +173,7 @@ class AsyncChannel(ContinuedConversation[T], Closing):
         if self.parser is None:
             raise RequestError(
                 path="parser",
-                detail="A channel without a parser has no value that could arrive in parts.",
+                detail="A channel without a parser has no partial values.",
                 remedy="Pass a parser; to follow text, use a listener or reactors.",
                 stage=Stage.CONFIGURE,
             )
@@ -188,8 +190,8 @@ class AsyncChannel(ContinuedConversation[T], Closing):
             ConverseError: The request failed.
         """
         async with self._turn:
-            engine, choice = await self._link.access()
-            return await self._answer_by(engine, choice, (), approvals)
+            engine, choice = await self._shared.access()
+            return await self._answer_with(engine, choice, (), approvals)
 
     def fork(self, from_index: int | None = None) -> AsyncChannel[T]:
         """Return a channel with a fork of the conversation; see
@@ -198,7 +200,7 @@ class AsyncChannel(ContinuedConversation[T], Closing):
         It shares the tools; closing the first channel disconnects them for both.
         """
         forked: AsyncChannel[T] = AsyncChannel.__new__(type(self))
-        forked.prompt, forked.parser, forked._link = self.prompt, self.parser, self._link
+        forked.prompt, forked.parser, forked._shared = self.prompt, self.parser, self._shared
         forked.conversation = self.conversation.fork(from_index)
         forked.waits, forked._turn = self.waits, asyncio.Lock()
         return forked
@@ -220,14 +222,14 @@ class AsyncChannel(ContinuedConversation[T], Closing):
 
     async def close(self) -> None:
         """Disconnect the tools and close the model."""
-        await self._link.close()
+        await self._shared.close()
 
     async def __aenter__(self) -> Self:
-        await self._link.open()
+        await self._shared.open()
         return self
 
     async def _compose(
-        self, said: Input | None, variables: dict[str, Any]
+        self, message: Input | None, variables: dict[str, Any]
     ) -> tuple[AnyCanister, ...]:
         composed: tuple[AnyCanister, ...] = ()
         if variables and self.prompt is None:
@@ -237,13 +239,13 @@ class AsyncChannel(ContinuedConversation[T], Closing):
                 remedy="Pass a prompt to the channel, or ask with a text.",
                 stage=Stage.CONFIGURE,
             )
-        if self.prompt is not None and (variables or said is None):
-            composed = await compose_aside(self.prompt, variables)
-        if said is not None:
-            composed = (*composed, *gather_canisters(said))
+        if self.prompt is not None and (variables or message is None):
+            composed = await compose_without_blocking(self.prompt, variables)
+        if message is not None:
+            composed = (*composed, *gather_canisters(message))
         if not composed:
             raise RequestError(
-                path="said",
+                path="message",
                 detail="The question is missing.",
                 remedy="Ask with a text, or with the variables of a prompt.",
                 stage=Stage.CONFIGURE,
@@ -265,8 +267,8 @@ def _read_prompt(prompt: Composing | str | None) -> Composing | None:
     return Prompt(prompt)
 
 
-class _Link:
-    """The engine shared by a channel and its forks, created when the model is known."""
+class _SharedEngine:
+    """The engine of a channel and its forks, created on first use."""
 
     def __init__(
         self,
@@ -284,7 +286,7 @@ class _Link:
         self._choice: ModeChoice | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        # The engine is created anew: connected tools belong to a process.
+        # The copy creates its own engine: connected tools belong to a process.
         return {**self.__dict__, "_engine": None, "_choice": None}
 
     async def access(self) -> tuple[Engine, ModeChoice | None]:
@@ -294,10 +296,10 @@ class _Link:
             CapabilityError: The model is known to lack the mode that the parser requires.
         """
         if self._engine is None:
-            self._engine = await self._produce()
+            self._engine = await self._produce_engine()
         return self._engine, self._choice
 
-    async def _produce(self) -> Engine:
+    async def _produce_engine(self) -> Engine:
         engine = Engine(self.model, self._tools, **self._settings)
         if self._parser is None:
             return engine

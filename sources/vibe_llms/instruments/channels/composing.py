@@ -14,7 +14,7 @@ from vibe_llms.messages.canisters import AnyCanister
 class Composing(Protocol):
     """An object that turns values into canisters, such as a ``Prompt``.
 
-    A class that inherits it requires all its variables, and has no schema.
+    By default, a class that inherits it requires all its variables and has no schema.
     """
 
     @property
@@ -23,22 +23,25 @@ class Composing(Protocol):
 
     @property
     def required(self) -> Collection[str]:
-        """The names of the values that must be given."""
+        """The names of the required values."""
         return self.variables
 
     @property
     def schema(self) -> JsonObject | None:
-        """The JSON Schema of the values; ``None`` if any are valid."""
+        """The JSON Schema of the values; ``None`` if all values are valid."""
         return None
 
     def compose(self, /, **values: Any) -> Sequence[AnyCanister]:
         """Return the canisters of the message. Raises RequestError."""
 
 
-async def compose_aside(prompt: Composing, values: Mapping[str, Any]) -> tuple[AnyCanister, ...]:
-    """Compose a prompt's message; with a schema, without blocking the event loop.
+async def compose_without_blocking(
+    prompt: Composing, values: Mapping[str, Any]
+) -> tuple[AnyCanister, ...]:
+    """Compose a prompt's message without blocking the event loop.
 
-    Unusual parts of a schema are applied by another process; this waits for its answer.
+    A prompt with a schema composes in a thread: it may wait for another process, which applies
+    unusual parts of the schema.
 
     Raises:
         RequestError: The values do not fit the prompt.

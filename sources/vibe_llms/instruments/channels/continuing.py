@@ -38,11 +38,11 @@ class PreparedRun(Protocol):
 
 
 class ParsingEngine(Protocol):
-    """Members of :class:`.Engine` that parsed answers need."""
+    """The members of :class:`.Engine` that are needed to parse its answers."""
 
     @property
     def model(self) -> Model | ConverserModel:
-        """The model that is asked."""
+        """The model that answers."""
 
     @property
     def ensembles(self) -> Sequence[Ensemble]:
@@ -73,14 +73,14 @@ async def add_parser(engine: _Engine, parser: Parser[Any]) -> tuple[_Engine, Mod
     has_tools = bool(engine.ensembles)
     choice = parser.choose(converser.descriptor.attributes, has_tools=has_tools)
     options: EngineOptions = {}
-    answering: tuple[Ensemble, ...] = ()
+    answer_tools: tuple[Ensemble, ...] = ()
     if choice.mode is Mode.NATIVE:
-        options["schema"] = parser.kind.asked
+        options["schema"] = parser.kind.sent_schema
     elif choice.mode is Mode.TOOL:
-        # With tools, the model may call others first; without, it can only give the answer.
+        # With other tools, the model may call those first; otherwise it can only answer.
         options["invocation_choice"] = "required" if has_tools else parser.name
-        answering = (FunctionsEnsemble("answer", (parser.produce_invoker(),)),)
-    return engine.vary(answering, options), choice
+        answer_tools = (FunctionsEnsemble("answer", (parser.produce_invoker(),)),)
+    return engine.vary(answer_tools, options), choice
 
 
 class ContinuedConversation(Generic[T]):
@@ -106,7 +106,7 @@ class ContinuedConversation(Generic[T]):
             return ()
         return (SupervisorCanister(self.parser.instructions),)
 
-    async def _ask_by(
+    async def _ask_with(
         self,
         engine: ParsingEngine,
         choice: ModeChoice | None,
@@ -123,53 +123,55 @@ class ContinuedConversation(Generic[T]):
             ParseError: The answer is invalid and was not corrected.
             ConverseError: The request failed.
         """
-        # Here, and not before: the previous question may have added the same instructions.
-        said = _leave_out_known(self.conversation, (*self._list_instructions(choice), *composed))
-        return await self._answer_by(engine, choice, said, on_event=on_event)
+        # Checked only now: the previous question may have added the same instructions.
+        instructions = self._list_instructions(choice)
+        canisters = _omit_known_instructions(self.conversation, (*instructions, *composed))
+        return await self._answer_with(engine, choice, canisters, on_event=on_event)
 
-    async def _answer_by(
+    async def _answer_with(
         self,
         engine: ParsingEngine,
         choice: ModeChoice | None,
-        said: Sequence[AnyCanister],
+        canisters: Sequence[AnyCanister],
         approvals: Sequence[Approval] = (),
         on_event: EventListener | None = None,
     ) -> Reply[T]:
-        """Let an engine answer the conversation with further canisters, as ``_ask_by`` does.
+        """Add canisters to the conversation, and let an engine answer it, as ``_ask_with`` does.
 
         Args:
             approvals: Answers to open approval requests.
         """
 
-        async def answer(said: Sequence[AnyCanister]) -> RunOutcome:
+        async def answer(added: Sequence[AnyCanister]) -> RunOutcome:
             # Approvals are for the suspended run, not for later requests to correct an answer.
-            return await self._say(engine, said, () if said else approvals, on_event)
+            return await self._run(engine, added, () if added else approvals, on_event)
 
         if self.parser is None or choice is None:
-            outcome = await answer(said)
+            outcome = await answer(canisters)
             value: Any = outcome.text if outcome.is_answered else ABSENT
             return Reply(outcomes=(outcome,), value=value)
         repair: Repair[Any, RunOutcome] = Repair(parser=self.parser, choice=choice)
         try:
-            await repair.answer(answer, said)
+            await repair.answer(answer, canisters)
         except ParseError:
             if not repair.outcomes or repair.outcomes[-1].is_answered:
-                raise  # else no answer can be valid yet, and the caller gets the error
+                raise
+            # Else the run has stopped without an answer: the reply has no value.
         return Reply(outcomes=tuple(repair.outcomes), choice=choice, value=repair.value)
 
-    async def _say(
+    async def _run(
         self,
         engine: ParsingEngine,
-        said: Sequence[AnyCanister],
+        canisters: Sequence[AnyCanister],
         approvals: Sequence[Approval],
         on_event: EventListener | None,
     ) -> RunOutcome:
-        """Run the conversation; keep what it has gained, even after an error."""
+        """Run the conversation with further canisters; keep its new state, even after an error."""
         conversation = self.conversation
-        if said:
+        if canisters:
             # A copy, so that the channel is unchanged if no run can be prepared.
             conversation = conversation.copy()
-            conversation.add_canisters(said)
+            conversation.add_canisters(canisters)
         run = engine.prepare(conversation, approvals, on_event=on_event, waits=self.waits)
         try:
             outcome = await run.perform()
@@ -183,24 +185,24 @@ class ContinuedConversation(Generic[T]):
 def follow_engine(engine: ParsingEngine, conversation: Input, kind: Any) -> ReplyFollowing[Any]:
     """Follow an engine's answer to a conversation; see :meth:`.Engine.follow`."""
     parser = kind if isinstance(kind, Parser) else Parser[Any](kind)
-    said: Sequence[AnyCanister] = ()
+    question: Sequence[AnyCanister] = ()
     if isinstance(conversation, Conversation):
         continued = ContinuedConversation(conversation.copy(), parser)
     else:
         continued = ContinuedConversation(Conversation(), parser)
-        said = gather_canisters(conversation)
+        question = gather_canisters(conversation)
 
     async def answer(on_event: EventListener) -> Reply[Any]:
-        varied, choice = await add_parser(engine, parser)
-        return await continued._ask_by(varied, choice, said, on_event=on_event)
+        parsing_engine, choice = await add_parser(engine, parser)
+        return await continued._ask_with(parsing_engine, choice, question, on_event=on_event)
 
     return ReplyFollowing(parser, answer)
 
 
-def _leave_out_known(
+def _omit_known_instructions(
     conversation: Conversation, canisters: Iterable[AnyCanister]
 ) -> list[AnyCanister]:
-    """Leave out instructions that the conversation already contains."""
+    """Omit instructions that the conversation already contains."""
     known = {
         text_of(canister)
         for canister in conversation.canisters

@@ -41,8 +41,8 @@ class Reply(Generic[T]):
         if not isinstance(self._value, Absence):
             return self._value
         raise ParseError(
-            detail=f"The reply has no value: {self._tell_why()}",
-            remedy="Resume the channel." if self.is_resumable else "Ask otherwise.",
+            detail=f"The reply has no value: {self._explain_absence()}",
+            remedy="Resume the channel." if self.is_resumable else "Ask in a different way.",
             text=self.text,
             stage=Stage.EXECUTE,
         )
@@ -75,7 +75,7 @@ class Reply(Generic[T]):
     @property
     def canisters(self) -> tuple[AnyCanister, ...]:
         """The canisters that the runs added to the conversation."""
-        return tuple(each for outcome in self.outcomes for each in outcome.canisters)
+        return tuple(canister for outcome in self.outcomes for canister in outcome.canisters)
 
     @property
     def usage(self) -> Usage | None:
@@ -87,7 +87,7 @@ class Reply(Generic[T]):
         """True if the run can be resumed: it waits for an approval, or reached a limit."""
         return self.outcome.state is State.AWAIT or self.outcome.reason is Reason.LIMIT
 
-    def _tell_why(self) -> str:
+    def _explain_absence(self) -> str:
         if self.outcome.state is State.AWAIT:
             return f"{len(self.requests)} invocations await approval."
         return self.outcome.detail or f"the run ended ({self.outcome.reason})."

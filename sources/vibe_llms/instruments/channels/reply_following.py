@@ -28,7 +28,8 @@ class ReplyFollowing(Closing, Generic[T]):
 
     Args:
         parser: Creates the value.
-        answer: Runs the conversation; passes each event of an answer to its argument.
+        answer: Function that runs the conversation, and calls its argument with each event of an
+            answer.
     """
 
     def __init__(
@@ -39,7 +40,8 @@ class ReplyFollowing(Closing, Generic[T]):
         self._steps: AsyncGenerator[Any, None] | None = None
         self._reply: Reply[T] | None = None
         self._follower: AnswerFollower | None = None
-        self._arrived: asyncio.Queue[Any] = asyncio.Queue(1)  # the answer waits for its reader
+        # Holds one value: the answer waits until the caller has received it.
+        self._partials: asyncio.Queue[Any] = asyncio.Queue(1)
 
     def __aiter__(self) -> AsyncIterator[Any]:
         if self._steps is None:
@@ -57,7 +59,7 @@ class ReplyFollowing(Closing, Generic[T]):
             pass
         if self._reply is None:
             raise ConverseError(
-                detail="Reading of this reply was stopped before it had arrived.",
+                detail="The reply was closed before it was complete.",
                 remedy="Ask again.",
                 stage=Stage.EXECUTE,
             )
@@ -79,17 +81,17 @@ class ReplyFollowing(Closing, Generic[T]):
         if self._follower is None:
             self._follower = self._parser.produce_follower()
         if self._follower.take(event) and (partial := self._follower.partial) is not ABSENT:
-            await self._arrived.put(partial)
+            await self._partials.put(partial)
 
     async def _perform(self) -> AsyncGenerator[Any, None]:
         answering = asyncio.ensure_future(self._answer(self._on_event))
-        receiving = asyncio.ensure_future(self._arrived.get())
+        receiving = asyncio.ensure_future(self._partials.get())
         try:
             while not answering.done():
                 await asyncio.wait({answering, receiving}, return_when=asyncio.FIRST_COMPLETED)
                 if receiving.done():
                     yield receiving.result()
-                    receiving = asyncio.ensure_future(self._arrived.get())
+                    receiving = asyncio.ensure_future(self._partials.get())
             self._reply = answering.result()
         finally:
             for task in (answering, receiving):

@@ -1,4 +1,4 @@
-"""A channel for synchronous code: the asynchronous one behind the portal."""
+"""A channel for synchronous code: a wrapper of the asynchronous channel."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from vibe_llms.invocables.outcomes import Outcome, fail, produce_outcome
 from vibe_llms.messages.canisters import Usage
 
 DEPTH_LIMIT: Final = 3
-"""Default for how deeply channels may call channels."""
+"""Default for the maximum depth of channels that call channels."""
 
 _depth: ContextVar[int] = ContextVar("vibe_llms_channel_depth", default=0)
 
@@ -31,14 +31,14 @@ class ToolChannel(Closing):
         engine = Engine("anthropic:claude", tools=[critic])
 
     Args:
-        model: As of :class:`.AsyncChannel`, like the arguments not listed here.
-        name: As the other model calls it.
+        model: As for :class:`.AsyncChannel`, like the arguments not listed here.
+        name: The name by which the other model calls it.
         description: Its purpose, which is all that the other model knows about it.
         prompt: Its variables are the arguments; by default there is one argument, ``text``.
         parser: Its value is the result; by default that is the text of the answer.
         conversation: The start of each call's conversation.
-        depth: How deeply channels may call channels, including this one.
-        effect, needs_approval: As of an :class:`.Invoker`.
+        depth: Maximum depth of channels that call channels, including this one.
+        effect, needs_approval: As for an :class:`.Invoker`.
         settings: Further arguments of :class:`.Engine`; its limits apply to each call.
 
     Attributes:
@@ -70,7 +70,7 @@ class ToolChannel(Closing):
             "needs_approval": needs_approval,
             "time_limit_seconds": None,  # the limits of its own runs apply
         }
-        produce_invoker(self)  # report a mistake here, where it was made
+        produce_invoker(self)  # reports invalid arguments now, not at the first call
 
     def __repr__(self) -> str:
         return represent("ToolChannel", (("name", self.name),))
@@ -85,7 +85,7 @@ class ToolChannel(Closing):
         depth = _depth.get()
         if depth >= self._depth:
             return fail(
-                f"{self.name} was not asked: channels would be nested {depth + 1} deep, but "
+                f"{self.name} was not called: channels would be nested {depth + 1} deep, but "
                 f"at most {self._depth} are allowed. Continue without it."
             )
         token = _depth.set(depth + 1)
@@ -121,7 +121,7 @@ class ToolChannel(Closing):
 def _derive_schema(prompt: Composing | None) -> JsonObject:
     """Return the schema of the arguments: the prompt's own, or a string for each variable."""
     if prompt is None:
-        text = {"type": "string", "description": "What is asked."}
+        text = {"type": "string", "description": "The question or the task."}
         properties: dict[str, Any] = {"text": text}
         required = ["text"]
     elif prompt.schema is not None:

@@ -1,6 +1,7 @@
-"""Structured output: values of your own types out of what models answer.
+"""Structured output: convert the answers of models to values of your own types.
 
-A parser derives a JSON Schema from a type, asks a model to answer in that form, in the strongest
-mode that it supports, and turns the answer into a value, or reports its errors. May import what
-instruments may. Sends nothing: the caller passes the answers in.
+A parser derives a JSON Schema from a type, prepares a request that asks for an answer in that form,
+in the strongest mode that the model supports, and converts the answer to a value, or reports its
+errors. May import the same packages as the instruments. Sends nothing: the caller sends the request
+and passes the answer to the parser.
 """

@@ -25,14 +25,14 @@ from vibe_llms.messages.requests import Response
 from vibe_llms.providers.interfaces import AsyncStream
 
 ReadAnswer: TypeAlias = Callable[[Response], Awaitable[Any]]
-"""Reads the value of a complete answer."""
+"""Function that reads the value of a complete answer."""
 
 
 class TextReader:
     """Reader of the JSON value in an answer's text, while it arrives.
 
     Args:
-        openings: The characters with which it may begin.
+        openings: The characters with which the value may start, such as ``{[``.
     """
 
     def __init__(self, openings: str) -> None:
@@ -49,20 +49,25 @@ class TextReader:
 
     def feed(self, text: str) -> bool:
         """Read more text; return whether the visible value has changed."""
-        before = (self._tries, self._reader.changes if self._reader else 0)
+        before = self._count_changes()
         if self._reader is not None and not self._reader.is_complete:
             self._pieces.append(text)
             try:
                 self._reader.feed(text)
-            except JsonFault:  # no value began there
+            except JsonFault:  # this was not the start of a value
                 self._reader = None
-                # After the character that was mistaken for the beginning of a value.
+                # Search after the character that was mistaken for the start of a value.
                 self._search("".join(self._pieces)[1:])
         elif self._reader is None:
             self._search(text)
-        return before != (self._tries, self._reader.changes if self._reader else 0)
+        return self._count_changes() != before
+
+    def _count_changes(self) -> tuple[int, int]:
+        """Return the number of readers so far, and the changes of the current one."""
+        return (self._tries, self._reader.changes if self._reader else 0)
 
     def _search(self, text: str) -> None:
+        """Start a reader at the first position where a value may start."""
         while self._tries < TRIES_LIMIT and (found := self._opening.search(text)):
             self._tries += 1
             reader, text = JsonReader(), text[found.start() :]
@@ -77,7 +82,7 @@ class TextReader:
 
 @define
 class AnswerFollower:
-    """The part of an answer received so far, event by event: of its invocation, or of its text.
+    """Collects the part of an answer received so far: of its invocation, or of its text.
 
     Attributes:
         kind: The type of the answer.
@@ -87,7 +92,9 @@ class AnswerFollower:
     kind: TargetType
     name: str
     _kinds: dict[int, str] = attrs.field(factory=dict, init=False)
-    _fed: set[int] = attrs.field(factory=set, init=False)
+    """Kind of each content that may be the answer: ``text`` or ``invocation``; by index."""
+    _read_indexes: set[int] = attrs.field(factory=set, init=False)
+    """Contents of which the reader has received at least a part."""
     _reader: TextReader = attrs.field(init=False)
     _is_called: bool = attrs.field(default=False, init=False)
 
@@ -99,13 +106,13 @@ class AnswerFollower:
 
     @property
     def value(self) -> Any:
-        """The reader's value of the answer, as plain data."""
+        """The partial answer as plain data; ``ABSENT`` at the start."""
         return self._reader.value
 
     @property
     def partial(self) -> Any:
-        """The partial value; ``ABSENT`` at the start."""
-        return self.kind.glimpse(self._reader.value)
+        """The partial answer as a value of its type; ``ABSENT`` at the start."""
+        return self.kind.view_partial(self._reader.value)
 
     def take(self, event: StreamEvent) -> bool:
         """Take an event; return whether the visible value has changed."""
@@ -114,7 +121,7 @@ class AnswerFollower:
                 self._start(event)
             case ContentDeltaEvent(index=index, channel="text" | "arguments", text=text):
                 if self._kinds.get(index) == ("text" if event.channel == "text" else "invocation"):
-                    self._fed.add(index)
+                    self._read_indexes.add(index)
                     return self._reader.feed(text)
             case ContentFinishedEvent(index=index, item=TextualContent(text=text)):
                 return self._finish(index, "text", text)
@@ -132,10 +139,10 @@ class AnswerFollower:
             self._is_called, self._reader = True, self._produce_reader()
 
     def _finish(self, index: int, kind: str, text: str) -> bool:
-        """Take the complete content, if it arrived without parts."""
-        if self._kinds.get(index) != kind or index in self._fed:
+        """Read a complete content, if no parts of it were received before."""
+        if self._kinds.get(index) != kind or index in self._read_indexes:
             return False
-        self._fed.add(index)
+        self._read_indexes.add(index)
         return self._reader.feed(text)
 
 

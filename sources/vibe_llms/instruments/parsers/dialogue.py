@@ -1,4 +1,4 @@
-"""Dialogue with a model until its answer is valid, or the attempts are used up."""
+"""Dialogue with a model until its answer is valid, or no attempts are left."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vibe_llms.foundation.sentinels import ABSENT, Absence
 from vibe_llms.instruments.answering import Answer
 from vibe_llms.instruments.parsers.modes import Mode, ModeChoice
 from vibe_llms.instruments.parsers.parsers import Parser
-from vibe_llms.instruments.parsers.target_types import Unfit
+from vibe_llms.instruments.parsers.target_types import InvalidAnswer
 from vibe_llms.invocables.argument_faults import ArgumentFault
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -54,7 +54,7 @@ class Parsed(Generic[T]):
     Attributes:
         value: The value, of the requested type.
         choice: The mode, and its reason.
-        attempts: All answers; the last one became the value.
+        attempts: All answers; the last one is valid.
     """
 
     value: T
@@ -63,7 +63,7 @@ class Parsed(Generic[T]):
 
     @property
     def response(self) -> Response:
-        """The answer that became the value."""
+        """The valid answer."""
         return self.attempts[-1].response
 
     @property
@@ -74,15 +74,14 @@ class Parsed(Generic[T]):
     @property
     def losses(self) -> tuple[Loss, ...]:
         """Losses in the translations, such as parts of the schema."""
-        return tuple(dict.fromkeys(each for one in self.attempts for each in one.response.losses))
+        losses = (loss for attempt in self.attempts for loss in attempt.response.losses)
+        return tuple(dict.fromkeys(losses))  # each loss once
 
 
 Listener = Callable[[ParseAttempt], object]
 
-
-Say = Callable[[Sequence[AnyCanister]], Awaitable[_Out]]
-"""Function that adds canisters to a conversation and has it answered; at first there may be none to
-add."""
+AddAndAnswer = Callable[[Sequence[AnyCanister]], Awaitable[_Out]]
+"""Function that adds canisters to a conversation, at first possibly none, and answers it."""
 
 
 @define(kw_only=True)
@@ -90,59 +89,63 @@ class Repair(Generic[T, _Out]):
     """Corrects answers until one is valid; wraps a model as well as an engine.
 
     Attributes:
-        outcomes: All answers; the last one is valid, or was the last attempt.
-        mending: The message that asks to correct the last answer, if it is invalid.
-        value: Of the valid answer; ``ABSENT`` before.
+        outcomes: All answers so far.
+        correction: The message that asks to correct the last answer, if it is invalid.
+        value: The value of the valid answer; ``ABSENT`` as long as there is none.
     """
 
     parser: Parser[T]
     choice: ModeChoice
     outcomes: list[_Out] = attrs.field(factory=list, init=False)
-    mending: Sequence[AnyCanister] = attrs.field(default=(), init=False)
+    correction: Sequence[AnyCanister] = attrs.field(default=(), init=False)
     value: T | Absence = attrs.field(default=ABSENT, init=False)
 
-    async def answer(self, answer: Say[_Out], said: Sequence[AnyCanister] = ()) -> T:
+    async def answer(self, answer: AddAndAnswer[_Out], canisters: Sequence[AnyCanister] = ()) -> T:
         """Ask until an answer is valid, and return its value.
+
+        Args:
+            answer: Answers the conversation with further canisters.
+            canisters: The first canisters to add.
 
         Raises:
             ParseError: No answer is valid.
             ConverseError: No answer, or an incomplete one.
         """
-        while not await self.take(await answer(said)):
-            said = self.mending
+        while not await self.check(await answer(canisters)):
+            canisters = self.correction
         return cast("T", self.value)
 
-    async def take(self, outcome: _Out, *, is_last: bool = False) -> bool:
-        """Check an answer; if it is valid set the value, else set ``mending``.
+    async def check(self, outcome: _Out, *, is_last: bool = False) -> bool:
+        """Return whether an answer is valid; set the value, or else ``correction``.
 
         Args:
-            is_last: No further attempt follows.
+            is_last: No further attempt follows, even if some are left.
 
         Raises:
             ParseError: The answer is invalid, and that was the last attempt.
         """
         self.outcomes.append(outcome)
         try:
-            self.value = await self.parser.judge(outcome.answer)
-        except Unfit as unfit:
-            is_out = len(self.outcomes) >= self.parser.attempts
-            is_last = is_last or is_out or not outcome.is_answered
-            self.note(outcome, unfit.faults, is_last=is_last)
+            self.value = await self.parser.validate(outcome.answer)
+        except InvalidAnswer as invalid:
+            no_attempts_left = len(self.outcomes) >= self.parser.attempts
+            is_last = is_last or no_attempts_left or not outcome.is_answered
+            self.record(outcome, invalid.faults, is_last=is_last)
             if is_last:
-                raise self.parser.fail(self.outcomes, unfit) from unfit
-            words = compose_words(self.parser, self.choice.mode, unfit.faults)
-            self.mending = reply(outcome.canisters, words)
+                raise self.parser.produce_error(self.outcomes, invalid) from invalid
+            text = compose_correction(self.parser, self.choice.mode, invalid.faults)
+            self.correction = compose_reply(outcome.canisters, text)
             return False
-        self.note(outcome, (), is_last=True)
+        self.record(outcome, (), is_last=True)
         return True
 
-    def note(self, outcome: _Out, faults: Sequence[ArgumentFault], *, is_last: bool) -> None:
-        """Called with each answer and its faults."""
+    def record(self, outcome: _Out, faults: Sequence[ArgumentFault], *, is_last: bool) -> None:
+        """Called with each answer and its faults; does nothing by default."""
 
 
 @define(kw_only=True)
 class Dialogue(Repair[T, Response], Generic[T]):
-    """Requests to a model with their answers, and the next request.
+    """Corrects the answers of a model: each attempt is a request.
 
     Attributes:
         request: The next request.
@@ -166,15 +169,15 @@ class Dialogue(Repair[T, Response], Generic[T]):
         await self.answer(lambda _: ask(self.request))
         return cast("Parsed[T]", self.parsed)
 
-    async def take(self, outcome: Response, *, is_last: bool = False) -> bool:
-        """Check an answer; if it is invalid, ``request`` asks to correct it."""
-        fits = await super().take(outcome, is_last=is_last)
-        if not fits:
-            self.request = self.request.extend((*outcome.canisters, *self.mending))
-        return fits
+    async def check(self, outcome: Response, *, is_last: bool = False) -> bool:
+        """Return whether an answer is valid; if not, ``request`` asks to correct it."""
+        is_valid = await super().check(outcome, is_last=is_last)
+        if not is_valid:
+            self.request = self.request.extend((*outcome.canisters, *self.correction))
+        return is_valid
 
-    def note(self, outcome: Response, faults: Sequence[ArgumentFault], *, is_last: bool) -> None:
-        """Keep an attempt, and pass it to the listener."""
+    def record(self, outcome: Response, faults: Sequence[ArgumentFault], *, is_last: bool) -> None:
+        """Store an attempt, and pass it to the listener."""
         number = len(self.outcomes)
         attempt = ParseAttempt(
             number=number, response=outcome, faults=tuple(faults), is_last=is_last
@@ -184,28 +187,28 @@ class Dialogue(Repair[T, Response], Generic[T]):
             self.listener(attempt)
 
 
-def compose_words(parser: Parser[T], mode: Mode, faults: Sequence[ArgumentFault]) -> str:
-    """Quote the faults of an answer, and ask to correct it."""
+def compose_correction(parser: Parser[T], mode: Mode, faults: Sequence[ArgumentFault]) -> str:
+    """Return a text for the model that lists the faults of its answer and asks to correct them."""
     lines = "\n".join(f"- {fault}" for fault in faults)
-    way = (
+    instruction = (
         f"Call {parser.name} again with the whole, corrected answer."
         if mode is Mode.TOOL
         else "Give the whole, corrected answer again, as JSON and nothing else."
     )
-    return f"Your answer is invalid:\n{lines}\n{way}"
+    return f"Your answer is invalid:\n{lines}\n{instruction}"
 
 
-def reply(answer: Sequence[AnyCanister], words: str) -> tuple[AnyCanister, ...]:
-    """Reply to an answer: as the result of its call, else as the user."""
-    done = {each.invocation_id for each in answer if isinstance(each, ResultCanister)}
+def compose_reply(answer: Sequence[AnyCanister], text: str) -> tuple[AnyCanister, ...]:
+    """Reply with a text to an answer: as the result of each of its calls, else as the user."""
+    with_result = {each.invocation_id for each in answer if isinstance(each, ResultCanister)}
     # Each call needs a result: vendors reject conversations with a missing result.
     results = tuple(
         ResultCanister(
-            words, invocation_id=canister.invocation_id, name=canister.name, is_error=True
+            text, invocation_id=canister.invocation_id, name=canister.name, is_error=True
         )
         for canister in answer
         if isinstance(canister, InvocationCanister)
         and canister.owner is Owner.OURS
-        and canister.invocation_id not in done
+        and canister.invocation_id not in with_result
     )
-    return results or (UserCanister(words),)
+    return results or (UserCanister(text),)

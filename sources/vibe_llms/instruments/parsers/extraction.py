@@ -8,35 +8,38 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from vibe_llms.instruments.parsers.json_reader import JsonFault, JsonReader, read_values
-from vibe_llms.instruments.parsers.target_types import Unfit
+from vibe_llms.instruments.parsers.target_types import InvalidAnswer
 from vibe_llms.invocables.argument_faults import ArgumentFault, shorten
 
 _FENCE: Final = re.compile(r"^ *(```+|~~~+) *\w* *\n(.*?)^ *\1 *$", re.DOTALL | re.MULTILINE)
 
 
-def extract(text: str, fits: Callable[[Any], bool], openings: str = "{") -> Any:
-    """Return the JSON value in a text: the text itself, a fenced block of it, or among prose.
+def extract(text: str, is_valid: Callable[[Any], bool], openings: str = "{") -> Any:
+    """Return the JSON value in a text: the whole text, a fenced block, or a value among prose.
 
-    Trailing commas before a closing bracket and line breaks within strings are accepted. Nothing is
-    guessed: if the text contains several values, exactly one of them must be valid.
+    Trailing commas before a closing bracket and line breaks within strings are accepted. If the
+    text contains several different values, exactly one of them must be valid.
 
     Args:
-        openings: The characters with which a value among prose may begin.
+        is_valid: Tells valid values from others.
+        openings: The characters with which a value among prose may start.
 
     Raises:
-        Unfit: There is no value, or several are possible.
+        InvalidAnswer: There is no value, or several are possible.
     """
     text = text.strip()
     if not text:
-        raise Unfit(ArgumentFault(path="answer", rule="is empty"))
+        raise InvalidAnswer(ArgumentFault(path="answer", rule="is empty"))
     try:
         return read_whole(text)
     except JsonFault as fault:
-        # A fence marks the value; in prose, brackets may mean anything.
+        # Fenced blocks first: a fence marks the value, but in prose brackets may mean anything.
         values = _read_fences(text) or [value for value, _, _ in read_values(text, openings)]
         if values:
-            return _choose(values, fits)
-        raise Unfit(ArgumentFault(path="answer", rule=_explain(fault, text, openings))) from fault
+            return _choose(values, is_valid)
+        raise InvalidAnswer(
+            ArgumentFault(path="answer", rule=_explain(fault, text, openings))
+        ) from fault
 
 
 def read_whole(text: str) -> Any:
@@ -47,37 +50,38 @@ def read_whole(text: str) -> Any:
         return json.loads(text, strict=False, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         reader = JsonReader()
-        left = reader.feed(text)
+        end = len(text) - reader.feed(text)
         value = reader.finish()
-        if text[len(text) - left :].strip():
-            raise JsonFault("more text after the value", len(text) - left) from None
+        if text[end:].strip():
+            raise JsonFault("more text after the value", end) from None
         return value
 
 
 def _refuse_constant(word: str) -> Any:
-    # `NaN` and `Infinity`, which Python accepts and JSON lacks.
+    # Called for `NaN` and `Infinity`, which Python's parser accepts although they are not JSON.
     raise ValueError(word)
 
 
 def _read_fences(text: str) -> list[Any]:
     values = []
-    for found in _FENCE.finditer(text):
+    for block in _FENCE.finditer(text):
         try:
-            values.append(read_whole(found[2].strip()))
+            values.append(read_whole(block[2].strip()))
         except JsonFault:
             continue
     return values
 
 
-def _choose(values: list[Any], fits: Callable[[Any], bool]) -> Any:
+def _choose(values: list[Any], is_valid: Callable[[Any], bool]) -> Any:
+    # Values that differ only in the order of their members count as one.
     distinct = list({json.dumps(value, sort_keys=True): value for value in values}.values())
     if len(distinct) == 1:
         return distinct[0]
-    fitting = [value for value in distinct if fits(value)]
-    if len(fitting) == 1:
-        return fitting[0]
+    valid = [value for value in distinct if is_valid(value)]
+    if len(valid) == 1:
+        return valid[0]
     rule = f"contains {len(distinct)} different JSON values instead of one"
-    raise Unfit(ArgumentFault(path="answer", rule=rule))
+    raise InvalidAnswer(ArgumentFault(path="answer", rule=rule))
 
 
 def _explain(fault: JsonFault, text: str, openings: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.instruments.parsers.json_reader import is_growing
 from vibe_llms.instruments.parsers.partials import unwrap
-from vibe_llms.instruments.parsers.target_types import WRAP, TargetType, Unfit, derive_kind
+from vibe_llms.instruments.parsers.target_types import WRAP, InvalidAnswer, TargetType, derive_kind
 from vibe_llms.invocables.validation import CHECK_PAIRS, weigh
 
 
@@ -24,16 +24,16 @@ class ItemReader:
     def __init__(self, kind: TargetType) -> None:
         self._kind = kind
         self._count = 0
-        self._is_over = False
+        self._has_failed = False  # an item was invalid
 
     async def take(self, plain: Any) -> list[Any]:
-        """Return the newly completed items, as values.
+        """Return the items that were completed since the last call, as values.
 
         Args:
             plain: The part of the whole answer received so far.
         """
         complete = self._list_complete(plain)
-        if all(self._kind.is_at_hand(weigh(item, CHECK_PAIRS)) for item in complete):
+        if all(self._kind.converts_in_process(weigh(item, CHECK_PAIRS)) for item in complete):
             return self._make(complete)
         import asyncio
 
@@ -42,17 +42,17 @@ class ItemReader:
     def _list_complete(self, plain: Any) -> list[Any]:
         if isinstance(plain, dict):
             plain = plain.get(WRAP)
-        if not isinstance(plain, list) or self._is_over:
+        if not isinstance(plain, list) or self._has_failed:
             return []
-        return [*takewhile(lambda item: not is_growing(item), plain[self._count :])]
+        return list(takewhile(lambda item: not is_growing(item), plain[self._count :]))
 
     def _make(self, complete: list[Any]) -> list[Any]:
         values = []
         for item in complete:
             try:
                 values.append(self._kind.make(item))
-            except Unfit:  # reported with the whole value
-                self._is_over = True
+            except InvalidAnswer:  # reported when the whole answer is read
+                self._has_failed = True
                 break
         self._count += len(values)
         return values
@@ -67,8 +67,8 @@ def derive_item_kind(kind: TargetType, name: str, context: Any) -> TargetType:
 
     Args:
         kind: The type of the list.
-        name: Of its parser, for errors.
-        context: For the validators of pydantic's classes.
+        name: The name of its parser, for errors.
+        context: The context for pydantic's validators.
 
     Raises:
         RequestError: The type is not a list.

@@ -1,13 +1,14 @@
-"""Incremental JSON reader: returns the value received so far, and invents nothing.
+"""Incremental JSON reader: returns the value received so far, without guessing the rest.
 
-The value of a longer text contains or continues the value of its prefix: texts grow, arrays and
-objects get more members, and existing members stay. A number appears when it has ended, because
-``1`` may become ``12``; an escape in a text appears when it is complete.
+While more text is read, the value only grows: texts get longer, arrays and objects get more
+members, and existing members stay. A number appears when its end is known, because ``1`` may become
+``12``; an escape sequence in a text appears when it is complete.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeGuard
@@ -22,7 +23,7 @@ class JsonFault(ValueError):
 
     Args:
         reason: The fault, in words.
-        position: Its position in characters from the start of the reading.
+        position: Its position: the number of characters before it.
     """
 
     def __init__(self, reason: str, position: int) -> None:
@@ -32,19 +33,19 @@ class JsonFault(ValueError):
 
 
 class GrowingText(str):
-    """A text whose end has not arrived."""
+    """A text whose end was not received yet."""
 
     __slots__ = ()
 
 
 class GrowingArray(list[Any]):
-    """An array whose end has not arrived."""
+    """An array whose end was not received yet."""
 
     __slots__ = ()
 
 
 class GrowingObject(dict[str, Any]):
-    """An object whose end has not arrived."""
+    """An object whose end was not received yet."""
 
     __slots__ = ()
 
@@ -53,7 +54,7 @@ _GROWING: Final = (GrowingText, GrowingArray, GrowingObject)
 
 
 def is_growing(value: Any) -> TypeGuard[GrowingText | GrowingArray | GrowingObject]:
-    """Return whether more of a value may arrive."""
+    """Return whether the end of a value was not received yet."""
     return value.__class__ in _GROWING
 
 
@@ -70,13 +71,13 @@ class _Frame:
         else:
             self.container.append(value)
 
-    def picture(self, inner: Any) -> Any:
-        """Return a copy, including growing values within."""
+    def copy_with(self, inner: Any) -> Any:
+        """Return a copy with a further member; ``ABSENT`` for none."""
         if isinstance(self.container, dict):
-            pictured = GrowingObject(self.container)
+            copied = GrowingObject(self.container)
             if inner is not ABSENT:
-                pictured[self.key] = inner
-            return pictured
+                copied[self.key] = inner
+            return copied
         return GrowingArray(self.container if inner is ABSENT else [*self.container, inner])
 
 
@@ -95,34 +96,35 @@ _ESCAPES: Final = {
     "r": "\r",
     "t": "\t",
 }
-_WORDS: Final = {"true": True, "false": False, "null": None}
+_LITERALS: Final = {"true": True, "false": False, "null": None}
 _State = Callable[[str, int], int | None]
 
 TRIES_LIMIT: Final = 1_000
-"""Maximum number of positions in a text at which a value is searched."""
+"""Maximum number of positions in a text at which reading a value is tried."""
 
 
 class JsonReader:
     """Incremental reader of one JSON value.
 
-    It accepts control characters within strings, and a comma before a closing bracket: neither can
-    mean anything else.
+    It also accepts control characters within strings, and a comma before a closing bracket, because
+    their meaning is unambiguous.
     """
 
     def __init__(self) -> None:
         self._frames: list[_Frame] = []
         self._root: Any = ABSENT
-        self._held = ""
-        """Text that cannot be interpreted yet: half an escape, or a number that may continue."""
+        self._pending = ""
+        """Text that cannot be interpreted yet: part of an escape, or a number that may continue."""
         self._position = 0
+        """Number of characters that were interpreted."""
         self._pieces: list[str] | None = None
         """Parts of the current string; ``None`` outside of strings."""
         self._is_key = False
         self._state: _State = self._read_value
         self.changes = 0
-        """Counts changes of the visible value."""
+        """Number of changes of the visible value."""
         self.is_complete = False
-        """True if the whole value has arrived."""
+        """True if the whole value was received."""
 
     @property
     def value(self) -> Any:
@@ -132,12 +134,12 @@ class JsonReader:
         """
         growing: Any = ABSENT
         if self._pieces is not None and not self._is_key:
-            self._pieces = ["".join(self._pieces)]  # so that they are joined once
+            self._pieces = ["".join(self._pieces)]  # the next call does not join them again
             growing = GrowingText(self._pieces[0])
         if not self._frames and growing is ABSENT:
             return self._root
         for frame in reversed(self._frames):
-            growing = frame.picture(growing)
+            growing = frame.copy_with(growing)
         return growing
 
     def feed(self, text: str) -> int:
@@ -149,20 +151,20 @@ class JsonReader:
         Raises:
             JsonFault: The text is not JSON.
         """
-        text = f"{self._held}{text}" if self._held else text
-        start, self._held, place = self._position, "", 0
+        text = f"{self._pending}{text}" if self._pending else text
+        start, self._pending, index = self._position, "", 0
         try:
-            while place < len(text) and not self.is_complete:
-                following = self._state(text, place)
-                if following is None:
+            while index < len(text) and not self.is_complete:
+                next_index = self._state(text, index)
+                if next_index is None:
                     break
-                place = following
+                index = next_index
         except _Fault as fault:
-            raise JsonFault(fault.reason, start + fault.place) from None
-        self._position = start + place
+            raise JsonFault(fault.reason, start + fault.index) from None
+        self._position = start + index
         if self.is_complete:
-            return len(text) - place
-        self._held = text[place:]
+            return len(text) - index
+        self._pending = text[index:]
         return 0
 
     def finish(self) -> Any:
@@ -174,112 +176,114 @@ class JsonReader:
         if not self.is_complete and self._pieces is None:
             self.feed(" ")  # ends a number
         if not self.is_complete:
-            raise JsonFault("the text is truncated", self._position + len(self._held))
+            raise JsonFault("the text is truncated", self._position + len(self._pending))
         return self._root
 
-    # Each state reads from a position and returns the next position; ``None`` requests more text.
+    # States: each reads from an index and returns the next index; ``None`` requests more text.
 
-    def _read_value(self, text: str, place: int) -> int | None:
-        place = _skip_blank(text, place)
-        if place == len(text):
-            return place
-        first = text[place]
+    def _read_value(self, text: str, index: int) -> int | None:
+        index = _skip_blank(text, index)
+        if index == len(text):
+            return index
+        first = text[index]
         if first == "]" and self._frames and isinstance(self._frames[-1].container, list):
-            return self._close(place)  # an empty array, or after a trailing comma
+            return self._close(index)  # the array is empty, or has a trailing comma
         if first in "{[":
             if len(self._frames) >= DEPTH_LIMIT:
-                raise _Fault(f"more than {DEPTH_LIMIT} levels", place)
+                raise _Fault(f"more than {DEPTH_LIMIT} levels", index)
             self._frames.append(_Frame({} if first == "{" else []))
             self._state = self._read_key if first == "{" else self._read_value
             self.changes += 1
-            return place + 1
+            return index + 1
         if first == '"':
-            self._begin_text(is_key=False)
+            self._start_text(is_key=False)
             self.changes += 1
-            return place + 1
-        return self._read_scalar(text, place)
+            return index + 1
+        return self._read_scalar(text, index)
 
-    def _read_key(self, text: str, place: int) -> int | None:
-        place = _skip_blank(text, place)
-        if place == len(text):
-            return place
-        if text[place] == "}":
-            return self._close(place)
-        if text[place] != '"':
-            raise _Fault(f"{text[place]!r} instead of a name in quotes", place)
-        self._begin_text(is_key=True)
-        return place + 1
+    def _read_key(self, text: str, index: int) -> int | None:
+        index = _skip_blank(text, index)
+        if index == len(text):
+            return index
+        if text[index] == "}":
+            return self._close(index)
+        if text[index] != '"':
+            raise _Fault(f"{text[index]!r} instead of a name in quotes", index)
+        self._start_text(is_key=True)
+        return index + 1
 
-    def _read_colon(self, text: str, place: int) -> int | None:
-        place = _skip_blank(text, place)
-        if place == len(text):
-            return place
-        if text[place] != ":":
-            raise _Fault(f"{text[place]!r} instead of ':'", place)
+    def _read_colon(self, text: str, index: int) -> int | None:
+        index = _skip_blank(text, index)
+        if index == len(text):
+            return index
+        if text[index] != ":":
+            raise _Fault(f"{text[index]!r} instead of ':'", index)
         self._state = self._read_value
-        return place + 1
+        return index + 1
 
-    def _read_comma(self, text: str, place: int) -> int | None:
-        place = _skip_blank(text, place)
-        if place == len(text):
-            return place
+    def _read_comma(self, text: str, index: int) -> int | None:
+        index = _skip_blank(text, index)
+        if index == len(text):
+            return index
         container = self._frames[-1].container
         closing = "}" if isinstance(container, dict) else "]"
-        if text[place] == closing:
-            return self._close(place)
-        if text[place] != ",":
-            raise _Fault(f"{text[place]!r} instead of ',' or {closing!r}", place)
+        if text[index] == closing:
+            return self._close(index)
+        if text[index] != ",":
+            raise _Fault(f"{text[index]!r} instead of ',' or {closing!r}", index)
         self._state = self._read_key if closing == "}" else self._read_value
-        return place + 1
+        return index + 1
 
-    def _read_text(self, text: str, place: int) -> int | None:
+    def _read_text(self, text: str, index: int) -> int | None:
         assert self._pieces is not None
-        plain = _PLAIN.match(text, place)
+        plain = _PLAIN.match(text, index)
         if plain is not None:
             self._pieces.append(plain[0])
-            self._note_growth()
+            self._count_growth()
             return plain.end()
-        if text[place] == '"':
+        if text[index] == '"':
             whole, self._pieces = "".join(self._pieces), None
             if self._is_key:
                 self._frames[-1].key, self._state = whole, self._read_colon
             else:
-                self._settle(whole)
-            return place + 1
-        written = _read_escape(text, place)
-        if written is None:
+                self._add_complete(whole)
+            return index + 1
+        escape = _read_escape(text, index)
+        if escape is None:
             return None
-        self._pieces.append(written[0])
-        self._note_growth()
-        return written[1]
+        character, end = escape
+        self._pieces.append(character)
+        self._count_growth()
+        return end
 
-    def _read_scalar(self, text: str, place: int) -> int | None:
-        found = _SCALAR.match(text, place)
-        assert found is not None
-        word, end = found[0], found.end()
+    def _read_scalar(self, text: str, index: int) -> int | None:
+        match = _SCALAR.match(text, index)
+        assert match is not None
+        word, end = match[0], match.end()
         if not word:
-            raise _Fault(f"{text[place]!r} instead of a value", place)
-        if word in _WORDS:
-            self._settle(_WORDS[word])
+            raise _Fault(f"{text[index]!r} instead of a value", index)
+        if word in _LITERALS:
+            self._add_complete(_LITERALS[word])
             return end
         if end == len(text):
             if _may_become_scalar(word):
                 return None
-            raise _Fault(f"{word!r} is not a value", place)
-        self._settle(_read_number(word, place))
+            raise _Fault(f"{word!r} is not a value", index)
+        self._add_complete(_read_number(word, index))
         return end
 
-    def _begin_text(self, *, is_key: bool) -> None:
+    def _start_text(self, *, is_key: bool) -> None:
         self._pieces, self._is_key, self._state = [], is_key, self._read_text
 
-    def _note_growth(self) -> None:
-        self.changes += not self._is_key
+    def _count_growth(self) -> None:
+        if not self._is_key:
+            self.changes += 1
 
-    def _close(self, place: int) -> int:
-        self._settle(self._frames.pop().container)
-        return place + 1
+    def _close(self, index: int) -> int:
+        self._add_complete(self._frames.pop().container)
+        return index + 1
 
-    def _settle(self, value: Any) -> None:
+    def _add_complete(self, value: Any) -> None:
         """Add a complete value to its container."""
         self.changes += 1
         if self._frames:
@@ -290,91 +294,99 @@ class JsonReader:
 
 
 class _Fault(Exception):
-    def __init__(self, reason: str, place: int) -> None:
+    def __init__(self, reason: str, index: int) -> None:
         super().__init__(reason)
         self.reason = reason
-        self.place = place
+        self.index = index
 
 
-def _skip_blank(text: str, place: int) -> int:
-    found = _BLANK.match(text, place)
-    assert found is not None
-    return found.end()
+def _skip_blank(text: str, index: int) -> int:
+    match = _BLANK.match(text, index)
+    assert match is not None
+    return match.end()
 
 
-def _read_escape(text: str, place: int) -> tuple[str, int] | None:
-    """Read an escape sequence; ``None`` if its end has not arrived."""
-    if place + 1 == len(text):
+def _read_escape(text: str, index: int) -> tuple[str, int] | None:
+    """Return the character of an escape sequence, and the index after it.
+
+    Returns:
+        ``None`` if the end of the sequence was not received yet.
+    """
+    if index + 1 == len(text):
         return None
-    kind = text[place + 1]
+    kind = text[index + 1]
     if kind != "u":
         if kind not in _ESCAPES:
-            raise _Fault(f"invalid escape \\{kind}", place)
-        return _ESCAPES[kind], place + 2
-    unit = _read_unit(text, place)
-    if unit is None or not 0xD800 <= unit < 0xDC00:
-        return None if unit is None else (chr(unit), place + 6)
-    rest = text[place + 6 : place + 8]
-    # Empty or incomplete: the other half of the surrogate pair may still arrive.
+            raise _Fault(f"invalid escape \\{kind}", index)
+        return _ESCAPES[kind], index + 2
+    unit = _read_code_unit(text, index)
+    if unit is None:
+        return None
+    if not 0xD800 <= unit < 0xDC00:
+        return chr(unit), index + 6
+    # The first half of a surrogate pair; the second half follows as another escape sequence.
+    rest = text[index + 6 : index + 8]
     if not "\\u".startswith(rest):
-        return chr(unit), place + 6  # half of a surrogate pair, without the other half
-    second = _read_unit(text, place + 6) if rest == "\\u" else None
+        return chr(unit), index + 6  # there is no second half
+    second = _read_code_unit(text, index + 6) if rest == "\\u" else None
     if second is None:
         return None
     if not 0xDC00 <= second < 0xE000:
-        return chr(unit), place + 6
-    return chr(0x10000 + ((unit - 0xD800) << 10) + (second - 0xDC00)), place + 12
+        return chr(unit), index + 6
+    return chr(0x10000 + ((unit - 0xD800) << 10) + (second - 0xDC00)), index + 12
 
 
-def _read_unit(text: str, place: int) -> int | None:
-    digits = text[place + 2 : place + 6]
+def _read_code_unit(text: str, index: int) -> int | None:
+    """Return the number in ``\\uXXXX``; ``None`` if its end was not received yet."""
+    digits = text[index + 2 : index + 6]
     if _HEXADECIMAL.fullmatch(digits):
         return int(digits, 16)
     if len(digits) == 4 or re.search(r"[^0-9a-fA-F]", digits):
-        raise _Fault(f"invalid escape \\u{digits}", place)
+        raise _Fault(f"invalid escape \\u{digits}", index)
     return None
 
 
-_BEGUN_NUMBER: Final = re.compile(
+_NUMBER_PREFIX: Final = re.compile(
     r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?(?:(?<![.])[eE][-+]?[0-9]*)?)?"
 )
 
 
 def _may_become_scalar(word: str) -> bool:
-    begun = any(name.startswith(word) for name in _WORDS)
-    return begun or _BEGUN_NUMBER.fullmatch(word) is not None
+    is_literal_prefix = any(literal.startswith(word) for literal in _LITERALS)
+    return is_literal_prefix or _NUMBER_PREFIX.fullmatch(word) is not None
 
 
-def _read_number(word: str, place: int) -> int | float:
-    found = _NUMBER.fullmatch(word)
-    if found is None:
-        raise _Fault(f"{word!r} is not a value", place)
-    if found[1] is None and found[2] is None:
+def _read_number(word: str, index: int) -> int | float:
+    match = _NUMBER.fullmatch(word)
+    if match is None:
+        raise _Fault(f"{word!r} is not a value", index)
+    if match[1] is None and match[2] is None:  # neither a fraction nor an exponent
         try:
             return int(word)
         except ValueError:  # more digits than Python reads
-            raise _Fault("a number with too many digits", place) from None
+            raise _Fault("a number with too many digits", index) from None
     number = float(word)
-    if number - number != 0:  # false for finite numbers
-        raise _Fault("too large a number", place)
+    if math.isinf(number):
+        raise _Fault("too large a number", index)
     return number
 
 
 def read_values(text: str, openings: str = "{") -> Iterator[tuple[Any, int, int]]:
-    """Find the JSON values in a text that begin with one of some characters.
+    """Find the JSON values in a text that start with one of the characters in ``openings``.
 
     Yields:
         Each value with its start and its end; the values do not overlap.
     """
-    place, opening = 0, re.compile(f"[{re.escape(openings)}]")
+    index, opening = 0, re.compile(f"[{re.escape(openings)}]")
     # Each try may read to the end: without a limit, a text of brackets takes quadratic time.
     for _ in range(TRIES_LIMIT):
-        found = opening.search(text, place)
-        if found is None:
+        match = opening.search(text, index)
+        if match is None:
             return
-        reader, place = JsonReader(), found.start() + 1
+        reader, start = JsonReader(), match.start()
+        index = start + 1
         with contextlib.suppress(JsonFault):
-            left = reader.feed(text[found.start() :])
+            rest_length = reader.feed(text[start:])
             if reader.is_complete:
-                place = len(text) - left
-                yield reader.value, found.start(), place
+                index = len(text) - rest_length
+                yield reader.value, start, index

@@ -21,8 +21,8 @@ from vibe_llms.instruments.parsers.items import ItemReader, derive_item_kind
 from vibe_llms.instruments.parsers.modes import Mode, ModeChoice, choose_mode
 from vibe_llms.instruments.parsers.target_types import (
     Check,
+    InvalidAnswer,
     TargetType,
-    Unfit,
     derive_kind,
     name_kind,
 )
@@ -57,12 +57,12 @@ class Parser(Generic[T]):
     """Parser for structured output: turn answers into values of a type.
 
     Args:
-        kind: An attrs, dataclass, TypedDict, NamedTuple or pydantic class; ``list[...]``, a
-            union, ``Literal``, an enumeration, any plain type; or a JSON Schema, whose values
-            stay plain data.
+        kind: The type of the values: an attrs, dataclass, TypedDict, NamedTuple or pydantic class;
+            ``list[...]``, a union, ``Literal``, an enumeration or any plain type. Or a JSON Schema:
+            then the values are plain data.
         mode: Mode of structured output: ``native`` (the vendor enforces the schema), ``tool`` (the
-            answer is the arguments of a call), ``prompt`` (in words). ``auto`` takes the first of
-            these that the model is known to support.
+            answer is the arguments of a call), ``prompt`` (instructions ask for the form). ``auto``
+            chooses the first of these that the model is known to support.
         attempts: Maximum number of answers: each invalid answer is quoted with its faults, and the
             model is asked to correct it.
         name: The name of the answer as a tool; by default the class's name.
@@ -131,7 +131,7 @@ class Parser(Generic[T]):
         )
 
     def __reduce__(self) -> tuple[Callable[[], Parser[T]], tuple[()]]:
-        return self._rebuild, ()  # the converters are created anew
+        return self._rebuild, ()  # converters cannot be pickled: the copy creates its own
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self  # it is immutable
@@ -141,7 +141,7 @@ class Parser(Generic[T]):
 
     @property
     def schema(self) -> JsonObject:
-        """The JSON Schema that answers must fit; always of an object."""
+        """The JSON Schema to which answers must conform; always of an object."""
         return self.kind.schema
 
     def choose(self, attributes: ModelAttributes, *, has_tools: bool = False) -> ModeChoice:
@@ -153,7 +153,7 @@ class Parser(Generic[T]):
         Raises:
             CapabilityError: The model is known to lack the parser's own mode.
         """
-        needs = survey_features(self.kind.asked)
+        needs = survey_features(self.kind.sent_schema)
         return choose_mode(attributes, self._mode, has_tools=has_tools, needs=needs)
 
     def compose(self, request: Request, attributes: ModelAttributes) -> tuple[Request, ModeChoice]:
@@ -166,12 +166,12 @@ class Parser(Generic[T]):
             raise _refuse(
                 "schema" if request.schema is not None else "invocables",
                 "A request with a parser cannot have its own schema or invocations.",
-                "Leave them to the parser; a channel combines a parser with tools.",
+                "Remove them: the parser sets both. A channel combines a parser with tools.",
             )
         choice = self.choose(attributes)
         match choice.mode:
             case Mode.NATIVE:
-                return attrs.evolve(request, schema=self.kind.asked), choice
+                return attrs.evolve(request, schema=self.kind.sent_schema), choice
             case Mode.TOOL:
                 composed = attrs.evolve(
                     request, invocables=(self.describe(),), invocation_choice=self.name
@@ -194,15 +194,16 @@ class Parser(Generic[T]):
         )
 
     def produce_invoker(self) -> Invoker:
-        """Create the invoker whose arguments are the answer; its call ends the run.
+        """Create the tool whose arguments are the answer; a valid call of it ends the run.
 
-        An invalid answer is refused with its faults, so that the model can correct it.
+        The faults of an invalid answer become the result of the call, so that the model can correct
+        it.
         """
         return Invoker(
             name=self.name,
             description=self.description,
             schema=self.schema,
-            function=_take,
+            function=_accept_answer,
             bind=self._bind,
             effect=Effect.PURE,
             is_final=True,
@@ -210,90 +211,98 @@ class Parser(Generic[T]):
 
     def _bind(self, arguments: JsonObject, context: object) -> Bound:
         try:
-            self.kind.make_fitting(arguments)  # the invoker's caller has applied the schema
-        except Unfit as unfit:
-            misfits = [Misfit(each.rule, each.path.removeprefix("answer")) for each in unfit.faults]
-            raise Misfit(misfits[0].rule, misfits[0].path, misfits[1:]) from unfit
+            self.kind.make_valid(arguments)  # the schema was applied before
+        except InvalidAnswer as invalid:
+            misfits = [
+                Misfit(each.rule, each.path.removeprefix("answer")) for each in invalid.faults
+            ]
+            raise Misfit(misfits[0].rule, misfits[0].path, misfits[1:]) from invalid
         return Bound()
 
     def read(self, answer: Response | Sequence[AnyCanister] | str) -> T:
         """Create the value of an answer.
 
-        May wait for another process, which applies unusual parts of a schema;
-        :meth:`read_meanwhile` does not block the event loop for it.
+        May wait for another process, which applies unusual parts of a schema. In an event loop, use
+        :meth:`read_without_blocking`.
 
         Args:
             answer: A response, its canisters, or its text.
 
         Raises:
             ParseError: The answer is invalid.
-            RequestError: The schema cannot be applied, or that takes too long.
+            RequestError: The schema cannot be applied, or applying it takes too long.
         """
         try:
             return self._make(self._find_text(answer))
-        except Unfit as unfit:
-            raise self.fail([answer], unfit) from unfit
+        except InvalidAnswer as invalid:
+            raise self.produce_error([answer], invalid) from invalid
 
-    async def read_meanwhile(self, answer: Response | Sequence[AnyCanister] | str) -> T:
+    async def read_without_blocking(self, answer: Response | Sequence[AnyCanister] | str) -> T:
         """Do the same as :meth:`read` without blocking the event loop."""
         try:
-            return await self.judge(answer)
-        except Unfit as unfit:
-            raise self.fail([answer], unfit) from unfit
+            return await self.validate(answer)
+        except InvalidAnswer as invalid:
+            raise self.produce_error([answer], invalid) from invalid
 
-    async def judge(self, answer: Response | Sequence[AnyCanister] | str) -> T:
-        """The same, for callers that ask again: raises Unfit, with the faults."""
-        written = self._find_text(answer)
+    async def validate(self, answer: Response | Sequence[AnyCanister] | str) -> T:
+        """Do the same for callers that ask again: raises InvalidAnswer, which has the faults."""
+        text = self._find_text(answer)
         # A value read from a text has at most as many nodes as the text has characters.
-        if self.kind.is_at_hand(DataWeight(len(written) + 1, len(written))):
-            return self._make(written)
+        if self.kind.converts_in_process(DataWeight(len(text) + 1, len(text))):
+            return self._make(text)
         import asyncio
 
-        return await asyncio.to_thread(self._make, written)
+        return await asyncio.to_thread(self._make, text)
 
     def _find_text(self, answer: Response | Sequence[AnyCanister] | str) -> str:
         if isinstance(answer, Response):
             answer = answer.canisters
         return answer if isinstance(answer, str) else self.find(answer)
 
-    def _make(self, written: str) -> T:
-        # Only a list may begin with a bracket: prose contains many of those.
-        value = extract(written, self.kind.fits, "{[" if self.kind.is_list else "{")
+    def _make(self, text: str) -> T:
+        # Square brackets are common in prose: only for a list may they start the value.
+        value = extract(text, self.kind.is_valid, "{[" if self.kind.is_list else "{")
         return cast(T, self.kind.make(value))
 
     def find(self, canisters: Sequence[AnyCanister]) -> str:
-        """Return the answer as the model wrote it; of an invocation, its arguments.
+        """Return the answer as the model wrote it: the arguments of its call, or its text.
 
         Raises:
-            Unfit: There are several, and they differ.
+            InvalidAnswer: There are several calls, with different arguments.
         """
-        called = {
-            canister.arguments or "{}": None
+        different_arguments = {
+            canister.arguments or "{}"
             for canister in canisters
             if isinstance(canister, InvocationCanister)
             and canister.owner is Owner.OURS
             and canister.name == self.name
         }
-        if len(called) > 1:
-            rule = f"was given {len(called)} times, with different values"
-            raise Unfit(ArgumentFault(path="answer", rule=rule))
-        return next(iter(called), "") or text_of(canisters)
+        if len(different_arguments) > 1:
+            rule = f"was given {len(different_arguments)} times, with different values"
+            raise InvalidAnswer(ArgumentFault(path="answer", rule=rule))
+        return next(iter(different_arguments), "") or text_of(canisters)
 
-    def fail(
-        self, answers: Sequence[Answer | Sequence[AnyCanister] | str], unfit: Unfit
+    def produce_error(
+        self, answers: Sequence[Answer | Sequence[AnyCanister] | str], invalid: InvalidAnswer
     ) -> ParseError:
-        """Compose the error after the last invalid answer."""
-        listed = [each if isinstance(each, (str, Sequence)) else each.canisters for each in answers]
-        last = listed[-1]
+        """Create the error after the last invalid answer."""
+        plain_answers = [
+            answer if isinstance(answer, (str, Sequence)) else answer.canisters
+            for answer in answers
+        ]
+        last = plain_answers[-1]
         error = ParseError(
             kind=self.kind.name,
             text=last if isinstance(last, str) else show_answer(last),
-            faults=tuple(map(str, unfit.faults)),
+            faults=tuple(map(str, invalid.faults)),
             attempts=len(answers),
             remedy=_advise(answers[-1]),
         )
         error.keep_arrived(
-            canister for each in listed if not isinstance(each, str) for canister in each
+            canister
+            for answer in plain_answers
+            if not isinstance(answer, str)
+            for canister in answer
         )
         return error
 
@@ -302,16 +311,16 @@ class Parser(Generic[T]):
     @overload
     def follow(self, stream: SyncStream) -> Iterator[Any]: ...
     def follow(self, stream: AsyncStream | SyncStream) -> AsyncIterator[Any] | Iterator[Any]:
-        """Yield the partial value whenever it grows; the value itself last.
+        """Yield the partial value whenever it grows; the complete value last.
 
-        For an object, a :class:`Partial`: its attributes, ``ABSENT`` while not received; for an
-        array, a sequence of the items received so far.
+        The partial value of an object is a :class:`Partial`, whose attributes are ``ABSENT`` until
+        they are received; that of an array is a sequence of the items received so far.
 
         Raises:
             ParseError: The answer is invalid, which is known only at the end.
         """
         source = stream.asynchronous if isinstance(stream, SyncStream) else stream
-        values = follow(self.produce_follower(), source, self.read_meanwhile)
+        values = follow(self.produce_follower(), source, self.read_without_blocking)
         return values if source is stream else iterate(values)
 
     @overload
@@ -327,7 +336,7 @@ class Parser(Generic[T]):
         """
         source = stream.asynchronous if isinstance(stream, SyncStream) else stream
         follower, items = self.produce_follower(), self.produce_item_reader()
-        values = follow_items(follower, items, source, self.read_meanwhile)
+        values = follow_items(follower, items, source, self.read_without_blocking)
         return values if source is stream else iterate(values)
 
     def produce_follower(self) -> AnswerFollower:
@@ -341,30 +350,33 @@ class Parser(Generic[T]):
 
 def show_answer(canisters: Sequence[AnyCanister]) -> str:
     """Return a model's output: its texts, and the arguments of its invocations."""
-    written = [
+    texts = [
         canister.arguments if isinstance(canister, InvocationCanister) else text_of(canister)
         for canister in canisters
     ]
-    return "\n\n".join(filter(None, written))
+    return "\n\n".join(filter(None, texts))
 
 
-def insert_instructions(canisters: Sequence[AnyCanister], words: str) -> tuple[AnyCanister, ...]:
+def insert_instructions(
+    canisters: Sequence[AnyCanister], instructions: str
+) -> tuple[AnyCanister, ...]:
     """Insert instructions after those at the start of a conversation."""
-    place = 0
-    while place < len(canisters) and isinstance(canisters[place], SupervisorCanister):
-        place += 1
-    return (*canisters[:place], SupervisorCanister(words), *canisters[place:])
+    index = 0
+    while index < len(canisters) and isinstance(canisters[index], SupervisorCanister):
+        index += 1
+    return (*canisters[:index], SupervisorCanister(instructions), *canisters[index:])
 
 
-async def _take() -> str:
+async def _accept_answer() -> str:
     return "Taken."
 
 
 def _compose_name(kind: Any) -> str:
     name = re.sub(r"\W+", "_", name_kind(kind), flags=re.ASCII).strip("_")
-    # A name that is also a keyword for a choice of invocations could not be chosen.
-    is_plain = isinstance(kind, type) and kind.__module__ != "builtins" and name.isidentifier()
-    return name if is_plain and name not in CHOICES else "answer"
+    is_own_class = isinstance(kind, type) and kind.__module__ != "builtins"
+    # `invocation_choice` takes the name of a tool or one of the words in CHOICES, such as "auto".
+    is_usable = name.isidentifier() and name not in CHOICES
+    return name if is_own_class and is_usable else "answer"
 
 
 def _read_mode(word: str) -> Mode | None:
@@ -393,8 +405,7 @@ def _advise(answer: Answer | Sequence[AnyCanister] | str) -> str:
     if not isinstance(answer, Response):
         return ""
     shortfall = answer.shortfall
-    told = "" if shortfall is None or shortfall.limit else shortfall.detail
-    # The vendor's own text, if it has one.
-    if ":" in told:
-        return f"{told} Ask {'again' if answer.stop_reason not in _ADVICE else 'otherwise'}."
-    return _ADVICE.get(answer.stop_reason, told)
+    detail = "" if shortfall is None or shortfall.limit else shortfall.detail
+    if ":" in detail:  # it quotes the vendor
+        return f"{detail} Ask {'again' if answer.stop_reason not in _ADVICE else 'otherwise'}."
+    return _ADVICE.get(answer.stop_reason, detail)

@@ -1,4 +1,4 @@
-"""The partial object of a class, while the rest is still arriving."""
+"""Partial values of a type, while the rest of an answer is still being received."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ class NamedField:
 
 
 class Partial:
-    """Partial object: its attributes, ``ABSENT`` while not received.
+    """Partial object: its attributes are ``ABSENT`` until they are received.
 
-    A text may still be growing; any other value appears when it is complete, as a value of its
-    type; objects and arrays within are partial themselves. Nothing is validated before the whole
-    has arrived: a value that does not fit its type stays absent.
+    A text appears while it is still growing. Objects and arrays within are partial themselves. Any
+    other value appears when it is complete, converted to its type; a value that does not fit its
+    type stays absent. Nothing is validated before the whole answer was received.
     """
 
-    __slots__ = ("_arrived", "_fields", "_name")
+    __slots__ = ("_fields", "_name", "_received")
 
     def __init__(
-        self, name: str, fields: Mapping[str, NamedField], arrived: Mapping[str, Any]
+        self, name: str, fields: Mapping[str, NamedField], received: Mapping[str, Any]
     ) -> None:
         self._name = name
         self._fields = fields
-        self._arrived = arrived
+        self._received = received
 
     def __getattr__(self, name: str) -> Any:
         field = self._fields.get(name)
         if field is None:
             raise AttributeError(f"{self._name} has no attribute {name!r}")
-        return view(field.hint, self._arrived.get(field.key, ABSENT))
+        return view(field.hint, self._received.get(field.key, ABSENT))
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self._fields]
@@ -57,16 +57,16 @@ class Partial:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Partial):
             return NotImplemented
-        return self._fields == other._fields and self._arrived == other._arrived
+        return self._fields == other._fields and self._received == other._received
 
     __hash__ = None  # type: ignore[assignment]  # holds a dictionary
 
     def __repr__(self) -> str:
-        arrived = ", ".join(f"{name}={value!r}" for name, value in survey_arrived(self).items())
-        return f"Partial[{self._name}]({arrived})"
+        received = ", ".join(f"{name}={value!r}" for name, value in survey_received(self).items())
+        return f"Partial[{self._name}]({received})"
 
 
-def survey_arrived(partial: Partial) -> dict[str, Any]:
+def survey_received(partial: Partial) -> dict[str, Any]:
     """Return the received attributes by name."""
     named = {name: getattr(partial, name) for name in partial._fields}
     return {name: value for name, value in named.items() if value is not ABSENT}
@@ -106,16 +106,17 @@ def unwrap(hint: Any) -> Any:
 class PartialList(Sequence[Any]):
     """Partial array: the items received so far, of which the last may be partial.
 
-    Items are created on access: most of a long list has been read before.
+    Items are created on access, because users mostly read only the new ones.
     """
 
-    __slots__ = ("_arrived", "_count", "_hint")
+    __slots__ = ("_count", "_hint", "_received")
 
-    def __init__(self, hint: Any, arrived: Sequence[Any]) -> None:
+    def __init__(self, hint: Any, received: Sequence[Any]) -> None:
         self._hint = hint
-        self._arrived = arrived
-        is_unseen = bool(arrived) and view(hint, arrived[-1]) is ABSENT
-        self._count = len(arrived) - is_unseen
+        self._received = received
+        # The last item is left out if no part of it can be shown yet.
+        is_last_absent = bool(received) and view(hint, received[-1]) is ABSENT
+        self._count = len(received) - is_last_absent
 
     def __len__(self) -> int:
         return self._count
@@ -126,8 +127,8 @@ class PartialList(Sequence[Any]):
     def __getitem__(self, index: slice) -> list[Any]: ...
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
-            return [view(self._hint, each) for each in self._arrived[: self._count][index]]
-        return view(self._hint, self._arrived[range(self._count)[index]])
+            return [view(self._hint, each) for each in self._received[: self._count][index]]
+        return view(self._hint, self._received[range(self._count)[index]])
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, (list, PartialList)):
@@ -141,13 +142,14 @@ class PartialList(Sequence[Any]):
 
 
 def _view_array(kind: Any, members: tuple[Any, ...], value: list[Any]) -> Any:
-    if kind is tuple and members and members[-1] is not Ellipsis:
+    is_record = kind is tuple and members and members[-1] is not Ellipsis
+    if is_record:
         items = [view(hint, each) for hint, each in zip(members, value, strict=False)]
         return tuple(items[: items.index(ABSENT)] if ABSENT in items else items)
     hint, make = members[0] if members else Any, ARRAYS.get(kind, tuple)
     if make is list or make is tuple:
         return PartialList(hint, value)
-    # A growing text would add another member to a set with each of its parts.
+    # Without growing texts: at each change, a set would get another member.
     items = [view(hint, each) for each in value if not is_growing(each)]
     try:
         return make([each for each in items if each is not ABSENT])
@@ -155,10 +157,10 @@ def _view_array(kind: Any, members: tuple[Any, ...], value: list[Any]) -> Any:
         return ABSENT
 
 
-def _view_members(value: Any, choose: Callable[[str], Any]) -> Any:
+def _view_members(value: Any, find_hint: Callable[[str], Any]) -> Any:
     if not isinstance(value, dict):
         return ABSENT
-    viewed = {name: view(choose(name), each) for name, each in value.items()}
+    viewed = {name: view(find_hint(name), each) for name, each in value.items()}
     return {name: each for name, each in viewed.items() if each is not ABSENT}
 
 
@@ -191,15 +193,18 @@ def _derive(hint: Any) -> Shape:
 def _view_union(members: tuple[Any, ...], value: Any) -> Any:
     hints = [unwrap(member) for member in members]
     if isinstance(value, dict):
-        return _view_some_object(hints, value)
-    if isinstance(value, GrowingText) and not all(map(_shows_growth, hints)):
-        return ABSENT  # it may become another type than a text
+        return _view_union_object(hints, value)
+    if isinstance(value, GrowingText) and not all(map(_can_show_growth, hints)):
+        return ABSENT
     views = (view(hint, value) for hint in hints)
     return next((each for each in views if each is not ABSENT), ABSENT)
 
 
-def _shows_growth(hint: Any) -> bool:
-    """Return whether a text of a union with this member can be shown while it grows."""
+def _can_show_growth(hint: Any) -> bool:
+    """Return whether a growing text can be shown although its union has this member.
+
+    If not, the complete text may become another type than a text, such as a date.
+    """
     if hint in (str, int, float, bool, None, type(None)):
         return True
     kind = typing.get_origin(hint) or hint
@@ -207,14 +212,14 @@ def _shows_growth(hint: Any) -> bool:
     return is_container or (isinstance(kind, type) and list_fields(kind) is not None)
 
 
-def _view_some_object(hints: list[Any], value: dict[str, Any]) -> Any:
-    """Convert an object of a union: as an object of all classes that are still possible."""
+def _view_union_object(hints: list[Any], value: dict[str, Any]) -> Any:
+    """Return a partial object that has the fields of all classes of a union that still match."""
     classes = {
         hint: fields
         for hint in hints
         if isinstance(hint, type) and (fields := list_fields(hint)) is not None
     }
-    possible = {each: fields for each, fields in classes.items() if _may_be(fields, value)}
+    possible = {kind: fields for kind, fields in classes.items() if _is_possible(fields, value)}
     if not possible:
         others = (view(hint, value) for hint in hints if hint not in classes)
         return next((each for each in others if each is not ABSENT), ABSENT)
@@ -223,14 +228,15 @@ def _view_some_object(hints: list[Any], value: dict[str, Any]) -> Any:
     merged: dict[str, NamedField] = {}
     for fields in possible.values():
         merged = {**fields, **merged}
-    return Partial(" | ".join(each.__name__ for each in possible), merged, value)
+    return Partial(" | ".join(kind.__name__ for kind in possible), merged, value)
 
 
-def _may_be(fields: Mapping[str, NamedField], value: dict[str, Any]) -> bool:
-    known = {field.key: field.hint for field in fields.values()}
+def _is_possible(fields: Mapping[str, NamedField], value: dict[str, Any]) -> bool:
+    """Return whether a class with these fields can have all members received so far."""
+    hints = {field.key: field.hint for field in fields.values()}
     return all(
-        name in known and (is_growing(each) or view(known[name], each) is not ABSENT)
-        for name, each in value.items()
+        name in hints and (is_growing(member) or view(hints[name], member) is not ABSENT)
+        for name, member in value.items()
     )
 
 

@@ -22,8 +22,8 @@ Open = Callable[[Request], AbstractAsyncContextManager[AsyncStream]]
 class Following(Closing, Generic[T]):
     """A value that is being received. Iterating yields partial values, and the complete value last.
 
-    An invalid answer is corrected as long as there are attempts: then the partial value starts
-    again, and ``attempt`` counts it.
+    After an invalid answer, the model is asked to correct it, as long as attempts are left. Then
+    the partial value starts again, and ``attempt`` increases.
     """
 
     def __init__(self, dialogue: Dialogue[T], open_stream: Open) -> None:
@@ -70,7 +70,7 @@ class Following(Closing, Generic[T]):
             pass
         if self._parsed is None:
             raise ConverseError(
-                detail="Reading of this answer was stopped before it had arrived.",
+                detail="The answer was closed before it was complete.",
                 remedy="Ask again.",
                 stage=Stage.EXECUTE,
             )
@@ -94,7 +94,7 @@ class Following(Closing, Generic[T]):
                     if follower.take(event) and (partial := follower.partial) is not ABSENT:
                         yield partial
                 response = await stream.response()
-            await dialogue.take(response)
+            await dialogue.check(response)
             self._parsed = dialogue.parsed
         yield self._parsed.value
 
@@ -106,7 +106,7 @@ class Following(Closing, Generic[T]):
                 if follower.take(event):
                     for item in await items.take(follower.value):
                         yield item
-            await dialogue.take(await stream.response(), is_last=True)
+            await dialogue.check(await stream.response(), is_last=True)
         self._parsed = dialogue.parsed
         assert self._parsed is not None
         for item in items.list_rest(self._parsed.value):

@@ -1,4 +1,4 @@
-"""Target of parsing: its schema, and the conversion of valid answers into values."""
+"""Target types of parsers: their schemas, and the conversion of valid answers to values."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ WRAP: Final = "value"
 Check = Callable[[Any], object]
 
 
-class Unfit(ValueError):
-    """An invalid answer with all its faults. Never leaves the parsers."""
+class InvalidAnswer(ValueError):
+    """An answer is invalid; has all faults. Callers of a parser get a ParseError instead."""
 
     def __init__(self, *faults: ArgumentFault) -> None:
         super().__init__("; ".join(map(str, faults)))
@@ -40,18 +40,18 @@ class TargetType:
     """Target type of a parser.
 
     Attributes:
-        name: For people, such as ``City`` or ``list[City]``.
-        schema: The schema that answers must fit: always of an object, as vendors require.
-        asked: The schema sent to the model: without leeway, as vendors enforce it. Its objects are
-            closed, and members with a default are required.
-        is_wrapped: The object is a wrapper; its only member is the wanted value.
+        name: The name for people, such as ``City`` or ``list[City]``.
+        schema: The schema to which answers must conform: always of an object, as vendors require.
+        sent_schema: The stricter schema that is sent to the model, because vendors can enforce only
+            such ones: no additional members, and members with a default are required.
+        is_wrapped: The object is a wrapper whose only member is the value.
         hint: The type; ``Any`` for a JSON Schema.
         description: The first paragraph of a class's docstring.
     """
 
     name: str
     schema: JsonObject
-    asked: JsonObject
+    sent_schema: JsonObject
     is_wrapped: bool
     hint: Any
     description: str
@@ -62,62 +62,61 @@ class TargetType:
 
     @property
     def is_list(self) -> bool:
-        """True if the wanted value is an array."""
+        """True if the value is an array."""
         inner = self.schema["properties"][WRAP] if self.is_wrapped else {}  # type: ignore[index,call-overload]
         return isinstance(inner, Mapping) and inner.get("type") == "array"
 
     def make(self, plain: Any) -> Any:
         """Create the value of a model's answer.
 
-        A value without its wrapper is accepted, too, if it is valid. Applying the schema may wait
-        for another process, unless :meth:`is_at_hand` excludes it.
+        A valid value without its wrapper is accepted, too. Applying the schema may wait for another
+        process, unless :meth:`converts_in_process` excludes it.
 
         Raises:
-            Unfit: The answer is invalid.
+            InvalidAnswer: The answer is invalid.
         """
         misfits = []
         for inner in self._unwrap(plain):
             whole = {WRAP: inner} if self.is_wrapped else inner
             try:
-                # Conversion validates what it converts; plain data are validated by the schema
-                # alone.
+                # The conversion to a type validates the data; plain data is not converted, so only
+                # the schema validates it.
                 if self._is_plain and self._validator.check(whole):
                     raise Misfit("does not fit")
-                return self._take(inner)
+                return self._convert_and_check(inner)
             except Misfit as misfit:
                 misfits.append(misfit)
-        # If nothing is valid, apply the schema, because it reports all faults and not only the
-        # first.
+        # The conversion has stopped at its first fault; the schema reports all faults.
         faults = self._validator.check(plain)
         raise self._fail(misfits[0], plain, faults) from misfits[0]
 
-    def make_fitting(self, plain: Any) -> Any:
-        """Create the value of an answer that is known to fit the schema. Raises Unfit."""
+    def make_valid(self, plain: Any) -> Any:
+        """Create the value of an answer that conforms to the schema. Raises InvalidAnswer."""
         try:
-            return self._take(self._unwrap(plain)[0])
+            return self._convert_and_check(self._unwrap(plain)[0])
         except Misfit as misfit:
             raise self._fail(misfit, plain) from misfit
 
-    def is_at_hand(self, weight: DataWeight) -> bool:
-        """Return whether data of this size are certainly converted without another process."""
+    def converts_in_process(self, weight: DataWeight) -> bool:
+        """Return whether data of this size is certainly converted without another process."""
         return self._validator.is_at_hand(weight)
 
-    def fits(self, plain: Any) -> bool:
+    def is_valid(self, plain: Any) -> bool:
         """Return whether an answer can be converted to a value."""
         try:
             self.make(plain)
-        except Unfit:
+        except InvalidAnswer:
             return False
         return True
 
-    def glimpse(self, plain: Any) -> Any:
+    def view_partial(self, plain: Any) -> Any:
         """Return the partial value of a partial answer; ``ABSENT`` while there is none."""
         if self.is_wrapped and isinstance(plain, dict):
             plain = plain.get(WRAP, ABSENT)
         return view(self.hint, plain)
 
-    def _take(self, inner: Any) -> Any:
-        """Convert data that fit the schema. Raises Misfit."""
+    def _convert_and_check(self, inner: Any) -> Any:
+        """Convert data that conforms to the schema. Raises Misfit."""
         value = self._convert(inner)
         if self._check is not None:
             try:
@@ -126,16 +125,18 @@ class TargetType:
                 raise Misfit(str(error) or "failed a check") from error
         return value
 
-    def _fail(self, misfit: Misfit, plain: Any, faults: tuple[ArgumentFault, ...] = ()) -> Unfit:
+    def _fail(
+        self, misfit: Misfit, plain: Any, faults: tuple[ArgumentFault, ...] = ()
+    ) -> InvalidAnswer:
         if not faults:  # the schema cannot express the fault
-            place = f".{WRAP}" if self.is_wrapped else ""
-            faults = tuple(_quote(fault, plain) for fault in misfit.move(place).faults)
-        return Unfit(*map(_rename, faults))
+            prefix = f".{WRAP}" if self.is_wrapped else ""
+            faults = tuple(_add_value(fault, plain) for fault in misfit.move(prefix).faults)
+        return InvalidAnswer(*map(_rename_root, faults))
 
     def _unwrap(self, plain: Any) -> list[Any]:
-        """Return the possible values, the likeliest first."""
+        """Return the data that may be the value, the likeliest first."""
         if self.is_wrapped and isinstance(plain, dict) and plain.keys() == {WRAP}:
-            # An answer without the wrapper may itself have a member of that name.
+            # It may also be a value without the wrapper, with a member of that name.
             return [plain[WRAP], plain]
         return [plain]
 
@@ -146,8 +147,8 @@ def derive_kind(
     """Derive the target type of a type or a JSON Schema.
 
     Args:
-        name: Of the parser, for errors.
-        context: For the validators of pydantic's classes.
+        name: The name of the parser, for errors.
+        context: The context for pydantic's validators.
         check: Called with each value; raises ValueError to reject it.
 
     Raises:
@@ -155,36 +156,37 @@ def derive_kind(
     """
     if isinstance(kind, Mapping):
         hint: Any = Any
-        convert: Convert = _keep
-        given: Any = ensure_schema(kind)
-        schema: dict[str, Any] = {**given}
+        convert: Convert = _return_unchanged
+        valid_schema: Any = ensure_schema(kind)
+        schema: dict[str, Any] = {**valid_schema}
     else:
         deriver = Deriver(context=context)
         shape = deriver.derive(kind, name)
         hint, convert = kind, shape.convert
-        schema = _find_root(shape.schema, deriver.definitions)
+        schema = _inline_root(shape.schema, deriver.definitions)
     is_wrapped = schema.get("type") != "object"
     whole = _wrap(schema) if is_wrapped else schema
     return TargetType(
         name=name_kind(kind),
         schema=whole,
-        asked=whole if convert is _keep else _demand(whole),
+        sent_schema=whole if convert is _return_unchanged else _make_strict(whole),
         is_wrapped=is_wrapped,
         hint=hint,
         description=_describe(kind),
         validator=produce_validator(whole),
         convert=convert,
-        is_plain=convert is _keep,
+        is_plain=convert is _return_unchanged,
         check=check,
     )
 
 
-def _keep(plain: Any) -> Any:
+def _return_unchanged(plain: Any) -> Any:
+    """Convert the data of a JSON Schema, whose values are plain data."""
     return plain
 
 
-def _find_root(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema with its definitions, and an object in place of a reference at its root."""
+def _inline_root(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema with its definitions; a reference at its root is replaced by its target."""
     name = str(schema.get("$ref", "")).removeprefix("#/$defs/")
     root = {**definitions[name], **schema} if name in definitions else dict(schema)
     if name in definitions:
@@ -193,9 +195,9 @@ def _find_root(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str,
 
 
 def _wrap(schema: dict[str, Any]) -> dict[str, Any]:
-    """Wrap a schema in an object; references to its root are adapted."""
+    """Wrap a schema in an object; references to its root are redirected."""
     inner = dict(schema)
-    outer = {name: inner.pop(name) for name in _OUTER if name in inner}
+    outer = {name: inner.pop(name) for name in _ROOT_KEYWORDS if name in inner}
     whole: dict[str, Any] = {
         "type": "object",
         "properties": {WRAP: inner},
@@ -203,52 +205,62 @@ def _wrap(schema: dict[str, Any]) -> dict[str, Any]:
         "additionalProperties": False,
         **outer,
     }
-    return _lead(whole) if inner.keys() - {"type", "enum"} else whole
+    may_have_references = bool(inner.keys() - {"type", "enum"})
+    return _redirect_references(whole) if may_have_references else whole
 
 
-def _demand(schema: Any) -> Any:
-    """Return a schema of a class without leeway: what fits it fits the class, too."""
+def _make_strict(schema: Any) -> Any:
+    """Return a stricter schema: all members are required, and no others are allowed.
+
+    Any value that conforms to it also conforms to the original.
+    """
     if isinstance(schema, list):
-        return [_demand(each) for each in schema]
+        return [_make_strict(each) for each in schema]
     if not isinstance(schema, Mapping):
         return schema
-    demanded = {
-        name: {key: _demand(inner) for key, inner in value.items()}
-        if name in _BY_NAME
-        else value
-        if name in _DATA
-        else _demand(value)
-        for name, value in schema.items()
-        if name != "default"
-    }
+    strict: dict[str, Any] = {}
+    for name, value in schema.items():
+        if name in _MAPS_OF_SCHEMAS:
+            strict[name] = {key: _make_strict(inner) for key, inner in value.items()}
+        elif name in _PLAIN_DATA:
+            strict[name] = value
+        elif name != "default":
+            strict[name] = _make_strict(value)
     if isinstance(properties := schema.get("properties"), Mapping):
-        demanded.setdefault("additionalProperties", False)
-        demanded["required"] = list(properties)
-    if "$ref" in demanded and len(demanded.keys() - {"$defs"}) > 1:
-        # A reference allows no other keywords next to it.
-        demanded["anyOf"] = [{"$ref": demanded.pop("$ref")}]
-    return demanded
+        strict.setdefault("additionalProperties", False)
+        strict["required"] = list(properties)
+    if "$ref" in strict and len(strict.keys() - {"$defs"}) > 1:
+        # Strict schemas do not allow other keywords next to a reference.
+        strict["anyOf"] = [{"$ref": strict.pop("$ref")}]
+    return strict
 
 
-_BY_NAME: Final = ("properties", "$defs")
-_DATA: Final = ("enum", "const", "examples")
+_MAPS_OF_SCHEMAS: Final = ("properties", "$defs")
+"""Keywords whose values are schemas by name."""
+_PLAIN_DATA: Final = ("enum", "const", "examples")
+"""Keywords whose values are not schemas."""
 
-_OUTER: Final[tuple[str, ...]] = ("$schema", "$defs", "definitions")
-"""Keywords that stay at the root of a schema when the rest moves."""
-
-
-def _lead(schema: Any) -> Any:
-    if isinstance(schema, Mapping):
-        return {
-            name: f"#/properties/{WRAP}{value[1:]}"
-            if name == "$ref" and isinstance(value, str) and _REACHES_ROOT.match(value)
-            else _lead(value)
-            for name, value in schema.items()
-        }
-    return [_lead(each) for each in schema] if isinstance(schema, list) else schema
+_ROOT_KEYWORDS: Final[tuple[str, ...]] = ("$schema", "$defs", "definitions")
+"""Keywords that stay at the root of a schema when the rest is wrapped."""
 
 
-_REACHES_ROOT: Final = re.compile(r"#(?:$|/(?!\$defs/|definitions/))")
+def _redirect_references(schema: Any) -> Any:
+    """Redirect references to the former root, which is now a property of the wrapper."""
+    if isinstance(schema, list):
+        return [_redirect_references(each) for each in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    redirected = {}
+    for name, value in schema.items():
+        if name == "$ref" and isinstance(value, str) and _WRAPPED_REFERENCE.match(value):
+            redirected[name] = f"#/properties/{WRAP}{value[1:]}"
+        else:
+            redirected[name] = _redirect_references(value)
+    return redirected
+
+
+_WRAPPED_REFERENCE: Final = re.compile(r"#(?:$|/(?!\$defs/|definitions/))")
+"""References to the root or a part of it, except definitions, which stay at the root."""
 
 
 def name_kind(kind: Any) -> str:
@@ -266,21 +278,21 @@ def _describe(kind: Any) -> str:
     is_class = isinstance(kind, type) and typing.get_origin(kind) is None
     if not is_class or not (issubclass(kind, enum.Enum) or list_fields(kind)):
         return ""
-    words = inspect.cleandoc(vars(kind).get("__doc__") or "").split("\n\n")[0]
-    # Written by the author of the class.
-    is_made = words.startswith((f"{kind.__name__}(", "An enumeration"))
-    return "" if is_made else " ".join(words.split())
+    paragraph = inspect.cleandoc(vars(kind).get("__doc__") or "").split("\n\n")[0]
+    # Python generates docstrings for dataclasses and enumerations without one.
+    is_generated = paragraph.startswith((f"{kind.__name__}(", "An enumeration"))
+    return "" if is_generated else " ".join(paragraph.split())
 
 
-def _rename(fault: ArgumentFault) -> ArgumentFault:
+def _rename_root(fault: ArgumentFault) -> ArgumentFault:
     return attrs.evolve(fault, path=f"answer{fault.path.removeprefix('arguments')}")
 
 
 _STEP: Final = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
 
 
-def _quote(fault: ArgumentFault, plain: Any) -> ArgumentFault:
-    """Add the value to a fault, if it can be found."""
+def _add_value(fault: ArgumentFault, plain: Any) -> ArgumentFault:
+    """Quote the value at the path of a fault in the fault, if the path exists."""
     for step in _STEP.finditer(fault.path.removeprefix("arguments")):
         key: Any = step[1] if step[2] is None else int(step[2])
         try:

@@ -13,6 +13,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from vibe_llms.instruments.prompts.prompt import Prompt
 
-_HOMES = {"Prompt": "prompt"}
+_MODULES = {"Prompt": "prompt"}
 __all__ = ["Prompt"]
-__getattr__, __dir__ = produce_attribute_access(__name__, _HOMES)
+__getattr__, __dir__ = produce_attribute_access(__name__, _MODULES)

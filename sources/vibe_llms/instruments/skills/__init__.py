@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     )
     from vibe_llms.instruments.skills.skill import Skill, ensure_configured, produce_tools
 
-_HOMES = {
+_MODULES = {
     "FoundSkill": "finding",
     "Skill": "skill",
     "ensure_configured": "skill",
@@ -36,4 +36,4 @@ __all__ = [
     "read_skill",
     "survey_skills",
 ]
-__getattr__, __dir__ = produce_attribute_access(__name__, _HOMES)
+__getattr__, __dir__ = produce_attribute_access(__name__, _MODULES)

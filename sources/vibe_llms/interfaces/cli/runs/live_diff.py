@@ -20,7 +20,12 @@ from vibe_llms.interfaces.cli.runs.run_lookup import open_run
 from vibe_llms.interfaces.cli.tooling import produce_ensembles, split_names
 
 if TYPE_CHECKING:
-    from vibe_llms.instruments.live_comparisons import Deed, Foresight, LiveComparison, LiveStep
+    from vibe_llms.instruments.live_comparisons import (
+        Action,
+        ComparisonPreview,
+        LiveComparison,
+        LiveStep,
+    )
 
 
 async def compare_live(word: str, options: Mapping[str, Any], *, as_json: bool, yes: bool) -> int:
@@ -46,26 +51,26 @@ async def compare_live(word: str, options: Mapping[str, Any], *, as_json: bool, 
             controls=parse_controls(options["controls"]),
         ) as comparison,
     ):
-        foresight = await comparison.foresee()
-        _confirm(foresight, options, is_agreed=yes or application.configuration.yes)
+        preview = await comparison.foresee()
+        _confirm(preview, options, is_agreed=yes or application.configuration.yes)
         steps = await _perform(comparison, options, as_json=as_json)
-    return _tell(foresight, steps, as_json=as_json)
+    return _report(preview, steps, as_json=as_json)
 
 
-def _confirm(foresight: Foresight, options: Mapping[str, Any], *, is_agreed: bool) -> None:
+def _confirm(preview: ComparisonPreview, options: Mapping[str, Any], *, is_agreed: bool) -> None:
     from vibe_llms.interfaces.cli.consent import require_consent
 
-    for remark in foresight.remarks:
+    for remark in preview.remarks:
         note(remark)
-    models, times = ", ".join(foresight.models), _count(foresight.steps, "time")
+    models, times = ", ".join(preview.models), _count(preview.steps, "time")
     note(
-        f"Asks {models} up to {times}, for at most {write_dollars(foresight.cost)}; the cap "
+        f"Asks {models} up to {times}, for at most {write_dollars(preview.cost)}; the cap "
         f"is {write_dollars(options['cap'])}. Stops at the first step that differs."
     )
-    if foresight.executed:
-        names = ", ".join(foresight.executed)
+    if preview.executed:
+        names = ", ".join(preview.executed)
         note(f"The vendor runs its own tools again if the model calls them: {names}.")
-    if (foresight.cost or foresight.executed) and not is_agreed:
+    if (preview.cost or preview.executed) and not is_agreed:
         require_consent(f"Ask {models}?", remedy="Add --yes to confirm in advance.")
 
 
@@ -81,24 +86,24 @@ async def _perform(
     return steps
 
 
-def _tell(foresight: Foresight, steps: list[LiveStep], *, as_json: bool) -> int:
+def _report(preview: ComparisonPreview, steps: list[LiveStep], *, as_json: bool) -> int:
     cost = sum((each.cost for each in steps), Decimal(0))
     different = next((each for each in steps if each.difference), None)
     if as_json:
         told = [{**attrs.asdict(each), "cost": float(each.cost)} for each in steps]
-        write_json({"steps": told, "of": foresight.steps, "cost": float(cost)})
+        write_json({"steps": told, "of": preview.steps, "cost": float(cost)})
     elif different is None:
-        note(f"All {_count(foresight.steps, 'step')} are unchanged; {write_dollars(cost)}.")
+        note(f"All {_count(preview.steps, 'step')} are unchanged; {write_dollars(cost)}.")
     else:
-        for sign, deed in (("-", different.then), ("+", different.now)):
-            write(f"{sign} {_describe(deed)}")
-        of = f"step {len(steps)} of {foresight.steps}"
+        for sign, action in (("-", different.then), ("+", different.now)):
+            write(f"{sign} {_describe(action)}")
+        of = f"step {len(steps)} of {preview.steps}"
         note(f"First difference: event {different.sequence} ({of}); {write_dollars(cost)}.")
     return ExitCode.SUCCESS if different is None else ExitCode.INCOMPLETE
 
 
-def _describe(deed: Deed) -> str:
-    return " ".join(filter(None, (" ".join(deed.text.split()), *deed.calls))) or "(nothing)"
+def _describe(action: Action) -> str:
+    return " ".join(filter(None, (" ".join(action.text.split()), *action.calls))) or "(nothing)"
 
 
 def _count(number: int, word: str) -> str:
