@@ -7,20 +7,16 @@ no provider.
 
 from __future__ import annotations
 
-import contextlib
 import threading
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
-
-import attrs
 
 from vibe_llms.configuration.definitions import DIRECTORY_STORE, TERMINAL_APPROVER
 from vibe_llms.exceptions import DependencyError, UnknownNameError
 from vibe_llms.foundation.async_closing import Closing
-from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.reprs import represent
+from vibe_llms.providers.client_pool import ClientPool, evict_oldest
 
 if TYPE_CHECKING:
     import asyncio
@@ -77,11 +73,7 @@ class Application(Closing):
         )
         self._addresses: dict[str, ModelAddress] = {}
         self._configured_addresses: frozenset[str] | None = None  # set by `restrict`
-        # An open client belongs to the event loop in which it was opened.
-        self._clients: dict[tuple[str, asyncio.AbstractEventLoop], _SharedClient] = {}
-        self._loop_closers: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncGenerator[None]] = (
-            WeakKeyDictionary()
-        )
+        self._pool = ClientPool(self._load_provider, self._produce_client)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self  # shared by all copies of its users: clients and plugins exist once
@@ -152,14 +144,14 @@ class Application(Closing):
             ConverseError: The provider cannot be loaded.
         """
         resolved = self.resolve_address(address)
-        shared = await self._access_client(resolved.provider, holder or self)
+        shared = await self._pool.access(resolved.provider, holder or self)
         self._ensure_configured(resolved, shared.client.provider)
         model = shared.models.get(resolved.name)
         if model is None:
             model = await shared.client.access_model(resolved.name)
             # Other models are not cached: the callers of this method refuse them.
             if model.descriptor.attributes.genus == "converser":
-                _evict_oldest(shared.models)
+                evict_oldest(shared.models)
                 shared.models[resolved.name] = model
         return model
 
@@ -186,7 +178,7 @@ class Application(Closing):
             resolved = ModelAddress.parse(text)  # without the provider's default converser
         else:
             resolved = self.resolve_address(text)
-        shared = await self._access_client(resolved.provider, holder or self)
+        shared = await self._pool.access(resolved.provider, holder or self)
         self._ensure_configured(resolved, shared.client.provider)
         return await access_model(shared.client, resolved.name, genus)
 
@@ -207,8 +199,7 @@ class Application(Closing):
         without_aliases = map(configuration.follow_aliases, addresses)
         self._configured_addresses = frozenset(map(self._add_default_model, without_aliases))
         self.plugins.consent.is_revoked = True
-        for shared in self._clients.values():
-            shared.models.clear()
+        self._pool.forget_models()
 
     def ensure_configured(self, address: str) -> None:
         """Refuse a file that the operator has not configured; loads the provider to decide.
@@ -237,7 +228,7 @@ class Application(Closing):
         resolved = self._addresses.get(address)
         if resolved is None:
             return None
-        shared = self._clients.get((resolved.provider, self._find_loop()))
+        shared = self._pool.find(resolved.provider, self._find_loop())
         if shared is None:
             return None
         shared.holders.add(holder)
@@ -258,7 +249,7 @@ class Application(Closing):
         Raises:
             ConverseError: The provider cannot be loaded, or the request to its vendor failed.
         """
-        shared = await self._access_client(self.configuration.follow_aliases(provider), self)
+        shared = await self._pool.access(self.configuration.follow_aliases(provider), self)
         return await shared.client.survey_models(refresh=refresh)
 
     def resolve_address(self, address: str = "") -> ModelAddress:
@@ -272,7 +263,7 @@ class Application(Closing):
         if ":" not in text and text not in configuration.providers:
             return self.catalogue.resolve_address(text, aliases=configuration.aliases)
         resolved = ModelAddress.parse(self._add_default_model(text))
-        _evict_oldest(self._addresses)
+        evict_oldest(self._addresses)
         self._addresses[address] = resolved
         return resolved
 
@@ -406,85 +397,20 @@ class Application(Closing):
 
     async def release(self, holder: object) -> None:
         """Close the clients of this event loop that only the holder uses."""
-        import asyncio
-
-        loop = asyncio.get_running_loop()
-        for key, shared in list(self._clients.items()):
-            if key[1] is loop and holder in shared.holders:
-                shared.holders.discard(holder)
-                if not shared.holders:
-                    # Remove the client first: a caller that asks for one during the close gets a
-                    # new client, which stays open.
-                    del self._clients[key]
-                    await shared.client.close()
+        await self._pool.release(holder)
 
     async def close(self) -> None:
         """Close all clients of this event loop."""
-        import asyncio
+        await self._pool.close()
 
-        loop = asyncio.get_running_loop()
-        for key in [key for key in self._clients if key[1] is loop]:
-            await self._clients.pop(key).client.close()
+    def _load_provider(self, name: str) -> Provider:
+        return self.plugins.load_provider(name)
 
-    async def _access_client(self, provider: str, holder: object) -> _SharedClient:
-        """Return the client of a provider, shared by all holders in one loop."""
-        import asyncio
+    def _produce_client(self, provider: Provider) -> Client:
+        from vibe_llms.configuration.locating import locating
 
-        loop = asyncio.get_running_loop()
-        shared = self._clients.get((provider, loop))
-        if shared is None:
-            await self._forget_dead_loops()
-            loaded = await asyncio.to_thread(self.plugins.load_provider, provider)
-            if (provider, loop) not in self._clients:  # else another caller was faster
-                from vibe_llms.configuration.locating import locating
-
-                with locating(self.configuration):
-                    self._clients[provider, loop] = _SharedClient(loaded.produce_client())
-                await self._close_at_end(loop)
-            shared = self._clients[provider, loop]
-        shared.holders.add(holder)
-        return shared
-
-    async def _close_at_end(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Close the remaining clients when the event loop shuts down.
-
-        At its shutdown, for instance by ``asyncio.run``, a loop closes all asynchronous generators
-        that were started in it. So a started generator closes the clients in its ``finally``.
-        """
-        if loop not in self._loop_closers:
-            self._loop_closers[loop] = self._close_on_exit()
-            await anext(self._loop_closers[loop])
-
-    async def _close_on_exit(self) -> AsyncGenerator[None]:
-        try:
-            yield
-        finally:
-            await self.close()
-
-    async def _forget_dead_loops(self) -> None:
-        """Close clients whose event loop has ended without closing them itself."""
-        for key in [key for key in self._clients if key[1].is_closed()]:
-            with contextlib.suppress(Exception):  # best effort: their own loop is gone
-                await self._clients.pop(key).client.close()
-
-
-@define(eq=False)
-class _SharedClient:
-    """A client with the models that were accessed, and its holders."""
-
-    client: Client
-    models: dict[str, ConverserModel] = attrs.field(factory=dict)
-    holders: set[object] = attrs.field(factory=set)
-
-
-_CACHED_NAMES_LIMIT = 1_024
-"""Maximum cached names; bounded, because clients of a daemon may send any names."""
-
-
-def _evict_oldest(cache: dict[str, Any]) -> None:
-    """Evict the oldest entry if the cache is full."""
-    while len(cache) >= _CACHED_NAMES_LIMIT:
-        del cache[next(iter(cache))]
+        with locating(self.configuration):
+            return provider.produce_client()
 
 
 _lock = threading.Lock()

@@ -37,7 +37,6 @@ into a message for people: what happened, to which object, what to do next. ``st
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterable
 from typing import Any, ClassVar, cast
 
@@ -45,6 +44,8 @@ from vibe_llms.foundation.error_facts import Factual
 from vibe_llms.foundation.error_facts import Stage as Stage
 from vibe_llms.foundation.error_facts import access_facts as access_facts
 from vibe_llms.foundation.findings import Finding as Finding
+from vibe_llms.foundation.provider_faults import RETRYABLE_FAULTS as RETRYABLE_FAULTS
+from vibe_llms.foundation.provider_faults import ProviderFault as ProviderFault
 from vibe_llms.foundation.suggestions import suggest
 
 
@@ -340,32 +341,6 @@ class StreamTruncatedError(ConverseError, EOFError):
     def is_retryable(self) -> bool:
         """True if the same request may succeed later: nothing of an answer was received."""
         return not self.arrived
-
-
-class ProviderFault(enum.StrEnum):
-    """Meaning of a vendor's error, independent of the vendor's wording."""
-
-    AUTHENTICATION = "authentication"
-    PERMISSION = "permission"
-    QUOTA = "quota"
-    NOT_FOUND = "not-found"
-    INVALID_REQUEST = "invalid-request"
-    BLOCKED = "blocked"
-    RATE_LIMITED = "rate-limited"
-    OVERLOADED = "overloaded"
-    SERVER = "server"
-    TIMEOUT = "timeout"
-    UNKNOWN = "unknown"
-
-
-RETRYABLE_FAULTS = frozenset(
-    {
-        ProviderFault.RATE_LIMITED,
-        ProviderFault.OVERLOADED,
-        ProviderFault.SERVER,
-        ProviderFault.TIMEOUT,
-    }
-)
 
 
 class ProviderError(ConverseError, RuntimeError):

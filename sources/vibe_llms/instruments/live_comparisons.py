@@ -44,7 +44,7 @@ from vibe_llms.telemetry.prices import OWN_MACHINES, Price, price_usage
 
 
 @frozen(kw_only=True)
-class Action:
+class ModelAction:
     """A model's action in one step.
 
     Attributes:
@@ -71,8 +71,8 @@ class LiveStep:
 
     sequence: int
     length: int
-    then: Action
-    now: Action
+    then: ModelAction
+    now: ModelAction
     cost: Decimal
     difference: str
 
@@ -101,7 +101,7 @@ class _RecordedStep:
     sequence: int
     model: str
     sent: tuple[AnyCanister, ...]
-    action: Action
+    action: ModelAction
 
 
 @define(eq=False)
@@ -314,7 +314,7 @@ class LiveComparison(Closing):
     def _attempts(self) -> int:
         return self._application.configuration.limits.attempts
 
-    def _compare(self, then: Action, now: Action) -> str:
+    def _compare(self, then: ModelAction, now: ModelAction) -> str:
         if then.calls != now.calls:
             return f"the model now calls {_list_calls(now.calls)}, not {_list_calls(then.calls)}"
         return "its answer differs" if self._words and then.text != now.text else ""
@@ -324,10 +324,10 @@ def _list_calls(calls: Sequence[str]) -> str:
     return ", ".join(calls) or "nothing"
 
 
-def _extract_action(canisters: Sequence[AnyCanister]) -> Action:
+def _extract_action(canisters: Sequence[AnyCanister]) -> ModelAction:
     calls = [_write_call(each) for each in canisters if isinstance(each, InvocationCanister)]
     texts = [text_of(each) for each in canisters if each.role == "assistant"]
-    return Action(calls=tuple(calls), text="".join(texts))
+    return ModelAction(calls=tuple(calls), text="".join(texts))
 
 
 def _list_vendor_tools(canisters: Sequence[AnyCanister]) -> Iterable[str]:

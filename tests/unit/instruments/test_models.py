@@ -123,12 +123,12 @@ async def test_closing_one_model_leaves_the_answer_of_another_alone(
         await anext(aiter(stream))
         await first.ask("hi")
         await first.close()
-        held = len(application._clients)
+        held = len(application._pool)
         response = await stream.response()
     await second.close()
 
     assert response.text == "hello there, my friend"
-    assert (held, len(application._clients)) == (1, 0)
+    assert (held, len(application._pool)) == (1, 0)
 
 
 def test_clients_of_loops_that_ended_are_not_kept(application: Application) -> None:
@@ -136,7 +136,7 @@ def test_clients_of_loops_that_ended_are_not_kept(application: Application) -> N
     for _ in range(3):
         asyncio.run(Model(application=application).ask("hi"))
 
-    assert not application._clients
+    assert not application._pool
 
 
 def test_there_must_be_something_to_answer(application: Application) -> None:

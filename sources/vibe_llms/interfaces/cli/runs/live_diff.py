@@ -21,10 +21,10 @@ from vibe_llms.interfaces.cli.tooling import produce_ensembles, split_names
 
 if TYPE_CHECKING:
     from vibe_llms.instruments.live_comparisons import (
-        Action,
         ComparisonPreview,
         LiveComparison,
         LiveStep,
+        ModelAction,
     )
 
 
@@ -102,7 +102,7 @@ def _report(preview: ComparisonPreview, steps: list[LiveStep], *, as_json: bool)
     return ExitCode.SUCCESS if different is None else ExitCode.INCOMPLETE
 
 
-def _describe(action: Action) -> str:
+def _describe(action: ModelAction) -> str:
     return " ".join(filter(None, (" ".join(action.text.split()), *action.calls))) or "(nothing)"
 
 

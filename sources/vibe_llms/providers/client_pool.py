@@ -1,0 +1,136 @@
+"""Clients of providers that are shared by all their users: one for each provider and event loop."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import attrs
+
+from vibe_llms.foundation.attrs_classes import define
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import AsyncGenerator, Callable
+
+    from vibe_llms.providers.interfaces import Client, ConverserModel, Provider
+
+
+@define(eq=False)
+class SharedClient:
+    """A client with the models that were accessed through it, and the objects that hold it."""
+
+    client: Client
+    models: dict[str, ConverserModel] = attrs.field(factory=dict)
+    holders: set[object] = attrs.field(factory=set)
+
+
+class ClientPool:
+    """Open clients of providers.
+
+    A client belongs to the event loop in which it was opened. It is closed when its last holder
+    releases it, or when its loop shuts down.
+
+    Args:
+        load_provider: Loads a provider by its name; called in a thread.
+        produce_client: Creates a client of a provider; called in the event loop.
+    """
+
+    def __init__(
+        self,
+        load_provider: Callable[[str], Provider],
+        produce_client: Callable[[Provider], Client],
+    ) -> None:
+        self._load_provider = load_provider
+        self._produce_client = produce_client
+        self._clients: dict[tuple[str, asyncio.AbstractEventLoop], SharedClient] = {}
+        self._loop_closers: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncGenerator[None]] = (
+            WeakKeyDictionary()
+        )
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+    def find(self, provider: str, loop: asyncio.AbstractEventLoop) -> SharedClient | None:
+        """Return the client of a provider in an event loop, if it is open."""
+        return self._clients.get((provider, loop))
+
+    async def access(self, provider: str, holder: object) -> SharedClient:
+        """Return the client of a provider in this event loop; create it on first use.
+
+        Raises:
+            ConverseError: The provider cannot be loaded.
+        """
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        shared = self._clients.get((provider, loop))
+        if shared is None:
+            await self._forget_dead_loops()
+            loaded = await asyncio.to_thread(self._load_provider, provider)
+            if (provider, loop) not in self._clients:  # else another caller was faster
+                self._clients[provider, loop] = SharedClient(self._produce_client(loaded))
+                await self._close_at_end(loop)
+            shared = self._clients[provider, loop]
+        shared.holders.add(holder)
+        return shared
+
+    def forget_models(self) -> None:
+        """Forget all accessed models, so that each is validated again on its next access."""
+        for shared in self._clients.values():
+            shared.models.clear()
+
+    async def release(self, holder: object) -> None:
+        """Close the clients of this event loop that only the holder uses."""
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        for key, shared in list(self._clients.items()):
+            if key[1] is loop and holder in shared.holders:
+                shared.holders.discard(holder)
+                if not shared.holders:
+                    # Remove the client first: a caller that asks for one during the close gets a
+                    # new client, which stays open.
+                    del self._clients[key]
+                    await shared.client.close()
+
+    async def close(self) -> None:
+        """Close all clients of this event loop."""
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        for key in [key for key in self._clients if key[1] is loop]:
+            await self._clients.pop(key).client.close()
+
+    async def _close_at_end(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Close the remaining clients when the event loop shuts down.
+
+        At its shutdown, for instance by ``asyncio.run``, a loop closes all asynchronous generators
+        that were started in it. So a started generator closes the clients in its ``finally``.
+        """
+        if loop not in self._loop_closers:
+            self._loop_closers[loop] = self._close_on_exit()
+            await anext(self._loop_closers[loop])
+
+    async def _close_on_exit(self) -> AsyncGenerator[None]:
+        try:
+            yield
+        finally:
+            await self.close()
+
+    async def _forget_dead_loops(self) -> None:
+        """Close clients whose event loop has ended without closing them itself."""
+        for key in [key for key in self._clients if key[1].is_closed()]:
+            with contextlib.suppress(Exception):  # best effort: their own loop is gone
+                await self._clients.pop(key).client.close()
+
+
+_CACHED_NAMES_LIMIT = 1_024
+"""Maximum cached names; bounded, because clients of a daemon may send any names."""
+
+
+def evict_oldest(cache: dict[str, Any]) -> None:
+    """Evict the oldest entry if a cache of names is full."""
+    while len(cache) >= _CACHED_NAMES_LIMIT:
+        del cache[next(iter(cache))]
