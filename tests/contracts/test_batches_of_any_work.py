@@ -32,8 +32,8 @@ from vibe_llms.batches.batches import Batches
 from vibe_llms.batches.channel import BatchChannel
 from vibe_llms.batches.databases import BatchDatabase, open_database
 from vibe_llms.batches.executors import ChunkExecutor
-from vibe_llms.batches.row_chunks import Taken, take
-from vibe_llms.batches.work_makers import EngineItems, WorkMaker, gather_functions
+from vibe_llms.batches.row_chunks import TakenChunk, take
+from vibe_llms.batches.work_makers import EnginePerformer, WorkMaker, gather_functions
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.memory import MemoryStore
@@ -256,7 +256,7 @@ async def test_an_input_that_another_worker_has_is_left_to_it(
     batch = await BatchChannel(engine, runner=batches).submit(["Q0", "Q1"])
     stale = take_again(database, batch)
     runs = await maker.produce(batch, decode_spec(stale.spec))
-    assert isinstance(runs, EngineItems)
+    assert isinstance(runs, EnginePerformer)
     name = runs.name(stale.rows[0])
     await asyncio.to_thread(application.store.create, name, ConversationMetadata())
     log = application.store.open_log(name)
@@ -296,7 +296,7 @@ async def test_what_a_dead_worker_has_left_of_its_runs_goes_unless_somebody_is_a
     batch = await BatchChannel(engine, runner=batches).submit(["Q0", "Q1"])
     taken = take_again(database, batch)
     runs = await maker.produce(batch, decode_spec(taken.spec))
-    assert isinstance(runs, EngineItems)
+    assert isinstance(runs, EnginePerformer)
     names = [runs.name(each) for each in taken.rows]
     await asyncio.to_thread(application.store.create, names[0], ConversationMetadata())
     log = application.store.open_log(names[0])
@@ -317,7 +317,7 @@ async def test_what_a_dead_worker_has_left_of_its_runs_goes_unless_somebody_is_a
     await application.close()
 
 
-def take_again(database: BatchDatabase, batch: str) -> Taken:
+def take_again(database: BatchDatabase, batch: str) -> TakenChunk:
     taken = take(database, batch, 0)
     assert taken is not None
     return taken

@@ -42,7 +42,7 @@ from vibe_llms.batches.databases import BatchDatabase, open_database
 from vibe_llms.batches.executors import ChunkExecutor
 from vibe_llms.batches.items import BatchInput
 from vibe_llms.batches.row_chunks import begin_alone, take
-from vibe_llms.batches.work_makers import EngineItems, WorkMaker
+from vibe_llms.batches.work_makers import EnginePerformer, WorkMaker
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.exceptions import (
@@ -357,7 +357,7 @@ async def test_for_a_run_that_another_worker_has_nothing_stays_put_down(
         taken = await asyncio.to_thread(take, database, batch, 0)
         assert taken is not None
         runs = await executor._maker.produce(batch, decode_spec(taken.spec))
-        assert isinstance(runs, EngineItems)
+        assert isinstance(runs, EnginePerformer)
         name = runs.name(taken.rows[0])
         await asyncio.to_thread(store.create, name, ConversationMetadata())
         log = store.open_log(name)

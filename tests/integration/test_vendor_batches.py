@@ -27,7 +27,7 @@ from vibe_llms.batches.submitting import (
     FIRST_PAUSE_SECONDS,
     ChunkCourse,
     ChunkNews,
-    grow,
+    lengthen,
 )
 from vibe_llms.batches.vendor_channel import VendorBatchChannel
 from vibe_llms.batches.vendor_chunks import find_path
@@ -837,7 +837,7 @@ def test_pauses_grow_to_a_bound() -> None:
     pause, pauses = FIRST_PAUSE_SECONDS, []
     for _ in range(20):
         pauses.append(pause)
-        pause = grow(pause)
+        pause = lengthen(pause)
     assert pauses == sorted(pauses)
     assert pauses[-1] == 60
     assert pauses[0] < 5 < ARRIVING_SECONDS

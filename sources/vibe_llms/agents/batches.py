@@ -115,7 +115,7 @@ async def access_batches(url: str, *, patience_seconds: float = 0.0) -> AsyncIte
         raise StoreError(path=url, detail=f"{url}: the file does not exist.", remedy=remedy)
     from vibe_llms.agents.durable.chunks import DurableChunkQueue
 
-    database, queue = open_database(url, makes=False), DurableChunkQueue(url)
+    database, queue = open_database(url, creates=False), DurableChunkQueue(url)
     try:
         yield Batches(database, queue, patience_seconds=patience_seconds)
     finally:

@@ -13,12 +13,12 @@ import time
 from collections.abc import Coroutine
 from typing import Any, Final, Protocol
 
-from vibe_llms.batches.items import Due
+from vibe_llms.batches.items import DueInput
 from vibe_llms.batches.submitting import (
     FIRST_PAUSE_SECONDS,
     ChunkNews,
     Submitter,
-    grow,
+    lengthen,
 )
 from vibe_llms.batches.vendor_chunks import Chunk, ChunkEnd, ChunkLog, name_item
 from vibe_llms.events.engine import GenerationAnsweredEvent
@@ -84,7 +84,7 @@ class DeferredBatches:
         """The name under which logs record the requests."""
         return self._owner.name
 
-    def take_up(self) -> None:
+    def resume(self) -> None:
         """Continue with batches that were submitted before."""
         if self._log.open_chunks:
             self._watch_soon()
@@ -156,7 +156,7 @@ class DeferredBatches:
                 except ConverseError as error:
                     refused[name] = error
                 else:
-                    await self._submitter.add(Due(0, name, request), translation)
+                    await self._submitter.add(DueInput(0, name, request), translation)
             await self._submitter.flush()
         except ConverseError as error:
             submitted = self._list_submitted()
@@ -180,7 +180,7 @@ class DeferredBatches:
                 await self._poll_all()
                 if self._has_open:
                     await self._batches.clock.sleep(pause)
-                    pause = grow(pause)
+                    pause = lengthen(pause)
         finally:
             self._is_watching = False
         if not self._submitting.locked():  # an intent may be about to be written
@@ -219,7 +219,7 @@ class DeferredBatches:
     async def _locate(self, chunk: Chunk) -> None:
         """Find out whether the vendor has a chunk; retry later if it stays in doubt."""
         try:
-            await self._submitter.take_up([chunk])
+            await self._submitter.resume([chunk])
         except ConverseError as error:
             _LOGGER.warning("cannot save the results of a batch: %s", error)
         finally:

@@ -147,7 +147,7 @@ class DeferredRequests:
             _LOGGER.warning("cannot submit requests to %s: %s", address, error)
             raise
         model_batches = self._models[address] = DeferredBatches(self, batches, log)
-        model_batches.take_up()
+        model_batches.resume()
         return model_batches
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:

@@ -1,5 +1,5 @@
 """Batches: the same work on each of thousands of inputs, with a journal of their results.
 
-May import the instruments and what lies below. Refuses to know terminals, DBOS and daemons, and
-to send anything again: that is the provider's one policy.
+May import the instruments and the packages below. Must not know terminals, DBOS or daemons, and
+must not resend a request within one attempt: the provider's retry policy does that.
 """

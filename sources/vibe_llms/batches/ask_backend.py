@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from vibe_llms.batches.concurrency import perform_all
-from vibe_llms.batches.items import BatchItem, Due, count_reached
+from vibe_llms.batches.items import BatchItem, DueInput, count_reached
 from vibe_llms.batches.journals import DoneItem
 from vibe_llms.exceptions import (
     ConfigurationError,
@@ -41,16 +41,16 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger(__name__)
 
-_HOPELESS = (ConfigurationError, DependencyError, PluginError, TrustError)
-_HOPELESS_FAULTS = frozenset({ProviderFault.AUTHENTICATION, ProviderFault.QUOTA})
+_FATAL = (ConfigurationError, DependencyError, PluginError, TrustError)
+_FATAL_FAULTS = frozenset({ProviderFault.AUTHENTICATION, ProviderFault.QUOTA})
 """Errors that every other input would meet as well: they end the batch."""
 
 _PAUSE_SECONDS: Final = 1.0
 _LONGEST_SECONDS: Final = 30.0
-"""Before an input is asked again; the pauses double from the first to the longest."""
+"""Pauses before an input is asked again; they double from the first to the longest."""
 
 _WINDOW: Final = 4
-"""How many inputs may be taken and not handed out, for each that may be asked at once."""
+"""Number of inputs that may be taken but not yet yielded, per input that may be asked at once."""
 
 AskInput: TypeAlias = Callable[[Any], Awaitable[BatchItem[Any] | None]]
 """Returns the result of one input; ``None`` where another worker has it."""
@@ -94,15 +94,15 @@ class AskBackend:
 
     async def perform(self, run: BatchRun[Any], inputs: Inputs) -> AsyncGenerator[BatchItem[Any]]:
         """Ask all inputs; yield each result once it is journaled."""
-        performed = perform_all(
+        results = perform_all(
             self._limit(run, inputs),
             partial(self._perform, run),
             concurrency=self._concurrency,
             ordered=self._ordered,
             window=self._concurrency * _WINDOW,
         )
-        async with aclosing(performed):
-            async for item in performed:
+        async with aclosing(results):
+            async for item in results:
                 yield item
 
     async def conclude(self) -> None:
@@ -110,38 +110,42 @@ class AskBackend:
         if self.is_capped and self._budget is not None:
             self._budget.refuse()
 
-    async def _perform(self, run: BatchRun[Any], place: int, given: Any) -> BatchItem[Any] | None:
-        due = await run.admit(place, given)
+    async def _perform(
+        self, run: BatchRun[Any], place: int, raw_input: Any
+    ) -> BatchItem[Any] | None:
+        due = await run.admit(place, raw_input)
         if isinstance(due, DoneItem):
             return await run.restore(due)
-        for left in range(self._retries, -1, -1):
+        for retries_left in range(self._retries, -1, -1):
             if self._room is None:
-                item = await self._try(run, due, left)
+                item = await self._try(run, due, retries_left)
             else:
                 async with self._room:
-                    item = await self._try(run, due, left)
-            if item is None or item.error is None or not _may_retry(item, left):
+                    item = await self._try(run, due, retries_left)
+            if item is None or item.error is None or not _may_retry(item, retries_left):
                 return item
-            await rest(self._retries - left)
+            await back_off(self._retries - retries_left)
         raise AssertionError
 
-    async def _try(self, run: BatchRun[Any], due: Due, left: int) -> BatchItem[Any] | None:
+    async def _try(
+        self, run: BatchRun[Any], due: DueInput, retries_left: int
+    ) -> BatchItem[Any] | None:
         """Ask an input once; journal its result, unless it will be retried.
 
         Args:
-            left: Number of retries that are left.
+            retries_left: Number of retries that are left.
         """
         if self._must_stop is not None and self._must_stop():
             return None
         if self._budget is not None:
-            return await self._try_within(self._budget, run, due, left)
+            return await self._try_within(self._budget, run, due, retries_left)
         item = await attempt(self._ask, due)
-        if item is None or (item.error is not None and _may_retry(item, left)):
+        if item is None or (item.error is not None and _may_retry(item, retries_left)):
             return item
         return await run.deliver(due, item)
 
     async def _try_within(
-        self, budget: BatchBudget, run: BatchRun[Any], due: Due, left: int
+        self, budget: BatchBudget, run: BatchRun[Any], due: DueInput, retries_left: int
     ) -> BatchItem[Any] | None:
         reserved = await self._reserve(budget, run, due)
         if reserved is None:
@@ -151,23 +155,23 @@ class AskBackend:
             if item is None:  # the worker that has the run accounts for it
                 with suppress(StoreError):
                     await budget.correct(-reserved)
-            elif _may_retry(item, left):
+            elif _may_retry(item, retries_left):
                 with suppress(StoreError):  # then it stays reserved
                     await budget.account(item, reserved, is_kept=run.keeps_runs)
             else:
-                known = budget.measure_known(item, reserved)
-                item = await run.deliver(due, item, known)
-                await budget.account_journaled(item, known)
+                replaced = budget.measure_replaced(item, reserved)
+                item = await run.deliver(due, item, replaced)
+                await budget.account_journaled(item, replaced)
             return item
         finally:
             budget.settle()
 
-    async def _reserve(self, budget: BatchBudget, run: BatchRun[Any], due: Due) -> int | None:
+    async def _reserve(self, budget: BatchBudget, run: BatchRun[Any], due: DueInput) -> int | None:
         """Reserve the cost of an input; return ``None`` if it exceeds the cap."""
-        said = await run.say(due)
+        stored_input = await run.encode_input(due)
         while not self.is_capped and not (self._must_stop is not None and self._must_stop()):
             try:
-                reserved = await budget.reserve(said)
+                reserved = await budget.reserve(stored_input)
             except StoreError as error:  # inputs in progress are paid for and are not cancelled
                 _LOGGER.warning("the budget of a batch is out of reach: %s", error)
                 await asyncio.sleep(_PAUSE_SECONDS)
@@ -209,16 +213,16 @@ class AskBackend:
                 await source.aclose()
 
 
-def _may_retry(item: BatchItem[Any], left: int) -> bool:
-    return left > 0 and item.error is not None and item.error.is_retryable
+def _may_retry(item: BatchItem[Any], retries_left: int) -> bool:
+    return retries_left > 0 and item.error is not None and item.error.is_retryable
 
 
-async def rest(turn: int) -> None:
+async def back_off(turn: int) -> None:
     """Back off before a retry; the pause grows with each attempt."""
     await asyncio.sleep(compute_backoff(_PAUSE_SECONDS, turn, _LONGEST_SECONDS))
 
 
-async def attempt(work: AskInput, due: Due) -> BatchItem[Any] | None:
+async def attempt(work: AskInput, due: DueInput) -> BatchItem[Any] | None:
     """Ask one input; return its error as a failed item.
 
     Raises:
@@ -229,11 +233,11 @@ async def attempt(work: AskInput, due: Due) -> BatchItem[Any] | None:
         item = await work(due.value)
         if item is None:
             return None
-        if item.error is not None and _is_hopeless(item.error):
+        if item.error is not None and _is_fatal(item.error):
             raise item.error
     except Exception as error:
-        ours = make_ours(error)
-        if _is_hopeless(ours):
+        ours = wrap_error(error)
+        if _is_fatal(ours):
             # Chain from its own cause, since our error may be the one being handled.
             raise ours from error.__cause__
         seconds = time.perf_counter() - started
@@ -243,7 +247,7 @@ async def attempt(work: AskInput, due: Due) -> BatchItem[Any] | None:
     return evolve_unchecked(item, index=due.index, id=due.id, seconds=seconds)
 
 
-def make_ours(error: Exception) -> ConverseError:
+def wrap_error(error: Exception) -> ConverseError:
     """Return any error as an error of this package."""
     if isinstance(error, ConverseError):
         return error
@@ -252,7 +256,7 @@ def make_ours(error: Exception) -> ConverseError:
     return ours
 
 
-def _is_hopeless(error: ConverseError) -> bool:
+def _is_fatal(error: ConverseError) -> bool:
     if isinstance(error, ProviderError):
-        return error.fault in _HOPELESS_FAULTS
-    return isinstance(error, _HOPELESS)
+        return error.fault in _FATAL_FAULTS
+    return isinstance(error, _FATAL)

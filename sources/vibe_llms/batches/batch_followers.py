@@ -15,7 +15,7 @@ from vibe_llms.runs.patience import retry_in_thread
 
 _PAGE: Final = 500
 _CHUNKS: Final = 64
-"""How many chunks are looked at, at once: those behind them wait until these are through."""
+"""Number of chunks read at once; the chunks behind them are read when these are complete."""
 _FIRST_SECONDS: Final = 0.1
 _LAST_SECONDS: Final = 1.0
 
@@ -24,7 +24,7 @@ class BatchFollower:
     """Follower of a batch's results.
 
     Args:
-        database: Has the rows.
+        database: Database with the rows.
         batch: The id of the batch.
         waits: Whether to wait for pending results, and for an unreachable database.
         before: Number of result rows of each chunk that count as stored; by default all existing
@@ -47,15 +47,15 @@ class BatchFollower:
         self._before = before
         self._patience = patience_seconds
         self._seen: dict[int, int] = {}
-        self._low = 0
-        self._next = 0
-        self._held: dict[int, ItemOutcome] = {}
+        self._first_chunk = 0
+        self._next_index = 0
+        self._early: dict[int, ItemOutcome] = {}
 
     async def follow(self, *, ordered: bool) -> AsyncGenerator[ItemOutcome]:
         """Yield results. Raises StoreError if it does not wait."""
         if self._before is None:
             self._before = await retry_in_thread(
-                self._patience, read_placed, self._database, self._batch
+                self._patience, count_result_rows, self._database, self._batch
             )
         read = self._read_in_order if ordered else self._read_new
         pause = _FIRST_SECONDS
@@ -81,7 +81,7 @@ class BatchFollower:
         self, read: Callable[[Transaction, bool], list[ItemOutcome]]
     ) -> tuple[bool, list[ItemOutcome]]:
         """Read a page; return whether more may come, and the page."""
-        before = self._seen.copy(), self._low, self._next, self._held.copy()
+        before = self._seen.copy(), self._first_chunk, self._next_index, self._early.copy()
         query = "SELECT state FROM vibe_batches WHERE id = ?"
         try:
             with self._database.transact(reading=True) as transaction:
@@ -90,7 +90,7 @@ class BatchFollower:
                 return is_working, read(transaction, is_working)
         except StoreError:
             # The page was not yielded, so read it again.
-            self._seen, self._low, self._next, self._held = before
+            self._seen, self._first_chunk, self._next_index, self._early = before
             raise
 
     def _read_new(self, transaction: Transaction, is_working: bool) -> list[ItemOutcome]:
@@ -100,14 +100,14 @@ class BatchFollower:
             "SELECT number, size, placed, done FROM vibe_chunks"
             " WHERE batch = ? AND number >= ? AND placed > 0 ORDER BY number LIMIT ?",
             self._batch,
-            self._low,
+            self._first_chunk,
             _CHUNKS,
         ):
             if placed > self._seen.get(chunk, 0) and len(found) < _PAGE:
                 found += self._read_chunk(transaction, chunk)
-            if chunk == self._low and done == size and self._seen.get(chunk, 0) >= placed:
+            if chunk == self._first_chunk and done == size and self._seen.get(chunk, 0) >= placed:
                 self._seen.pop(chunk, None)
-                self._low += 1
+                self._first_chunk += 1
         return found
 
     def _read_in_order(self, transaction: Transaction, is_working: bool) -> list[ItemOutcome]:
@@ -117,22 +117,22 @@ class BatchFollower:
             chunks = transaction.fetch(
                 "SELECT first + size FROM vibe_chunks WHERE batch = ? AND number = ?",
                 self._batch,
-                self._low,
+                self._first_chunk,
             )
             if not chunks:
                 break
-            for each in self._read_chunk(transaction, self._low):
-                self._held[decode_head(each.line).index] = each
+            for each in self._read_chunk(transaction, self._first_chunk):
+                self._early[decode_head(each.line).index] = each
             end = chunks[0][0]
-            while self._next < end:
-                outcome = self._held.pop(self._next, None)
+            while self._next_index < end:
+                outcome = self._early.pop(self._next_index, None)
                 if outcome is not None:
                     found.append(outcome)
                 elif is_working:
                     return found
-                self._next += 1
-            self._seen.pop(self._low, None)
-            self._low += 1
+                self._next_index += 1
+            self._seen.pop(self._first_chunk, None)
+            self._first_chunk += 1
         return found
 
     def _read_chunk(self, transaction: Transaction, chunk: int) -> list[ItemOutcome]:
@@ -152,7 +152,7 @@ class BatchFollower:
         return found
 
 
-def read_placed(database: BatchDatabase, batch: str) -> dict[int, int]:
+def count_result_rows(database: BatchDatabase, batch: str) -> dict[int, int]:
     """Return the number of result rows of each chunk that has any. Raises StoreError."""
     with database.transact(reading=True) as transaction:
         rows = transaction.fetch(

@@ -89,7 +89,7 @@ def decode_spec(text: str) -> BatchSpec:
         raise RequestError(path="spec", detail=detail) from error
 
 
-class _Named(msgspec.Struct):
+class _WorkName(msgspec.Struct):
     model: str = ""
     function: str = ""
 
@@ -97,8 +97,8 @@ class _Named(msgspec.Struct):
 def read_model(text: str) -> str:
     """Return the model or function of a specification; empty if a later version wrote it."""
     try:
-        named = msgspec.json.decode(text, type=_Named)
-        return named.model or named.function
+        work_name = msgspec.json.decode(text, type=_WorkName)
+        return work_name.model or work_name.function
     except msgspec.DecodeError:
         return ""
 
@@ -109,7 +109,7 @@ def write_pattern(request: Request) -> msgspec.Raw:
 
 
 # Not tracked by Python's garbage collector: each input has one, and none is part of a cycle.
-class KeptInput(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class StoredInput(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Input in its stored form.
 
     Attributes:
@@ -177,7 +177,7 @@ class ItemOutcome(NamedTuple):
     is_stored: bool
 
 
-class Submitted(NamedTuple):
+class SubmittedBatch(NamedTuple):
     """Batch that was submitted.
 
     Attributes:
@@ -193,12 +193,12 @@ class BatchRunner(Protocol):
     """Runner of batches: workers execute them."""
 
     async def submit(
-        self, spec: BatchSpec, asked: AsyncIterator[KeptInput], key: str = ""
-    ) -> Submitted:
+        self, spec: BatchSpec, inputs: AsyncIterator[StoredInput], key: str = ""
+    ) -> SubmittedBatch:
         """Submit a batch, or continue one.
 
         Args:
-            asked: Its inputs. Existing ones are compared, new ones are appended.
+            inputs: Its inputs. Existing ones are compared, new ones are appended.
             key: Idempotency key: the same settings and key continue one batch; without a key the
                 batch is always new.
 

@@ -17,8 +17,8 @@ from vibe_llms.batches.batch_specs import (
     BatchSpec,
     BatchSummary,
     ItemOutcome,
-    KeptInput,
-    Submitted,
+    StoredInput,
+    SubmittedBatch,
     read_model,
 )
 from vibe_llms.batches.databases import (
@@ -30,10 +30,10 @@ from vibe_llms.batches.handovers import CHUNK, BatchHandover, derive_batch
 from vibe_llms.batches.item_lines import decode_head
 from vibe_llms.batches.queues import ChunkQueue, enqueue_due
 from vibe_llms.batches.row_chunks import (
-    read_begun,
+    read_alone_counts,
     read_bits,
     settle,
-    write_begun,
+    write_alone_counts,
     write_bits,
 )
 from vibe_llms.batches.work_makers import WorkMaker
@@ -82,8 +82,8 @@ class Batches:
         await retry_in_thread(self.patience_seconds, check_database, self.database)
 
     async def submit(
-        self, spec: BatchSpec, asked: AsyncIterator[KeptInput], key: str = ""
-    ) -> Submitted:
+        self, spec: BatchSpec, inputs: AsyncIterator[StoredInput], key: str = ""
+    ) -> SubmittedBatch:
         """Submit a batch, or continue one; see :class:`.BatchRunner`."""
         if abs(spec.priority) > PRIORITY_BOUND:
             raise RequestError(
@@ -102,8 +102,8 @@ class Batches:
             self._chunk,
             patience_seconds=self.patience_seconds,
         )
-        await submission.perform(asked)
-        return Submitted(batch, submission.before)
+        await submission.perform(inputs)
+        return SubmittedBatch(batch, submission.before)
 
     async def find(self, batch: str) -> BatchSummary:
         """Return the state of a batch. Raises UnknownNameError."""
@@ -242,16 +242,16 @@ class Batches:
 
 def _forget_failures(transaction: Transaction, batch: str, chunk: int) -> None:
     """Remove the failures of a chunk, so that they are asked again."""
-    ((first, kept, begun),) = transaction.fetch(
+    ((first, bits, alone_data),) = transaction.fetch(
         "SELECT first, answered, begun FROM vibe_chunks WHERE batch = ? AND number = ?",
         batch,
         chunk,
     )
-    answered, counts = read_bits(kept), read_begun(begun)
+    answered, counts = read_bits(bits), read_alone_counts(alone_data)
     for place, lines in [*read_lines(transaction, batch, chunk)]:
         heads = [decode_head(line) for line in lines]
-        left = [line for line, head in zip(lines, heads, strict=True) if not head.has_failed]
-        if len(left) == len(lines):
+        remaining = [line for line, head in zip(lines, heads, strict=True) if not head.has_failed]
+        if len(remaining) == len(lines):
             continue
         for head in heads:
             if head.has_failed:
@@ -259,7 +259,7 @@ def _forget_failures(transaction: Transaction, batch: str, chunk: int) -> None:
                 counts.pop(head.index - first, None)
         transaction.change(
             "UPDATE vibe_results SET lines = ? WHERE batch = ? AND chunk = ? AND place = ?",
-            b"\n".join(left),
+            b"\n".join(remaining),
             batch,
             chunk,
             place,
@@ -268,15 +268,15 @@ def _forget_failures(transaction: Transaction, batch: str, chunk: int) -> None:
         "UPDATE vibe_chunks SET answered = ?, begun = ?, done = done - failed, failed = 0"
         " WHERE batch = ? AND number = ?",
         write_bits(answered),
-        write_begun(counts),
+        write_alone_counts(counts),
         batch,
         chunk,
     )
 
 
 def _summarize(row: tuple[Any, ...]) -> BatchSummary:
-    batch, state, detail, about, total, cap, created, ended, known, done, failed, *used = row
-    read, said, cost, unpriced, doubted = map(int, used)
+    batch, state, detail, about, total, cap, created, ended, known, done, failed, *sums = row
+    input_tokens, output_tokens, cost, unpriced, doubted = map(int, sums)
     return BatchSummary(
         id=batch,
         state=state,
@@ -286,8 +286,8 @@ def _summarize(row: tuple[Any, ...]) -> BatchSummary:
         known=int(known),
         done=int(done),
         failed=int(failed),
-        input_tokens=read,
-        output_tokens=said,
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
         cost=read_money(cost),
         unpriced=unpriced,
         doubted=doubted,

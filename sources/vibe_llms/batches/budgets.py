@@ -25,7 +25,8 @@ from vibe_llms.telemetry.prices import Price, price_usage
 
 _MOST_TOKENS: Final = 1 << 36
 _MOST_COST: Final = 1 << 43
-"""Bounds of what one answer counts as: $8,796 are 2⁴³. A million such sums fit into a column."""
+"""Upper bounds of the tokens and the cost that one answer counts as; 2⁴³ billionths of a dollar are
+$8,796. The sum of a million answers fits into a column."""
 
 _HOUR_SECONDS: Final = 3600
 
@@ -88,7 +89,7 @@ class BudgetLedger(Protocol):
     def correct(self, change: int) -> asyncio.Future[bool]:
         """Begin to change the sum."""
 
-    async def account(self, account: ItemAccount, known: int, *, is_kept: bool = False) -> None:
+    async def account(self, account: ItemAccount, replaced: int, *, is_kept: bool = False) -> None:
         """Replace a reservation by the cost of an item. Raises StoreError."""
 
     def explain(self) -> LimitError:
@@ -126,10 +127,10 @@ class MemoryLedger:
         done.set_result(result)
         return done
 
-    async def account(self, account: ItemAccount, known: int, *, is_kept: bool = False) -> None:
+    async def account(self, account: ItemAccount, replaced: int, *, is_kept: bool = False) -> None:
         """Replace a reservation by the cost of an item."""
         self.cost += account.cost
-        self.correct(account.replace(known))
+        self.correct(account.replace(replaced))
 
     def explain(self) -> LimitError:
         """Return the error of a batch that has reached its cap."""
@@ -164,9 +165,9 @@ class RowLedger:
 
     correct = reserve
 
-    async def account(self, account: ItemAccount, known: int, *, is_kept: bool = False) -> None:
+    async def account(self, account: ItemAccount, replaced: int, *, is_kept: bool = False) -> None:
         """Replace a reservation by the cost of an item that is not journaled."""
-        if change := -known if is_kept else account.replace(known):
+        if change := -replaced if is_kept else account.replace(replaced):
             await self.correct(change)
 
     def explain(self) -> LimitError:
@@ -198,28 +199,28 @@ class BatchBudget:
     """Remaining budget of a batch, for all of its inputs that this process asks.
 
     Args:
-        ledger: Keeps the sums.
+        ledger: Ledger with the sums.
         estimator: Estimates the maximum cost of an input, each time it is sent.
     """
 
     def __init__(self, ledger: BudgetLedger, estimator: AnyEstimator) -> None:
         self._ledger = ledger
         self._estimator = estimator
-        self._out = 0
+        self._in_progress = 0
         self._settled = 0
         self._waiting: list[asyncio.Future[None]] = []
 
-    async def reserve(self, said: str) -> int | None:
+    async def reserve(self, stored_input: str) -> int | None:
         """Reserve the maximum cost of an input; return ``None`` if less is left.
 
         Args:
-            said: The input in its stored form.
+            stored_input: The input in its stored form.
 
         Raises:
             ConfigurationError: The price of the model or the size of a URL's content is unknown.
             StoreError: The ledger is unreachable.
         """
-        amount = self._estimator.estimate(said) * self._estimator.tries
+        amount = self._estimator.estimate(stored_input) * self._estimator.tries
         return amount if await self.acquire(amount) else None
 
     async def acquire(self, amount: int) -> bool:
@@ -233,18 +234,18 @@ class BatchBudget:
             try:
                 was_granted = await asyncio.shield(granted)
             except asyncio.CancelledError:  # the ledger reserves it anyway
-                granted.add_done_callback(lambda asked: self._give_back(asked, amount))
+                granted.add_done_callback(lambda reservation: self._give_back(reservation, amount))
                 raise
             if was_granted:
                 break
             if settled != self._settled:
                 continue
-            if not self._out:
+            if not self._in_progress:
                 return False
             change = asyncio.get_running_loop().create_future()
             self._waiting.append(change)
             await change
-        self._out += 1
+        self._in_progress += 1
         return True
 
     async def account(self, item: BatchItem[Any], reserved: int, *, is_kept: bool) -> None:
@@ -253,31 +254,31 @@ class BatchBudget:
         Args:
             is_kept: Whether its run continues; a run reports its total cost at the end.
         """
-        known = self.measure_known(item, reserved)
-        await self._ledger.account(account_item(item), known, is_kept=is_kept)
+        replaced = self.measure_replaced(item, reserved)
+        await self._ledger.account(account_item(item), replaced, is_kept=is_kept)
 
-    async def account_journaled(self, item: BatchItem[Any], known: int) -> None:
+    async def account_journaled(self, item: BatchItem[Any], replaced: int) -> None:
         """Replace a reservation by the cost of an item whose result is journaled."""
         if not self._ledger.is_in_journal:
-            await self._ledger.account(account_item(item), known)
+            await self._ledger.account(account_item(item), replaced)
 
     def refuse(self) -> NoReturn:
         """Raise the LimitError of a batch that has reached its cap."""
         raise self._ledger.explain()
 
-    def _give_back(self, asked: asyncio.Future[bool], amount: int) -> None:
+    def _give_back(self, reservation: asyncio.Future[bool], amount: int) -> None:
         """Return the reservation of a task that was cancelled."""
-        if not asked.cancelled() and asked.exception() is None and asked.result():
-            given = self._ledger.correct(-amount)
-            given.add_done_callback(_note)  # otherwise it stays reserved
-            self._look_again()
+        if not reservation.cancelled() and reservation.exception() is None and reservation.result():
+            correction = self._ledger.correct(-amount)
+            correction.add_done_callback(_ignore_error)  # otherwise it stays reserved
+            self._wake_waiting()
 
     def settle(self) -> None:
         """Note that an input has ended and that its cost is written."""
-        self._out -= 1
-        self._look_again()
+        self._in_progress -= 1
+        self._wake_waiting()
 
-    def _look_again(self) -> None:
+    def _wake_waiting(self) -> None:
         self._settled += 1
         waiting, self._waiting = self._waiting, []
         for each in waiting:
@@ -289,7 +290,7 @@ class BatchBudget:
         if change:
             await self._ledger.correct(change)
 
-    def measure_known(self, item: BatchItem[Any], reserved: int) -> int:
+    def measure_replaced(self, item: BatchItem[Any], reserved: int) -> int:
         """Return the part of a reservation that the cost of its item replaces.
 
         A request that the vendor refused is not billed, and an answer that did not fit the schema
@@ -303,6 +304,6 @@ class BatchBudget:
         return reserved - reserved // self._estimator.tries * max(0, item.sent - is_known)
 
 
-def _note(given: asyncio.Future[bool]) -> None:
-    if not given.cancelled():
-        given.exception()
+def _ignore_error(correction: asyncio.Future[bool]) -> None:
+    if not correction.cancelled():
+        correction.exception()

@@ -29,7 +29,7 @@ from vibe_llms.batches.runner_backend import RunnerBackend, Submission
 from vibe_llms.batches.runs import BatchBackend, BatchRun, Inputs
 from vibe_llms.batches.sources import InputSource
 from vibe_llms.batches.vendor_chunks import refuse_open_chunks
-from vibe_llms.batches.work import ModelWork, Wording
+from vibe_llms.batches.work import InputComposer, ModelWork
 from vibe_llms.exceptions import Finding
 from vibe_llms.foundation.async_closing import Closing
 from vibe_llms.foundation.portal import finish
@@ -200,9 +200,9 @@ class BatchChannel(ItemsChannel[T]):
             runner, key=key, retries=retries, cap=cap, priority=priority
         )
 
-    def _choose_submission(self, runner: BatchRunner | None, **given: Any) -> Submission | None:
+    def _choose_submission(self, runner: BatchRunner | None, **settings: Any) -> Submission | None:
         work = self._work
-        if given["cap"] is not None and not isinstance(work, ModelWork):
+        if settings["cap"] is not None and not isinstance(work, ModelWork):
             raise TypeError(
                 "A cap limits the cost of models; the cost of a function is unknown: remove cap."
             )
@@ -216,7 +216,7 @@ class BatchChannel(ItemsChannel[T]):
             concurrency=self._concurrency,
             retry_failed=self._retry_failed,
             journal=self.journal,
-            **given,
+            **settings,
         )
 
     async def run(
@@ -321,16 +321,16 @@ def _produce_work(
         return produce_model_work(work, prompt, parser, options)
     if isinstance(work, SyncEngine):
         work = work.asynchronous
-    given = dict(options)
-    given |= {} if parser is None else {"parser": parser}
+    extra = dict(options)
+    extra |= {} if parser is None else {"parser": parser}
     if isinstance(work, Engine):
-        if given:
-            raise TypeError(f"Pass {', '.join(sorted(given))} to the engine, not to its batch.")
-        return ModelWork(work, {}, Wording(prompt=prompt))
-    given |= {} if prompt is None else {"prompt": prompt}
-    if given:
+        if extra:
+            raise TypeError(f"Pass {', '.join(sorted(extra))} to the engine, not to its batch.")
+        return ModelWork(work, {}, InputComposer(prompt=prompt))
+    extra |= {} if prompt is None else {"prompt": prompt}
+    if extra:
         raise TypeError(
-            f"A function does not take {', '.join(sorted(given))}: these are options of models."
+            f"A function does not take {', '.join(sorted(extra))}: these are options of models."
         )
     return FunctionWork(work)
 
@@ -346,7 +346,7 @@ def produce_model_work(
     model = Model(work) if isinstance(work, str) else work
     # The batch closes a model that was created here from an address, but not a given model.
     is_owner = isinstance(work, str)
-    return ModelWork(model, options, Wording(prompt=prompt), parser, is_owner=is_owner)
+    return ModelWork(model, options, InputComposer(prompt=prompt), parser, is_owner=is_owner)
 
 
 def measure(inputs: Inputs) -> int | None:

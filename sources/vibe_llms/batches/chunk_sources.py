@@ -7,26 +7,26 @@ import logging
 from typing import Any, Final
 
 from vibe_llms.batches.databases import BatchDatabase
-from vibe_llms.batches.items import BatchItem, Due
+from vibe_llms.batches.items import BatchItem, DueInput
 from vibe_llms.batches.journals import DoneItem
 from vibe_llms.batches.row_chunks import (
     InputRow,
-    Taken,
+    TakenChunk,
     begin_alone,
     is_answered,
     read_answered,
 )
-from vibe_llms.batches.work_makers import Items
+from vibe_llms.batches.work_makers import Performer
 from vibe_llms.exceptions import ConverseError, Stage, StoreError, StoreUnavailableError
 from vibe_llms.foundation.portal import finish
 
 _LOGGER = logging.getLogger(__name__)
 
 ATTEMPTS: Final = 3
-"""How often a chunk is taken until its inputs are asked one by one, as one may kill workers."""
+"""Attempts at a chunk before its inputs are asked one by one, as one of them may kill workers."""
 
 ALONE: Final = 2
-"""How often an input is asked by itself until it is set aside."""
+"""Attempts at an input that is asked alone before it is skipped."""
 
 
 class ChunkSource:
@@ -35,25 +35,25 @@ class ChunkSource:
     Args:
         database: Database with the rows.
         taken: The chunk.
-        items: Work applied to each input.
+        performer: Work applied to each input.
 
     Attributes:
         is_careful: Whether to ask inputs one by one, since workers have died on the chunk.
-        withheld: The error of an input that another worker has, or whose store is unreachable.
+        delay_cause: The error of an input that another worker has, or whose store is unreachable.
     """
 
-    def __init__(self, database: BatchDatabase, taken: Taken, items: Items) -> None:
+    def __init__(self, database: BatchDatabase, taken: TakenChunk, performer: Performer) -> None:
         self._database = database
         self._taken = taken
-        self._items = items
+        self._performer = performer
         self.is_careful = taken.attempts > ATTEMPTS
-        self.keeps_runs = items.keeps
-        self.withheld: StoreError | None = None
+        self.keeps_runs = performer.keeps_runs
+        self.delay_cause: StoreError | None = None
 
     @property
     def must_stop(self) -> bool:
         """True if the store is unreachable, which affects the other inputs as well."""
-        return isinstance(self.withheld, StoreUnavailableError)
+        return isinstance(self.delay_cause, StoreUnavailableError)
 
     @property
     def stored(self) -> int:
@@ -66,50 +66,50 @@ class ChunkSource:
             return
         answered = await finish(asyncio.to_thread(read_answered, self._database, self._taken))
         for row in answered:
-            await self._items.forget(row, is_mine=False)
+            await self._performer.discard_run(row, is_mine=False)
 
-    async def admit(self, place: int, given: InputRow) -> Due | DoneItem:
+    async def admit(self, place: int, row: InputRow) -> DueInput | DoneItem:
         """Admit an input."""
-        return Due(given.number, given.name, given, given.digest)
+        return DueInput(row.number, row.name, row, row.digest)
 
     async def restore(self, entry: DoneItem) -> BatchItem[Any]:
         """Raise an error, since no input has a result."""
         raise NotImplementedError
 
-    async def say(self, due: Due) -> str:
+    async def encode_input(self, due: DueInput) -> str:
         """Return an input in its stored form."""
-        kept: str = due.value.input
-        return kept
+        stored: str = due.value.input
+        return stored
 
     async def ask(self, row: InputRow) -> BatchItem[Any] | None:
         """Ask an input; return ``None`` where another worker has its run."""
         if self.is_careful:
-            await self._begin(row)
+            await self._begin_alone(row)
         if not self.keeps_runs:
-            return await self._items.put(row)
+            return await self._performer.perform(row)
         try:
-            return await self._items.put(row, self._is_answered)
+            return await self._performer.perform(row, self._is_answered)
         except StoreError as error:
-            if self.withheld is None:
+            if self.delay_cause is None:
                 _LOGGER.warning("an input is delayed: %s", error)
             if not self.must_stop:
-                self.withheld = error
+                self.delay_cause = error
             return None
 
-    async def release(self, due: Due) -> None:
+    async def release(self, due: DueInput) -> None:
         """Remove the run of an input whose result is written."""
         if self.keeps_runs:
-            await self._items.forget(due.value)
+            await self._performer.discard_run(due.value)
 
     def _is_answered(self, row: InputRow) -> bool:
         return is_answered(self._database, self._taken, row.number)
 
-    async def _begin(self, row: InputRow) -> None:
+    async def _begin_alone(self, row: InputRow) -> None:
         """Record that an input is asked alone; refuse one that was asked alone too often."""
-        if row.begun >= ALONE:
+        if row.alone_attempts >= ALONE:
             error = ConverseError(
-                detail=f"Skipped: it was asked alone {row.begun} times, and its worker died "
-                "each time.",
+                detail=f"Skipped: it was asked alone {row.alone_attempts} times, and its worker "
+                "died each time.",
                 remedy="Retry it if the input did not cause the crashes.",
                 stage=Stage.EXECUTE,
             )

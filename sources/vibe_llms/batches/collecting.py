@@ -9,16 +9,16 @@ from typing import Any, Final, Generic, TypeVar
 
 import attrs
 
-from vibe_llms.batches.ask_backend import make_ours
+from vibe_llms.batches.ask_backend import wrap_error
 from vibe_llms.batches.file_journals import FileJournal
-from vibe_llms.batches.items import BatchItem, Due
+from vibe_llms.batches.items import BatchItem, DueInput
 from vibe_llms.batches.runs import BatchRun
 from vibe_llms.batches.submitting import (
     FIRST_PAUSE_SECONDS,
     ChunkCourse,
     ChunkNews,
     Listener,
-    grow,
+    lengthen,
 )
 from vibe_llms.batches.vendor_chunks import Chunk, ChunkEnd, ChunkLog, name_item
 from vibe_llms.batches.work import ModelWork
@@ -41,8 +41,8 @@ class Collector(Generic[T]):
         batches: Batch API of the vendor.
         log: Log of the submitted chunks.
         journal: Result journal.
-        tell: Called with each event of a chunk.
-        dues: Inputs that await a result, by their names at the vendor.
+        report: Called with each event of a chunk.
+        due_inputs: Inputs that await a result, by their names at the vendor.
     """
 
     def __init__(
@@ -52,30 +52,30 @@ class Collector(Generic[T]):
         batches: ModelBatches,
         log: ChunkLog,
         journal: FileJournal,
-        tell: Listener,
-        dues: dict[str, Due],
+        report: Listener,
+        due_inputs: dict[str, DueInput],
     ) -> None:
         self._run = run
         self._work = work
         self._batches = batches
         self._log = log
-        self._tell = tell
+        self._report = report
         self._journal = journal
-        self.dues = dues
+        self.due_inputs = due_inputs
 
     async def collect(self) -> AsyncGenerator[BatchItem[T], None]:
         """Wait for all submitted chunks; yield their results."""
         pause = FIRST_PAUSE_SECONDS
-        while waiting := [each for each in self._log.open_chunks if each.vendor]:
-            for chunk in waiting:
-                async with aclosing(self._look(chunk)) as items:
+        while open_chunks := [each for each in self._log.open_chunks if each.vendor]:
+            for chunk in open_chunks:
+                async with aclosing(self._poll(chunk)) as items:
                     async for item in items:
                         yield item
-            if any(not chunk.end for chunk in waiting):
+            if any(not chunk.end for chunk in open_chunks):
                 await self._batches.clock.sleep(pause)
-                pause = grow(pause)
+                pause = lengthen(pause)
 
-    async def _look(self, chunk: Chunk) -> AsyncGenerator[BatchItem[T], None]:
+    async def _poll(self, chunk: Chunk) -> AsyncGenerator[BatchItem[T], None]:
         """Check the status of a chunk; read its results if it has ended."""
         try:
             state = await self._batches.poll(chunk.vendor)
@@ -88,10 +88,10 @@ class Collector(Generic[T]):
                 async for item in items:
                     yield item
             return
-        self._news(ChunkCourse.WAITING, chunk, state)
+        self._report_chunk(ChunkCourse.WAITING, chunk, state)
         if not state.has_ended:
             return
-        gone: ProviderError | None = None
+        expired: ProviderError | None = None
         try:
             async with aclosing(self._read(chunk, state)) as items:
                 async for item in items:
@@ -99,9 +99,11 @@ class Collector(Generic[T]):
         except ProviderError as error:
             if error.fault is not ProviderFault.NOT_FOUND:
                 raise
-            gone = error
-        if gone is not None:  # vendors keep results for some weeks; these have expired
-            async with aclosing(self._end(chunk, self._batches.miss(gone), ChunkEnd.LOST)) as items:
+            expired = error
+        if expired is not None:  # vendors keep results for some weeks; these have expired
+            async with aclosing(
+                self._end(chunk, self._batches.miss(expired), ChunkEnd.LOST)
+            ) as items:
                 async for item in items:
                     yield item
             return
@@ -134,14 +136,14 @@ class Collector(Generic[T]):
     async def _take(self, chunk: Chunk, result: BatchResult) -> BatchItem[T] | None:
         """Write the result of a request; return ``None`` if it was written before."""
         place = chunk.find_index(result.id)
-        due = self.dues.pop(result.id, None)
+        due = self.due_inputs.pop(result.id, None)
         if place is None or due is None:
             return None
         try:
             response = await self._batches.read_response(result, self._work.pattern)
             item = await self._work.conclude(response)
         except Exception as error:
-            item = BatchItem(error=make_ours(error))
+            item = BatchItem(error=wrap_error(error))
         tier = TIER if result.fate is Fate.ANSWERED else ""
         losses = (*chunk.items[place].losses, *item.losses)
         return await self._deliver(chunk, due, attrs.evolve(item, tier=tier, losses=losses))
@@ -151,20 +153,22 @@ class Collector(Generic[T]):
     ) -> AsyncGenerator[BatchItem[T], None]:
         """End a chunk; requests without a result have failed."""
         for place in range(len(chunk.items)):
-            due = self.dues.pop(name_item(chunk.chunk, place), None)
+            due = self.due_inputs.pop(name_item(chunk.chunk, place), None)
             if due is not None:
                 yield await self._deliver(chunk, due, BatchItem(error=error))
         # Synchronize the results first: the end of the chunk must not reach the disk before them.
         await self._journal.secure()
         await self._log.end(chunk, end)
-        self._news(ChunkCourse.LOST if end is ChunkEnd.LOST else ChunkCourse.ENDED, chunk)
+        self._report_chunk(ChunkCourse.LOST if end is ChunkEnd.LOST else ChunkCourse.ENDED, chunk)
 
-    async def _deliver(self, chunk: Chunk, due: Due, item: BatchItem[Any]) -> BatchItem[T]:
+    async def _deliver(self, chunk: Chunk, due: DueInput, item: BatchItem[Any]) -> BatchItem[T]:
         seconds = max(time.time() - chunk.at, 0.0)
         whole = attrs.evolve(item, index=due.index, id=due.id, seconds=seconds)
         return await self._run.deliver(due, whole)
 
-    def _news(self, course: ChunkCourse, chunk: Chunk, state: BatchState | None = None) -> None:
+    def _report_chunk(
+        self, course: ChunkCourse, chunk: Chunk, state: BatchState | None = None
+    ) -> None:
         done = 0 if state is None else state.done
         requests = len(chunk.items)
-        self._tell(ChunkNews(course=course, vendor=chunk.vendor, requests=requests, done=done))
+        self._report(ChunkNews(course=course, vendor=chunk.vendor, requests=requests, done=done))

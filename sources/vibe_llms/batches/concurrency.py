@@ -85,14 +85,15 @@ class _Workers(Generic[_In, _Out]):
         self._loop = asyncio.get_running_loop()
         self._room = window  # results that no caller awaits
         self._queue: deque[asyncio.Future[None]] = deque()
-        self._gate = asyncio.Lock()  # an asynchronous generator must not be advanced concurrently
+        # An asynchronous generator must not be advanced concurrently.
+        self._source_lock = asyncio.Lock()
         self._plain: Iterator[_In] | None = None
         self._asynchronous: AsyncIterator[_In] | None = None
         if isinstance(source, AsyncIterable):
             self._asynchronous = aiter(source)
         else:
             self._plain = iter(source)
-        self._taken = 0
+        self._count = 0
         self._has_more = True
         self._next = 0 if ordered else None
         self._finished: dict[int, _Out | None] = {}
@@ -116,12 +117,12 @@ class _Workers(Generic[_In, _Out]):
                 waiter = self._loop.create_future()
                 self._queue.append(waiter)
                 await waiter  # the freed slot belongs to this worker
-            taken = await self._take()
-            if taken is None:
+            numbered = await self._take()
+            if numbered is None:
                 self.make_room()
                 return
-            place, given = taken
-            self._hand_out(place, await self._perform(place, given))
+            place, value = numbered
+            self._hand_out(place, await self._perform(place, value))
 
     def make_room(self) -> None:
         """Let the worker that has waited longest take an input."""
@@ -145,9 +146,9 @@ class _Workers(Generic[_In, _Out]):
             return None
         try:
             if self._plain is not None:
-                given = next(self._plain)
+                value = next(self._plain)
             else:
-                async with self._gate:
+                async with self._source_lock:
                     return await self._take_next()
         # A coroutine would raise it as a RuntimeError.
         except (StopIteration, StopAsyncIteration):
@@ -157,18 +158,18 @@ class _Workers(Generic[_In, _Out]):
             self._has_more = False
             self.failure = error
             return None
-        return self._number(given)
+        return self._number_input(value)
 
     async def _take_next(self) -> tuple[int, _In] | None:
         if not self._has_more:  # the previous worker at the gate reached the end
             return None
         assert self._asynchronous is not None
-        return self._number(await anext(self._asynchronous))
+        return self._number_input(await anext(self._asynchronous))
 
-    def _number(self, given: _In) -> tuple[int, _In]:
-        place = self._taken
-        self._taken += 1
-        return place, given
+    def _number_input(self, value: _In) -> tuple[int, _In]:
+        place = self._count
+        self._count += 1
+        return place, value
 
     def _fail(self, error: BaseException) -> None:
         self.failure = error

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _SQLITE: Final = "sqlite:///"
 _BUSY_SECONDS: Final = 30.0
 _LOCK: Final = 0x76696262
-"""Two processes that find no tables make them one after the other."""
+"""Key of the advisory lock under which a process creates the tables."""
 
 
 class Transaction(Protocol):
@@ -62,15 +62,15 @@ class BatchDatabase(Protocol):
         """Close the connections."""
 
 
-def open_database(url: str, *, makes: bool = True) -> BatchDatabase:
+def open_database(url: str, *, creates: bool = True) -> BatchDatabase:
     """Open the database of a URL; it connects at the first use.
 
     Args:
-        makes: Whether to create missing tables instead of refusing.
+        creates: Whether to create missing tables instead of refusing.
     """
     if is_postgresql_url(url):
-        return PostgresqlBatches(url, makes=makes)
-    return SqliteBatches(Path(url.removeprefix(_SQLITE)), makes=makes)
+        return PostgresqlBatches(url, creates=creates)
+    return SqliteBatches(Path(url.removeprefix(_SQLITE)), creates=creates)
 
 
 def check_database(database: BatchDatabase) -> None:
@@ -98,14 +98,14 @@ class SqliteBatches:
 
     Args:
         path: The file. It is created if missing; its folder must exist.
-        makes: Whether to create missing tables.
+        creates: Whether to create missing tables.
     """
 
     now = "(julianday('now') - 2440587.5) * 86400.0"
 
-    def __init__(self, path: Path, *, makes: bool = True) -> None:
+    def __init__(self, path: Path, *, creates: bool = True) -> None:
         self._path = path
-        self._makes = makes
+        self._creates = creates
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
 
@@ -152,7 +152,7 @@ class SqliteBatches:
         return connection
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
-        if not self._makes:
+        if not self._creates:
             _check_tables(
                 self.location, _has_table(connection, TABLE), _has_table(connection, EARLIER)
             )
@@ -164,7 +164,7 @@ class SqliteBatches:
             "foreign_keys=ON",
         ):
             connection.execute(f"PRAGMA {pragma}")
-        if self._makes:
+        if self._creates:
             connection.execute("BEGIN IMMEDIATE")
             _check_tables(self.location, True, _has_table(connection, EARLIER))
             for statement in TABLES.split(";"):
@@ -180,8 +180,8 @@ class SqliteBatches:
 
 
 def _has_table(connection: sqlite3.Connection, name: str) -> bool:
-    found = "SELECT 1 FROM sqlite_master WHERE name = ?"
-    return bool(connection.execute(found, (name,)).fetchall())
+    query = "SELECT 1 FROM sqlite_master WHERE name = ?"
+    return bool(connection.execute(query, (name,)).fetchall())
 
 
 class _SqliteTransaction:
@@ -200,16 +200,16 @@ class PostgresqlBatches:
 
     Args:
         url: URL in the syntax of PostgreSQL's own tools.
-        makes: Whether to create tables that do not exist.
+        creates: Whether to create tables that do not exist.
     """
 
     now = "extract(epoch FROM clock_timestamp())::double precision"
 
-    def __init__(self, url: str, *, makes: bool = True) -> None:
+    def __init__(self, url: str, *, creates: bool = True) -> None:
         from vibe_llms.conversations.stores.postgresql.database import Database
 
-        self._makes = makes
-        self._database: Database = Database(url, is_prepared=not makes)
+        self._creates = creates
+        self._database: Database = Database(url, is_prepared=not creates)
         self._lock = threading.Lock()
         self._is_prepared = False
 
@@ -230,15 +230,15 @@ class PostgresqlBatches:
         with self._lock:
             if self._is_prepared:
                 return
-            with self._database.transact(reading=not self._makes) as connection:
-                if self._makes:
+            with self._database.transact(reading=not self._creates) as connection:
+                if self._creates:
                     # The lock is held until the transaction ends; after that, tables created by
                     # another process are visible.
                     connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
                 query = "SELECT to_regclass(%s) IS NOT NULL, to_regclass(%s) IS NOT NULL"
-                ((there, earlier),) = connection.execute(query, (TABLE, EARLIER))
-                _check_tables(self.location, self._makes or there, earlier)
-                if self._makes:
+                ((exist, earlier),) = connection.execute(query, (TABLE, EARLIER))
+                _check_tables(self.location, self._creates or exist, earlier)
+                if self._creates:
                     connection.execute(TABLES)
             self._is_prepared = True
 
@@ -262,22 +262,22 @@ def _translate(statement: str) -> str:
     return statement.replace("?", "%s")
 
 
-def advise_file(said: str) -> str:
+def advise_file(message: str) -> str:
     """Return the remedy for an error of SQLite."""
-    if "is full" in said:
+    if "is full" in message:
         return "Free space on its disk; its contents are intact."
     return "Check that the file is writable and was created by a runner."
 
 
-def _check_tables(location: str, are_there: bool, are_earlier: bool) -> None:
+def _check_tables(location: str, exist: bool, has_earlier: bool) -> None:
     """Refuse tables that cannot be used. Raises StoreError."""
-    if not are_there and not are_earlier:
+    if not exist and not has_earlier:
         raise StoreError(
             path=location,
             detail=f"{location}: no batch has been submitted here.",
             remedy="Name the database that you passed to `vibe batch --runner`.",
         )
-    if not are_earlier:
+    if not has_earlier:
         return
     raise StoreError(
         path=location,

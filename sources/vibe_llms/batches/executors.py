@@ -15,11 +15,11 @@ from vibe_llms.batches.chunk_sources import ChunkSource
 from vibe_llms.batches.databases import BatchDatabase
 from vibe_llms.batches.items import BatchTally
 from vibe_llms.batches.queues import ChunkQueue, enqueue_due, enqueue_missing
-from vibe_llms.batches.row_chunks import Taken, leave, take
+from vibe_llms.batches.row_chunks import TakenChunk, leave, take
 from vibe_llms.batches.row_journals import RowJournal
 from vibe_llms.batches.runs import BatchRun
 from vibe_llms.batches.tables import WORKING, BatchState
-from vibe_llms.batches.work_makers import Items, WorkMaker
+from vibe_llms.batches.work_makers import Performer, WorkMaker
 from vibe_llms.exceptions import ConverseError, StoreError
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.portal import finish
@@ -34,8 +34,8 @@ GRACE_SECONDS: Final = 10.0
 _SCAN_SECONDS: Final = 15.0
 _PAUSE_SECONDS: Final = 1.0
 """Pause before a chunk is taken again after a fault."""
-_BATCHES: Final = 16
-"""How many batches are kept ready to be asked for."""
+_MOST_BATCHES: Final = 16
+"""Number of batches whose models and engines are kept open between chunks."""
 
 
 @define(kw_only=True)
@@ -43,12 +43,13 @@ class Work:
     """State that the chunks of a batch share in this process.
 
     Attributes:
+        performer: Performer of the batch's work.
         room: Semaphore for inputs in progress, over all chunks.
         users: Number of chunks being executed.
     """
 
     spec: BatchSpec
-    items: Items
+    performer: Performer
     room: asyncio.Semaphore
     budget: BatchBudget | None = None
     users: int = 0
@@ -59,7 +60,7 @@ class ChunkExecutor:
 
     Args:
         database: Database with the rows.
-        maker: Creates the work of a specification.
+        maker: Creates the performer of a specification.
         queue: The queue of the chunks.
     """
 
@@ -114,7 +115,7 @@ class ChunkExecutor:
             await finish(asyncio.gather(*chunks, return_exceptions=True))
         works, self._works = self._works, {}
         for each in works.values():
-            await each.items.close()
+            await each.performer.close()
 
     async def _scan(self) -> None:
         while True:
@@ -131,7 +132,7 @@ class ChunkExecutor:
                 if taken is None:
                     await finish(asyncio.to_thread(self._cancel, batch))
                     return "not due"
-                _tell_doubt(taken)
+                _log_doubt(taken)
                 if outcome := await self.perform(taken):
                     return outcome
                 continue
@@ -155,7 +156,7 @@ class ChunkExecutor:
             async with asyncio.timeout(_PAUSE_SECONDS):
                 await self._leaving.wait()
 
-    async def perform(self, taken: Taken) -> str:
+    async def perform(self, taken: TakenChunk) -> str:
         """Ask inputs without a result; return why this worker is done with the chunk.
 
         Raises:
@@ -179,8 +180,8 @@ class ChunkExecutor:
         await self._leave(taken)
         return outcome
 
-    async def _ask(self, taken: Taken, work: Work) -> str:
-        source = ChunkSource(self._database, taken, work.items)
+    async def _ask(self, taken: TakenChunk, work: Work) -> str:
+        source = ChunkSource(self._database, taken, work.performer)
         spec = work.spec
         # Wait for each write: a budget knows the cost of an answer only once it is written; if an
         # input may kill this process, earlier results must not be lost with it; and a run is
@@ -209,20 +210,20 @@ class ChunkExecutor:
                     pass
         finally:
             await journal.finish()
-        if source.withheld is not None:
-            raise source.withheld
+        if source.delay_cause is not None:
+            raise source.delay_cause
         if backend.is_capped:
             await self._stop(taken, "capped")
         if journal.is_done:
             return "done"
         return "taken by another worker" if journal.is_lost else ""
 
-    async def _leave(self, taken: Taken, *, broke_off: bool = False) -> None:
+    async def _leave(self, taken: TakenChunk, *, broke_off: bool = False) -> None:
         """Release a chunk, unless the process dies or fails: that counts as an attempt."""
         with suppress(StoreError):
             await finish(asyncio.to_thread(leave, self._database, taken, broke_off=broke_off))
 
-    async def _access(self, taken: Taken) -> Work:
+    async def _access(self, taken: TakenChunk) -> Work:
         """Return the shared state of a batch's chunks.
 
         Raises:
@@ -252,16 +253,16 @@ class ChunkExecutor:
     async def _prepare(self, batch: str, spec: BatchSpec) -> Work:
         return Work(
             spec=spec,
-            items=await self._maker.produce(batch, spec),
+            performer=await self._maker.produce(batch, spec),
             room=asyncio.Semaphore(spec.concurrency),
         )
 
     async def _make_room(self) -> None:
         idle = [name for name, each in self._works.items() if not each.users]
-        for name in idle[: max(0, len(self._works) - _BATCHES)]:
-            await self._works.pop(name).items.close()
+        for name in idle[: max(0, len(self._works) - _MOST_BATCHES)]:
+            await self._works.pop(name).performer.close()
 
-    async def _stop(self, taken: Taken, state: BatchState, detail: str = "") -> None:
+    async def _stop(self, taken: TakenChunk, state: BatchState, detail: str = "") -> None:
         """Record why a batch stops, unless its cap was raised in the interim."""
         values: list[Any] = [state, detail, taken.batch, *WORKING]
         condition = ""
@@ -269,7 +270,7 @@ class ChunkExecutor:
             condition = " AND cap = ?"
             values.append(taken.cap)
 
-        def note() -> None:
+        def record() -> None:
             with self._database.transact() as transaction:
                 transaction.change(
                     "UPDATE vibe_batches SET state = ?, detail = ? WHERE id = ?"
@@ -277,10 +278,10 @@ class ChunkExecutor:
                     *values,
                 )
 
-        await finish(asyncio.to_thread(note))
+        await finish(asyncio.to_thread(record))
 
 
-def _tell_doubt(taken: Taken) -> None:
+def _log_doubt(taken: TakenChunk) -> None:
     if taken.doubted:
         _LOGGER.warning(
             "took over chunk %s of batch %s; up to %s of its inputs are asked again and may "

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 PARQUET: Final = ".parquet"
 _MAGIC: Final = b"PAR1"
-"""What such a file begins with."""
+"""Beginning of a Parquet file."""
 _GROUP: Final = 10_000
-"""How many rows are held at once: a group of them is written as a whole."""
+"""Number of rows that are written as one group; so many are in memory at once."""
 
 _BUCKETS: Final = (*INPUT_BUCKETS, *OUTPUT_BUCKETS)
 _NO_COUNTS: Final = LineCounts()
@@ -65,7 +65,7 @@ def ensure_form(path: Path) -> None:
         _import_arrow()
 
 
-def refuse_strangers(path: Path, settings: str) -> None:
+def ensure_own_file(path: Path, settings: str) -> None:
     """Refuse to overwrite a file that does not have results of this batch.
 
     Args:

@@ -26,13 +26,14 @@ from vibe_llms.logs.lines import read_at
 from vibe_llms.logs.log import Log
 
 _BEGINNING = b'{"batch":"'
-"""What every line begins with: a file that begins otherwise is none of ours."""
+"""Beginning of every line; a file that begins otherwise is not a journal."""
 
 
-_SURVIVING_SECONDS: Final = 1.0
-"""Age of the lines that a loss of power takes; the death of the process takes none."""
-_TOGETHER_BYTES: Final = 1_048_576
-"""How much is written at once, so that memory does not hold many long answers twice."""
+_SYNC_SECONDS: Final = 1.0
+"""Interval between flushes to the disk. A loss of power loses the lines of one interval; the death
+of the process loses none."""
+_GROUP_BYTES: Final = 1_048_576
+"""Size of the lines that are joined for one write; bounds the memory for the joined copy."""
 
 
 async def open_file_journal(stack: AsyncExitStack, path: Path, batch: str) -> FileJournal:
@@ -42,21 +43,21 @@ async def open_file_journal(stack: AsyncExitStack, path: Path, batch: str) -> Fi
         StoreError: As :class:`FileJournal`.
         RequestError: As :class:`FileJournal`.
     """
-    opened: list[FileJournal] = []
+    journals: list[FileJournal] = []
     try:  # in a thread, since the file may be long
-        await finish(asyncio.to_thread(lambda: opened.append(FileJournal(path, batch))))
+        await finish(asyncio.to_thread(lambda: journals.append(FileJournal(path, batch))))
     finally:
-        for journal in opened:
+        for journal in journals:
             stack.callback(journal.close)
     # The stack exits in reverse order: the periodic flush stops before the journal is closed.
-    ticking = asyncio.ensure_future(_synchronize(opened[0]))
-    stack.push_async_callback(_cancel, ticking)
-    return opened[0]
+    synchronizing = asyncio.ensure_future(_synchronize(journals[0]))
+    stack.push_async_callback(_cancel, synchronizing)
+    return journals[0]
 
 
 async def _synchronize(journal: FileJournal) -> None:
     while True:
-        await asyncio.sleep(_SURVIVING_SECONDS)
+        await asyncio.sleep(_SYNC_SECONDS)
         await journal.secure()
 
 
@@ -68,12 +69,12 @@ async def _cancel(task: asyncio.Future[None]) -> None:
 _Pending: TypeAlias = tuple[BatchItem[Any], bytes, "asyncio.Future[None]"]
 
 
-def _part(pending: Sequence[_Pending]) -> list[_Pending]:
-    """Return the first lines: as many as are written at once."""
+def _take_group(pending: Sequence[_Pending]) -> list[_Pending]:
+    """Return the first lines, as many as are written at once."""
     size = 0
     for count, each in enumerate(pending, 1):
         size += len(each[1])
-        if size > _TOGETHER_BYTES:
+        if size > _GROUP_BYTES:
             return list(pending[:count])
     return list(pending)
 
@@ -104,9 +105,9 @@ class FileJournal:
         self._stale: set[int] = set()  # offsets of superseded lines
         lock = _open(path)
         try:
-            self._refuse_strangers(lock.fileno())
+            self._ensure_journal(lock.fileno())
             # Read first, and only then open for repair: lines of another batch stay untouched.
-            self._remember(Log(str(path), self._disk, reading=True, file=lock))
+            self._read_entries(Log(str(path), self._disk, reading=True, file=lock))
             self._log = Log(str(path), self._disk, lock=lock, file=lock)
         except BaseException:
             locks.release(lock)
@@ -138,30 +139,30 @@ class FileJournal:
         loop = asyncio.get_running_loop()
         if not self._pending:
             loop.call_soon(self._write_pending)
-        kept = loop.create_future()
-        self._pending.append((item, line, kept))
-        await kept
+        written = loop.create_future()
+        self._pending.append((item, line, written))
+        await written
         return item
 
     def _write_pending(self) -> None:
         while self._pending:
-            several = _part(self._pending)
+            group = _take_group(self._pending)
             try:
-                self.write([each[:2] for each in several])
-            except StoreError:  # the disk may be full, and each of them was paid for
-                for each in several:  # a shorter line may still fit
+                self.write([each[:2] for each in group])
+            except StoreError:  # the disk may be full, but each line was paid for
+                for each in group:  # a shorter line may still fit
                     self._write_one(*each)
-            for _, _, kept in several:
-                if not kept.done():
-                    kept.set_result(None)
-            del self._pending[: len(several)]  # an interrupt leaves them to the next write
+            for _, _, written in group:
+                if not written.done():
+                    written.set_result(None)
+            del self._pending[: len(group)]  # an interrupt leaves them to the next write
 
-    def _write_one(self, item: BatchItem[Any], line: bytes, kept: asyncio.Future[None]) -> None:
+    def _write_one(self, item: BatchItem[Any], line: bytes, written: asyncio.Future[None]) -> None:
         try:
             self.write([(item, line)])
         except StoreError as error:
-            if not kept.done():
-                kept.set_exception(error)
+            if not written.done():
+                written.set_exception(error)
 
     def write(self, written: Sequence[tuple[BatchItem[Any], bytes]]) -> None:
         """Write lines at once. After this returns, they survive the death of this process.
@@ -176,13 +177,13 @@ class FileJournal:
         except OSError as error:
             raise self._explain(error) from error
         for item, line in written:
-            self._note(item.index if item.id is None else item.id, item.index, offset)
+            self._record_offset(item.index if item.id is None else item.id, item.index, offset)
             offset += len(line)
 
-    def _note(self, key: str | int, index: int, offset: int) -> None:
+    def _record_offset(self, key: str | int, index: int, offset: int) -> None:
         """Record the position of an item's line; an earlier one is stale."""
-        if (former := self._entries.get(key)) is not None:
-            self._stale.add(former.offset)
+        if (earlier := self._entries.get(key)) is not None:
+            self._stale.add(earlier.offset)
         self._offsets.extend((index, offset))
 
     def read(self, entry: DoneItem) -> bytes:
@@ -224,7 +225,7 @@ class FileJournal:
         Raises:
             StoreError: The file cannot be written.
         """
-        places = self._choose()
+        places = self._choose_lines()
         if places is None:
             return
         try:
@@ -256,7 +257,7 @@ class FileJournal:
         """Torn lines that were set aside; their items are asked again."""
         return self._log.notices
 
-    def _refuse_strangers(self, descriptor: int) -> None:
+    def _ensure_journal(self, descriptor: int) -> None:
         beginning = read_at(descriptor, 0, len(_BEGINNING))
         if not _BEGINNING.startswith(beginning):
             raise StoreError(
@@ -265,11 +266,11 @@ class FileJournal:
                 remedy="Name another file; this one was not changed.",
             )
 
-    def _remember(self, log: Log) -> None:
+    def _read_entries(self, log: Log) -> None:
         for number, (offset, line) in enumerate(log.walk(), 1):
-            self._remember_line(number, offset, line)
+            self._read_entry(number, offset, line)
 
-    def _remember_line(self, number: int, offset: int, line: bytes) -> None:
+    def _read_entry(self, number: int, offset: int, line: bytes) -> None:
         try:
             head = decode_head(line)
         except StoreError as error:
@@ -285,17 +286,17 @@ class FileJournal:
                 "(model, controls, instructions, prompt, schema or function).",
                 remedy="Use the same settings to continue it, or name another file.",
             )
-        self._note(head.key, head.index, offset)
+        self._record_offset(head.key, head.index, offset)
         self._entries[head.key] = DoneItem(offset, head.input, head.has_failed)
 
-    def _choose(self) -> list[tuple[int, int]] | None:
+    def _choose_lines(self) -> list[tuple[int, int]] | None:
         """Return the bounds of the lines to keep, in order; None if all stay unchanged."""
         indices, starts = self._offsets[::2], self._offsets[1::2]
         ends = starts[1:]
         ends.append(self._log.end.size)
-        staying = [number for number, start in enumerate(starts) if start not in self._stale]
-        ordered = sorted(staying, key=indices.__getitem__)
-        if not self._stale and ordered == staying:
+        remaining = [number for number, start in enumerate(starts) if start not in self._stale]
+        ordered = sorted(remaining, key=indices.__getitem__)
+        if not self._stale and ordered == remaining:
             return None
         return [(starts[number], ends[number]) for number in ordered]
 

@@ -25,9 +25,9 @@ def name_function(function: Function) -> str:
     name = getattr(function, "__name__", "")
     if name.isidentifier():
         return name
-    told = "A lambda" if name == "<lambda>" else f"An object of {type(function).__name__}"
+    subject = "A lambda" if name == "<lambda>" else f"An object of {type(function).__name__}"
     raise TypeError(
-        f"{told} has no name for workers to find it by: define it as `async def name(…)`, "
+        f"{subject} has no name for workers to find it by: define it as `async def name(…)`, "
         "and pass it to open_batches(…, functions=[name])."
     )
 
@@ -49,15 +49,15 @@ def _load(reference: str) -> Function:
         found = importlib.import_module(module)
     except (Exception, SystemExit) as error:  # importing a module may raise SystemExit
         words = " ".join(str(error).split())
-        # Otherwise the missing module is an import of this one.
+        # Otherwise the module exists, and one that it imports is missing.
         is_absent = isinstance(error, ModuleNotFoundError) and error.name == module
-        remedy = "install it, or add its folder to PYTHONPATH" if is_absent else "mend it"
-        told = f"{reference!r}: cannot import {module}, {type(error).__name__}: {words}"
-        raise _refuse(f"{told.rstrip('. ')}; {remedy}") from error
+        remedy = "install it, or add its folder to PYTHONPATH" if is_absent else "fix it"
+        cause = f"{reference!r}: cannot import {module}, {type(error).__name__}: {words}"
+        raise _refuse(f"{cause.rstrip('. ')}; {remedy}") from error
     function: Function | None = getattr(found, name, None)
     if not callable(function):
-        told = "not a function" if hasattr(found, name) else "missing"
-        raise _refuse(f"{reference!r}: {name} of {module} is {told}")
+        fault = "not a function" if hasattr(found, name) else "missing"
+        raise _refuse(f"{reference!r}: {name} of {module} is {fault}")
     if getattr(function, "__name__", "") != name:
         raise _refuse(f"{reference!r}: the function was defined under another name; use that name")
     return function
@@ -95,7 +95,7 @@ class FunctionWork:
         """Return the input."""
         return value
 
-    async def say(self, value: Any) -> Any:
+    async def compose_input(self, value: Any) -> Any:
         """Return the input."""
         return value
 
@@ -118,7 +118,7 @@ class FunctionWork:
     async def write(self, value: Any) -> tuple[str, str]:
         """Return the digest of an input and its stored form. Raises RequestError."""
         try:
-            kept = msgspec.json.encode(value).decode()
+            encoded = msgspec.json.encode(value).decode()
         except (TypeError, ValueError, RecursionError, OverflowError) as error:
             raise RequestError(
                 path="inputs",
@@ -126,4 +126,4 @@ class FunctionWork:
                 f"{error}.",
                 remedy="Pass a JSON value, such as a name that the function can look up.",
             ) from error
-        return digest(value), kept
+        return digest(value), encoded

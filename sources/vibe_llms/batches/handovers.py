@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from typing import Final
 
-from vibe_llms.batches.batch_followers import read_placed
+from vibe_llms.batches.batch_followers import count_result_rows
 from vibe_llms.batches.batch_specs import (
     BatchSpec,
-    KeptInput,
+    StoredInput,
     decode_spec,
     encode_spec,
 )
@@ -35,15 +35,15 @@ from vibe_llms.messages.identities import produce_identity
 from vibe_llms.runs.patience import retry_in_thread
 
 CHUNK: Final = 500
-"""How many inputs a chunk has."""
+"""Default number of inputs per chunk."""
 
 _CHUNK_BYTES: Final = 1 << 24
-"""Bound of the inputs of a chunk, which are one row; a longer input is a chunk of its own."""
+"""Maximum size of a chunk's inputs, which are one row; a longer input is a chunk of its own."""
 
 _DIGITS: Final = 32
 
-_KEPT: Final = ("attempts", "concurrency", "limits", "priority", "retries")
-"""Settings that do not name a batch, and cannot be changed later."""
+_FIXED_SETTINGS: Final = ("attempts", "concurrency", "limits", "priority", "retries")
+"""Settings that are not part of a batch's id, and cannot be changed later."""
 
 
 def derive_batch(spec: BatchSpec, key: str) -> str:
@@ -86,12 +86,12 @@ class BatchHandover:
         self._patience = patience_seconds
         self._next = 0
         self._chunk = 0
-        self._there = 0
-        self._compared = 0
+        self._stored = 0
+        self._compared_chunk = 0
         self._is_new = False
         self.before: dict[int, int] = {}
 
-    async def perform(self, asked: AsyncIterator[KeptInput]) -> None:
+    async def perform(self, inputs: AsyncIterator[StoredInput]) -> None:
         """Write all inputs and enqueue their chunks; compare inputs that already exist.
 
         Raises:
@@ -100,7 +100,7 @@ class BatchHandover:
         """
         try:
             await retry_in_thread(self._patience, self._begin)
-            await self._write(asked)
+            await self._write(inputs)
         except StoreError:
             raise
         except BaseException:  # also for an interrupt
@@ -108,10 +108,10 @@ class BatchHandover:
                 await finish(asyncio.to_thread(self._withdraw))
             raise
 
-    async def _write(self, asked: AsyncIterator[KeptInput]) -> None:
-        page: list[KeptInput] = []
+    async def _write(self, inputs: AsyncIterator[StoredInput]) -> None:
+        page: list[StoredInput] = []
         size = 0
-        async for each in asked:
+        async for each in inputs:
             page.append(each)
             size += len(each.input)
             if len(page) == self._size or size > _CHUNK_BYTES:
@@ -123,7 +123,7 @@ class BatchHandover:
         # Include chunks that an earlier attempt has written but not enqueued.
         await retry_in_thread(self._patience, enqueue_due, self._database, self._queue, self._batch)
 
-    async def _add_all(self, page: Sequence[KeptInput]) -> None:
+    async def _add_all(self, page: Sequence[StoredInput]) -> None:
         while page:
             page = await retry_in_thread(self._patience, self._add, page)
 
@@ -142,17 +142,17 @@ class BatchHandover:
                 None if spec.cap is None else count_money(spec.cap),
             )
             if not count:
-                self._refuse_others(transaction)
-            self._look(transaction)
+                self._ensure_same_settings(transaction)
+            self._count_stored(transaction)
         self._is_new = self._is_new or count > 0
-        self.before = read_placed(self._database, self._batch)
+        self.before = count_result_rows(self._database, self._batch)
 
-    def _refuse_others(self, transaction: Transaction) -> None:
+    def _ensure_same_settings(self, transaction: Transaction) -> None:
         """Refuse a specification whose settings differ from the batch's."""
         rows = transaction.fetch("SELECT about FROM vibe_batches WHERE id = ?", self._batch)
-        known, given = decode_spec(rows[0][0]), self._spec
-        for name in _KEPT:
-            old, new = getattr(known, name), getattr(given, name)
+        stored = decode_spec(rows[0][0])
+        for name in _FIXED_SETTINGS:
+            old, new = getattr(stored, name), getattr(self._spec, name)
             if old != new:
                 raise RequestError(
                     path=name,
@@ -174,51 +174,51 @@ class BatchHandover:
                 change = "DELETE FROM vibe_batches WHERE id = ?"
             transaction.change(f"{change} AND state = 'filling'", self._batch)
 
-    def _look(self, transaction: Transaction) -> None:
-        ((self._there, self._chunk),) = transaction.fetch(
+    def _count_stored(self, transaction: Transaction) -> None:
+        ((self._stored, self._chunk),) = transaction.fetch(
             "SELECT COALESCE(MAX(first + size), 0), COALESCE(MAX(number) + 1, 0)"
             " FROM vibe_chunks WHERE batch = ?",
             self._batch,
         )
 
-    def _add(self, page: Sequence[KeptInput]) -> Sequence[KeptInput]:
-        """Compare the beginning of a page with known inputs, or add it all; return the rest."""
+    def _add(self, page: Sequence[StoredInput]) -> Sequence[StoredInput]:
+        """Compare the beginning of a page with stored inputs, or add it all; return the rest."""
         is_new = False
         due: list[DueChunk] = []
         with self._database.transact() as transaction:
-            known = page[: max(0, self._there - self._next)]
-            if known:
-                known = known[: self._compare(transaction, known)]
+            handled = page[: max(0, self._stored - self._next)]
+            if handled:
+                handled = handled[: self._compare(transaction, handled)]
             elif self._insert(transaction, page):
-                known, is_new = page, True
+                handled, is_new = page, True
                 due = read_due(transaction, self._batch, self._chunk)
             else:  # another process or an earlier attempt has written it
-                self._look(transaction)
-        self._next += len(known)
+                self._count_stored(transaction)
+        self._next += len(handled)
         if is_new:
-            self._there = self._next
+            self._stored = self._next
             self._chunk += 1
             with suppress(StoreError):  # missing chunks are enqueued at the end
                 self._queue.enqueue(self._batch, due)
-        return page[len(known) :]
+        return page[len(handled) :]
 
-    def _compare(self, transaction: Transaction, page: Sequence[KeptInput]) -> int:
+    def _compare(self, transaction: Transaction, page: Sequence[StoredInput]) -> int:
         """Compare inputs with the rest of the chunk in which they begin; return their number."""
-        ((self._compared, first),) = transaction.fetch(
+        ((self._compared_chunk, first),) = transaction.fetch(
             "SELECT number, first FROM vibe_chunks WHERE batch = ? AND number >= ?"
             " AND first + size > ? ORDER BY number LIMIT 1",
             self._batch,
-            self._compared,
+            self._compared_chunk,
             self._next,
         )
-        rows = read_inputs(transaction, self._batch, self._compared)[self._next - first :]
-        for place, (known, given) in enumerate(zip(rows, page, strict=False), self._next):
-            if (known.name, known.digest) != (_write_name(given.name), given.digest):
-                key = place if given.name is None else given.name
+        rows = read_inputs(transaction, self._batch, self._compared_chunk)[self._next - first :]
+        for place, (stored, submitted) in enumerate(zip(rows, page, strict=False), self._next):
+            if (stored.name, stored.digest) != (_write_name(submitted.name), submitted.digest):
+                key = place if submitted.name is None else submitted.name
                 raise refuse_input(f"Batch {self._batch}", key, "or choose another key")
         return len(rows)
 
-    def _insert(self, transaction: Transaction, page: Sequence[KeptInput]) -> bool:
+    def _insert(self, transaction: Transaction, page: Sequence[StoredInput]) -> bool:
         is_first = transaction.change(
             "INSERT INTO vibe_chunks VALUES (?, ?, ?, ?, 0, 0, 0, '', ?, 0, 0, 0, 0, 0, 0, 0)"
             " ON CONFLICT (batch, number) DO NOTHING",
@@ -230,27 +230,27 @@ class BatchHandover:
         )
         if not is_first:
             return False
-        kept = [
+        rows = [
             each
             if each.name is None
-            else KeptInput(_write_name(each.name), each.digest, each.input)
+            else StoredInput(_write_name(each.name), each.digest, each.input)
             for each in page
         ]
         transaction.change(
             "INSERT INTO vibe_inputs (batch, chunk, inputs) VALUES (?, ?, ?)",
             self._batch,
             self._chunk,
-            write_inputs(kept),
+            write_inputs(rows),
         )
         return True
 
     def _end(self) -> None:
         with self._database.transact() as transaction:
-            self._look(transaction)
-            if self._next < self._there:
+            self._count_stored(transaction)
+            if self._next < self._stored:
                 raise RequestError(
                     path="inputs",
-                    detail=f"Batch {self._batch} has {self._there:,} inputs, but {self._next:,} "
+                    detail=f"Batch {self._batch} has {self._stored:,} inputs, but {self._next:,} "
                     "were given.",
                     remedy="Pass all its inputs, with new ones at the end, or choose another key.",
                 )

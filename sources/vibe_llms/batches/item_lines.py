@@ -15,7 +15,7 @@ from vibe_llms.messages.trusting import trusted
 
 DIGEST_CHARACTERS = 16
 
-_NOTHING = msgspec.Raw(b"null")
+_NULL = msgspec.Raw(b"null")
 
 
 # Not tracked by Python's garbage collector: each line has one, and none is part of a cycle.
@@ -34,12 +34,12 @@ class LineHead(msgspec.Struct, gc=False):
     input: str
     index: int
     id: str | None = None
-    error: msgspec.Raw = _NOTHING
+    error: msgspec.Raw = _NULL
 
     @property
     def has_failed(self) -> bool:
         """True if the item has an error instead of a result."""
-        return self.error != _NOTHING
+        return self.error != _NULL
 
     @property
     def key(self) -> str | int:
@@ -74,7 +74,7 @@ class JournalLine(msgspec.Struct, gc=False, kw_only=True):
     losses: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     seconds: float
     tier: str | msgspec.UnsetType = msgspec.UNSET
-    error: msgspec.Raw = _NOTHING
+    error: msgspec.Raw = _NULL
 
 
 def _plainify(value: Any) -> Any:
@@ -116,9 +116,9 @@ def digest(value: Any) -> str:
         RequestError: JSON cannot represent it.
     """
     if value.__class__ is str:
-        known = _TEXT.copy()
-        known.update(value.encode("utf-8", "surrogatepass"))
-        return known.hexdigest()[:DIGEST_CHARACTERS]
+        text_hash = _TEXT.copy()
+        text_hash.update(value.encode("utf-8", "surrogatepass"))
+        return text_hash.hexdigest()[:DIGEST_CHARACTERS]
     try:
         data = msgspec.json.encode(value, order="sorted")
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
@@ -195,7 +195,7 @@ def decode_item(data: bytes, *, is_stored: bool = True) -> BatchItem[Any]:
     failure = None
     try:
         line = _decode_line(data)
-        if line.error != _NOTHING:
+        if line.error != _NULL:
             from vibe_llms.messages.codec.errors import decode_error
 
             failure = decode_error(bytes(line.error))
@@ -231,25 +231,25 @@ def _write_origin(origin: Origin) -> dict[str, str | None]:
 
 
 def _read_origin(line: _WrittenLine) -> Origin | None:
-    given, used = line.origin, line.usage
-    if given is None:
+    source, counts = line.origin, line.usage
+    if source is None:
         return None
     usage = None
-    if used is not None:
+    if counts is not None:
         usage = _make_usage(
-            input_tokens=used.input_tokens,
-            cache_read_tokens=used.cache_read_tokens,
-            cache_write_tokens=used.cache_write_tokens,
-            cache_write_long_tokens=used.cache_write_long_tokens,
-            input_audio_tokens=used.input_audio_tokens,
-            output_tokens=used.output_tokens,
-            reasoning_tokens=used.reasoning_tokens,
-            output_audio_tokens=used.output_audio_tokens,
+            input_tokens=counts.input_tokens,
+            cache_read_tokens=counts.cache_read_tokens,
+            cache_write_tokens=counts.cache_write_tokens,
+            cache_write_long_tokens=counts.cache_write_long_tokens,
+            input_audio_tokens=counts.input_audio_tokens,
+            output_tokens=counts.output_tokens,
+            reasoning_tokens=counts.reasoning_tokens,
+            output_audio_tokens=counts.output_audio_tokens,
         )
     return _make_origin(
-        provider=given.provider or "",
-        model=given.model or "",
-        response_id=given.response_id,
-        stop_reason=given.stop_reason or StopReason.UNKNOWN,
+        provider=source.provider or "",
+        model=source.model or "",
+        response_id=source.response_id,
+        stop_reason=source.stop_reason or StopReason.UNKNOWN,
         usage=usage,
     )

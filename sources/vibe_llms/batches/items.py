@@ -38,7 +38,7 @@ class BatchInput:
 
 
 @define
-class Due:
+class DueInput:
     """Input to ask.
 
     Attributes:

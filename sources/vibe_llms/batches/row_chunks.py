@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from vibe_llms.batches.batch_specs import KeptInput, decode_spec
+from vibe_llms.batches.batch_specs import StoredInput, decode_spec
 from vibe_llms.batches.databases import BatchDatabase, Transaction
 from vibe_llms.batches.tables import WORKING
 
@@ -25,17 +25,17 @@ class InputRow(msgspec.Struct, frozen=True, gc=False):
         name: Its name, if it has one.
         digest: Digest of the input.
         input: The input in its stored form.
-        begun: How often it was asked alone without a result.
+        alone_attempts: How often it was asked alone without a result.
     """
 
     number: int
     name: str | None
     digest: str
     input: str
-    begun: int
+    alone_attempts: int
 
 
-class Taken(NamedTuple):
+class TakenChunk(NamedTuple):
     """Chunk that this worker has taken.
 
     Attributes:
@@ -79,8 +79,8 @@ def read_due(transaction: Transaction, batch: str = "", number: int = -1) -> lis
     """Return the incomplete chunks of batches that are due.
 
     Args:
-        batch: Only of this batch.
-        number: Only this chunk.
+        batch: Id of the only batch to consider; empty for all.
+        number: Number of the only chunk to consider; -1 for all.
     """
     query = (
         "SELECT c.batch, c.number, b.priority, b.start + c.number FROM vibe_chunks c"
@@ -109,7 +109,7 @@ def find_start(transaction: Transaction, priority: int) -> int:
     return int(start)
 
 
-def take(database: BatchDatabase, batch: str, chunk: int) -> Taken | None:
+def take(database: BatchDatabase, batch: str, chunk: int) -> TakenChunk | None:
     """Take a chunk, even from another worker; return ``None`` if it is not due.
 
     Raises:
@@ -118,7 +118,7 @@ def take(database: BatchDatabase, batch: str, chunk: int) -> Taken | None:
     with database.transact() as transaction:
         # A worker that leaves releases the chunk; one that died or is paused still holds it.
         query = "SELECT 1 FROM vibe_chunks WHERE batch = ? AND number = ? AND held > 0"
-        is_held = bool(transaction.fetch(query, batch, chunk))
+        has_other_worker = bool(transaction.fetch(query, batch, chunk))
         found = transaction.fetch(
             "UPDATE vibe_chunks SET epoch = epoch + 1, attempts = attempts + 1, held = 1"
             " WHERE batch = ? AND number = ? AND done < size"
@@ -130,21 +130,21 @@ def take(database: BatchDatabase, batch: str, chunk: int) -> Taken | None:
         )
         if not found:
             return None
-        epoch, attempts, first, answered, begun = found[0]
+        epoch, attempts, first, answered, alone_attempts = found[0]
         ((spec, cap),) = transaction.fetch(
             "SELECT about, cap FROM vibe_batches WHERE id = ?", batch
         )
-        counts = read_begun(begun)
+        counts = read_alone_counts(alone_attempts)
         inputs = read_inputs(transaction, batch, chunk)
         rows = _choose_rows(inputs, first, ~read_bits(answered), counts)
         doubted = 0
-        if is_held:
-            doubted = _doubt(transaction, batch, chunk, epoch - 1, spec, len(rows))
-        return Taken(batch, chunk, epoch, attempts, spec, cap, rows, doubted)
+        if has_other_worker:
+            doubted = _record_doubt(transaction, batch, chunk, epoch - 1, spec, len(rows))
+        return TakenChunk(batch, chunk, epoch, attempts, spec, cap, rows, doubted)
 
 
-def _doubt(
-    transaction: Transaction, batch: str, chunk: int, epoch: int, spec: str, left: int
+def _record_doubt(
+    transaction: Transaction, batch: str, chunk: int, epoch: int, spec: str, remaining: int
 ) -> int:
     """Record the number of inputs without a result that may be billed twice; return it.
 
@@ -152,8 +152,8 @@ def _doubt(
     many whose results are being written. A run of an engine resumes where it was, and itself
     records what it has asked twice.
     """
-    asked = decode_spec(spec)
-    count = 0 if asked.is_engine else min(left, 3 * asked.concurrency)
+    batch_spec = decode_spec(spec)
+    count = 0 if batch_spec.is_engine else min(remaining, 3 * batch_spec.concurrency)
     if count:
         transaction.change(
             "INSERT INTO vibe_doubts VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
@@ -165,7 +165,7 @@ def _doubt(
     return count
 
 
-def leave(database: BatchDatabase, taken: Taken, *, broke_off: bool = False) -> None:
+def leave(database: BatchDatabase, taken: TakenChunk, *, broke_off: bool = False) -> None:
     """Release an incomplete chunk; this does not count as a failed attempt.
 
     Args:
@@ -184,11 +184,13 @@ def leave(database: BatchDatabase, taken: Taken, *, broke_off: bool = False) -> 
             taken.epoch,
         )
         if broke_off and found:
-            _doubt(transaction, taken.batch, taken.chunk, taken.epoch, taken.spec, found[0][0])
+            _record_doubt(
+                transaction, taken.batch, taken.chunk, taken.epoch, taken.spec, found[0][0]
+            )
 
 
 def _choose_rows(
-    inputs: Sequence[KeptInput], first: int, bits: int, counts: dict[int, int]
+    inputs: Sequence[StoredInput], first: int, bits: int, counts: dict[int, int]
 ) -> list[InputRow]:
     return [
         InputRow(first + place, read_name(each.name), each.digest, each.input, counts.get(place, 0))
@@ -197,7 +199,7 @@ def _choose_rows(
     ]
 
 
-def read_answered(database: BatchDatabase, taken: Taken) -> list[InputRow]:
+def read_answered(database: BatchDatabase, taken: TakenChunk) -> list[InputRow]:
     """Return the inputs of a chunk that have a result. Raises StoreError."""
     with database.transact(reading=True) as transaction:
         for first, answered in transaction.fetch(
@@ -210,7 +212,7 @@ def read_answered(database: BatchDatabase, taken: Taken) -> list[InputRow]:
     return []
 
 
-def is_answered(database: BatchDatabase, taken: Taken, number: int) -> bool:
+def is_answered(database: BatchDatabase, taken: TakenChunk, number: int) -> bool:
     """Return whether an input has a result by now. Raises StoreError."""
     with database.transact(reading=True) as transaction:
         for first, answered in transaction.fetch(
@@ -225,17 +227,17 @@ def is_answered(database: BatchDatabase, taken: Taken, number: int) -> bool:
 def begin_alone(database: BatchDatabase, batch: str, chunk: int, number: int) -> None:
     """Record that an input is asked alone, in case it kills its worker."""
     with database.transact() as transaction:
-        for first, begun in transaction.fetch(
+        for first, alone_attempts in transaction.fetch(
             "UPDATE vibe_chunks SET begun = begun WHERE batch = ? AND number = ?"
             " RETURNING first, begun",
             batch,
             chunk,
         ):
-            counts = read_begun(begun)
+            counts = read_alone_counts(alone_attempts)
             counts[number - first] = counts.get(number - first, 0) + 1
             transaction.change(
                 "UPDATE vibe_chunks SET begun = ? WHERE batch = ? AND number = ?",
-                write_begun(counts),
+                write_alone_counts(counts),
                 batch,
                 chunk,
             )
@@ -256,7 +258,7 @@ def settle(transaction: Transaction, batch: str) -> None:
     )
 
 
-def read_inputs(transaction: Transaction, batch: str, chunk: int) -> list[KeptInput]:
+def read_inputs(transaction: Transaction, batch: str, chunk: int) -> list[StoredInput]:
     """Read the inputs of a chunk; their names are still JSON."""
     ((inputs,),) = transaction.fetch(
         "SELECT inputs FROM vibe_inputs WHERE batch = ? AND chunk = ?", batch, chunk
@@ -264,19 +266,19 @@ def read_inputs(transaction: Transaction, batch: str, chunk: int) -> list[KeptIn
     return _decode_inputs(inputs)
 
 
-def write_inputs(inputs: Sequence[KeptInput]) -> bytes:
+def write_inputs(inputs: Sequence[StoredInput]) -> bytes:
     """Write the inputs of a chunk, whose names are JSON."""
     return _encode(inputs)
 
 
-def read_name(told: str | None) -> str | None:
+def read_name(data: str | None) -> str | None:
     """Read a stored name."""
-    return None if told is None else str(json.loads(told))
+    return None if data is None else str(json.loads(data))
 
 
-def read_bits(kept: bytes) -> int:
+def read_bits(data: bytes) -> int:
     """Read which inputs have a result."""
-    return int.from_bytes(kept, "little")
+    return int.from_bytes(data, "little")
 
 
 def write_bits(bits: int) -> bytes:
@@ -284,16 +286,16 @@ def write_bits(bits: int) -> bytes:
     return bits.to_bytes((bits.bit_length() + 7) // 8, "little")
 
 
-def read_begun(kept: str) -> dict[int, int]:
+def read_alone_counts(data: str) -> dict[int, int]:
     """Read how often inputs were asked alone, by their places in the chunk."""
-    return _decode_begun(kept) if kept else {}
+    return _decode_alone_counts(data) if data else {}
 
 
-def write_begun(counts: dict[int, int]) -> str:
+def write_alone_counts(counts: dict[int, int]) -> str:
     """Write how often inputs were asked alone."""
     return _encode(counts).decode() if counts else ""
 
 
 _encode: Final = msgspec.json.Encoder().encode
-_decode_inputs: Final = msgspec.json.Decoder(list[KeptInput]).decode
-_decode_begun: Final = msgspec.json.Decoder(dict[int, int]).decode
+_decode_inputs: Final = msgspec.json.Decoder(list[StoredInput]).decode
+_decode_alone_counts: Final = msgspec.json.Decoder(dict[int, int]).decode

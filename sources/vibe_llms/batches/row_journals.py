@@ -20,7 +20,7 @@ from vibe_llms.batches.budgets import account_item
 from vibe_llms.batches.databases import BatchDatabase, Transaction
 from vibe_llms.batches.item_lines import encode
 from vibe_llms.batches.items import BatchItem
-from vibe_llms.batches.row_chunks import Taken, read_bits, settle, write_bits
+from vibe_llms.batches.row_chunks import TakenChunk, read_bits, settle, write_bits
 from vibe_llms.batches.tables import WORKING
 from vibe_llms.exceptions import StoreError
 from vibe_llms.foundation.coalescing import Coalescer
@@ -28,13 +28,13 @@ from vibe_llms.foundation.coalescing import Coalescer
 _LOGGER = logging.getLogger(__name__)
 
 _GATHERING_SECONDS: Final = 0.05
-"""How long results are let come before they are written together, where nobody waits for them."""
-_TOGETHER_BYTES: Final = 1 << 24
-"""So much is one row at most, unless a single line is longer: a database holds none of any size."""
+"""Time to gather results that are written together, if no caller waits for them."""
+_GROUP_BYTES: Final = 1 << 24
+"""Maximum size of a row, since a database limits it; a longer single line is a row of its own."""
 _PAUSE_SECONDS: Final = 0.5
+"""Pause between two attempts to write to an unreachable database."""
 _PATIENCE_SECONDS: Final = 900.0
-"""How often, and for how long, a database that is away is tried, with results in hand that were
-paid for."""
+"""Time to try again before billed results are given up as lost."""
 
 
 # Not tracked by Python's garbage collector, since many wait at once: it would traverse the parts of
@@ -57,8 +57,8 @@ class RowJournal:
         database: Database with the rows.
         taken: The chunk.
         settings: Digest of the batch's settings.
-        room: Number of results that may wait for those before them. At 0 each :meth:`put` returns
-            when its result is written.
+        room: Number of results that may wait to be written. At 0 each :meth:`put` returns when its
+            result is written.
         is_leaving: Function that returns whether to stop waiting for an unreachable database.
 
     Attributes:
@@ -69,7 +69,7 @@ class RowJournal:
     def __init__(
         self,
         database: BatchDatabase,
-        taken: Taken,
+        taken: TakenChunk,
         *,
         settings: str = "",
         room: int = 0,
@@ -82,7 +82,7 @@ class RowJournal:
         self._settings = settings
         self._is_leaving = is_leaving
         self._room = room
-        self._kept: asyncio.Future[Sequence[None]] | None = None
+        self._written: asyncio.Future[Sequence[None]] | None = None
         self._failure: StoreError | None = None
         self._writes = 0
         self._closed = threading.Event()
@@ -104,7 +104,7 @@ class RowJournal:
         """
         item, line = encode(item, self._settings, input_digest)
         account = account_item(item)
-        kept = self._coalescer.put(
+        write = self._coalescer.put(
             _Result(
                 item.index,
                 line[:-1],
@@ -113,15 +113,15 @@ class RowJournal:
                 account.replace(reserved),
             )
         )
-        if kept is not self._kept:  # the first result of a joint write
-            self._kept = kept
-            kept.add_done_callback(self._note)
+        if write is not self._written:  # the first result of a joint write
+            self._written = write
+            write.add_done_callback(self._note_failure)
         if self._coalescer.backlog >= self._room:
-            await asyncio.shield(kept)  # other tasks wait for it, too
+            await asyncio.shield(write)  # other tasks wait for it, too
         return item
 
-    def _note(self, kept: asyncio.Future[Sequence[None]]) -> None:
-        if not kept.cancelled() and isinstance(error := kept.exception(), StoreError):
+    def _note_failure(self, write: asyncio.Future[Sequence[None]]) -> None:
+        if not write.cancelled() and isinstance(error := write.exception(), StoreError):
             self._failure = error
 
     @property
@@ -141,27 +141,27 @@ class RowJournal:
             raise self._failure
 
     def _write(self, results: Sequence[_Result]) -> Sequence[None]:
-        for several in _part(results):
+        for group in _group(results):
             self._writes += 1
-            self._insist(f"{self._epoch}/{self._writes}", several)
+            self._write_group(f"{self._epoch}/{self._writes}", group)
         return [None] * len(results)
 
-    def _insist(self, mark: str, results: Sequence[_Result]) -> None:
+    def _write_group(self, mark: str, results: Sequence[_Result]) -> None:
         """Write results; wait if the database is unreachable."""
-        begun = time.monotonic()
-        is_again = False
+        start = time.monotonic()
+        is_retry = False
         while True:
             try:
-                self._keep(mark, results, is_again=is_again)
+                self._insert(mark, results, is_retry=is_retry)
             except StoreError as error:
-                if not is_again:
+                if not is_retry:
                     _LOGGER.warning(
                         "%s results of batch %s wait for its database: %s",
                         len(results),
                         self._batch,
                         error,
                     )
-                has_waited = time.monotonic() - begun >= _PATIENCE_SECONDS
+                has_waited = time.monotonic() - start >= _PATIENCE_SECONDS
                 if has_waited or self._is_leaving() or self._closed.wait(_PAUSE_SECONDS):
                     _LOGGER.error(
                         "%s billed results of batch %s are lost and asked for again: %s",
@@ -170,16 +170,16 @@ class RowJournal:
                         error,
                     )
                     raise
-                is_again = True
+                is_retry = True
             else:
                 return
 
-    def _keep(
+    def _insert(
         self,
         mark: str,
         results: Sequence[_Result],
         *,
-        is_again: bool = False,
+        is_retry: bool = False,
     ) -> None:
         with self._database.transact() as transaction:
             # Lock the chunk first: places are then assigned in the order of commits, so that a
@@ -193,16 +193,16 @@ class RowJournal:
             if not found:
                 self._stopped = "The batch was deleted."
                 return
-            place, epoch, first, size, done, kept = found[0]
+            place, epoch, first, size, done, bits = found[0]
             # Possibly only the database's reply was lost, and not the commit.
-            if is_again and self._is_there(transaction, mark):
+            if is_retry and self._has_row(transaction, mark):
                 transaction.change(
                     "UPDATE vibe_chunks SET placed = placed - 1 WHERE batch = ? AND number = ?",
                     self._batch,
                     self._chunk,
                 )
                 return
-            answered, new = read_bits(kept), list[_Result]()
+            answered, new = read_bits(bits), list[_Result]()
             for each in results:
                 bit = 1 << each.number - first
                 if not answered & bit:
@@ -235,7 +235,7 @@ class RowJournal:
         self._stopped, self.is_done = self._explain(state, epoch), is_done
         self.is_lost = epoch != self._epoch
 
-    def _is_there(self, transaction: Transaction, mark: str) -> bool:
+    def _has_row(self, transaction: Transaction, mark: str) -> bool:
         query = "SELECT 1 FROM vibe_results WHERE batch = ? AND chunk = ? AND mark = ?"
         return bool(transaction.fetch(query, self._batch, self._chunk, mark))
 
@@ -249,7 +249,7 @@ class RowJournal:
         transaction: Transaction,
         answered: bytes,
         new: Sequence[_Result],
-        paid: Sequence[_Result],
+        results: Sequence[_Result],
     ) -> None:
         """Count results; those that came too late count only as paid."""
         transaction.change(
@@ -261,22 +261,22 @@ class RowJournal:
             answered,
             len(new),
             sum(each.has_failed for each in new),
-            sum(each.input_tokens for each in paid),
-            sum(each.output_tokens for each in paid),
-            sum(each.cost for each in paid),
-            sum(each.unpriced for each in paid),
+            sum(each.input_tokens for each in results),
+            sum(each.output_tokens for each in results),
+            sum(each.cost for each in results),
+            sum(each.unpriced for each in results),
             len(new),
             self._batch,
             self._chunk,
         )
 
 
-def _part(results: Sequence[_Result]) -> Iterator[Sequence[_Result]]:
+def _group(results: Sequence[_Result]) -> Iterator[Sequence[_Result]]:
     """Split results into groups that fit a row."""
     first = size = 0
     for place, each in enumerate(results):
         size += len(each.line)
-        if size > _TOGETHER_BYTES and place > first:
+        if size > _GROUP_BYTES and place > first:
             yield results[first:place]
             first, size = place, len(each.line)
     yield results[first:]

@@ -12,10 +12,10 @@ from vibe_llms.batches.batch_specs import (
     BatchRunner,
     BatchSpec,
     BatchSummary,
-    KeptInput,
+    StoredInput,
 )
 from vibe_llms.batches.exporting import (
-    refuse_strangers,
+    ensure_own_file,
     write_results,
 )
 from vibe_llms.batches.functions import FunctionWork
@@ -78,36 +78,40 @@ class RunnerBackend:
             StoreError: The output path has a different file.
             ConverseError: The model cannot be used for any input.
         """
-        given = self._submission
+        submission = self._submission
         work = self._work
         await work.prepare()
         spec = self._compose_spec()
-        if given.cap is not None:  # refuse work for which a cap cannot be enforced
+        if submission.cap is not None:  # refuse work for which a cap cannot be enforced
             assert isinstance(work, ModelWork)
-            await work.produce_estimator(given.cap)
-        if given.journal is not None:
-            refuse_strangers(given.journal, spec.settings)
-        self.batch, self._before = await given.runner.submit(spec, self._ask(inputs), given.key)
-        found = await given.runner.find(self.batch)
-        has_more = given.cap is not None and given.cap != found.cap
-        is_wanted = found.state not in ("filling", "open", "done") or has_more
-        if is_wanted or (given.retry_failed and found.failed):
-            await given.runner.resume(self.batch, retry_failed=given.retry_failed, cap=given.cap)
+            await work.produce_estimator(submission.cap)
+        if submission.journal is not None:
+            ensure_own_file(submission.journal, spec.settings)
+        self.batch, self._before = await submission.runner.submit(
+            spec, self._store_inputs(inputs), submission.key
+        )
+        found = await submission.runner.find(self.batch)
+        has_more = submission.cap is not None and submission.cap != found.cap
+        has_stopped = found.state not in ("filling", "open", "done") or has_more
+        if has_stopped or (submission.retry_failed and found.failed):
+            await submission.runner.resume(
+                self.batch, retry_failed=submission.retry_failed, cap=submission.cap
+            )
         self.total = found.total
         return self.batch
 
     async def perform(self, run: BatchRun[Any], inputs: Inputs) -> AsyncGenerator[BatchItem[Any]]:
         """Yield the results of a submitted batch; on leaving early, the workers continue."""
-        given = self._submission
+        submission = self._submission
         # The line contains the value of a text and of a function's return value.
         work = self._work
-        parsing = work if isinstance(work, ModelWork) and work.parser is not None else None
-        outcomes = given.runner.follow(self.batch, ordered=self._ordered, before=self._before)
+        parser_work = work if isinstance(work, ModelWork) and work.parser is not None else None
+        outcomes = submission.runner.follow(self.batch, ordered=self._ordered, before=self._before)
         async with aclosing(outcomes):
             async for line, is_stored in outcomes:
                 item: BatchItem[Any] = decode_item(line, is_stored=is_stored)
-                if parsing is not None and item.error is None:
-                    item = await parsing.restore(item)
+                if parser_work is not None and item.error is None:
+                    item = await parser_work.restore(item)
                 if is_stored:
                     run.count_stored(has_failed=item.has_failed)
                 else:
@@ -121,24 +125,24 @@ class RunnerBackend:
         Raises:
             ConverseError: The batch has ended before it was complete.
         """
-        given = self._submission
-        found = await given.runner.find(self.batch)
-        if given.journal is not None and found.done:
-            await write_results(given.runner, self.batch, given.journal)
+        submission = self._submission
+        found = await submission.runner.find(self.batch)
+        if submission.journal is not None and found.done:
+            await write_results(submission.runner, self.batch, submission.journal)
         if found.state != "done":
             raise explain_end(found)
 
     def _compose_spec(self) -> BatchSpec:
-        given = self._submission
+        submission = self._submission
         return BatchSpec(
             **self._work.compose_spec(),
-            concurrency=given.concurrency,
-            retries=given.retries,
-            cap_usd=None if given.cap is None else str(given.cap),
-            priority=given.priority,
+            concurrency=submission.concurrency,
+            retries=submission.retries,
+            cap_usd=None if submission.cap is None else str(submission.cap),
+            priority=submission.priority,
         )
 
-    async def _ask(self, inputs: Inputs) -> AsyncIterator[KeptInput]:
+    async def _store_inputs(self, inputs: Inputs) -> AsyncIterator[StoredInput]:
         names = UniqueNames()
         place = 0
         if isinstance(inputs, AsyncIterable):
@@ -147,19 +151,23 @@ class RunnerBackend:
                 place += 1
             return
         work = self._work
-        is_plain = isinstance(work, ModelWork) and work.wording.prompt is None
+        is_plain = isinstance(work, ModelWork) and work.composer.prompt is None
         for each in inputs:
             if is_plain and each.__class__ is str:  # fast path for most items: no wait is needed
-                yield KeptInput(None, digest(each), write_input(each))
+                yield StoredInput(None, digest(each), write_input(each))
             else:
                 yield await self._write(each, place, names)
             place += 1
 
-    async def _write(self, given: Any, place: int, names: UniqueNames) -> KeptInput:
-        name, value = (given.id, given.value) if isinstance(given, BatchInput) else (None, given)
+    async def _write(self, raw_input: Any, place: int, names: UniqueNames) -> StoredInput:
+        name, value = (
+            (raw_input.id, raw_input.value)
+            if isinstance(raw_input, BatchInput)
+            else (None, raw_input)
+        )
         if name is not None:
             names.add(place, name)
-        return KeptInput(name, *await self._work.write(value))
+        return StoredInput(name, *await self._work.write(value))
 
 
 def explain_end(found: BatchSummary) -> ConverseError:

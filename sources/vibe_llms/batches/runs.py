@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
 from contextlib import aclosing
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
-from vibe_llms.batches.items import BatchItem, BatchTally, Due
+from vibe_llms.batches.items import BatchItem, BatchTally, DueInput
 from vibe_llms.batches.journals import DoneItem, ResultJournal
 
 T = TypeVar("T")
@@ -27,7 +27,7 @@ class BatchSource(Protocol):
     def stored(self) -> int:
         """Number of inputs that have a result from earlier runs."""
 
-    async def admit(self, place: int, given: Any) -> Due | DoneItem:
+    async def admit(self, place: int, raw_input: Any) -> DueInput | DoneItem:
         """Admit an input; return the journal's entry if it must not be asked again.
 
         Raises:
@@ -37,10 +37,10 @@ class BatchSource(Protocol):
     async def restore(self, entry: DoneItem) -> BatchItem[Any]:
         """Return the item of a journal entry."""
 
-    async def say(self, due: Due) -> str:
+    async def encode_input(self, due: DueInput) -> str:
         """Return the stored form of an input, from which its cost is estimated."""
 
-    async def release(self, due: Due) -> None:
+    async def release(self, due: DueInput) -> None:
         """Remove the stored run of an input whose result is journaled."""
 
 
@@ -83,7 +83,7 @@ class BatchRun(Generic[T]):
         self._progress = progress
         self.yields_stored = yields_stored
         self.admit = source.admit
-        self.say = source.say
+        self.encode_input = source.encode_input
 
     async def perform(self, inputs: Inputs) -> AsyncGenerator[BatchItem[T], None]:
         """Yield each item once it is done and journaled. Raises ConverseError."""
@@ -110,7 +110,7 @@ class BatchRun(Generic[T]):
         self.count_stored(has_failed=entry.has_failed)
         return await self._source.restore(entry) if self.yields_stored else None
 
-    async def deliver(self, due: Due, item: BatchItem[T], reserved: int = 0) -> BatchItem[T]:
+    async def deliver(self, due: DueInput, item: BatchItem[T], reserved: int = 0) -> BatchItem[T]:
         """Journal an item, then count it; return the written item. Raises StoreError."""
         if self._journal is not None:
             item = await self._journal.put(item, due.digest, reserved)

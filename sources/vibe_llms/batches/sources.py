@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from vibe_llms.batches.ask_backend import AskInput
 from vibe_llms.batches.file_journals import FileJournal
 from vibe_llms.batches.item_lines import decode_item, digest
-from vibe_llms.batches.items import BatchInput, BatchItem, Due
+from vibe_llms.batches.items import BatchInput, BatchItem, DueInput
 from vibe_llms.batches.journals import DoneItem
 from vibe_llms.exceptions import ConverseError, RequestError
 from vibe_llms.instruments.estimates import write_input
@@ -26,7 +26,7 @@ class BatchWork(Protocol):
     async def identify(self, value: Any) -> Any:
         """Return the identity of an input."""
 
-    async def say(self, value: Any) -> Any:
+    async def compose_input(self, value: Any) -> Any:
         """Return the composed input. Raises ConverseError."""
 
     async def restore(self, item: BatchItem[Any]) -> BatchItem[Any]:
@@ -78,18 +78,22 @@ class InputSource:
         """Number of inputs that have a result from earlier runs."""
         return 0 if self._journal is None else self._journal.stored
 
-    async def admit(self, place: int, given: Any) -> Due | DoneItem:
+    async def admit(self, place: int, raw_input: Any) -> DueInput | DoneItem:
         """Admit an input; return the journal's entry if it must not be asked again."""
-        name, value = (given.id, given.value) if isinstance(given, BatchInput) else (None, given)
+        name, value = (
+            (raw_input.id, raw_input.value)
+            if isinstance(raw_input, BatchInput)
+            else (None, raw_input)
+        )
         if name is not None:
             self._names.add(place, name)
         if self._journal is None:
-            return Due(place, name, value)
+            return DueInput(place, name, value)
         input_digest = digest(await self._work.identify(value))
         entry = self._journal.find(place if name is None else name, input_digest)
         if entry is not None and not (entry.has_failed and self._retries_failed):
             return entry
-        return Due(place, name, value, input_digest, entry is not None)
+        return DueInput(place, name, value, input_digest, entry is not None)
 
     async def restore(self, entry: DoneItem) -> BatchItem[Any]:
         """Return the item of a journal entry."""
@@ -97,7 +101,7 @@ class InputSource:
         item = decode_item(self._journal.read(entry))
         return item if item.error is not None else await self._work.restore(item)
 
-    async def say(self, due: Due) -> str:
+    async def encode_input(self, due: DueInput) -> str:
         """Return an input in the form in which it would be stored."""
         if isinstance(due.value, Request):
             raise RequestError(
@@ -106,9 +110,9 @@ class InputSource:
                 remedy="Pass the question as the input, and the settings to the batch.",
             )
         try:
-            return write_input(await self._work.say(due.value))
+            return write_input(await self._work.compose_input(due.value))
         except ConverseError:  # it will not be asked; its error has the reason
             return ""
 
-    async def release(self, due: Due) -> None:
+    async def release(self, due: DueInput) -> None:
         """Do nothing."""

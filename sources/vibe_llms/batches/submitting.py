@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import attrs
 
-from vibe_llms.batches.items import Due
+from vibe_llms.batches.items import DueInput
 from vibe_llms.batches.vendor_chunks import (
     Chunk,
     ChunkEnd,
@@ -26,14 +26,14 @@ from vibe_llms.providers.batches import BatchRequest, was_refused
 from vibe_llms.providers.batching import ModelBatches
 
 ARRIVING_SECONDS: Final = 120
-"""How long after an intent its batch may still appear at the vendor: longer than what was on its
-way when its sender died takes to arrive, or to be dropped."""
+"""Time after an intent in which its batch may still appear at the vendor: longer than a request
+that was in transit when its sender died takes to arrive or to be dropped."""
 
 FIRST_PAUSE_SECONDS: Final = 2.0
 LAST_PAUSE_SECONDS: Final = 60.0
 PAUSE_GROWTH: Final = 1.5
-"""The pauses between two looks at the vendor grow from the first to the last: most batches take
-minutes, and some a day."""
+"""Growth of the pauses between two polls of the vendor, from the first to the last: most batches
+take minutes, and some a day."""
 
 _NAME_BYTES: Final = 8
 
@@ -79,7 +79,7 @@ class _Draft:
     chunk: str
     items: list[ChunkItem] = attrs.field(factory=list)
     requests: list[BatchRequest] = attrs.field(factory=list)
-    dues: list[Due] = attrs.field(factory=list)
+    due_inputs: list[DueInput] = attrs.field(factory=list)
     size: int = 0
 
 
@@ -94,7 +94,7 @@ class Submitter:
         compose: Composes the request of an input.
         batches: Batch API of the vendor.
         log: Log of intents.
-        tell: Called with each event of a chunk.
+        report: Called with each event of a chunk.
         resubmits: Whether to resubmit chunks that may have been submitted, when the vendor cannot
             be asked.
 
@@ -107,26 +107,26 @@ class Submitter:
         compose: Callable[[Any], Awaitable[Request]],
         batches: ModelBatches,
         log: ChunkLog,
-        tell: Listener,
+        report: Listener,
         *,
         resubmits: bool = False,
     ) -> None:
         self._compose = compose
         self._batches = batches
         self._log = log
-        self._tell = tell
+        self._report = report
         self._resubmits = resubmits
         self._draft = _produce_draft()
         self.doubtful: dict[str, ConverseError] = {}
 
-    async def take_up(self, chunks: Sequence[Chunk] | None = None) -> None:
+    async def resume(self, chunks: Sequence[Chunk] | None = None) -> None:
         """Look up chunks that an earlier process may have submitted before it died.
 
         Args:
             chunks: Chunks to look up; by default all.
 
         Raises:
-            StoreError: The finding cannot be written to the log.
+            StoreError: The result of the lookup cannot be written to the log.
         """
         for chunk in self._log.open_chunks if chunks is None else chunks:
             if not chunk.vendor:
@@ -138,7 +138,9 @@ class Submitter:
         name = name_item(draft.chunk, len(draft.items))
         return self._batches.translate(name, await self._compose(value))
 
-    async def add(self, due: Due, translation: Translation[BatchRequest]) -> dict[str, Due]:
+    async def add(
+        self, due: DueInput, translation: Translation[BatchRequest]
+    ) -> dict[str, DueInput]:
         """Add an input with its request; return the inputs submitted to make room for it.
 
         Returns:
@@ -147,7 +149,7 @@ class Submitter:
         Raises:
             ConverseError: A chunk cannot be submitted.
         """
-        submitted: dict[str, Due] = {}
+        submitted: dict[str, DueInput] = {}
         draft, bounds = self._draft, self._batches.bounds
         size = len(translation.value.data) + 1  # the separator between two requests
         if len(draft.items) >= bounds.requests or draft.size + size > bounds.bytes:
@@ -158,11 +160,11 @@ class Submitter:
         draft.requests.append(translation.value)
         draft.items.append(ChunkItem(due.index, due.id, due.digest, due.has_failed, losses))
         # Without its value, which may be long and is not needed again.
-        draft.dues.append(attrs.evolve(due, value=None))
+        draft.due_inputs.append(attrs.evolve(due, value=None))
         draft.size += size
         return submitted
 
-    async def flush(self) -> dict[str, Due]:
+    async def flush(self) -> dict[str, DueInput]:
         """Submit the gathered requests; return their inputs by their names at the vendor.
 
         Raises:
@@ -179,7 +181,7 @@ class Submitter:
         )
         await self._log.intend(chunk)
         await self._submit(chunk, draft.requests)
-        return {name_item(chunk.chunk, place): due for place, due in enumerate(draft.dues)}
+        return {name_item(chunk.chunk, place): due for place, due in enumerate(draft.due_inputs)}
 
     async def _submit(self, chunk: Chunk, requests: list[BatchRequest]) -> None:
         policy, clock = self._batches.policy, self._batches.clock
@@ -202,7 +204,7 @@ class Submitter:
                 await self._log.send_again(chunk, time.time())
             else:
                 await self._log.name(chunk, vendor)
-                self._news(ChunkCourse.SUBMITTED, chunk)
+                self._report_chunk(ChunkCourse.SUBMITTED, chunk)
                 return
 
     async def _resolve(self, chunk: Chunk, *, may_end: bool = True) -> None:
@@ -227,31 +229,31 @@ class Submitter:
                 )
             except ConverseError as error:
                 if self._resubmits:
-                    return await self._miss(chunk, may_end=may_end)
+                    return await self._mark_absent(chunk, may_end=may_end)
                 self.doubtful[chunk.chunk] = error
-                self._tell(
+                self._report(
                     ChunkNews(course=ChunkCourse.DOUBTFUL, requests=len(chunk.items), error=error)
                 )
                 return
             if sighting.id:
                 await self._log.name(chunk, sighting.id)
-                self._news(ChunkCourse.FOUND, chunk)
+                self._report_chunk(ChunkCourse.FOUND, chunk)
                 return
             if is_late and not sighting.is_undecided:
-                return await self._miss(chunk, may_end=may_end)
-            self._news(ChunkCourse.WAITING, chunk)
+                return await self._mark_absent(chunk, may_end=may_end)
+            self._report_chunk(ChunkCourse.WAITING, chunk)
             await clock.sleep(pause)
-            pause = grow(pause)
+            pause = lengthen(pause)
 
-    async def _miss(self, chunk: Chunk, *, may_end: bool) -> None:
+    async def _mark_absent(self, chunk: Chunk, *, may_end: bool) -> None:
         if may_end:
             await self._log.end(chunk, ChunkEnd.ABSENT)
-        self._news(ChunkCourse.ABSENT, chunk)
+        self._report_chunk(ChunkCourse.ABSENT, chunk)
 
-    def _news(self, course: ChunkCourse, chunk: Chunk) -> None:
-        self._tell(ChunkNews(course=course, vendor=chunk.vendor, requests=len(chunk.items)))
+    def _report_chunk(self, course: ChunkCourse, chunk: Chunk) -> None:
+        self._report(ChunkNews(course=course, vendor=chunk.vendor, requests=len(chunk.items)))
 
 
-def grow(pause: float) -> float:
+def lengthen(pause: float) -> float:
     """Return the pause that follows a pause between two polls of the vendor, in seconds."""
     return min(pause * PAUSE_GROWTH, LAST_PAUSE_SECONDS)

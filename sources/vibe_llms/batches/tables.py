@@ -9,24 +9,24 @@ from __future__ import annotations
 from typing import Final, Literal, TypeAlias
 
 BatchState: TypeAlias = Literal["filling", "open", "done", "stopped", "capped", "failed"]
-"""Where a batch stands.
+"""State of a batch.
 
 ``filling``
-    Whoever has asked for it has not said all of its inputs yet; those that are there are worked on.
+    Not all of its inputs are submitted yet; workers already process those that are.
 ``open``
-    All inputs are there, and not all are done.
+    All inputs are submitted, and some are not done.
 ``done``
-    All are done or failed.
+    All inputs have succeeded or failed.
 ``stopped``
-    Somebody has stopped it.
+    A user has stopped it.
 ``capped``
-    The next input might have cost more than was left of what it may cost.
+    The next input could exceed its maximum cost.
 ``failed``
-    It has met what every input would meet, as a missing key.
+    An error occurred that every other input would meet as well, such as a missing key.
 """
 
 WORKING: Final[tuple[BatchState, ...]] = ("filling", "open")
-"""In which states inputs are worked on."""
+"""States in which workers process inputs."""
 
 # A chunk is the unit that a worker takes from a DBOS queue: its inputs are one row, and results
 # that were written together are one row, so that an item does not cost a row. `epoch` rises each
@@ -101,7 +101,8 @@ CREATE TABLE IF NOT EXISTS vibe_doubts (
 """
 
 TABLE: Final = "vibe_batches"
-"""The first of them: where it is, all are."""
+"""The first table; if it exists, all exist."""
 
 EARLIER: Final = "vibe_items"
-"""A table of earlier versions, whose others are called as those here and are not like them."""
+"""A table that only earlier versions had. Their other tables have the same names as these, but
+other columns."""

@@ -13,7 +13,7 @@ import attrs
 from vibe_llms.batches.ask_backend import attempt
 from vibe_llms.batches.collecting import Collector
 from vibe_llms.batches.file_journals import FileJournal
-from vibe_llms.batches.items import BatchInput, BatchItem, Due
+from vibe_llms.batches.items import BatchInput, BatchItem, DueInput
 from vibe_llms.batches.journals import DoneItem, refuse_input
 from vibe_llms.batches.runs import BatchRun, Inputs
 from vibe_llms.batches.submitting import (
@@ -42,11 +42,11 @@ from vibe_llms.providers.interfaces import ConverserModel
 
 T = TypeVar("T")
 
-_TOGETHER: Final = 64
-"""How many inputs are translated without letting others go on."""
+_GROUP: Final = 64
+"""Number of inputs that are translated before other tasks may run."""
 
 _SAMPLE: Final = 200
-"""Of how many requests the tokens are estimated; those of the others by their bytes."""
+"""Number of requests whose tokens are estimated; for all others, their bytes are extrapolated."""
 
 
 @frozen(kw_only=True)
@@ -122,10 +122,10 @@ class VendorBackend(Generic[T]):
         self._log = log
         self._journal = journal
         self._ordered = ordered
-        self._tell = listener or _ignore
-        self._submitter = Submitter(work.compose, batches, log, self._tell, resubmits=resubmits)
-        self._dues: dict[str, Due] = {}
-        self._held: dict[str | int, tuple[str, ChunkItem]] = {}
+        self._report = listener or _ignore
+        self._submitter = Submitter(work.compose, batches, log, self._report, resubmits=resubmits)
+        self._due_inputs: dict[str, DueInput] = {}
+        self._at_vendor: dict[str | int, tuple[str, ChunkItem]] = {}
         self._absent = 0
 
     async def perform(self, run: BatchRun[T], inputs: Inputs) -> AsyncGenerator[BatchItem[T]]:
@@ -134,15 +134,15 @@ class VendorBackend(Generic[T]):
         Raises:
             ConverseError: See :meth:`VendorBatchChannel.run`.
         """
-        held: list[BatchItem[T]] = []
+        results: list[BatchItem[T]] = []
         async with aclosing(self._perform(run, inputs)) as items:
             async for item in items:
                 if self._ordered:
-                    held.append(item)
+                    results.append(item)
                 else:
                     yield item
-        held.sort(key=attrgetter("index"))
-        for item in held:
+        results.sort(key=attrgetter("index"))
+        for item in results:
             yield item
 
     async def conclude(self) -> None:
@@ -151,9 +151,9 @@ class VendorBackend(Generic[T]):
 
     async def _perform(self, run: BatchRun[T], inputs: Inputs) -> AsyncGenerator[BatchItem[T]]:
         collector = Collector(
-            run, self._work, self._batches, self._log, self._journal, self._tell, self._dues
+            run, self._work, self._batches, self._log, self._journal, self._report, self._due_inputs
         )
-        await self._take_up()
+        await self._resume()
         steps = (
             self._submit(run, inputs),
             collector.collect(),
@@ -163,14 +163,14 @@ class VendorBackend(Generic[T]):
             async with aclosing(items):
                 async for item in items:
                     yield item
-        self._tell_doubt()
+        self._raise_doubt()
 
     async def _collect_found(self, collector: Collector[T]) -> AsyncGenerator[BatchItem[T], None]:
         """Look up the doubtful chunks once more: reading the others has taken time."""
         doubtful = [self._log.chunks[name] for name in self._submitter.doubtful]
         if not doubtful:
             return
-        await self._submitter.take_up(doubtful)
+        await self._submitter.resume(doubtful)
         self._absent = sum(len(each.items) for each in doubtful if each.end == ChunkEnd.ABSENT)
         async with aclosing(collector.collect()) as items:
             async for item in items:
@@ -178,12 +178,12 @@ class VendorBackend(Generic[T]):
 
     async def foresee(self, run: BatchRun[T], inputs: Inputs) -> Forecast:
         """Forecast the submission; submit nothing. Raises ConverseError."""
-        await self._take_up()
+        await self._resume()
         model = (await self._work.access_model()).descriptor
         requests = size = unfit = tokens = sampled = 0
-        async for place, given in _number(inputs):
-            due = await self._admit(run, place, given)
-            if not isinstance(due, Due):
+        async for place, raw_input in _number(inputs):
+            due = await self._admit(run, place, raw_input)
+            if not isinstance(due, DueInput):
                 continue
             translated = await self._translate(due)
             if isinstance(translated, BatchItem):
@@ -210,52 +210,54 @@ class VendorBackend(Generic[T]):
         Raises:
             ConverseError: The vendor cannot be asked, or it is unknown what it has.
         """
-        await self._take_up()
+        await self._resume()
         chunks = [chunk for chunk in self._log.open_chunks if chunk.vendor]
         for chunk in chunks:
             await self._batches.cancel(chunk.vendor)
-        self._tell_doubt()
+        self._raise_doubt()
         return len(chunks)
 
-    async def _take_up(self) -> None:
+    async def _resume(self) -> None:
         """Find out which chunks are at the vendor, and expect their results."""
-        await self._submitter.take_up()
+        await self._submitter.resume()
         for chunk in self._log.open_chunks:
-            self._hold(chunk)
+            self._expect(chunk)
 
-    def _hold(self, chunk: Chunk) -> None:
+    def _expect(self, chunk: Chunk) -> None:
         """Expect the results of chunks submitted before, unless the journal has them."""
         for place, each in enumerate(chunk.items):
             name = name_item(chunk.chunk, place)
-            self._held[each.key] = name, each
+            self._at_vendor[each.key] = name, each
             entry = self._journal.find(each.key, each.digest)
             # A failure may be older than the chunk, if the input had failed before it was
             # submitted.
             if entry is None or (entry.has_failed and each.had_failed):
-                self._dues[name] = Due(
+                self._due_inputs[name] = DueInput(
                     index=each.index, id=each.id, digest=each.digest, has_failed=entry is not None
                 )
 
-    async def _admit(self, run: BatchRun[T], place: int, given: Any) -> Due | DoneItem | None:
+    async def _admit(
+        self, run: BatchRun[T], place: int, raw_input: Any
+    ) -> DueInput | DoneItem | None:
         """Admit an input; return ``None`` if it is at the vendor."""
-        due = await run.admit(place, given)
-        name = given.id if isinstance(given, BatchInput) else None
-        held = self._held.get(place if name is None else name)
-        if held is None:
+        due = await run.admit(place, raw_input)
+        name = raw_input.id if isinstance(raw_input, BatchInput) else None
+        submitted = self._at_vendor.get(place if name is None else name)
+        if submitted is None:
             return due
-        requested, item = held
+        requested, item = submitted
         if isinstance(due, DoneItem):
-            return None if requested in self._dues else due
+            return None if requested in self._due_inputs else due
         if item.digest != due.digest:
             raise refuse_input(
                 f"A batch of {self._log.path.name}", item.key, "or name another output"
             )
-        if requested not in self._dues:
+        if requested not in self._due_inputs:
             return due  # it has failed; retry it
-        self._dues[requested] = attrs.evolve(due, value=None)
+        self._due_inputs[requested] = attrs.evolve(due, value=None)
         return None
 
-    async def _translate(self, due: Due) -> Translation[BatchRequest] | BatchItem[Any]:
+    async def _translate(self, due: DueInput) -> Translation[BatchRequest] | BatchItem[Any]:
         """Return the request of an input, or a failed item if it cannot be asked."""
         translated: list[Translation[BatchRequest]] = []
 
@@ -269,8 +271,8 @@ class VendorBackend(Generic[T]):
 
     async def _submit(self, run: BatchRun[T], inputs: Inputs) -> AsyncGenerator[BatchItem[T], None]:
         """Submit inputs without a result; yield those with one and those that cannot be asked."""
-        async for place, given in _number(inputs):
-            due = await self._admit(run, place, given)
+        async for place, raw_input in _number(inputs):
+            due = await self._admit(run, place, raw_input)
             if due is None:
                 continue
             if isinstance(due, DoneItem):
@@ -282,10 +284,10 @@ class VendorBackend(Generic[T]):
             if isinstance(translated, BatchItem):
                 yield await run.deliver(due, translated)
                 continue
-            self._dues.update(await self._submitter.add(due, translated))
-        self._dues.update(await self._submitter.flush())
+            self._due_inputs.update(await self._submitter.add(due, translated))
+        self._due_inputs.update(await self._submitter.flush())
 
-    def _tell_doubt(self) -> None:
+    def _raise_doubt(self) -> None:
         """Raise the error for chunks that the vendor may or may not have."""
         doubtful = self._submitter.doubtful
         if self._absent:
@@ -309,16 +311,16 @@ class VendorBackend(Generic[T]):
 async def _number(inputs: Inputs) -> AsyncIterator[tuple[int, Any]]:
     """Yield the inputs with their places; yield to the event loop in between."""
     place = 0
-    async for given in inputs if isinstance(inputs, AsyncIterable) else _iterate(inputs):
-        yield place, given
+    async for raw_input in inputs if isinstance(inputs, AsyncIterable) else _iterate(inputs):
+        yield place, raw_input
         place += 1
 
 
 async def _iterate(inputs: Iterable[Any]) -> AsyncIterator[Any]:
-    for number, given in enumerate(inputs):
-        if number % _TOGETHER == 0:
+    for number, raw_input in enumerate(inputs):
+        if number % _GROUP == 0:
             await asyncio.sleep(0)
-        yield given
+        yield raw_input
 
 
 def _ignore(news: ChunkNews) -> None:

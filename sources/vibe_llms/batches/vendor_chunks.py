@@ -87,7 +87,7 @@ class Chunk(msgspec.Struct, kw_only=True):
         return int(place) if int(place) < len(self.items) else None
 
 
-class _Note(msgspec.Struct, kw_only=True, omit_defaults=True):
+class _Change(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Change of a chunk's state."""
 
     chunk: str
@@ -151,19 +151,19 @@ class ChunkLog:
         await self._write(chunk)
         self.chunks[chunk.chunk] = chunk
 
-    async def send_again(self, chunk: Chunk, moment: float) -> None:
+    async def send_again(self, chunk: Chunk, timestamp: float) -> None:
         """Record that a chunk is about to be resubmitted. Raises StoreError."""
-        await self._write(_Note(chunk=chunk.chunk, sent=moment))
-        chunk.sent = moment
+        await self._write(_Change(chunk=chunk.chunk, sent=timestamp))
+        chunk.sent = timestamp
 
     async def name(self, chunk: Chunk, vendor: str) -> None:
         """Record the vendor's name for a chunk. Raises StoreError."""
-        await self._write(_Note(chunk=chunk.chunk, vendor=vendor))
+        await self._write(_Change(chunk=chunk.chunk, vendor=vendor))
         chunk.vendor = vendor
 
     async def end(self, chunk: Chunk, end: ChunkEnd) -> None:
         """Record the end of a chunk. Raises StoreError."""
-        await self._write(_Note(chunk=chunk.chunk, end=end))
+        await self._write(_Change(chunk=chunk.chunk, end=end))
         chunk.end = end
 
     def forget(self) -> None:
@@ -186,7 +186,7 @@ class ChunkLog:
     def _read(self, log: Log) -> None:
         for number, (_, line) in enumerate(log.walk(), 1):
             try:
-                self._take(line)
+                self._apply_line(line)
             except (*UNREADABLE, KeyError, ValueError) as error:
                 raise StoreError(
                     path=f"{self.path}:{number}",
@@ -202,19 +202,19 @@ class ChunkLog:
                 remedy="Use the same settings to continue them, or name another output.",
             )
 
-    def _take(self, line: bytes) -> None:
-        note = _decode_note(line)
-        if note.chunk not in self.chunks:
+    def _apply_line(self, line: bytes) -> None:
+        change = _decode_change(line)
+        if change.chunk not in self.chunks:
             chunk = _decode_chunk(line)
             if chunk.format != FORMAT:
                 raise ValueError(f"its format is {chunk.format}, but only {FORMAT} is supported")
             self.chunks[chunk.chunk] = chunk
             return
-        known = self.chunks[note.chunk]
-        known.sent = note.sent or known.sent
-        known.vendor, known.end = note.vendor or known.vendor, note.end or known.end
+        chunk = self.chunks[change.chunk]
+        chunk.sent = change.sent or chunk.sent
+        chunk.vendor, chunk.end = change.vendor or chunk.vendor, change.end or chunk.end
 
-    async def _write(self, line: Chunk | _Note) -> None:
+    async def _write(self, line: Chunk | _Change) -> None:
         data = _encode(line) + b"\n"
         # Finish even when the task is cancelled: a write is either on the disk or not in the file.
         await finish(asyncio.to_thread(self._append, data))
@@ -239,7 +239,7 @@ class ChunkLog:
 
 _encode: Final = msgspec.json.Encoder().encode
 _decode_chunk: Final = msgspec.json.Decoder(Chunk).decode
-_decode_note: Final = msgspec.json.Decoder(_Note).decode
+_decode_change: Final = msgspec.json.Decoder(_Change).decode
 
 
 def name_item(chunk: str, place: int) -> str:

@@ -44,8 +44,8 @@ Ask: TypeAlias = Callable[[Any], Awaitable[BatchItem[Any]]]
 
 
 @frozen(kw_only=True)
-class Wording:
-    """Composition of an input: rendered by a prompt, or unchanged.
+class InputComposer:
+    """Composer of inputs: it renders them with a prompt, or leaves them unchanged.
 
     Attributes:
         prompt: Renders inputs that are tables of variables as canisters.
@@ -78,36 +78,36 @@ class Wording:
         if self.prompt is None:
             return value
         try:
-            said = await self.compose(value)
+            canisters = await self.compose(value)
         except ConverseError:
             # An error here would end the batch; when the input is asked, the error fails only this
             # input.
             return value
-        return {"variables": value, "said": [[each.role, text_of(each)] for each in said]}
+        return {"variables": value, "said": [[each.role, text_of(each)] for each in canisters]}
 
 
 class ModelWork:
     """Model or engine that is asked about each input.
 
     Args:
-        answering: The model or engine; data that its answers share is looked up once per run.
+        target: The model or engine; data that its answers share is looked up once per run.
         options: Options of each request to a model.
-        wording: Composes inputs.
+        composer: Composes inputs.
         parser: Parses the answers of a model; without it, they are text.
         is_owner: Whether the batch closes the model.
     """
 
     def __init__(
         self,
-        answering: Model | Engine,
+        target: Model | Engine,
         options: Mapping[str, Any],
-        wording: Wording,
+        composer: InputComposer,
         parser: Parser[Any] | None = None,
         *,
         is_owner: bool = False,
     ) -> None:
-        self.wording = wording
-        self._answering = answering
+        self.composer = composer
+        self._target = target
         self._options = options
         self._parser = parser
         self._is_owner = is_owner
@@ -121,7 +121,7 @@ class ModelWork:
     @property
     def is_engine(self) -> bool:
         """True if an engine is asked."""
-        return isinstance(self._answering, Engine)
+        return isinstance(self._target, Engine)
 
     async def prepare(self) -> Ask:
         """Look up what all requests share; return the function that asks one.
@@ -129,11 +129,11 @@ class ModelWork:
         Raises:
             ConverseError: The model or a tool cannot be used for any input.
         """
-        if isinstance(self._answering, Engine):
-            self._pattern = await self._answering.produce_pattern()
-            return self._act
-        self._pattern = pattern = self._answering.request(PLACEHOLDER, **self._options)
-        model = await self._answering.access()
+        if isinstance(self._target, Engine):
+            self._pattern = await self._target.produce_pattern()
+            return self._run_engine
+        self._pattern = pattern = self._target.request(PLACEHOLDER, **self._options)
+        model = await self._target.access()
         if self._parser is not None:
             pattern, _ = self._parser.compose(pattern, model.descriptor.attributes)
         # Refuse work that would fail for every input before a journal is created.
@@ -141,18 +141,18 @@ class ModelWork:
         return self._ask if self._parser is None else self._parse
 
     async def _ask(self, value: Any) -> BatchItem[Any]:
-        request = await self._fill(value)
-        model: Any = self._answering
+        request = await self._compose_request(value)
+        model: Any = self._target
         try:
-            answered = await model.answer(request, stream=False)
+            answer = await model.answer(request, stream=False)
         except LimitError as error:
-            answered = await _take_turns(error, lambda: model.answer(request, stream=False))
-        return produce_outcome(answered)
+            answer = await _wait_for_queue(error, lambda: model.answer(request, stream=False))
+        return produce_outcome(answer)
 
     async def _parse(self, value: Any) -> BatchItem[Any]:
         assert self._parser is not None
-        parser, request = self._parser, await self._fill(value)
-        model: Any = self._answering
+        parser, request = self._parser, await self._compose_request(value)
+        model: Any = self._target
         answers: list[Response] = []  # all of them were billed, even if the last one fails
         ask = partial(
             model.parse_with_response,
@@ -164,7 +164,7 @@ class ModelWork:
             try:
                 parsed = await ask()
             except LimitError as error:
-                parsed = await _take_turns(error, ask)
+                parsed = await _wait_for_queue(error, ask)
         except ConverseError as error:
             if not answers:
                 raise
@@ -179,9 +179,9 @@ class ModelWork:
             losses=tuple(map(str, parsed.losses)),
         )
 
-    async def _act(self, value: Any) -> BatchItem[Any]:
-        assert isinstance(self._answering, Engine)
-        return conclude_run(await self._answering.answer(await self.wording.compose(value)))
+    async def _run_engine(self, value: Any) -> BatchItem[Any]:
+        assert isinstance(self._target, Engine)
+        return conclude_run(await self._target.answer(await self.composer.compose(value)))
 
     async def access_model(self) -> ConverserModel:
         """Return the model that is asked."""
@@ -193,17 +193,17 @@ class ModelWork:
         Raises:
             ConfigurationError: The cost is unknown.
         """
-        answering = self._answering
-        if isinstance(answering, Engine):
-            model = answering.model
-            asked = await model.access() if isinstance(model, Model) else model
-            return RunEstimator(asked.descriptor, answering.limits.run_cents, cap)
-        asked = await answering.access()
+        target = self._target
+        if isinstance(target, Engine):
+            model = target.model
+            converser_model = await model.access() if isinstance(model, Model) else model
+            return RunEstimator(converser_model.descriptor, target.limits.run_cents, cap)
+        converser_model = await target.access()
         return Estimator(
-            asked.descriptor,
+            converser_model.descriptor,
             self.pattern,
             1 if self._parser is None else self._parser.attempts,
-            tries=answering.application.configuration.limits.attempts,
+            tries=target.application.configuration.limits.attempts,
         )
 
     @property
@@ -214,21 +214,21 @@ class ModelWork:
 
     @property
     def _model(self) -> Model:
-        assert isinstance(self._answering, Model)
-        return self._answering
+        assert isinstance(self._target, Model)
+        return self._target
 
-    async def _fill(self, value: Any) -> Request:
+    async def _compose_request(self, value: Any) -> Request:
         """Compose the request of one input."""
         assert self._pattern is not None
         if isinstance(value, Request):
             return value
         # The last one is the placeholder for the input.
         preface = self._pattern.canisters[:-1]
-        if value.__class__ is str and self.wording.prompt is None:
+        if value.__class__ is str and self.composer.prompt is None:
             return evolve_unchecked(
                 self._pattern, canisters=(*preface, produce_user_canister(value))
             )
-        return replace_canisters(self._pattern, (*preface, *await self.wording.compose(value)))
+        return replace_canisters(self._pattern, (*preface, *await self.composer.compose(value)))
 
     async def compose(self, value: Any) -> Request:
         """Compose the request of one input, for callers that send it themselves.
@@ -236,7 +236,7 @@ class ModelWork:
         Raises:
             RequestError: The input is empty, or does not fit the parser.
         """
-        request = await self._model.hydrate(await self._fill(value))
+        request = await self._model.hydrate(await self._compose_request(value))
         if self._parser is None:
             return request
         model = await self._model.access()
@@ -256,45 +256,51 @@ class ModelWork:
 
     async def identify(self, value: Any) -> Any:
         """Return the identity of an input."""
-        return value if self.wording.prompt is None else await self.wording.identify(value)
+        return value if self.composer.prompt is None else await self.composer.identify(value)
 
-    async def say(self, value: Any) -> Any:
+    async def compose_input(self, value: Any) -> Any:
         """Return the composed input. Raises RequestError."""
-        return await self.wording.compose(value)
+        return await self.composer.compose(value)
 
     def describe(self) -> Any:
         """Describe the settings that all inputs share."""
         assert self._pattern is not None
-        kind = "engine" if isinstance(self._answering, Engine) else "request"
-        told = {kind: self._pattern.digest()}
+        kind = "engine" if isinstance(self._target, Engine) else "request"
+        description = {kind: self._pattern.digest()}
         parser = self._parser
-        return told if parser is None else {**told, "parser": [parser.name, parser.schema]}
+        if parser is None:
+            return description
+        return {**description, "parser": [parser.name, parser.schema]}
 
     def compose_spec(self) -> dict[str, Any]:
         """Return the work's part of a specification; see :class:`.BatchSpec`."""
-        told: dict[str, Any] = {
+        spec: dict[str, Any] = {
             "model": self.pattern.model,
             "request": write_pattern(self.pattern),
             "settings": digest(self.describe()),
         }
-        engine, parser = self._answering, self._parser
+        engine, parser = self._target, self._parser
         if isinstance(engine, Engine):
             names = tuple(each.name for each in engine.ensembles)
             limits = export_limits(engine.limits)
-            return {**told, "is_engine": True, "ensembles": names, "limits": limits}
+            return {**spec, "is_engine": True, "ensembles": names, "limits": limits}
         if parser is None:
-            return told
-        read = {"schema": dict(parser.schema), "name": parser.name, "attempts": parser.attempts}
-        return {**told, **read}
+            return spec
+        parser_spec = {
+            "schema": dict(parser.schema),
+            "name": parser.name,
+            "attempts": parser.attempts,
+        }
+        return {**spec, **parser_spec}
 
     def ensure_portable(self) -> None:
         """Refuse an engine that depends on this process. Raises TypeError."""
-        if isinstance(self._answering, Engine) and (
-            own := self._answering.survey_local_arguments()
+        if isinstance(self._target, Engine) and (
+            local_arguments := self._target.survey_local_arguments()
         ):
             raise TypeError(
                 "Workers cannot use what belongs to this process, the engine's "
-                f"{', '.join(own)}: make an engine without it for a batch on workers."
+                f"{', '.join(local_arguments)}: make an engine without it for a batch on workers."
             )
 
     async def write(self, value: Any) -> tuple[str, str]:
@@ -309,10 +315,10 @@ class ModelWork:
                 detail="An input of a batch on workers must not be a whole request.",
                 remedy="Pass the question as the input, and the settings to the batch.",
             )
-        told = digest(await self.wording.identify(value))
-        if value.__class__ is str and self.wording.prompt is None:
-            return told, write_input(value)
-        return told, write_input(await self.wording.compose(value))
+        input_digest = digest(await self.composer.identify(value))
+        if value.__class__ is str and self.composer.prompt is None:
+            return input_digest, write_input(value)
+        return input_digest, write_input(await self.composer.compose(value))
 
     async def restore(self, item: BatchItem[Any]) -> BatchItem[Any]:
         """Return an item of the journal with its value restored."""
@@ -323,10 +329,10 @@ class ModelWork:
     async def close(self) -> None:
         """Close the model if the batch owns it."""
         if self._is_owner:
-            await self._answering.close()
+            await self._target.close()
 
 
-async def _take_turns(error: LimitError, ask: Callable[[], Awaitable[T]]) -> T:
+async def _wait_for_queue(error: LimitError, ask: Callable[[], Awaitable[T]]) -> T:
     """Retry until the queue of a model that answers one request at a time has room.
 
     If the queue is full, nothing was sent; waiting behind other requests is not a failure.
@@ -345,31 +351,31 @@ async def _take_turns(error: LimitError, ask: Callable[[], Awaitable[T]]) -> T:
     raise error
 
 
-def produce_outcome(answered: Answer) -> BatchItem[Any]:
+def produce_outcome(answer: Answer) -> BatchItem[Any]:
     """Return the item of an answered input: the text of its answer and its usage.
 
     A turn without an answer, or a part of one, has failed; see :class:`.Shortfall`.
     """
-    sent = answered.metadata.attempts if isinstance(answered, Response) else 1
-    shortfall = answered.shortfall
+    sent = answer.metadata.attempts if isinstance(answer, Response) else 1
+    shortfall = answer.shortfall
     if shortfall is not None and shortfall.is_failure:
         error = produce_error(shortfall)
-        return BatchItem(error=error, origin=_gather_usage(answered), sent=sent)
-    text = answered.text
+        return BatchItem(error=error, origin=_gather_usage(answer), sent=sent)
+    text = answer.text
     return _make_item(
         value=text,
         text=text,
-        origin=_gather_usage(answered),
-        losses=tuple(map(str, answered.losses)),
-        response=answered if isinstance(answered, Response) else None,
+        origin=_gather_usage(answer),
+        losses=tuple(map(str, answer.losses)),
+        response=answer if isinstance(answer, Response) else None,
         sent=sent,
     )
 
 
-def _gather_usage(answered: Answer) -> Origin | None:
-    origin, used = answered.origin, answered.usage
-    if origin is not None and origin.usage is not used:  # of a run, or with summaries
-        return attrs.evolve(origin, usage=used)
+def _gather_usage(answer: Answer) -> Origin | None:
+    origin, usage = answer.origin, answer.usage
+    if origin is not None and origin.usage is not usage:  # of a run, or with summaries
+        return attrs.evolve(origin, usage=usage)
     return origin
 
 
@@ -385,8 +391,8 @@ def conclude_run(outcome: RunOutcome) -> BatchItem[Any]:
 def _account(answers: Sequence[Response]) -> Origin:
     """Return the origin of the last answer, with the usage of all if each is known."""
     usages = [each.usage for each in answers]
-    used = None if None in usages else add_usages(usages)
-    return attrs.evolve(answers[-1].origin, usage=used)
+    usage = None if None in usages else add_usages(usages)
+    return attrs.evolve(answers[-1].origin, usage=usage)
 
 
 def _count_sent(answers: Sequence[Response], last: int = 1) -> int:

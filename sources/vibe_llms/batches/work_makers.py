@@ -1,4 +1,4 @@
-"""Factory of the models, engines and functions for a batch specification."""
+"""Performers of a batch's work in a worker, made from the specification of the batch."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from vibe_llms.batches.item_lines import digest
 from vibe_llms.batches.items import BatchItem
 from vibe_llms.batches.row_chunks import InputRow
 from vibe_llms.batches.work import (
+    InputComposer,
     ModelWork,
-    Wording,
     conclude_run,
 )
 from vibe_llms.conversations.conversation import Conversation
@@ -52,20 +52,22 @@ _DIGITS: Final = 32
 IsAnswered: TypeAlias = Callable[[InputRow], bool]
 
 
-def _know_nothing(row: InputRow) -> bool:
+def _assume_unanswered(row: InputRow) -> bool:
     return False
 
 
-class Items(Protocol):
-    """Work of a batch in this process.
+class Performer(Protocol):
+    """Performer of a batch's work in the process of a worker.
 
     Attributes:
-        keeps: Whether a run of each input is kept until :meth:`forget`.
+        keeps_runs: Whether a run of each input is kept until :meth:`discard_run`.
     """
 
-    keeps: bool
+    keeps_runs: bool
 
-    async def put(self, row: InputRow, is_answered: IsAnswered = _know_nothing) -> BatchItem[Any]:
+    async def perform(
+        self, row: InputRow, is_answered: IsAnswered = _assume_unanswered
+    ) -> BatchItem[Any]:
         """Return the result of an input.
 
         Args:
@@ -75,7 +77,7 @@ class Items(Protocol):
             StoreError: Another worker has the run of the input, or the store is unreachable.
         """
 
-    async def forget(self, row: InputRow, *, is_mine: bool = True) -> None:
+    async def discard_run(self, row: InputRow, *, is_mine: bool = True) -> None:
         """Remove the run of an input whose result is written.
 
         Args:
@@ -86,34 +88,36 @@ class Items(Protocol):
         """Close the model or the engine."""
 
 
-class ModelItems:
-    """Work that asks a model.
+class ModelPerformer:
+    """Performer that asks a model.
 
     Args:
         work: The model and the parser of its answers.
         pattern: Template of all requests.
     """
 
-    keeps = False
+    keeps_runs = False
 
     def __init__(self, work: ModelWork, pattern: Request, ask: Any) -> None:
         self._work = work
         self._pattern = pattern
         self._ask = ask
 
-    async def put(self, row: InputRow, is_answered: IsAnswered = _know_nothing) -> BatchItem[Any]:
+    async def perform(
+        self, row: InputRow, is_answered: IsAnswered = _assume_unanswered
+    ) -> BatchItem[Any]:
         """Ask the model."""
-        said, preface = read_input(row.input), self._pattern.canisters[:-1]
-        if said.__class__ is str:
+        value, preface = read_input(row.input), self._pattern.canisters[:-1]
+        if value.__class__ is str:
             request = evolve_unchecked(
-                self._pattern, canisters=(*preface, produce_user_canister(said))
+                self._pattern, canisters=(*preface, produce_user_canister(value))
             )
         else:
-            request = replace_canisters(self._pattern, (*preface, *gather_canisters(said)))
+            request = replace_canisters(self._pattern, (*preface, *gather_canisters(value)))
         item: BatchItem[Any] = await self._ask(request)
         return item
 
-    async def forget(self, row: InputRow, *, is_mine: bool = True) -> None:
+    async def discard_run(self, row: InputRow, *, is_mine: bool = True) -> None:
         """Do nothing."""
 
     async def close(self) -> None:
@@ -121,27 +125,29 @@ class ModelItems:
         await self._work.close()
 
 
-class FunctionItems:
-    """Work that calls a function."""
+class FunctionPerformer:
+    """Performer that calls a function."""
 
-    keeps = False
+    keeps_runs = False
 
     def __init__(self, function: Function) -> None:
         self._function = function
 
-    async def put(self, row: InputRow, is_answered: IsAnswered = _know_nothing) -> BatchItem[Any]:
+    async def perform(
+        self, row: InputRow, is_answered: IsAnswered = _assume_unanswered
+    ) -> BatchItem[Any]:
         """Call the function."""
         return BatchItem(value=await self._function(msgspec.json.decode(row.input)))
 
-    async def forget(self, row: InputRow, *, is_mine: bool = True) -> None:
+    async def discard_run(self, row: InputRow, *, is_mine: bool = True) -> None:
         """Do nothing."""
 
     async def close(self) -> None:
         """Do nothing."""
 
 
-class EngineItems:
-    """Work that executes a run of an engine for each input.
+class EnginePerformer:
+    """Performer that executes a run of an engine for each input.
 
     The run is kept in a store until its result is written, so that another worker can continue it.
     At-most-once calls wait for an approval instead of being repeated.
@@ -152,7 +158,7 @@ class EngineItems:
         batch: Id of the batch.
     """
 
-    keeps = True
+    keeps_runs = True
 
     def __init__(self, engine: Engine, store: ConversationStore, batch: str) -> None:
         self._engine = engine
@@ -160,13 +166,15 @@ class EngineItems:
         self._batch = batch
         self._waiting: set[int] = set()
 
-    async def put(self, row: InputRow, is_answered: IsAnswered = _know_nothing) -> BatchItem[Any]:
+    async def perform(
+        self, row: InputRow, is_answered: IsAnswered = _assume_unanswered
+    ) -> BatchItem[Any]:
         """Execute or continue the run of an input.
 
         Raises:
             StoreError: Another worker has or had the run, or the store is unreachable.
         """
-        identity, said = self.name(row), gather_canisters(read_input(row.input))
+        identity, canisters = self.name(row), gather_canisters(read_input(row.input))
         conversation = await asyncio.to_thread(self._find, identity)
         if conversation is None:
             # Check only now: a result is written before its run is deleted.
@@ -174,19 +182,21 @@ class EngineItems:
                 raise StoreError(
                     detail=f"Another worker has already stored the result of run {identity}."
                 )
-            conversation = Conversation(id=identity, canisters=said)
-        outcome = await self._perform(conversation, said)
+            conversation = Conversation(id=identity, canisters=canisters)
+        outcome = await self._execute_run(conversation, canisters)
         if outcome.state is State.AWAIT:
             self._waiting.add(row.number)
         return _conclude(outcome, identity)
 
-    async def _perform(self, conversation: Conversation, said: Sequence[AnyCanister]) -> RunOutcome:
+    async def _execute_run(
+        self, conversation: Conversation, canisters: Sequence[AnyCanister]
+    ) -> RunOutcome:
         identity = conversation.id
         log = await asyncio.to_thread(self._store.open_log(identity).read)
         run = self._engine.prepare(conversation, spent=measure_usage(log))
         outcome = await run.perform()
         # Include answers from before the takeover: they belong to the run and were billed.
-        added = tuple(outcome.conversation.canisters[len(said) :])
+        added = tuple(outcome.conversation.canisters[len(canisters) :])
         return attrs.evolve(outcome, canisters=added)
 
     def _find(self, identity: str) -> Conversation | None:
@@ -194,24 +204,24 @@ class EngineItems:
             return Conversation.restore(self._store, identity)
         return None
 
-    async def forget(self, row: InputRow, *, is_mine: bool = True) -> None:
+    async def discard_run(self, row: InputRow, *, is_mine: bool = True) -> None:
         """Remove the run, unless it waits for an approval."""
         if row.number in self._waiting:
             self._waiting.discard(row.number)
             return
-        remove = self._store.delete if is_mine else self._remove_left
+        remove = self._store.delete if is_mine else self._remove_inherited
         # If it cannot be removed, it stays and can be deleted like any other run.
         with suppress(StoreError, UnknownConversationError):
             await asyncio.to_thread(remove, self.name(row))
 
-    def _remove_left(self, identity: str) -> None:
+    def _remove_inherited(self, identity: str) -> None:
         if read_summary(self._store, identity).state != "waiting":
             self._store.delete(identity)
 
     def name(self, row: InputRow) -> str:
         """Return the id of the run of an input, the same in every worker."""
-        told = f"{self._batch}:{row.number}:{row.digest}"
-        return hashlib.sha256(told.encode()).hexdigest()[:_DIGITS]
+        source = f"{self._batch}:{row.number}:{row.digest}"
+        return hashlib.sha256(source.encode()).hexdigest()[:_DIGITS]
 
     async def close(self) -> None:
         """Disconnect the tools, and close the model."""
@@ -220,7 +230,7 @@ class EngineItems:
 
 @frozen(kw_only=True, eq=False)
 class WorkMaker:
-    """Factory of the work for specifications of batches.
+    """Factory of performers for specifications of batches.
 
     Attributes:
         application: Application with the models and the configured ensembles.
@@ -234,19 +244,19 @@ class WorkMaker:
     produce_tools: Callable[[Sequence[str]], Awaitable[Sequence[Tool]]] | None = None
     functions: Mapping[str, Function] = attrs.field(factory=dict)
 
-    async def produce(self, batch: str, spec: BatchSpec) -> Items:
-        """Create the work of a specification.
+    async def produce(self, batch: str, spec: BatchSpec) -> Performer:
+        """Create the performer of a specification.
 
         Raises:
             ConverseError: The work is missing in this process, or has another version.
         """
         if spec.function:
-            return FunctionItems(self._access_function(spec.function))
+            return FunctionPerformer(self._access_function(spec.function))
         if spec.is_engine:
             return await self._produce_engine(batch, spec)
         model = Model(spec.model, application=self.application)
-        work = ModelWork(model, {}, Wording(), spec.produce_parser(), is_owner=True)
-        return ModelItems(work, spec.pattern, await work.prepare())
+        work = ModelWork(model, {}, InputComposer(), spec.produce_parser(), is_owner=True)
+        return ModelPerformer(work, spec.pattern, await work.prepare())
 
     async def check(self, spec: BatchSpec) -> None:
         """Refuse a specification that this process could not execute, before it is submitted.
@@ -270,7 +280,7 @@ class WorkMaker:
             "resume the batch.",
         )
 
-    async def _produce_engine(self, batch: str, spec: BatchSpec) -> Items:
+    async def _produce_engine(self, batch: str, spec: BatchSpec) -> Performer:
         pattern = spec.pattern
         engine = Engine(
             spec.model,
@@ -282,14 +292,14 @@ class WorkMaker:
         )
         await engine.__aenter__()
         try:
-            work = ModelWork(engine, {}, Wording())
+            work = ModelWork(engine, {}, InputComposer())
             await work.prepare()
             if digest(work.describe()) != spec.settings:
-                raise _refuse_others(work.pattern, pattern)
+                raise _refuse_other_tools(work.pattern, pattern)
         except BaseException:
             await engine.close()
             raise
-        return EngineItems(engine, self.store, batch)
+        return EnginePerformer(engine, self.store, batch)
 
     async def _produce_tools(self, names: Sequence[str]) -> Sequence[Tool]:
         if not names:
@@ -297,18 +307,18 @@ class WorkMaker:
         try:
             return await (self.produce_tools or self.application.produce_ensembles)(names)
         except UnknownNameError as error:
-            known = f"configure [ensembles.{error.name}], or provide it"
+            advice = f"configure [ensembles.{error.name}], or provide it"
             if error.name == LOOSE:
-                known = (
+                advice = (
                     "put these functions into an ensemble, `vibe plugins new --kind ensemble`, "
                     "or provide"
                 )
-                known += " them"
+                advice += " them"
             raise UnknownNameError(
                 kind=error.kind,
                 name=error.name,
                 known=error.known,
-                remedy=f"Workers find tools by the names of their ensembles: {known} with "
+                remedy=f"Workers find tools by the names of their ensembles: {advice} with "
                 "open_batches(…, produce_tools=…).",
             ) from error
 
@@ -320,12 +330,12 @@ def gather_functions(functions: Iterable[Function]) -> dict[str, Function]:
         TypeError: A function does not have a name of its own.
         ValueError: Two functions have the same name.
     """
-    named: dict[str, Function] = {}
+    by_name: dict[str, Function] = {}
     for each in functions:
         name = name_function(each)
-        if named.setdefault(name, each) is not each:
+        if by_name.setdefault(name, each) is not each:
             raise ValueError(f"Two functions for batches are called {name!r}: rename one.")
-    return named
+    return by_name
 
 
 def _conclude(outcome: RunOutcome, identity: str) -> BatchItem[Any]:
@@ -355,8 +365,8 @@ def _gather_options(pattern: Request) -> EngineOptions:
     return options
 
 
-def _refuse_others(here: Request, asked: Request) -> RequestError:
-    names = [sorted(each.name for each in told.invocables) for told in (here, asked)]
+def _refuse_other_tools(local: Request, submitted: Request) -> RequestError:
+    names = [sorted(each.name for each in pattern.invocables) for pattern in (local, submitted)]
     differing = sorted({*names[0]} ^ {*names[1]})
     detail = "The tools of this batch are described differently here"
     if differing:

@@ -22,7 +22,7 @@ import pytest
 
 from support.screens.command_line import VIBE, produce_environment
 from support.stores.postgresql_server import produce_url
-from vibe_llms.batches.batch_specs import BatchSpec, KeptInput
+from vibe_llms.batches.batch_specs import BatchSpec, StoredInput
 from vibe_llms.batches.batches import Batches
 from vibe_llms.batches.databases import BatchDatabase
 from vibe_llms.batches.handovers import BatchHandover
@@ -48,11 +48,11 @@ def spec(**more: Any) -> BatchSpec:
     return BatchSpec(model="scripted:echo", request=msgspec.Raw(b"{}"), **more)
 
 
-async def ask(*texts: str) -> AsyncIterator[KeptInput]:
+async def ask(*texts: str) -> AsyncIterator[StoredInput]:
     """Inputs as they are handed over; one with a colon has a name."""
     for text in texts:
         name, _, said = text.rpartition(":")
-        yield KeptInput(name or None, digest(said), write_input(said))
+        yield StoredInput(name or None, digest(said), write_input(said))
 
 
 @attrs.define

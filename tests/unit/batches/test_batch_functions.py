@@ -50,7 +50,7 @@ def test_they_are_imported_in_the_order_of_their_names() -> None:
         ("absent:invert", "cannot import absent, ModuleNotFoundError: No module named"
          " 'absent'; install it, or add its folder to PYTHONPATH."),
         ("billing.absent:invert", "install it, or add its folder to PYTHONPATH."),
-        ("wanting:invert", "No module named 'nowhere_at_all'; mend it."),
+        ("wanting:invert", "No module named 'nowhere_at_all'; fix it."),
         ("broken:invert", "cannot import broken, SyntaxError: "),
         ("ending:invert", "cannot import ending, SystemExit: 0"),
         ("billing.rates:absent", "absent of billing.rates is missing."),

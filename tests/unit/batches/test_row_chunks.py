@@ -23,7 +23,7 @@ from vibe_llms.batches.databases import (
 from vibe_llms.batches.handovers import BatchHandover
 from vibe_llms.batches.items import BatchItem
 from vibe_llms.batches.queues import enqueue_missing
-from vibe_llms.batches.row_chunks import Taken, leave, read_due
+from vibe_llms.batches.row_chunks import TakenChunk, leave, read_due
 from vibe_llms.batches.row_chunks import take as take_chunk
 from vibe_llms.batches.row_journals import RowJournal
 from vibe_llms.exceptions import RequestError, StoreError
@@ -43,7 +43,7 @@ async def hand_over(database: BatchDatabase, batch: str, count: int, **more: Any
     await BatchHandover(database, FakeQueue(), batch, spec(**more), 1).perform(ask(*texts))
 
 
-def take(database: BatchDatabase, batch: str = FIRST, chunk: int = 0) -> Taken:
+def take(database: BatchDatabase, batch: str = FIRST, chunk: int = 0) -> TakenChunk:
     taken = take_chunk(database, batch, chunk)
     assert taken is not None
     return taken
@@ -147,7 +147,7 @@ async def test_what_may_be_billed_twice_is_told(database: BatchDatabase) -> None
     await BatchHandover(database, FakeQueue(), FIRST, asked, 9).perform(ask(*texts))
     doubts = []
 
-    async def take_again() -> Taken:
+    async def take_again() -> TakenChunk:
         taken = take(database)
         doubts.append((taken.doubted, (await look(database).find(FIRST)).doubted))
         return taken
@@ -220,7 +220,7 @@ async def test_who_only_looks_makes_nothing(tmp_path: Path, base: str) -> None:
             await batches.survey()
     for _ in range(2):
         assert survey_tables(url) == (["another"] if base == "sqlite" else [])
-        looking = open_database(url, makes=False)
+        looking = open_database(url, creates=False)
         with pytest.raises(StoreError, match="no batch has been submitted"):
             check_database(looking)
     making = open_database(url)

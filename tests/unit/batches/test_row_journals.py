@@ -18,7 +18,7 @@ import pytest
 from support.batches.batching import BASES, FakeQueue, ask, choose_url, look, spec, submit
 from vibe_llms.batches import budgets, row_journals
 from vibe_llms.batches.batch_followers import BatchFollower
-from vibe_llms.batches.batch_specs import KeptInput
+from vibe_llms.batches.batch_specs import StoredInput
 from vibe_llms.batches.batches import Batches
 from vibe_llms.batches.budgets import BatchBudget, RowLedger
 from vibe_llms.batches.databases import BatchDatabase, open_database
@@ -134,7 +134,7 @@ async def test_a_commit_whose_answer_was_lost_counts_once(
     monkeypatch.setattr("vibe_llms.batches.row_journals._PAUSE_SECONDS", 0)
     await submit(database, BATCH, "one", "two")
     journal = produce_journal(database)
-    plain, failures = journal._keep, [StoreError(detail="lost"), StoreError(detail="away")]
+    plain, failures = journal._insert, [StoreError(detail="lost"), StoreError(detail="away")]
 
     def lose(*given: Any, **more: Any) -> None:
         if len(failures) == 2:
@@ -143,7 +143,7 @@ async def test_a_commit_whose_answer_was_lost_counts_once(
             raise failures.pop()
         plain(*given, **more)
 
-    monkeypatch.setattr(journal, "_keep", lose)
+    monkeypatch.setattr(journal, "_insert", lose)
     await asyncio.gather(keep(journal, 0), keep(journal, 1))
     assert not failures
     found = await look(database).find(BATCH)
@@ -159,7 +159,7 @@ async def test_who_leaves_waits_for_no_database(database: BatchDatabase) -> None
     def fail(*given: Any, **more: Any) -> None:
         raise StoreError(detail="away")
 
-    journal._keep = fail  # type: ignore[method-assign]
+    journal._insert = fail  # type: ignore[method-assign]
     with pytest.raises(StoreError, match="away"):
         await keep(journal, 0)
 
@@ -176,7 +176,7 @@ async def test_a_database_that_stays_away_is_not_waited_for_for_ever(
     def fail(*given: Any, **more: Any) -> None:
         raise StoreError(detail="away")
 
-    monkeypatch.setattr(journal, "_keep", fail)
+    monkeypatch.setattr(journal, "_insert", fail)
     keeping = [keep(journal, index) for index in range(2)]
     async with asyncio.timeout(60):
         found = await asyncio.gather(*keeping, return_exceptions=True)
@@ -191,7 +191,7 @@ async def test_long_results_are_rows_of_their_own(
     database: BatchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No database holds a row of any length."""
-    monkeypatch.setattr(row_journals, "_TOGETHER_BYTES", 300)
+    monkeypatch.setattr(row_journals, "_GROUP_BYTES", 300)
     await submit(database, BATCH, "one", "two", "three", "four")
     journal = produce_journal(database)
     texts = ["short", "x" * 400, "short", "short"]
@@ -414,7 +414,7 @@ async def test_who_breaks_off_takes_nothing_that_another_has_handed_over(
 ) -> None:
     """He began it; the other one, under the same key, was told that all of it is there."""
 
-    async def break_off() -> AsyncIterator[KeptInput]:
+    async def break_off() -> AsyncIterator[StoredInput]:
         await submit(database, BATCH, "one", "two")
         raise asyncio.CancelledError
         yield
@@ -429,7 +429,7 @@ async def test_who_breaks_off_takes_nothing_that_another_has_handed_over(
 async def test_who_is_interrupted_while_handing_over_leaves_nothing_half_there(
     database: BatchDatabase,
 ) -> None:
-    async def stall() -> AsyncIterator[KeptInput]:
+    async def stall() -> AsyncIterator[StoredInput]:
         async for each in ask("one", "two"):
             yield each
         waiting.set()
@@ -577,7 +577,7 @@ async def test_what_could_not_be_handed_over_whole_keeps_what_was_paid_for(
 ) -> None:
     """It is gone where nobody had taken anything of it, and else stopped."""
 
-    async def break_off() -> AsyncIterator[KeptInput]:
+    async def break_off() -> AsyncIterator[StoredInput]:
         async for each in ask("one", "two"):
             yield each
         if is_taken:

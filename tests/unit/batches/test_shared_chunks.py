@@ -17,7 +17,7 @@ from vibe_llms.batches.batch_followers import BatchFollower
 from vibe_llms.batches.databases import BatchDatabase, open_database
 from vibe_llms.batches.item_lines import decode_head, encode_item
 from vibe_llms.batches.items import BatchItem
-from vibe_llms.batches.row_chunks import Taken, leave, read_due, take
+from vibe_llms.batches.row_chunks import TakenChunk, leave, read_due, take
 from vibe_llms.batches.row_journals import RowJournal, _Result
 from vibe_llms.exceptions import ProviderError, ProviderFault
 
@@ -50,7 +50,7 @@ class Play:
     def __init__(self, database: BatchDatabase) -> None:
         self.database = database
         self.batches = look(database)
-        self.workers: list[tuple[Taken, RowJournal]] = []
+        self.workers: list[tuple[TakenChunk, RowJournal]] = []
         self.written: list[tuple[RowJournal, str, list[_Result]]] = []
         self.paid = 0
         self.seen: Counter[int] = Counter()
@@ -69,12 +69,12 @@ class Play:
             results = [result(each, failed=failed) for each in chosen]
             mark = f"{taken.epoch}/{len(self.written)}"
             if results:
-                journal._keep(mark, results)
+                journal._insert(mark, results)
                 self.written.append((journal, mark, results))
                 self.paid += len(results)
         elif word == "repeat" and self.written:  # the answer to its commit was lost
             journal, mark, results = self.written[who % len(self.written)]
-            journal._keep(mark, results, is_again=True)
+            journal._insert(mark, results, is_retry=True)
         elif word == "leave" and taken is not None:
             leave(self.database, taken)
         elif word == "stop":
@@ -87,7 +87,7 @@ class Play:
         elif word == "follow":
             self.follow()
 
-    def take(self, who: int) -> Taken | None:
+    def take(self, who: int) -> TakenChunk | None:
         """Takes a chunk that is due, perhaps from another."""
         with self.database.transact(reading=True) as transaction:
             due = read_due(transaction)
@@ -108,7 +108,7 @@ class Play:
         self.batches._resume(BATCH, False, None)
         while (taken := self.take(0)) is not None:
             results = [result(row.number, failed=False) for row in taken.rows]
-            RowJournal(self.database, taken)._keep(f"{taken.epoch}/end", results)
+            RowJournal(self.database, taken)._insert(f"{taken.epoch}/end", results)
             self.paid += len(results)
 
 
