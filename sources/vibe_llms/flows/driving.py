@@ -20,7 +20,7 @@ from vibe_llms.flows.machine import Pass, Stop, VisitNode, decide
 from vibe_llms.flows.settings import AdapterConfig
 from vibe_llms.flows.state import Branch, FlowState
 from vibe_llms.flows.verifying import FlowOutcome, GoalVerification, Verdict, verify
-from vibe_llms.flows.visit_execution import Performer, Rest
+from vibe_llms.flows.visit_execution import Rest, VisitPerformer
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.foundation.portal import finish
@@ -47,7 +47,7 @@ class FlowDriver:
 
     state: FlowState
     context: RunContext
-    performer: Performer
+    performer: VisitPerformer
     config: AdapterConfig
     answer: Callable[[], Awaitable[None]]
     temporary_errors: tuple[type[ConverseError], ...] = ()

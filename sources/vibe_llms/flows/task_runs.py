@@ -53,7 +53,7 @@ from vibe_llms.flows.task_models import access_model
 from vibe_llms.flows.task_reading import TaskReading, examine_task
 from vibe_llms.flows.tasks import Task
 from vibe_llms.flows.unknown_names import find_unknown_names
-from vibe_llms.flows.visit_execution import Performer
+from vibe_llms.flows.visit_execution import VisitPerformer
 from vibe_llms.flows.visiting import Visitor, VisitOutcome, begin_conversation
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.json_types import JsonValue
@@ -231,7 +231,7 @@ class TaskRun:
         async with opened as (context, journal):
             state = FlowState.fold(check.access_flow(), context.survey())
             await self._restore_budget(state, context.survey())
-            performer = Performer(
+            performer = VisitPerformer(
                 check=check,
                 state=state,
                 visitor=visitor,

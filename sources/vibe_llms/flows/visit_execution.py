@@ -80,7 +80,7 @@ class Rest:
 
 
 @define(kw_only=True, eq=False, slots=False)
-class Performer:
+class VisitPerformer:
     """Performer of the visits of one run of a flow.
 
     Attributes:
