@@ -381,7 +381,7 @@ ERROR_TABLES = {
         ("messages.calling.errors", "FAULTS_BY_CODE", "code"),
     ),
     "generateContent": (
-        ("generate_content.calling.errors", "FAULTS_BY_STATUS_WORD", "status in words"),
+        ("generate_content.calling.errors", "FAULTS_BY_STATUS_NAME", "status in words"),
         ("generate_content.calling.errors", "FAULTS_BY_REASON", "reason"),
     ),
 }

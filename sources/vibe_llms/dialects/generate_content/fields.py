@@ -13,7 +13,7 @@ from typing import Any
 
 def camelize(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return one object with its own keys in camel case."""
-    if fields.__class__ is dict and "_" not in "".join(fields):  # as nearly all clients write
+    if fields.__class__ is dict and "_" not in "".join(fields):  # fast path
         return dict(fields)
     return {_spell(key): value for key, value in fields.items()}
 

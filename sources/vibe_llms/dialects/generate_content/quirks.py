@@ -32,6 +32,6 @@ class Quirks:
 
 
 def find_generation(attributes: ModelAttributes) -> int:
-    """Return the generation of a model by its name; without one it is of the latest."""
-    found = _GENERATION.search(attributes.address.name)
-    return int(found[1]) if found else _LATEST_GENERATION
+    """Return the generation in the name of a model; the latest one if the name has none."""
+    match = _GENERATION.search(attributes.address.name)
+    return int(match[1]) if match else _LATEST_GENERATION

@@ -14,7 +14,7 @@ from vibe_llms.dialects.generate_content.fields import camelize
 _NUMBERS: Final = frozenset(
     {"maxItems", "minItems", "maxLength", "minLength", "maxProperties", "minProperties"}
 )
-"""Formats of 64-bit integers, which JSON of this protocol may write as texts."""
+"""Keywords with 64-bit integers, which this protocol may write as texts."""
 
 
 def normalize_schema_form(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -52,15 +52,16 @@ PLACES: Final = {
 """Path of each control in a request."""
 
 LEVELS: Final = frozenset({"minimal", "low", "medium", "high", "xhigh"})
+"""Levels of ``thinkingLevel``."""
 
 JSON_TYPE: Final = "application/json"
 
 
-def normalize_stop(word: str, *, calls: bool) -> StopReason:
-    """Return the stop reason; the vendor also says ``STOP`` if it waits for results.
+def normalize_stop(finish_reason: str, *, calls: bool) -> StopReason:
+    """Return the stop reason; the vendor also sends ``STOP`` if it waits for results.
 
     Args:
         calls: Whether the answer has an invocation for us.
     """
-    reason = STOP_REASONS.get(word, StopReason.UNKNOWN)
+    reason = STOP_REASONS.get(finish_reason, StopReason.UNKNOWN)
     return StopReason.INVOCATION if calls and reason is StopReason.ANSWERED else reason

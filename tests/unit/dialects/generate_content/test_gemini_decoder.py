@@ -22,7 +22,7 @@ from vibe_llms.dialects.generate_content import (
 )
 from vibe_llms.dialects.generate_content.calling.errors import (
     FAULTS_BY_REASON,
-    FAULTS_BY_STATUS_WORD,
+    FAULTS_BY_STATUS_NAME,
 )
 from vibe_llms.dialects.signatures import is_wrapped
 from vibe_llms.events.stream import ContentDeltaEvent, UsageEvent
@@ -350,7 +350,7 @@ def test_what_is_no_json_is_an_error_of_ours(data: bytes) -> None:
         decoder._begun = True
 
 
-@pytest.mark.parametrize(("word", "fault"), FAULTS_BY_STATUS_WORD.items())
+@pytest.mark.parametrize(("word", "fault"), FAULTS_BY_STATUS_NAME.items())
 def test_every_code_of_rpc_has_a_meaning(word: str, fault: ProviderFault) -> None:
     """In an answer, in a stream, and in a JSON array."""
     body = {"error": {"code": 418, "message": "m", "status": word}}
@@ -368,9 +368,9 @@ def test_all_codes_of_rpc_are_in_the_table() -> None:
     codes = """CANCELLED UNKNOWN INVALID_ARGUMENT DEADLINE_EXCEEDED NOT_FOUND ALREADY_EXISTS
         PERMISSION_DENIED UNAUTHENTICATED RESOURCE_EXHAUSTED FAILED_PRECONDITION ABORTED
         OUT_OF_RANGE UNIMPLEMENTED INTERNAL UNAVAILABLE DATA_LOSS"""
-    assert set(FAULTS_BY_STATUS_WORD) == set(codes.split())
+    assert set(FAULTS_BY_STATUS_NAME) == set(codes.split())
     assert ProviderFault.UNKNOWN not in {
-        *FAULTS_BY_STATUS_WORD.values(),
+        *FAULTS_BY_STATUS_NAME.values(),
         *FAULTS_BY_REASON.values(),
     }
 

@@ -26,7 +26,7 @@ from vibe_llms.dialects.generate_content import (
 from vibe_llms.dialects.generate_content.calling.controls import nativize_controls
 from vibe_llms.dialects.generate_content.calling.invocations import nativize_invocables
 from vibe_llms.dialects.generate_content.calling.messages import nativize_canisters
-from vibe_llms.dialects.generate_content.calling.signatures import BEGIN, SKIPPING_SEAL
+from vibe_llms.dialects.generate_content.calling.signatures import OPENING, SIGNATURE_PLACEHOLDER
 from vibe_llms.dialects.generate_content.schemas import normalize_schema_form
 from vibe_llms.dialects.history import NO_RESULT
 from vibe_llms.exceptions import CapabilityError, ControlError, RequestError
@@ -298,7 +298,7 @@ def test_only_calls_of_the_running_turn_need_a_signature() -> None:
     conversation = (UserCanister("a"), *calls[:4], UserCanister("b"), *calls[4:])
     parts = list_parts(*conversation)
     signatures = [part.get("thoughtSignature") for part in parts if "functionCall" in part]
-    assert signatures == [None, None, SKIPPING_SEAL, None]
+    assert signatures == [None, None, SIGNATURE_PLACEHOLDER, None]
     assert tell(write(*conversation)[1]) == [("synthesized", "canisters[6]")]
     older = list_parts(*conversation, model="models/gemini-2.5-flash")
     assert not any("thoughtSignature" in part for part in older)
@@ -309,7 +309,7 @@ def test_a_call_never_comes_first_nor_after_the_models_own_words() -> None:
     call = InvocationCanister(invocation_id="1", name="f", turn_id="t")
     result = ResultCanister("x", invocation_id="1")
     native, losses = write(call, result, model="gemini-2.5-pro")
-    assert native["contents"][0] == {"role": "user", "parts": [{"text": BEGIN}]}
+    assert native["contents"][0] == {"role": "user", "parts": [{"text": OPENING}]}
     assert tell(losses) == [("synthesized", "canisters[0]")]
     spoken = AssistantCanister("So.", turn_id="s")
     native, losses = write(UserCanister("a"), spoken, call, result, model="gemini-2.5-pro")

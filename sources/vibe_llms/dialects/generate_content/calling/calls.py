@@ -12,8 +12,8 @@ from vibe_llms.dialects.generate_content.calling.partials import PartialArgument
 from vibe_llms.dialects.generate_content.fields import camelize
 from vibe_llms.foundation.attrs_classes import define
 
-_STREAMED = ("partialArgs", "willContinue")
-_CALL = frozenset({"id", "name", "args"})
+_STREAMING_FIELDS = ("partialArgs", "willContinue")
+_CALL_FIELDS = frozenset({"id", "name", "args"})
 
 
 @define(kw_only=True)
@@ -23,25 +23,33 @@ class StreamedFunctionCall:
     Attributes:
         index: Index of its content.
         extras: Extras of its part.
-        goes_on: Whether the vendor has announced further pieces.
+        is_continued: Whether the vendor has announced further pieces.
     """
 
     index: int
     extras: dict[str, Any] = attrs.field(factory=dict)
-    goes_on: bool = False
+    is_continued: bool = False
     _args: Mapping[str, Any] | None = attrs.field(default=None, init=False)
     _partial: PartialArguments | None = attrs.field(default=None, init=False)
 
     def add(self, part: Mapping[str, Any], piece: Mapping[str, Any]) -> None:
-        """Add a part; ``piece`` is its call. Raises ValueError for an invalid path."""
-        plain = {**part, "functionCall": without(piece, *_STREAMED)}
+        """Add a part with a piece of the call.
+
+        Args:
+            part: The part.
+            piece: Its ``functionCall``, keys in camel case.
+
+        Raises:
+            ValueError: The path of an argument is invalid.
+        """
+        plain = {**part, "functionCall": without(piece, *_STREAMING_FIELDS)}
         self.extras = merge(self.extras, read_call_extras(plain))
         if piece.get("args") is not None:
             self._args = piece["args"]
-        for given in piece.get("partialArgs") or ():
+        for partial_argument in piece.get("partialArgs") or ():
             self._partial = self._partial or PartialArguments()
-            self._partial.add(given)
-        self.goes_on = bool(piece.get("willContinue"))
+            self._partial.add(partial_argument)
+        self.is_continued = bool(piece.get("willContinue"))
 
     @property
     def arguments(self) -> str:
@@ -53,5 +61,5 @@ class StreamedFunctionCall:
 
 def read_call_extras(part: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a part with ``functionCall`` other than id, name and arguments."""
-    rest = leave(camelize(part["functionCall"]), _CALL)
+    rest = leave(camelize(part["functionCall"]), _CALL_FIELDS)
     return without(part, "functionCall") | ({"functionCall": rest} if rest else {})

@@ -33,7 +33,7 @@ def nativize_controls(
                 ledger.drop(f"controls.{name}", "this protocol cannot forbid parallel calls")
         else:
             put(native, PLACES.get(name, (CONFIG, name)), value)
-    if quirks.shows_thoughts and _thinks(look_up(native, THINKING), attributes):
+    if quirks.shows_thoughts and _requests_thinking(look_up(native, THINKING), attributes):
         put(native, (*THINKING, "includeThoughts"), True)
     return Translation(native, ledger.losses)
 
@@ -50,7 +50,8 @@ def _put_effort(effort: str, native: dict[str, Any], ledger: Ledger) -> None:
         ledger.coerce(path, f"{effort!r} is sent as 'xhigh', the highest level")
 
 
-def _thinks(said: Mapping[str, Any] | None, attributes: ModelAttributes) -> bool:
-    if said:
-        return said.get("thinkingBudget") != 0
+def _requests_thinking(config: Mapping[str, Any] | None, attributes: ModelAttributes) -> bool:
+    """Return whether the model will think: by the request, or otherwise by its attributes."""
+    if config:
+        return config.get("thinkingBudget") != 0
     return attributes.access_capability("supports_reasoning") is Capability.YES

@@ -2,10 +2,10 @@
 
 A stream is a series of responses whose parts are increments; a complete response is decoded like a
 stream of one. So adjacent plain texts, and adjacent plain thoughts, are one content in either:
-pieces cannot be told from parts. A part with any other field (usually a signature) is a content of
-its own, even if its text is empty. A text ends with the response, as its citations come last. A
-blocked prompt is a response without contents, ``FILTERED``, whose reason and ratings are native
-data.
+the pieces of one part look like several parts. A part with any other field (usually a signature) is
+a content of its own, even if its text is empty. A text ends with the response, as its citations
+come last. A blocked prompt is a response without contents, ``FILTERED``, whose reason and ratings
+are native data.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ class _FastCandidate(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 class _FastChunk(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """A chunk with a piece of text and nothing else that is new."""
+    """Simple chunk: a piece of text, and fields that are the same in the whole stream."""
 
     candidates: tuple[_FastCandidate]
-    usageMetadata: msgspec.Raw = _NOTHING  # noqa: N815  # the vendor's word
+    usageMetadata: msgspec.Raw = _NOTHING  # noqa: N815  # the vendor's name
     modelVersion: str = ""  # noqa: N815
     responseId: str = ""  # noqa: N815
     createTime: str = ""  # noqa: N815
@@ -97,13 +97,13 @@ class Decoder(ResponseDecoder):
         self._is_whole = False
         self._response_id = ""
         self._count = 0
-        self._open = -1
-        """The content that plain pieces may join; none if negative."""
-        self._open_thought = False
+        self._open_index = -1
+        """Index of the content that plain pieces may join; negative if there is none."""
+        self._is_open_thought = False
         self._texts: dict[int, list[str]] = {}
         self._natives: dict[int, Native | None] = {}
         self._call: StreamedFunctionCall | None = None
-        self._calls = 0
+        self._call_count = 0
         self._vendor_id = ""
         self._chunk: Mapping[str, Any] = {}
         self._leftovers = Leftovers()
@@ -125,16 +125,16 @@ class Decoder(ResponseDecoder):
                 pass
             else:
                 (candidate,) = chunk.candidates
-                # A text ends a call whose arguments come in pieces: use the general way.
+                # A text ends a call with arguments in pieces: the general decoder handles that.
                 if candidate.index == 0 and self._call is None:
                     (part,) = candidate.content.parts
                     return self._read_piece(chunk.usageMetadata, part.text, thought=part.thought)
         return self._receive(data, self._read_chunks)
 
-    def _read_chunks(self, given: Any) -> None:
+    def _read_chunks(self, data: Any) -> None:
         """Decode a chunk, or a stream in one JSON array."""
-        for each in given if isinstance(given, list) else (given,):
-            self._read(each)
+        for chunk in data if isinstance(data, list) else (data,):
+            self._read(chunk)
 
     def _read_response(self, response: Any) -> None:
         self._read_chunks(response)
@@ -154,9 +154,9 @@ class Decoder(ResponseDecoder):
         self._cite()
         for index, native in self._natives.items():
             self._events.append(ContentFinishedEvent(index=index, native=native))
-        self._tell_usage()
+        self._report_usage()
         reason = self._leftovers.reason
-        stop = normalize_stop(reason or "", calls=self._calls > 0)
+        stop = normalize_stop(reason or "", calls=self._call_count > 0)
         if self._leftovers.is_blocked:
             stop = StopReason.FILTERED
         return ResponseFinishedEvent(
@@ -169,20 +169,20 @@ class Decoder(ResponseDecoder):
         """Decode a simple chunk; its usage is decoded only for the last one."""
         if usage is not _NOTHING:
             self._usage = usage
-        index = self._open
-        if text and index >= 0 and thought is self._open_thought:
+        index = self._open_index
+        if text and index >= 0 and thought is self._is_open_thought:
             if not thought:
                 self._texts[index].append(text)
             return [ContentDeltaEvent(index, text)]
         self._add_plain(text, thought=thought)
         return self._take_events()
 
-    def _read(self, given: Mapping[str, Any]) -> None:
-        chunk = self._chunk = camelize(given)
+    def _read(self, original: Mapping[str, Any]) -> None:
+        chunk = self._chunk = camelize(original)
         if chunk.get("error"):
-            self._fail(given)
+            self._fail(original)
         self._begin(chunk)
-        ended = self._leftovers.reason is not None
+        had_reason = self._leftovers.reason is not None
         for position, candidate in enumerate(chunk.get("candidates") or ()):
             fields = camelize(candidate)
             if fields.get("index", position):
@@ -195,8 +195,8 @@ class Decoder(ResponseDecoder):
         self._leftovers.add_response(chunk)
         if chunk.get("usageMetadata"):
             self._usage = chunk["usageMetadata"]
-            if not ended and self._leftovers.reason is not None:
-                self._tell_usage()
+            if not had_reason and self._leftovers.reason is not None:
+                self._report_usage()
 
     def _begin(self, chunk: Mapping[str, Any]) -> None:
         if self._begun:
@@ -208,7 +208,7 @@ class Decoder(ResponseDecoder):
             ResponseStartedEvent(response_id=self._response_id or None, model=model)
         )
 
-    def _tell_usage(self) -> None:
+    def _report_usage(self) -> None:
         usage, self._usage = self._usage, None
         if usage is not None:
             native = usage if isinstance(usage, Mapping) else msgspec.json.decode(usage)
@@ -226,7 +226,7 @@ class Decoder(ResponseDecoder):
             return
         self._end_open()
         if any(name in part for name in (*VENDOR_CALLS, *VENDOR_RESULTS)):
-            self._add_vendor(part)
+            self._add_vendor_part(part)
         else:
             self._add_content(read_content(part), part)
 
@@ -234,24 +234,24 @@ class Decoder(ResponseDecoder):
         """Add a piece of text or thought to the open content, or begin a new one."""
         if not text:
             return
-        if self._open < 0 or self._open_thought is not thought:
+        if self._open_index < 0 or self._is_open_thought is not thought:
             self._end_open()
-            self._open, self._open_thought = self._take_index(), thought
+            self._open_index, self._is_open_thought = self._take_index(), thought
             kind: ContentKind = "reasoning" if thought else "text"
-            self._events.append(ContentStartedEvent(index=self._open, kind=kind))
+            self._events.append(ContentStartedEvent(index=self._open_index, kind=kind))
             if not thought:
-                self._texts[self._open] = []
-                self._natives[self._open] = None
+                self._texts[self._open_index] = []
+                self._natives[self._open_index] = None
         if not thought:
-            self._texts[self._open].append(text)
-        self._events.append(ContentDeltaEvent(self._open, text))
+            self._texts[self._open_index].append(text)
+        self._events.append(ContentDeltaEvent(self._open_index, text))
 
     def _end_open(self) -> None:
-        """End the open content; a text only stops growing, as its citations come later."""
-        if self._open >= 0 and self._open_thought:
+        """End the open content; a text ends with the response, as its citations come later."""
+        if self._open_index >= 0 and self._is_open_thought:
             native = make_native(PROTOCOL, {})
-            self._events.append(ContentFinishedEvent(index=self._open, native=native))
-        self._open = -1
+            self._events.append(ContentFinishedEvent(index=self._open_index, native=native))
+        self._open_index = -1
 
     def _take_index(self) -> int:
         self._count += 1
@@ -260,8 +260,8 @@ class Decoder(ResponseDecoder):
     def _add_content(self, content: AnyContent, part: Mapping[str, Any]) -> None:
         """Add a complete content."""
         index = self._take_index()
-        spoken = content.type in ("text", "reasoning")
-        native = keep_native(PROTOCOL, without(part, "text", "thought")) if spoken else None
+        is_streamable = content.type in ("text", "reasoning")
+        native = keep_native(PROTOCOL, without(part, "text", "thought")) if is_streamable else None
         self._events.append(ContentStartedEvent(index=index, kind=content.type, native=native))
         if content.type == "text":
             self._texts[index] = [content.text]
@@ -277,7 +277,7 @@ class Decoder(ResponseDecoder):
             return
         self._events.append(ContentFinishedEvent(index=index, item=content))
 
-    def _add_vendor(self, part: dict[str, Any]) -> None:
+    def _add_vendor_part(self, part: dict[str, Any]) -> None:
         if any(name in part for name in VENDOR_CALLS):
             self._vendor_id = f"call_{self._response_id}_{self._count}"
         item = read_vendor_part(part, self._vendor_id or f"call_{self._count}")
@@ -296,12 +296,12 @@ class Decoder(ResponseDecoder):
     def _read_call(self, part: dict[str, Any]) -> None:
         """Decode a call, or one piece of a call with streamed arguments."""
         piece = camelize(part["functionCall"])
-        if self._call is not None and (piece.get("name") or not self._call.goes_on):
+        if self._call is not None and (piece.get("name") or not self._call.is_continued):
             self._finish_call()
         if self._call is None:
             self._call = self._begin_call(part, piece)
         self._call.add(part, piece)
-        if not self._call.goes_on:
+        if not self._call.is_continued:
             self._finish_call()
 
     def _begin_call(
@@ -310,22 +310,22 @@ class Decoder(ResponseDecoder):
         index = self._take_index()
         identity = piece.get("id")
         if not identity:
-            # Not the index alone: each answer of a conversation has a first call.
+            # The index alone is not unique: each answer of a conversation may have a first call.
             identity = f"call_{self._response_id or self._digest_chunk()}_{index}"
             reason = "the vendor sent no id of the invocation; one was generated"
             path = f"contents[{index}].invocation_id"
             loss = Loss(kind=LossKind.SYNTHESIZED, path=path, reason=reason)
             self._events.append(LossEvent(loss=loss))
-        self._calls += 1
+        self._call_count += 1
         name = piece.get("name") or ""
-        signed = {SIGNATURE: part[SIGNATURE]} if part.get(SIGNATURE) else {}
+        signature = {SIGNATURE: part[SIGNATURE]} if part.get(SIGNATURE) else {}
         self._events.append(
             ContentStartedEvent(
                 index=index,
                 kind="invocation",
                 invocation_id=identity,
                 name=name,
-                native=keep_native(PROTOCOL, signed),
+                native=keep_native(PROTOCOL, signature),
             )
         )
         return StreamedFunctionCall(index=index, extras={} if piece.get("id") else dict(NAMELESS))
@@ -334,7 +334,7 @@ class Decoder(ResponseDecoder):
         """Return a substitute for the response's id: the same if the same response is decoded
         again.
         """
-        # With its usage of input, which differs for each turn of a conversation.
+        # The digest includes the usage of input, which differs for each turn of a conversation.
         written = json.dumps(self._chunk, sort_keys=True).encode()
         return hashlib.sha256(written).hexdigest()[:16]
 

@@ -1,4 +1,4 @@
-"""Classification of errors by a table in which the most specific name wins.
+"""Classification of errors by a table in which the most specific name has precedence.
 
 An error is ``{"error": {code, message, status, details}}``, in a stream too, or within a JSON
 array; its status is a name of ``google.rpc.Code``. The reason in an ``ErrorInfo`` is more specific,
@@ -25,7 +25,7 @@ from vibe_llms.exceptions import (
     ProviderFault,
 )
 
-FAULTS_BY_STATUS_WORD: Final = {
+FAULTS_BY_STATUS_NAME: Final = {
     "CANCELLED": ProviderFault.TIMEOUT,
     "UNKNOWN": ProviderFault.SERVER,
     "INVALID_ARGUMENT": ProviderFault.INVALID_REQUEST,
@@ -81,7 +81,7 @@ _MESSAGES: Final = (
     ("INVALID_ARGUMENT", re.compile(r"API key", re.IGNORECASE), ProviderFault.AUTHENTICATION),
     ("RESOURCE_EXHAUSTED", re.compile(r"credits?\b.*\bdepleted"), ProviderFault.QUOTA),
 )
-_LASTING: Final = re.compile(r"Per(?:Day|Week|Month)", re.IGNORECASE)
+_LONG_QUOTA: Final = re.compile(r"Per(?:Day|Week|Month)", re.IGNORECASE)
 _OVERFLOW: Final = re.compile(
     r"(?:input )?token count\s*(?:\((\d+)\))?.*exceeds the maximum number of tokens allowed"
     r"\s*\(?(\d+)?",
@@ -93,22 +93,26 @@ _DELAY: Final = re.compile(r"(\d+(?:\.\d+)?)s")
 def _read_error(body: object, status: int | None, model: str) -> Complaint | ConverseError:
     facts = _find_facts(body)
     message = str(facts.get("message") or facts.get("detail") or "it gave no reason.")
-    code, word = facts.get("code"), str(facts.get("status") or "")
-    if isinstance(code, int) and (status is None or status < 400):  # in a stream it comes under 200
+    code, status_name = facts.get("code"), str(facts.get("status") or "")
+    if isinstance(code, int) and (
+        status is None or status < 400
+    ):  # in a stream the HTTP status is 200
         status = code
     overflow = _OVERFLOW.search(message)
     if overflow:
         return produce_overflow(model, message, *overflow.groups())
-    if told_so := find_overflow(message, model):
-        return told_so
-    told = facts.get("details")
-    details = [each for each in told if isinstance(each, Mapping)] if isinstance(told, list) else []
+    if overflow_error := find_overflow(message, model):
+        return overflow_error
+    native_details = facts.get("details")
+    if not isinstance(native_details, list):
+        native_details = []
+    details = [each for each in native_details if isinstance(each, Mapping)]
     reason = next((str(each["reason"]) for each in details if each.get("reason")), None)
     return Complaint(
-        fault=_find_fault(word, reason, details, message, status),
+        fault=_find_fault(status_name, reason, details, message, status),
         message=message,
         status=status,
-        kind=word or None,
+        kind=status_name or None,
         code=reason or code,
         retry_after_seconds=_find_delay(details),
     )
@@ -125,7 +129,7 @@ def _find_facts(body: object) -> Mapping[str, Any]:
 
 
 def _find_fault(
-    word: str,
+    status_name: str,
     reason: str | None,
     details: list[Mapping[str, Any]],
     message: str,
@@ -136,24 +140,24 @@ def _find_fault(
     if reason in FAULTS_BY_REASON:
         return FAULTS_BY_REASON[reason]
     for kind, pattern, fault in _MESSAGES:
-        if word == kind and pattern.search(message):
+        if status_name == kind and pattern.search(message):
             return fault
-    if word == "RESOURCE_EXHAUSTED" and any(map(_is_lasting, details)):
+    if status_name == "RESOURCE_EXHAUSTED" and any(map(_is_long_quota, details)):
         return ProviderFault.QUOTA
-    if word in FAULTS_BY_STATUS_WORD:
-        return FAULTS_BY_STATUS_WORD[word]
+    if status_name in FAULTS_BY_STATUS_NAME:
+        return FAULTS_BY_STATUS_NAME[status_name]
     return find_fault(status, {499: ProviderFault.TIMEOUT})
 
 
-def _is_lasting(detail: Mapping[str, Any]) -> bool:
+def _is_long_quota(detail: Mapping[str, Any]) -> bool:
     """Return whether an exhausted quota is not reset within minutes."""
     violations = [camelize(each) for each in detail.get("violations") or ()]
-    return any(_LASTING.search(str(each.get("quotaId", ""))) for each in violations)
+    return any(_LONG_QUOTA.search(str(each.get("quotaId", ""))) for each in violations)
 
 
 def _find_delay(details: list[Mapping[str, Any]]) -> float | None:
     for detail in details:
-        found = _DELAY.fullmatch(str(camelize(detail).get("retryDelay", "")))
-        if found and math.isfinite(seconds := float(found[1])):
+        match = _DELAY.fullmatch(str(camelize(detail).get("retryDelay", "")))
+        if match and math.isfinite(seconds := float(match[1])):
             return seconds
     return None

@@ -15,7 +15,7 @@ from vibe_llms.dialects.generate_content.quirks import PROTOCOL
 from vibe_llms.messages.contents import Citation
 
 _KINDS: Final = ("web", "retrievedContext", "maps", "image")
-_FOUND: Final = "URL_RETRIEVAL_STATUS_SUCCESS"
+_RETRIEVED: Final = "URL_RETRIEVAL_STATUS_SUCCESS"
 
 
 def find_citations(
@@ -31,16 +31,18 @@ def find_citations(
         return
     metadata = open_object(candidate.get("groundingMetadata") or {})
     chunks = [open_object(chunk) for chunk in metadata.get("groundingChunks") or ()]
-    for given in metadata.get("groundingSupports") or ():
-        support = open_object(given)
+    for native_support in metadata.get("groundingSupports") or ():
+        support = open_object(native_support)
         segment = open_object(support.get("segment") or {})
         position, start, end = _locate(segment, texts)
         for index in support.get("groundingChunkIndices") or ():
             if 0 <= index < len(chunks):
                 yield position, _read_chunk(chunks[index], support, start, end)
-    cited = open_object(candidate.get("citationMetadata") or {})
-    for given in cited.get("citations") or cited.get("citationSources") or ():
-        source = open_object(given)
+    citation_metadata = open_object(candidate.get("citationMetadata") or {})
+    for native_source in (
+        citation_metadata.get("citations") or citation_metadata.get("citationSources") or ()
+    ):
+        source = open_object(native_source)
         position, start, end = _locate(source, texts)
         yield (
             position,
@@ -52,12 +54,12 @@ def find_citations(
                 native=make_native(PROTOCOL, {"citation": source}),
             ),
         )
-    read = open_object(candidate.get("urlContextMetadata") or {})
-    for given in read.get("urlMetadata") or ():
-        page = open_object(given)
-        if page.get("urlRetrievalStatus", _FOUND) == _FOUND and page.get("retrievedUrl"):
+    url_metadata = open_object(candidate.get("urlContextMetadata") or {})
+    for native_page in url_metadata.get("urlMetadata") or ():
+        page = open_object(native_page)
+        if page.get("urlRetrievalStatus", _RETRIEVED) == _RETRIEVED and page.get("retrievedUrl"):
             native = make_native(PROTOCOL, {"urlMetadata": page})
-            # It is unknown which of them is cited.
+            # It is unknown which text cites the page.
             yield len(texts) - 1, Citation(url=page["retrievedUrl"], native=native)
 
 
@@ -83,25 +85,24 @@ def _locate(segment: Mapping[str, Any], texts: Sequence[str]) -> tuple[int, int 
     If the offsets do not fit, the text in the segment decides: in a stream the offsets count over
     many parts.
     """
-    wanted, begin, end = (
-        segment.get("text"),
-        segment.get("startIndex") or 0,
-        segment.get("endIndex"),
-    )
-    order = sorted(range(len(texts)), key=lambda index: index != segment.get("partIndex", 0))
+    segment_text = segment.get("text")
+    begin, end = segment.get("startIndex") or 0, segment.get("endIndex")
+    # The text that the segment names comes first, then all others in their order.
+    part_index = segment.get("partIndex", 0)
+    order = sorted(range(len(texts)), key=lambda index: index != part_index)
     if end is not None:
         for index in order:
             data = texts[index].encode("utf-8", "surrogatepass")
             piece = data[begin:end]
-            if end <= len(data) and (wanted is None or piece == wanted.encode("utf-8")):
-                start = _count(data[:begin])
-                return index, start, start + _count(piece)
+            if end <= len(data) and (segment_text is None or piece == segment_text.encode("utf-8")):
+                start = _count_characters(data[:begin])
+                return index, start, start + _count_characters(piece)
     for index in order:
-        if wanted and (start := texts[index].find(wanted)) >= 0:
-            return index, start, start + len(wanted)
+        if segment_text and (start := texts[index].find(segment_text)) >= 0:
+            return index, start, start + len(segment_text)
     return 0, None, None
 
 
-def _count(data: bytes) -> int:
+def _count_characters(data: bytes) -> int:
     """Count the characters that begin in a piece of UTF-8."""
     return sum(1 for byte in data if byte & 0xC0 != 0x80)

@@ -48,8 +48,8 @@ def _compose(offer: Offer) -> dict[str, Any]:
             native.append({"functionDeclarations": functions})
         functions.append(tool)
     config = _write_choice(offer) if native else {}
-    chosen = {"toolConfig": {"functionCallingConfig": config}} if config else {}
-    return ({"tools": native} if native else {}) | chosen
+    choice = {"toolConfig": {"functionCallingConfig": config}} if config else {}
+    return ({"tools": native} if native else {}) | choice
 
 
 def _is_function(tool: Mapping[str, Any]) -> bool:
@@ -61,8 +61,12 @@ def _write_choice(offer: Offer) -> dict[str, Any]:
         return {"mode": _MODES[offer.choice]}
     if offer.choice != "auto":
         return {"mode": "ANY", "allowedFunctionNames": [offer.choice]}
-    functions = [(i, each) for i, each in enumerate(offer.invocables) if each.schema is not None]
-    enforced = [index for index, each in functions if each.enforced]
+    functions = [
+        (index, invocable)
+        for index, invocable in enumerate(offer.invocables)
+        if invocable.schema is not None
+    ]
+    enforced = [index for index, invocable in functions if invocable.enforced]
     if enforced and len(enforced) == len(functions):
         return {"mode": "VALIDATED"}
     for index in enforced:
@@ -78,7 +82,7 @@ def nativize_schema(schema: JsonObject | None) -> JsonObject:
     """Return the ``generationConfig`` that constrains an answer to a schema."""
     if schema is None:
         return {}
-    if is_free(schema):  # with which the vendor's models return an empty object
+    if is_free(schema):  # with such a schema the vendor's models return an empty object
         return {"generationConfig": {"responseMimeType": JSON_TYPE}}
     return {"generationConfig": {"responseMimeType": JSON_TYPE, "responseJsonSchema": schema}}
 

@@ -12,13 +12,13 @@ from vibe_llms.dialects.generate_content.calling.parts import read_extras
 from vibe_llms.dialects.generate_content.fields import camelize
 from vibe_llms.foundation.attrs_classes import define
 
-_ANSWERING: Final = frozenset({"candidates", "promptFeedback", "usageMetadata"})
+_ANSWER_FIELDS: Final = frozenset({"candidates", "promptFeedback", "usageMetadata"})
 """Fields of which an answer has at least one."""
 
 
 @define
 class Leftovers:
-    """Collector of this data over the chunks of a stream: later values replace earlier ones.
+    """Native data, collected over the chunks of a stream; later values replace earlier ones.
 
     Attributes:
         first: The fields of the first candidate except its parts and finish reason.
@@ -31,12 +31,12 @@ class Leftovers:
     reason: str | None = None
     is_blocked: bool = False
     is_answer: bool = False
-    _others: dict[int, dict[str, Any]] = attrs.field(factory=dict, init=False)
+    _other_candidates: dict[int, dict[str, Any]] = attrs.field(factory=dict, init=False)
     _response: dict[str, Any] = attrs.field(factory=dict, init=False)
 
     def add_first(self, candidate: Mapping[str, Any], content: Mapping[str, Any]) -> None:
         """Add the first candidate; keys in camel case."""
-        self.reason = _ensure_word(candidate.get("finishReason")) or self.reason
+        self.reason = _ensure_text(candidate.get("finishReason")) or self.reason
         self.first |= leave(candidate, ("content", "finishReason"))
         if rest := leave(content, ("parts", "role")):
             self.first["content"] = rest
@@ -44,46 +44,46 @@ class Leftovers:
     def add_candidate(self, candidate: Mapping[str, Any], position: int) -> None:
         """Add one of the other candidates, whole; its plain texts are joined."""
         index = candidate.get("index", position)
-        held = self._others.setdefault(index, {})
+        other = self._other_candidates.setdefault(index, {})
         content = camelize(candidate.get("content") or {})
-        parts = held.get("content", {}).get("parts", [])
+        parts = other.get("content", {}).get("parts", [])
         for part in content.get("parts") or ():
             _join_part(parts, camelize(part))
-        held |= without(candidate, "content")
+        other |= without(candidate, "content")
         if content:
-            held["content"] = {**content, "parts": parts}
+            other["content"] = {**content, "parts": parts}
 
     def add_response(self, chunk: Mapping[str, Any]) -> None:
         """Add the fields around the candidates; keys in camel case."""
-        self.is_answer |= not _ANSWERING.isdisjoint(chunk)
+        self.is_answer |= not _ANSWER_FIELDS.isdisjoint(chunk)
         self._response |= leave(
             chunk, ("candidates", "usageMetadata", "modelVersion", "responseId")
         )
-        blocked = _ensure_word(camelize(chunk.get("promptFeedback") or {}).get("blockReason"))
+        blocked = _ensure_text(camelize(chunk.get("promptFeedback") or {}).get("blockReason"))
         if blocked and self.reason is None and not chunk.get("candidates"):
             self.reason, self.is_blocked = blocked, True
 
     def produce(self) -> dict[str, Any]:
         """Return the response without its common fields."""
-        candidates = [self.first, *(self._others[index] for index in sorted(self._others))]
+        candidates = [
+            self.first,
+            *(self._other_candidates[index] for index in sorted(self._other_candidates)),
+        ]
         return self._response | ({"candidates": candidates} if any(candidates) else {})
 
 
 def _join_part(parts: list[dict[str, Any]], part: dict[str, Any]) -> None:
     last = parts[-1] if parts else {}
-    plain = "text" in part and not read_extras(without(part, "thought"))
-    if (
-        plain
-        and "text" in last
-        and not read_extras(without(last, "thought"))
-        and bool(last.get("thought")) is bool(part.get("thought"))
-    ):
+    both_plain = all(
+        "text" in each and not read_extras(without(each, "thought")) for each in (last, part)
+    )
+    if both_plain and bool(last.get("thought")) is bool(part.get("thought")):
         last["text"] += part["text"]
     else:
         parts.append(part)
 
 
-def _ensure_word(value: object) -> str | None:
+def _ensure_text(value: object) -> str | None:
     if not isinstance(value, str | None):
         raise TypeError("the finish reason is not a text")
     return value

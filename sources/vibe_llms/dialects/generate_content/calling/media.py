@@ -31,23 +31,23 @@ def read_media(part: Mapping[str, Any]) -> MediaContent | None:
     source = camelize(part[name])
     rest = without(source, "data", "fileUri", "mimeType", "displayName")
     mime_type = source.get("mimeType")
-    facts: dict[str, Any] = {"name": source.get("displayName")}
+    fields: dict[str, Any] = {"name": source.get("displayName")}
     if name == "inlineData":
         text = source.get("data")
-        facts["data"] = decode_base64(text) if isinstance(text, str) else None
-        if facts["data"] is None:
+        fields["data"] = decode_base64(text) if isinstance(text, str) else None
+        if fields["data"] is None:
             return None
     elif uri := source.get("fileUri"):
-        facts["file_id" if "/" in uri and not _is_public(uri) else "url"] = uri
+        fields["file_id" if "/" in uri and not _is_public(uri) else "url"] = uri
     else:
         return None
     if not mime_type:
         mime_type = "video/*" if _is_video(source.get("fileUri") or "") else _UNKNOWN_TYPE
     extras = without(part, name) | ({name: rest} if rest else {})
     # Uploaded files keep even empty native data: these show which vendor has the file.
-    keep = make_native if "file_id" in facts else keep_native
+    keep = make_native if "file_id" in fields else keep_native
     native = keep(PROTOCOL, extras)
-    return choose_media(mime_type)(mime_type=mime_type, native=native, **facts)
+    return choose_media(mime_type)(mime_type=mime_type, native=native, **fields)
 
 
 def _is_public(uri: str) -> bool:
@@ -67,7 +67,7 @@ def write_media(
     Raises:
         RequestError: The bytes of the medium are missing.
     """
-    _report_words(content, path, ledger)
+    _report_unsupported_fields(content, path, ledger)
     if content.data is not None:
         source = {"mimeType": content.mime_type, "data": encode_payload(content, path)}
         if content.name and quirks.takes_display_names:
@@ -98,7 +98,7 @@ def write_media(
     return merge({"fileData": source}, extras)
 
 
-def _report_words(content: MediaContent, path: str, ledger: Ledger) -> None:
+def _report_unsupported_fields(content: MediaContent, path: str, ledger: Ledger) -> None:
     """Record the fields of a medium that its part does not have."""
     for name in ("detail", "transcript", "title", "context"):
         if getattr(content, name, None):

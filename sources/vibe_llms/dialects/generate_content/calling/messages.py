@@ -1,9 +1,9 @@
 """Canisters as the contents of a request.
 
-A content holds everything that one side says until the other does: the results of one turn share
-one, and so does everything of one turn of a model. Contents that were separate in a client's
+A content has everything from one role until the other role begins: the results of one turn share a
+content, and so does everything of one turn of a model. Contents that were separate in a client's
 request stay separate. Instructions at the beginning become ``systemInstruction``; later ones are
-sent as the user's text, as the protocol has no place for them.
+sent as the user's text, as the protocol has no field for them.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def nativize_canisters(
 class _Signature(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """The usual native data of a call."""
 
-    thoughtSignature: str  # noqa: N815  # so the vendor calls it
+    thoughtSignature: str  # noqa: N815  # the vendor's name
 
 
 @define(kw_only=True)
@@ -112,7 +112,7 @@ class ContentsWriter:
 
     def write_plain(self, canister: AnyCanister, position: int) -> bool:
         """Write a canister of one plain text, or a plain call; return false for any other."""
-        previous, role, joins = self._previous, "user", False
+        previous, role, joins_previous = self._previous, "user", False
         if type(canister) is UserCanister:
             text = read_plain(canister.content, canister.native)
             if not text:
@@ -123,26 +123,26 @@ class ContentsWriter:
             if not text:
                 return False
             part, role = {"text": text}, "model"
-            joins = previous is not None and belongs(previous, canister)
+            joins_previous = previous is not None and belongs(previous, canister)
         elif type(canister) is InvocationCanister:
             written = self._write_plain_call(canister)
             if written is None:
                 return False
             part, role, self.may_call = written, "model", True
-            joins = previous is not None and belongs(previous, canister)
+            joins_previous = previous is not None and belongs(previous, canister)
         elif type(canister) is ResultCanister:
             text = read_plain(canister.content, canister.native)
-            known = self._calls.get(canister.invocation_id)
-            if text is None or canister.owner is not OURS or known is None or "id" not in known:
+            call = self._calls.get(canister.invocation_id)
+            if text is None or canister.owner is not OURS or call is None or "id" not in call:
                 return False
-            identity, name = canister.invocation_id, canister.name or known["name"] or "function"
+            identity, name = canister.invocation_id, canister.name or call["name"] or "function"
             response = {"error" if canister.is_error else "output": text}
             part = {"functionResponse": {"id": identity, "name": name, "response": response}}
-            joins = type(previous) is ResultCanister
+            joins_previous = type(previous) is ResultCanister
         else:
             return False
         contents = self.contents
-        if joins and contents and contents[-1].role == role:
+        if joins_previous and contents and contents[-1].role == role:
             contents[-1].parts.append(part)
             contents[-1].places.append(position)
         else:
@@ -205,7 +205,7 @@ class ContentsWriter:
                 for name in extras:
                     ledger.drop(f"{path}.native", f"{name}: a message has no such field")
         if not content.parts and content is not self.system:
-            self.contents.pop()  # it is the last one
+            self.contents.pop()  # the empty content is the last one
         else:
             self._previous = canister
 
@@ -218,18 +218,18 @@ class ContentsWriter:
                 self.system = self.system or WrittenContent("")
                 return self.system
             self.parts.ledger.coerce(path, LATE)
-        role, joins = "user", False
+        role, joins_previous = "user", False
         if self._previous is not None and self.contents:
-            joins = belongs(self._previous, canister)
+            joins_previous = belongs(self._previous, canister)
         if isinstance(canister, (AssistantCanister, InvocationCanister)) or (
             isinstance(canister, ResultCanister) and canister.owner is Owner.VENDOR
         ):
             role = "model"
         elif isinstance(canister, ResultCanister):
-            joins = isinstance(self._previous, ResultCanister)
+            joins_previous = isinstance(self._previous, ResultCanister)
         if joined is not None:
-            joins = joined
-        if joins and self.contents and self.contents[-1].role == role:
+            joins_previous = joined
+        if joins_previous and self.contents and self.contents[-1].role == role:
             return self.contents[-1]
         self.contents.append(WrittenContent(role))
         return self.contents[-1]

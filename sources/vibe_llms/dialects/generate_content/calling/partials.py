@@ -1,7 +1,7 @@
 """Arguments of a function call in pieces, each with a path.
 
 ``{"jsonPath": "$.places[0].name", "stringValue": "Ber", "willContinue": true}``: texts for the
-same path are continued while the vendor says so.
+same path are continued as long as ``willContinue`` is true.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ _LIST_LIMIT: Final = 10_000
 
 @define
 class PartialArguments:
-    """The growing object."""
+    """The arguments received so far."""
 
     value: dict[str, Any] = attrs.field(factory=dict)
-    _growing: set[str] = attrs.field(factory=set, init=False)
+    _continued_paths: set[str] = attrs.field(factory=set, init=False)
 
-    def add(self, given: Mapping[str, Any]) -> None:
+    def add(self, partial_argument: Mapping[str, Any]) -> None:
         """Add one piece.
 
         Raises:
             ValueError: The path is invalid.
         """
-        piece = camelize(given)
+        piece = camelize(partial_argument)
         path = piece.get("jsonPath", "")
         steps = _read_path(path)
         value = _read_value(piece)
-        if path in self._growing and isinstance(value, str):
+        if path in self._continued_paths and isinstance(value, str):
             before = _access(self.value, steps)
             value = before + value if isinstance(before, str) else value
         _assign(self.value, steps, value)
         if piece.get("willContinue"):
-            self._growing.add(path)
+            self._continued_paths.add(path)
         else:
-            self._growing.discard(path)
+            self._continued_paths.discard(path)
 
 
 def _read_value(piece: Mapping[str, Any]) -> Any:
@@ -60,12 +60,15 @@ def _read_path(path: str) -> list[str | int]:
     steps: list[str | int] = []
     position = 1
     while path.startswith("$") and position < len(path):
-        found = _STEP.match(path, position)
-        if found is None:
+        match = _STEP.match(path, position)
+        if match is None:
             break
-        name, index, *quoted = found.groups()
-        steps.append(int(index) if index is not None else name or quoted[0] or quoted[1] or "")
-        position = found.end()
+        name, index, single_quoted, double_quoted = match.groups()
+        if index is not None:
+            steps.append(int(index))
+        else:
+            steps.append(name or single_quoted or double_quoted or "")
+        position = match.end()
     # The arguments are an object, which has no numeric keys.
     if not steps or position < len(path) or isinstance(steps[0], int):
         raise ValueError(f"The path {path!r} does not exist.")
@@ -84,12 +87,11 @@ def _assign(value: Any, steps: list[str | int], leaf: Any) -> None:
             if step > _LIST_LIMIT:
                 raise ValueError(f"The index {step} is too large.")
             value.extend([None] * (step + 1 - len(value)))
-        last = following is None
-        if last:
+        if following is None:
             value[step] = leaf
             return
         container: Any = [] if isinstance(following, int) else {}
-        held = value[step] if isinstance(step, int) else value.get(step)
-        if not isinstance(held, type(container)):
-            value[step] = held = container
-        value = held
+        child = value[step] if isinstance(step, int) else value.get(step)
+        if not isinstance(child, type(container)):
+            value[step] = child = container
+        value = child

@@ -42,7 +42,7 @@ VENDOR_CALLS: Final = ("executableCode", "toolCall")
 VENDOR_RESULTS: Final = ("codeExecutionResult", "toolResponse")
 """Fields of calls that the vendor executes itself, and of their results."""
 
-_DATA: Final = (
+_DATA_FIELDS: Final = (
     "text",
     "inlineData",
     "fileData",
@@ -53,30 +53,30 @@ _DATA: Final = (
 )
 
 
-def open_part(given: Mapping[str, Any]) -> dict[str, Any]:
+def open_part(original: Mapping[str, Any]) -> dict[str, Any]:
     """Return a part in the protocol's own spelling, with one kind of data.
 
     The protocol allows only one; empty further kinds of some hosts are removed.
     """
-    part = open_object(given)
+    part = open_object(original)
     if len(part) == 1:
         return part
-    data = [name for name in _DATA if name in part]
+    data = [name for name in _DATA_FIELDS if name in part]
     if len(data) < 2:
         return part
-    said = [name for name in data if not is_blank(part[name])] or data[:1]
-    return without(part, *(name for name in data if name not in said))
+    filled = [name for name in data if not is_blank(part[name])] or data[:1]
+    return without(part, *(name for name in data if name not in filled))
 
 
-def read_content(given: Mapping[str, Any]) -> AnyContent:
+def read_content(part: Mapping[str, Any]) -> AnyContent:
     """Return the content of any part that is neither a call nor a result."""
-    return read_opened(open_part(given))
+    return read_opened_part(open_part(part))
 
 
-def read_opened(part: dict[str, Any]) -> AnyContent:
+def read_opened_part(part: dict[str, Any]) -> AnyContent:
     """Return the content of a part that :func:`open_part` returned."""
-    data = "text" if "text" in part else next((name for name in _DATA if name in part), None)
-    if part.get("thought") and data in ("text", None):  # a signature may come by itself
+    data = "text" if "text" in part else next((name for name in _DATA_FIELDS if name in part), None)
+    if part.get("thought") and data in ("text", None):  # a thought may have only a signature
         return _read_thought(part)
     if data == "text" and isinstance(part["text"], str):
         if len(part) == 1 and part["text"]:
@@ -109,7 +109,7 @@ def _read_thought(part: Mapping[str, Any]) -> ReasoningContent:
 def read_vendor_part(
     part: Mapping[str, Any], invocation_id: str, turn_id: str | None = None
 ) -> InvocationCanister | ResultCanister:
-    """Return a call that the vendor executed itself, or its result: readable, and whole.
+    """Return a call that the vendor executed itself, or its result, with the part as native data.
 
     Args:
         part: With one of the fields of ``VENDOR_CALLS`` or ``VENDOR_RESULTS``.
@@ -179,14 +179,14 @@ class PartsWriter:
         self, content: MediaContent, path: str, canister: AnyCanister
     ) -> dict[str, Any] | None:
         """Do the same as :meth:`write`, for media."""
-        words = read_untaken(content, self.attributes, path, self.ledger)
-        if words is not None:
-            return {"text": words}
-        settled = admit_medium(content, self.attributes, path, canister, self.ledger)
-        if settled is None:
+        text = read_untaken(content, self.attributes, path, self.ledger)
+        if text is not None:
+            return {"text": text}
+        admitted = admit_medium(content, self.attributes, path, canister, self.ledger)
+        if admitted is None:
             return None
         extras = self.ledger.open(content.native, path, canister)
-        return write_media(settled, extras, path, self.ledger, self.quirks)
+        return write_media(admitted, extras, path, self.ledger, self.quirks)
 
     def write_native(
         self, content: NativeContent, path: str, canister: AnyCanister
@@ -226,12 +226,12 @@ class PartsWriter:
         if not self.ledger.admits(content.native, canister):
             self.ledger.withhold(path, "the vendor cannot use reasoning of another model")
             return None
-        part = {"thought": True, **self.tell_thought(content, path)}
+        part = {"thought": True, **self.write_thought_text(content, path)}
         if content.signature:
             part[SIGNATURE] = content.signature
         return merge(part, self.ledger.open(content.native, path, canister))
 
-    def tell_thought(self, content: ReasoningContent, path: str) -> dict[str, Any]:
+    def write_thought_text(self, content: ReasoningContent, path: str) -> dict[str, Any]:
         """Return the single text of a thought, if there is any."""
         if content.summary and (content.text or len(content.summary) > 1):
             self.ledger.coerce(

@@ -40,7 +40,7 @@ def write_result(
         takes_media: Whether media may be in the response itself; otherwise they follow it.
     """
     texts: list[TextualContent] = []
-    shown: list[dict[str, Any]] = []
+    media_parts: list[dict[str, Any]] = []
     for index, content in enumerate(result.content):
         place = f"{path}.content[{index}]"
         if isinstance(content, TextualContent):
@@ -49,25 +49,25 @@ def write_result(
             writer.withhold_citations(content, place)
         elif isinstance(content, (*MEDIA_CLASSES, NativeContent)):
             written = writer.write(content, place, result)
-            shown += [written] if written is not None else []
+            media_parts += [written] if written is not None else []
         else:
             writer.ledger.drop(place, f"a result cannot contain {content.type} content")
     if len(texts) > 1 or any(text.mime_type != JSON_TYPE for text in texts):
-        _report_types(result, path, writer)
+        _report_mime_types(result, path, writer)
     if len(texts) > 1:
         reason = "its texts are sent as one, separated by empty lines: a result has one output"
         writer.ledger.coerce(f"{path}.content", reason)
     response = _write_response(texts, is_error=result.is_error)
     block: dict[str, Any] = {"id": result.invocation_id, "name": name, "response": response}
-    if shown and takes_media:
-        block["parts"] = shown
-        shown = []
-    elif shown:
+    if media_parts and takes_media:
+        block["parts"] = media_parts
+        media_parts = []
+    elif media_parts:
         writer.ledger.coerce(path, "media of a result are sent after it, as this model requires")
-    return [merge({"functionResponse": block}, extras), *shown]
+    return [merge({"functionResponse": block}, extras), *media_parts]
 
 
-def _report_types(result: ResultCanister, path: str, writer: PartsWriter) -> None:
+def _report_mime_types(result: ResultCanister, path: str, writer: PartsWriter) -> None:
     for index, content in enumerate(result.content):
         if isinstance(content, TextualContent):
             reason = "only a single text can be marked as JSON"

@@ -23,28 +23,32 @@ def normalize_usage(native: Mapping[str, Any]) -> Usage:
         read_count(fields, "toolUsePromptTokenCount"),
     )
     cached = read_count(fields, "cachedContentTokenCount")
-    heard = add_counts(
-        _read_sound(fields, "promptTokensDetails"),
-        _read_sound(fields, "toolUsePromptTokensDetails"),
+    input_audio = add_counts(
+        _read_audio_tokens(fields, "promptTokensDetails"),
+        _read_audio_tokens(fields, "toolUsePromptTokensDetails"),
     )
-    if heard is not None:
+    if input_audio is not None:
         # Audio from a cache is counted as cached.
-        heard = _subtract(heard, _read_sound(fields, "cacheTokensDetails"))
-    spoken = _read_sound(fields, "candidatesTokensDetails")
-    rest, within = split_count(add_counts(prompt, tools), {"cached": cached, "heard": heard})
-    said, sound = split_count(read_count(fields, "candidatesTokenCount"), {"spoken": spoken})
+        input_audio = _subtract(input_audio, _read_audio_tokens(fields, "cacheTokensDetails"))
+    output_audio = _read_audio_tokens(fields, "candidatesTokensDetails")
+    input_rest, input_parts = split_count(
+        add_counts(prompt, tools), {"cached": cached, "audio": input_audio}
+    )
+    output_rest, output_parts = split_count(
+        read_count(fields, "candidatesTokenCount"), {"audio": output_audio}
+    )
     return Usage(
-        input_tokens=rest,
-        cache_read_tokens=within["cached"],
-        input_audio_tokens=within["heard"],
-        output_tokens=said,
+        input_tokens=input_rest,
+        cache_read_tokens=input_parts["cached"],
+        input_audio_tokens=input_parts["audio"],
+        output_tokens=output_rest,
         reasoning_tokens=read_count(fields, "thoughtsTokenCount"),
-        output_audio_tokens=sound["spoken"],
+        output_audio_tokens=output_parts["audio"],
         native=write_json(native),
     )
 
 
-def _read_sound(fields: Mapping[str, Any], name: str) -> int | None:
+def _read_audio_tokens(fields: Mapping[str, Any], name: str) -> int | None:
     """Return the audio tokens of a total; ``None`` if unknown."""
     details = [camelize(each) for each in fields.get(name) or ()]
     counts = [read_count(each, "tokenCount") for each in details if each.get("modality") == "AUDIO"]
@@ -52,6 +56,7 @@ def _read_sound(fields: Mapping[str, Any], name: str) -> int | None:
 
 
 def add_counts(*counts: int | None) -> int | None:
+    """Return the sum of the known counts; ``None`` if all are unknown."""
     known = [count for count in counts if count is not None]
     return sum(known) if known else None
 

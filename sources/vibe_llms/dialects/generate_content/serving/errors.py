@@ -1,7 +1,7 @@
 """Errors in Google's format.
 
-The status makes the vendor's libraries raise the right class; the name beside it, and the reason in
-the details, have the rest.
+By the HTTP status, the vendor's libraries choose the class of the exception; the status name and
+the reason in the details tell more.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from vibe_llms.dialects.client_answers import (
     compose_error_message,
 )
 from vibe_llms.dialects.generate_content.calling.errors import (
-    FAULTS_BY_STATUS_WORD,
+    FAULTS_BY_STATUS_NAME,
     UNSPECIFIED,
     produce_error,
 )
@@ -28,7 +28,7 @@ from vibe_llms.exceptions import (
 )
 from vibe_llms.foundation.json_types import JsonObject, JsonValue
 
-_WORDS: Final[Mapping[ProviderFault, tuple[str, str | None]]] = {
+_NAMES: Final[Mapping[ProviderFault, tuple[str, str | None]]] = {
     ProviderFault.AUTHENTICATION: ("UNAUTHENTICATED", None),
     ProviderFault.PERMISSION: ("PERMISSION_DENIED", None),
     ProviderFault.QUOTA: ("RESOURCE_EXHAUSTED", "RESOURCE_QUOTA_EXCEEDED"),
@@ -43,13 +43,13 @@ _WORDS: Final[Mapping[ProviderFault, tuple[str, str | None]]] = {
 }
 """The vendor's name of each fault, and a reason if that alone is ambiguous."""
 
-_CERTAIN: Final[Mapping[ProviderFault, tuple[str, str | None]]] = {
+_UNAMBIGUOUS_NAMES: Final[Mapping[ProviderFault, tuple[str, str | None]]] = {
     ProviderFault.INVALID_REQUEST: ("OUT_OF_RANGE", None),
     ProviderFault.RATE_LIMITED: ("RESOURCE_EXHAUSTED", "RATE_LIMIT_EXCEEDED"),
 }
-"""Names that determine the fault, whatever the message is."""
+"""Names that determine the fault alone, without the message."""
 
-_TYPES: Final = "type.googleapis.com/google.rpc."
+_TYPE_PREFIX: Final = "type.googleapis.com/google.rpc."
 
 
 def nativize_error(error: ConverseError) -> ErrorAnswer:
@@ -61,19 +61,26 @@ def nativize_error(error: ConverseError) -> ErrorAnswer:
 def compose_error(error: ConverseError) -> JsonObject:
     """Return the body of an error, which is also a chunk of a stream."""
     fault, _ = classify(error)
-    tried: list[tuple[str, str | None]] = [_WORDS[fault], _CERTAIN.get(fault, _WORDS[fault])]
-    if isinstance(error, ProviderError) and error.vendor_type in FAULTS_BY_STATUS_WORD:
+    candidates: list[tuple[str, str | None]] = [
+        _NAMES[fault],
+        _UNAMBIGUOUS_NAMES.get(fault, _NAMES[fault]),
+    ]
+    if isinstance(error, ProviderError) and error.vendor_type in FAULTS_BY_STATUS_NAME:
         code = error.vendor_code or ""
-        tried.insert(0, (error.vendor_type, None if code.isdecimal() else code or None))
-    bodies = [_compose(error, *words) for words in tried]
-    return next((each for each in bodies if _reads_as(each, error)), bodies[-1])
+        candidates.insert(0, (error.vendor_type, None if code.isdecimal() else code or None))
+    bodies = [_compose(error, *names) for names in candidates]
+    return next((each for each in bodies if _is_classified_like(each, error)), bodies[-1])
 
 
-def _compose(error: ConverseError, word: str, reason: str | None) -> JsonObject:
+def _compose(error: ConverseError, status_name: str, reason: str | None) -> JsonObject:
     message = compose_error_message(error)
     if isinstance(error, ContextOverflowError):
-        message = _tell_overflow(error)
-    body: dict[str, JsonValue] = {"code": classify(error)[1], "message": message, "status": word}
+        message = _format_overflow(error)
+    body: dict[str, JsonValue] = {
+        "code": classify(error)[1],
+        "message": message,
+        "status": status_name,
+    }
     if details := list(_list_details(error, reason)):
         body["details"] = details
     return {"error": body}
@@ -81,13 +88,13 @@ def _compose(error: ConverseError, word: str, reason: str | None) -> JsonObject:
 
 def _list_details(error: ConverseError, reason: str | None) -> Iterator[JsonObject]:
     if reason is not None:
-        yield {"@type": f"{_TYPES}ErrorInfo", "reason": reason, "domain": "googleapis.com"}
-    waited = compose_error_headers(error).get("retry-after")
-    if waited is not None:
-        yield {"@type": f"{_TYPES}RetryInfo", "retryDelay": f"{waited}s"}
+        yield {"@type": f"{_TYPE_PREFIX}ErrorInfo", "reason": reason, "domain": "googleapis.com"}
+    retry_after = compose_error_headers(error).get("retry-after")
+    if retry_after is not None:
+        yield {"@type": f"{_TYPE_PREFIX}RetryInfo", "retryDelay": f"{retry_after}s"}
 
 
-def _tell_overflow(error: ContextOverflowError) -> str:
+def _format_overflow(error: ContextOverflowError) -> str:
     """Return the vendor's sentence, which clients parse for the numbers."""
     tokens = f" ({error.tokens})" if error.tokens else ""
     limit = f" ({error.limit})" if error.limit else ""
@@ -95,8 +102,8 @@ def _tell_overflow(error: ContextOverflowError) -> str:
     return f"{count} exceeds the maximum number of tokens allowed{limit}."
 
 
-def _reads_as(body: JsonObject, error: ConverseError) -> bool:
-    """Return whether a client will classify it correctly."""
+def _is_classified_like(body: JsonObject, error: ConverseError) -> bool:
+    """Return whether a client will classify a body like the original error."""
     read = produce_error(body, provider="", status=classify(error)[1])
     if isinstance(read, ContextOverflowError) or isinstance(error, ContextOverflowError):
         return type(read) is type(error)

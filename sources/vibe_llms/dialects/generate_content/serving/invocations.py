@@ -23,8 +23,8 @@ def normalize_invocables(
     """Return the descriptions and the choice in a client's request."""
     fields = camelize(native)
     tools = fields.get("tools") or ()
-    given = _access_choice(fields)
-    enforced = str(given.get("mode", "")).upper() == "VALIDATED"
+    config = _find_choice_config(fields)
+    enforced = str(config.get("mode", "")).upper() == "VALIDATED"
     invocables: list[InvocableDescription] = []
     taken = TakenNames()
     for tool in [tools] if isinstance(tools, Mapping) else tools:
@@ -32,16 +32,16 @@ def normalize_invocables(
             if value is None:
                 continue
             if kind == "functionDeclarations":
-                read = [_read_function(camelize(each), enforced=enforced) for each in value]
+                descriptions = [_read_function(camelize(each), enforced=enforced) for each in value]
             else:
-                # ``googleSearch`` is ``google_search``.
-                plain = "".join(f"_{each.lower()}" if each.isupper() else each for each in kind)
-                read = [describe_own_tool(PROTOCOL, {kind: value}, plain, taken)]
-            invocables += read
-            for each in read:
-                taken.add(each.name)
+                # ``googleSearch`` becomes ``google_search``.
+                name = "".join(f"_{each.lower()}" if each.isupper() else each for each in kind)
+                descriptions = [describe_own_tool(PROTOCOL, {kind: value}, name, taken)]
+            invocables += descriptions
+            for description in descriptions:
+                taken.add(description.name)
     functions = {each.name for each in invocables if each.schema is not None}
-    return Translation((tuple(invocables), _read_choice(given, functions)))
+    return Translation((tuple(invocables), _read_choice(config, functions)))
 
 
 def _read_function(function: dict[str, Any], *, enforced: bool) -> InvocableDescription:
@@ -52,17 +52,17 @@ def _read_function(function: dict[str, Any], *, enforced: bool) -> InvocableDesc
     return describe_function(PROTOCOL, function, schema, extras, enforced=enforced)
 
 
-def _access_choice(fields: Mapping[str, Any]) -> dict[str, Any]:
-    config = camelize(fields.get("toolConfig") or {})
-    return camelize(config.get("functionCallingConfig") or {})
+def _find_choice_config(fields: Mapping[str, Any]) -> dict[str, Any]:
+    tool_config = camelize(fields.get("toolConfig") or {})
+    return camelize(tool_config.get("functionCallingConfig") or {})
 
 
-def _read_choice(given: Mapping[str, Any], names: set[str]) -> str:
-    allowed: Sequence[str] = given.get("allowedFunctionNames") or ()
-    match str(given.get("mode", "")).upper():
+def _read_choice(config: Mapping[str, Any], names: set[str]) -> str:
+    allowed: Sequence[str] = config.get("allowedFunctionNames") or ()
+    match str(config.get("mode", "")).upper():
         case "NONE":
             return "none"
-        case "ANY" if len(allowed) == 1 and allowed[0] in names:  # there is no choice for several
+        case "ANY" if len(allowed) == 1 and allowed[0] in names:  # we have no choice for several
             return str(allowed[0])
         case "ANY" if names:
             return "required"
@@ -71,24 +71,26 @@ def _read_choice(given: Mapping[str, Any], names: set[str]) -> str:
 
 def find_allowed(native: Mapping[str, Any]) -> frozenset[str] | None:
     """Return the names of the functions that may be called, if the choice allows only some."""
-    given = _access_choice(camelize(native))
-    allowed = given.get("allowedFunctionNames")
+    config = _find_choice_config(camelize(native))
+    allowed = config.get("allowedFunctionNames")
     if not allowed or not isinstance(allowed, list):
         return None
-    is_one = _read_choice(given, {*map(str, allowed)}) in allowed  # which is a choice of its own
-    return None if is_one else frozenset(map(str, allowed))
+    names = frozenset(map(str, allowed))
+    # A single allowed function is a choice of its own, and not a limit.
+    is_single = _read_choice(config, {*names}) in allowed
+    return None if is_single else names
 
 
 def remove_choice(native: dict[str, Any], choice: str) -> dict[str, Any]:
     """Return a request's parameters without a choice that the common one represents fully."""
-    given = _access_choice(native)
+    config = _find_choice_config(native)
     if choice not in ("auto", "none", "required"):
-        given.pop("allowedFunctionNames", None)
-    if choice != "auto" or str(given.get("mode", "")).upper() == "VALIDATED":
-        given.pop("mode", None)
+        config.pop("allowedFunctionNames", None)
+    if choice != "auto" or str(config.get("mode", "")).upper() == "VALIDATED":
+        config.pop("mode", None)
     rest = without(camelize(native.get("toolConfig") or {}), "functionCallingConfig")
-    if given:
-        rest["functionCallingConfig"] = given
+    if config:
+        rest["functionCallingConfig"] = config
     return without(native, "toolConfig") | ({"toolConfig": rest} if rest else {})
 
 

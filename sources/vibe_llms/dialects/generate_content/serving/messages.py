@@ -14,7 +14,7 @@ from vibe_llms.dialects.generate_content.calling.parts import (
     VENDOR_RESULTS,
     open_part,
     read_content,
-    read_opened,
+    read_opened_part,
     read_vendor_part,
 )
 from vibe_llms.dialects.generate_content.fields import camelize
@@ -61,7 +61,7 @@ def normalize_messages(
     contents = fields.get("contents") or ()
     reader = read_each(
         reader,
-        [contents] if _is_single(contents) else contents,
+        [contents] if _is_single_content(contents) else contents,
         kind="content",
         place="contents",
         protocol=_NAME,
@@ -71,11 +71,11 @@ def normalize_messages(
     return Translation(tuple(reader.canisters))
 
 
-def _is_single(contents: object) -> bool:
+def _is_single_content(contents: object) -> bool:
     return isinstance(contents, (str, Mapping))
 
 
-_CONTENT: Final = frozenset({"role", "parts"})
+_CONTENT_FIELDS: Final = frozenset({"role", "parts"})
 
 
 def _open_content(content: str | Mapping[str, Any]) -> tuple[str, list[Any], dict[str, Any]]:
@@ -84,7 +84,7 @@ def _open_content(content: str | Mapping[str, Any]) -> tuple[str, list[Any], dic
         return "user", [{"text": content}], {}
     fields = camelize(content)
     role = fields.get("role")
-    extras = leave(fields, _CONTENT)
+    extras = leave(fields, _CONTENT_FIELDS)
     parts = fields.get("parts") or []
     if parts.__class__ is not list:
         parts = [parts] if isinstance(parts, Mapping) else list(parts)
@@ -125,8 +125,8 @@ class _ContentsReader(ConversationReader):
         vendor_id = ""
         for part in parts:
             is_call = "functionCall" in part
-            if not is_call and part.keys().isdisjoint(_EXECUTED):
-                contents.append(_read_spoken(part))
+            if not is_call and part.keys().isdisjoint(_VENDOR_FIELDS):
+                contents.append(_read_content_part(part))
                 continue
             if contents:
                 self.add_answer(contents, turn_id, keep_native(PROTOCOL, wrapper))
@@ -135,7 +135,7 @@ class _ContentsReader(ConversationReader):
                 self._read_call(part, turn_id, wrapper)
             else:
                 if any(name in part for name in VENDOR_CALLS):
-                    vendor_id = produce_identity()  # what follows it is taken as its result
+                    vendor_id = produce_identity()  # the next result without an id gets it, too
                 read = read_vendor_part({**part, **wrapper}, vendor_id or "call", turn_id)
                 self.canisters.append(read)
             wrapper = {}
@@ -159,13 +159,13 @@ class _ContentsReader(ConversationReader):
             if previous is None:
                 # Otherwise a result that begins a content would join the results before it.
                 return extras | ({"joined": False} if role == "result" else {})
-            # Results are joined by default; other contents must note that they shared a content.
-            both_results = previous == role == "result"
-            return {} if both_results else {"joined": True}
+            # Adjacent results are joined by default; any others need a note that they were joined.
+            are_both_results = previous == role == "result"
+            return {} if are_both_results else {"joined": True}
 
         for part in parts:
             if "functionResponse" not in part:
-                contents.append(_read_spoken(part))
+                contents.append(_read_content_part(part))
                 continue
             if contents:
                 self._add_input(contents, compose_wrapper("user"))
@@ -182,24 +182,24 @@ class _ContentsReader(ConversationReader):
         block = camelize(part["functionResponse"])
         identity, name = block.get("id"), block.get("name")
         waiting = self._unanswered
-        found = waiting.take_by_id(identity) if identity else waiting.take_by_name(name)
-        if found is None and not identity and not name:
-            found = waiting.take_first()
-        given = identity or (found.invocation_id if found else f"call_{produce_identity()}")
-        self.add_result(**_read_result(part, given, wrapper))
+        answered = waiting.take_by_id(identity) if identity else waiting.take_by_name(name)
+        if answered is None and not identity and not name:
+            answered = waiting.take_first()
+        if not identity:
+            identity = answered.invocation_id if answered else f"call_{produce_identity()}"
+        self.add_result(**_read_result(part, identity, wrapper))
 
 
-_EXECUTED: Final = frozenset({*VENDOR_CALLS, *VENDOR_RESULTS})
-_OTHER_SIDE: Final = _EXECUTED | {"functionCall", "functionResponse"}
+_VENDOR_FIELDS: Final = frozenset({*VENDOR_CALLS, *VENDOR_RESULTS})
+_CALL_FIELDS: Final = _VENDOR_FIELDS | {"functionCall", "functionResponse"}
 
 
-def _read_spoken(part: dict[str, Any]) -> AnyContent:
-    """Return the content of a part; one of the other side keeps its kind."""
-    if part.keys().isdisjoint(_OTHER_SIDE):
-        return read_opened(part)
-    kind = next(
-        n for n in ("functionCall", "functionResponse", *VENDOR_CALLS, *VENDOR_RESULTS) if n in part
-    )
+def _read_content_part(part: dict[str, Any]) -> AnyContent:
+    """Return the content of a part; calls and results of the other role are kept as native data."""
+    if part.keys().isdisjoint(_CALL_FIELDS):
+        return read_opened_part(part)
+    kinds = ("functionCall", "functionResponse", *VENDOR_CALLS, *VENDOR_RESULTS)
+    kind = next(name for name in kinds if name in part)
     return NativeContent(kind=kind, native=make_native(PROTOCOL, part))
 
 
@@ -214,9 +214,9 @@ def _read_result(
     """
     block = camelize(part["functionResponse"])
     response = block.get("response")
-    rest = leave(block, _RESPONSE)
-    is_plain = response.__class__ is dict and response.keys() == _OUTPUT
-    is_error = not is_plain and _tells_error(response)
+    rest = leave(block, _RESPONSE_FIELDS)
+    is_plain = response.__class__ is dict and response.keys() == _OUTPUT_FIELDS
+    is_error = not is_plain and _is_error_response(response)
     extras = without(part, "functionResponse")
     if rest:
         extras["functionResponse"] = rest
@@ -232,11 +232,11 @@ def _read_result(
     }
 
 
-_RESPONSE: Final = frozenset({"id", "name", "response", "parts"})
-_OUTPUT: Final = frozenset({"output"})
+_RESPONSE_FIELDS: Final = frozenset({"id", "name", "response", "parts"})
+_OUTPUT_FIELDS: Final = frozenset({"output"})
 
 
-def _tells_error(response: object) -> bool:
+def _is_error_response(response: object) -> bool:
     return isinstance(response, Mapping) and "error" in response and "output" not in response
 
 

@@ -50,9 +50,11 @@ def normalize_request(
     rest = remove_schema(without(rest, "contents", "systemInstruction", "tools"))
     if any(description.schema is not None for description in descriptions):
         rest = remove_choice(rest, choice)
-    rest = {k: v for k, v in rest.items() if v is not None and (k != "generationConfig" or v)}
-    left = keep_native(PROTOCOL, rest)
-    return compose_request(canisters, controls, invocables, schema, native=left)
+    extras = {name: value for name, value in rest.items() if value is not None}
+    if not extras.get("generationConfig"):
+        extras.pop("generationConfig", None)
+    native_data = keep_native(PROTOCOL, extras)
+    return compose_request(canisters, controls, invocables, schema, native=native_data)
 
 
 def normalize_controls(

@@ -21,7 +21,7 @@ from vibe_llms.messages.contents import ReasoningContent, TextualContent
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Response
 
-_WORDS: Final = {
+_FINISH_REASONS: Final = {
     StopReason.LIMIT: "MAX_TOKENS",
     StopReason.PAUSED: "CONTINUATION",
     StopReason.REFUSED: "SAFETY",
@@ -46,7 +46,7 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     parts = _write_parts(response, ledger)
     rest = ledger.open(response.metadata.native, "response")
     first, *others = rest.pop("candidates", [{}])
-    reason = _find_reason(origin, parts, ledger)
+    reason = _find_finish_reason(origin, parts, ledger)
     body: dict[str, Any] = {}
     blocked = (rest.get("promptFeedback") or {}).get("blockReason")
     # A blocked prompt has no candidate at all.
@@ -67,17 +67,19 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     return Translation(merge(body, rest), ledger.losses)
 
 
-def _find_reason(origin: Origin, parts: Sequence[Mapping[str, Any]], ledger: Ledger) -> str | None:
+def _find_finish_reason(
+    origin: Origin, parts: Sequence[Mapping[str, Any]], ledger: Ledger
+) -> str | None:
     if keeps_word(origin, PROTOCOL):
         return origin.native_stop_reason
-    word = nativize_stop(origin.stop_reason)
+    finish_reason = nativize_stop(origin.stop_reason)
     calls = any("functionCall" in part for part in parts)
-    tell_stop(origin, word, normalize_stop(word, calls=calls), ledger)
-    return word
+    tell_stop(origin, finish_reason, normalize_stop(finish_reason, calls=calls), ledger)
+    return finish_reason
 
 
 class _AnswerPartsWriter(PartsWriter):
-    """Writes the reasoning of any vendor; citations are beside the texts."""
+    """Writes the reasoning of any vendor; citations become grounding metadata, without a loss."""
 
     def withhold_citations(self, content: TextualContent, path: str) -> None:
         pass
@@ -87,14 +89,14 @@ class _AnswerPartsWriter(PartsWriter):
     ) -> dict[str, Any] | None:
         is_own = self.ledger.admits(content.native, canister)
         if is_wrapped(content.signature):
-            thought = self.tell_thought(content, path) or {"text": ""}
+            thought = self.write_thought_text(content, path) or {"text": ""}
             return {"thought": True, **thought, SIGNATURE: content.signature}
         if is_own or not (content.text or content.summary):
             return super().write_thought(content, path, canister)
         self.ledger.open(content.native, path, canister)
         if content.signature:
             self.ledger.withhold(f"{path}.signature", "the signature belongs to another vendor")
-        return {"thought": True, **self.tell_thought(content, path)}
+        return {"thought": True, **self.write_thought_text(content, path)}
 
 
 def write_parts(canister: AnyCanister, path: str, ledger: Ledger) -> list[dict[str, Any]]:
@@ -117,13 +119,17 @@ def _produce_writer(ledger: Ledger) -> ContentsWriter:
 
 
 def _find_texts(response: Response) -> list[tuple[int, TextualContent]]:
-    """Return the texts with their approximate indices among the parts: in order."""
+    """Return the texts with their approximate indices among the parts."""
     contents = [
         content
         for canister in response.canisters
         for content in (canister.content if isinstance(canister, AssistantCanister) else (None,))
     ]
-    return [(i, each) for i, each in enumerate(contents) if isinstance(each, TextualContent)]
+    return [
+        (index, content)
+        for index, content in enumerate(contents)
+        if isinstance(content, TextualContent)
+    ]
 
 
 def write_grounding(texts: Sequence[tuple[int, TextualContent]]) -> dict[str, Any]:
@@ -167,25 +173,23 @@ _MERGED: Final = dict.fromkeys(
 
 def nativize_stop(reason: StopReason) -> str:
     """Return the vendor's finish reason for another vendor's answer."""
-    return _WORDS.get(reason, "STOP")
+    return _FINISH_REASONS.get(reason, "STOP")
 
 
 def nativize_usage(usage: Usage, ledger: Ledger) -> dict[str, Any]:
     """Return another protocol's usage in the vendor's format."""
     tell_merged(usage, _MERGED, ledger)
-    spoken = add_counts(usage.output_tokens, usage.output_audio_tokens)
-    heard, said = usage.input_audio_tokens, usage.output_audio_tokens
     fields = {
         "promptTokenCount": usage.total_input_tokens,
         "cachedContentTokenCount": usage.cache_read_tokens,
-        "candidatesTokenCount": spoken,
+        "candidatesTokenCount": add_counts(usage.output_tokens, usage.output_audio_tokens),
         "thoughtsTokenCount": usage.reasoning_tokens,
         "totalTokenCount": add_counts(usage.total_input_tokens, usage.total_output_tokens),
-        "promptTokensDetails": _write_sound(heard),
-        "candidatesTokensDetails": _write_sound(said),
+        "promptTokensDetails": _write_audio_details(usage.input_audio_tokens),
+        "candidatesTokensDetails": _write_audio_details(usage.output_audio_tokens),
     }
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _write_sound(count: int | None) -> list[dict[str, Any]] | None:
+def _write_audio_details(count: int | None) -> list[dict[str, Any]] | None:
     return None if count is None else [{"modality": "AUDIO", "tokenCount": count}]

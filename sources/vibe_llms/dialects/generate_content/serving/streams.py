@@ -34,11 +34,11 @@ from vibe_llms.messages.contents import ReasoningContent
 from vibe_llms.messages.requests import Response
 
 _encode: Final = msgspec.json.Encoder().encode
-_PIECE: Final = "piece"
+_PLACEHOLDER: Final = "piece"
 """Placeholder in a chunk for the text."""
 
-_SPOKEN: Final = ("text", "summary")
-_TEXTS: Final = ("text", "refusal", "reasoning")
+_TEXT_CHANNELS: Final = ("text", "summary")
+_TEXT_KINDS: Final = ("text", "refusal", "reasoning")
 
 
 class StreamWriter(SequentialWriter):
@@ -46,9 +46,8 @@ class StreamWriter(SequentialWriter):
     parts.
 
     Args:
-        array: Whether the chunks are the items of one JSON array, as the vendor answers clients
-        that
-            do not ask for events (``alt=sse``).
+        array: Whether the chunks are the items of one JSON array, for clients that do not request
+            server-sent events (``alt=sse``).
     """
 
     keep_alive = b"\r\n"  # the vendor's library reads a comment as an answer
@@ -72,8 +71,8 @@ class StreamWriter(SequentialWriter):
         self._count = 0
         self._ledger = Ledger(protocol=PROTOCOL, losses=self.losses)
         self._start: ContentStartedEvent | None = None
-        self._own: dict[str, Any] = {}
-        self._held: list[str] = []
+        self._own_native: dict[str, Any] = {}
+        self._waiting_texts: list[str] = []
         self._channel = ""
         """The channel of the live content whose pieces are put between ``_head`` and ``_tail``."""
         self._head = self._tail = b""
@@ -96,10 +95,10 @@ class StreamWriter(SequentialWriter):
         return b""
 
     def _begin(self, start: ContentStartedEvent) -> bytes:
-        self._start, self._channel, self._held = start, "", []
+        self._start, self._channel, self._waiting_texts = start, "", []
         native = start.native
         is_own = native is not None and native.protocol == PROTOCOL
-        self._own = read_native(native, "content") if native is not None and is_own else {}
+        self._own_native = read_native(native, "content") if native is not None and is_own else {}
         return b""
 
     def _continue(self, event: ContentDeltaEvent | ContentCitedEvent) -> bytes:
@@ -107,19 +106,19 @@ class StreamWriter(SequentialWriter):
         assert start is not None
         if isinstance(event, ContentCitedEvent) or not event.text:
             return b""
-        if self._channel:  # waiting events come this way; of two texts the first is sent
+        if self._channel:  # text on another channel than the first one is not sent
             is_same = event.channel == self._channel
             return self._head + _encode(event.text) + self._tail if is_same else b""
-        if start.kind not in _TEXTS or event.channel not in _SPOKEN:
+        if start.kind not in _TEXT_KINDS or event.channel not in _TEXT_CHANNELS:
             return b""
-        if self._own:  # a part with other fields is sent as a whole
-            self._held.append(event.text)
+        if self._own_native:  # a part with other fields is sent as a whole
+            self._waiting_texts.append(event.text)
             return b""
         self._channel = event.channel
         thought = {"thought": True} if start.kind == "reasoning" else {}
         first = self._write_parts([{"text": event.text, **thought}])
-        chunk = self._compose([{"text": _PIECE, **thought}])
-        head, self._tail = _cut(self._frame(chunk), _encode(_PIECE))
+        chunk = self._compose([{"text": _PLACEHOLDER, **thought}])
+        head, self._tail = _split(self._frame(chunk), _encode(_PLACEHOLDER))
         self._head = head
         return first
 
@@ -127,14 +126,16 @@ class StreamWriter(SequentialWriter):
         if self._channel:
             self._channel = ""
             return self._end_streamed(event)
-        item = event.item or self._find_left(event.index)
+        item = event.item or self._make_unfinished_call(event.index)
         if item is not None:
-            canister = _place(item)
+            canister = _make_canister(item)
             return self._write_parts(
                 write_parts(canister, f"contents[{event.index}]", self._ledger)
             )
-        if self._held:
-            return self._write_parts([merge({"text": "".join(self._held)}, self._own)])
+        if self._waiting_texts:
+            return self._write_parts(
+                [merge({"text": "".join(self._waiting_texts)}, self._own_native)]
+            )
         return b""
 
     def _end_streamed(self, event: ContentFinishedEvent) -> bytes:
@@ -144,7 +145,7 @@ class StreamWriter(SequentialWriter):
             return b""
         return self._write_parts([{"text": "", "thought": True, SIGNATURE: item.signature}])
 
-    def _find_left(self, index: int) -> FinishedItem:
+    def _make_unfinished_call(self, index: int) -> FinishedItem:
         """Return a call that was ended early, with its arguments."""
         start = self._start
         assert start is not None
@@ -162,12 +163,12 @@ class StreamWriter(SequentialWriter):
 
     def _compose(self, parts: list[dict[str, Any]]) -> dict[str, Any]:
         content = {"parts": parts, "role": "model"}
-        return {"candidates": [{"content": content, "index": 0}], **self._name()}
+        return {"candidates": [{"content": content, "index": 0}], **self._repeat_fields()}
 
-    def _name(self) -> dict[str, Any]:
+    def _repeat_fields(self) -> dict[str, Any]:
         """Return the fields that each chunk repeats."""
-        named = {"responseId": self._response_id} if self._response_id else {}
-        return {"modelVersion": self._model, **named}
+        identity = {"responseId": self._response_id} if self._response_id else {}
+        return {"modelVersion": self._model, **identity}
 
     def _frame(self, chunk: Mapping[str, Any]) -> bytes:
         data = _encode(chunk)
@@ -180,7 +181,7 @@ class StreamWriter(SequentialWriter):
     def _finish(self, response: Response) -> bytes:
         translation = nativize_response(response)
         self.losses[:] = [*translation.losses, *self._divided]
-        body = {**translation.value, **self._name()}
+        body = {**translation.value, **self._repeat_fields()}
         if "candidates" in body:
             first, *others = body["candidates"]
             # The vendor, too, sends the finish reason with an empty text.
@@ -189,13 +190,13 @@ class StreamWriter(SequentialWriter):
         return self._frame(body) + (b"\r\n]" if self._array else b"")
 
 
-def _place(item: Any) -> AnyCanister:
-    """Return an item as a canister."""
+def _make_canister(item: Any) -> AnyCanister:
+    """Return the item of an event as a canister."""
     if isinstance(item, (InvocationCanister, ResultCanister)):
         return item
-    return AssistantCanister((item,))  # native data of this protocol came with it
+    return AssistantCanister((item,))  # the content has its own native data
 
 
-def _cut(data: bytes, mark: bytes) -> tuple[bytes, bytes]:
+def _split(data: bytes, mark: bytes) -> tuple[bytes, bytes]:
     head, _, tail = data.partition(mark)
     return head, tail
