@@ -18,8 +18,8 @@ class Ending:
     """The end of a stream, whose contents were sent before.
 
     Attributes:
-        metadata: The metadata of the side that answered.
-        losses: All of them, including those that were sent as events.
+        metadata: The metadata of the answer on the other side.
+        losses: All losses, including those that were sent as events.
     """
 
     metadata: ResponseMetadata

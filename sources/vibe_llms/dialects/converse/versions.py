@@ -10,46 +10,48 @@ PROTOCOL: Final = "converse"
 """The dialect's name."""
 
 VERSION: Final = 1
-"""Version in each request, answer and stream. It is raised when an older side would misunderstand
-something; that an error is ``{"version": …, "error": …}`` holds in all versions.
+"""Version of the protocol in each request, answer and stream.
+
+It is increased when an older side would misunderstand a newer one. Errors have the form
+``{"version": …, "error": …}`` in all versions.
 """
 
 
-def ensure_asked(told: object) -> None:
+def ensure_request_version(version: object) -> None:
     """Reject a request of another version, on the serving side.
 
     Raises:
         RequestError: Names the side to upgrade.
     """
-    if told != VERSION:
+    if version != VERSION:
         raise RequestError(
             path="version",
-            detail=f"The request has {_name(told)} of converse; this server supports version "
+            detail=f"The request has {_name(version)} of converse; this server supports version "
             f"{VERSION}.",
-            remedy=_advise(told, "on the server", "on the client"),
+            remedy=_advise(version, "on the server", "on the client"),
         )
 
 
-def ensure_answered(told: object, provider: str) -> None:
+def ensure_answer_version(version: object, provider: str) -> None:
     """Reject an answer of another version, on the calling side.
 
     Raises:
         ConverseError: Names the side to upgrade.
     """
-    if told != VERSION:
+    if version != VERSION:
         raise ConverseError(
-            detail=f"{provider} sent {_name(told)} of converse; this client supports version "
+            detail=f"{provider} sent {_name(version)} of converse; this client supports version "
             f"{VERSION}.",
-            remedy=_advise(told, "here", f"on the server of {provider}"),
+            remedy=_advise(version, "here", f"on the server of {provider}"),
             stage=Stage.DECODE,
         )
 
 
-def _name(told: object) -> str:
-    return f"version {told}" if isinstance(told, int) else "no version"
+def _name(version: object) -> str:
+    return f"version {version}" if isinstance(version, int) else "no version"
 
 
-def _advise(told: object, ours: str, theirs: str) -> str:
-    if not isinstance(told, int):
+def _advise(version: object, ours: str, theirs: str) -> str:
+    if not isinstance(version, int):
         return "Check that the URL is that of another vibe-llms gateway."
-    return f"Upgrade vibe-llms {ours if told > VERSION else theirs}."
+    return f"Upgrade vibe-llms {ours if version > VERSION else theirs}."

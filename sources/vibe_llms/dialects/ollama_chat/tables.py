@@ -11,7 +11,7 @@ STOP_REASONS: Final = {
     "length": StopReason.LIMIT,
     "stop": StopReason.ANSWERED,
 }
-"""Stop reasons by the server's name, which older ones omit; others mark no answer."""
+"""Stop reasons by ``done_reason``, which older servers omit; others are unknown."""
 
 OPTIONS: Final = {
     "frequency_penalty": "frequency_penalty",
@@ -41,7 +41,8 @@ WITHOUT_PLACE: Final = frozenset(
 LEVELS: Final = ("low", "medium", "high", "max")
 """Levels of reasoning effort."""
 
-UNSAID_LEVEL: Final = "medium"
-"""The level for ``"think": true``: the server uses the model's own."""
+DEFAULT_LEVEL: Final = "medium"
+"""The level that stands for ``"think": true``: the server then uses the model's default."""
 
 OPTIONS_BY_CONTROL: Final = {control: option for option, control in OPTIONS.items()}
+"""Names of options by the name of their control."""

@@ -23,7 +23,7 @@ from vibe_llms.providers.remote_models import RemoteModel
 from vibe_llms.providers.vendors import Vendor, VendorClient
 
 if TYPE_CHECKING:
-    from vibe_llms.dialects.converse.calling.surveys import ToldModel
+    from vibe_llms.dialects.converse.calling.surveys import ReportedModel
     from vibe_llms.providers.assembly import Assembler
     from vibe_llms.providers.streams import EventSource
     from vibe_llms.providers.surveys import SurveyedModel
@@ -83,7 +83,7 @@ class GatewayClient(RemoteClient):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self._told: dict[str, ToldModel] = {}
+        self._told: dict[str, ReportedModel] = {}
 
     async def access_model(self, name: str = "") -> GatewayModel:
         """Return a model by its address on the other side; by default the default model there.
@@ -93,7 +93,7 @@ class GatewayClient(RemoteClient):
             ConverseError: The default model cannot be requested, or the protocol version differs.
         """
         name = name or self.vendor.settings.model
-        told: Sequence[ToldModel] = ()
+        told: Sequence[ReportedModel] = ()
         try:
             told = await self.learn(name)
         except (ProviderError, TransportError):
@@ -106,7 +106,7 @@ class GatewayClient(RemoteClient):
         self._told[name] = told[0]
         return GatewayModel(self.describe(name), self, told[0].model or told[0].address)
 
-    async def learn(self, name: str | None = None) -> Sequence[ToldModel]:
+    async def learn(self, name: str | None = None) -> Sequence[ReportedModel]:
         """Request the attributes of a model from the other side; of all models without a name.
 
         Args:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from vibe_llms.dialects.converse.calling.surveys import ToldModel, ToldValue
+from vibe_llms.dialects.converse.calling.surveys import ReportedModel, ReportedValue
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.models.attributes import AttributeLayer, Provenance
 from vibe_llms.models.rules import Rule
@@ -19,7 +19,7 @@ from vibe_llms.tables.kinds import COUNT, is_text
 _TOLD: Final = ("yes", "no", "unknown")
 
 
-def compose_rules(told: ToldModel, model: str, provider: str) -> tuple[Rule, ...]:
+def compose_rules(told: ReportedModel, model: str, provider: str) -> tuple[Rule, ...]:
     """Return the other side's attributes of a model, one rule for each value.
 
     Args:
@@ -41,12 +41,12 @@ def compose_rules(told: ToldModel, model: str, provider: str) -> tuple[Rule, ...
     )
 
 
-def summarize(models: Sequence[ToldModel]) -> list[SurveyedModel]:
+def summarize(models: Sequence[ReportedModel]) -> list[SurveyedModel]:
     """Return the models in the format of all vendors' lists."""
     return [_summarize(each) for each in models]
 
 
-def _summarize(told: ToldModel) -> SurveyedModel:
+def _summarize(told: ReportedModel) -> SurveyedModel:
     known: dict[str, Any] = {each.key: each.value for each in told.values if not each.removed}
     title = known.get("title")
     return SurveyedModel(
@@ -66,7 +66,7 @@ def _count(value: Any) -> int | None:
     return value if COUNT.is_right(value) else None
 
 
-def _trace(told: ToldValue, provider: str) -> Provenance:
+def _trace(told: ReportedValue, provider: str) -> Provenance:
     layer = " ".join(filter(None, (told.layer, told.name)))
     return Provenance(
         layer=AttributeLayer.VENDOR,
@@ -76,10 +76,10 @@ def _trace(told: ToldValue, provider: str) -> Provenance:
     )
 
 
-def _name_field(told: ToldValue) -> str:
+def _name_field(told: ReportedValue) -> str:
     return told.key.partition(".")[2] or "default"
 
 
-def _direct(told: ToldValue) -> JsonObject:
+def _direct(told: ReportedValue) -> JsonObject:
     """Wrap a value, so that one that looks like a directive is not treated as one."""
     return {"remove": True} if told.removed else {"replace": told.value}

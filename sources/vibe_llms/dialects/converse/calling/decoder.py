@@ -11,7 +11,7 @@ import msgspec
 from vibe_llms.dialects.converse.calling.answers import list_events
 from vibe_llms.dialects.converse.calling.errors import produce_error
 from vibe_llms.dialects.converse.tables import AnswerBody, Ending
-from vibe_llms.dialects.converse.versions import ensure_answered
+from vibe_llms.dialects.converse.versions import ensure_answer_version
 from vibe_llms.dialects.decoding import ResponseDecoder
 from vibe_llms.events.codec import AnyEvent, decode_event
 from vibe_llms.events.stream import (
@@ -42,24 +42,24 @@ class Decoder(ResponseDecoder):
     """Decodes the events of a stream, or one complete answer.
 
     The last event has a response without canisters: only the metadata of the other side. Its number
-    of attempts counts those without an event, including the last one.
+    of attempts is reduced to those that were not reported as retry events.
 
     Args:
         provider: The provider, for errors.
         model: The model, for errors.
-        request: The request.
+        request: The request, which the response includes.
     """
 
     frame = "an event"
     produce_error = staticmethod(produce_error)
     relays_errors = True
-    """True if errors in an answer are those of the other side, not faults of the answer."""
+    """True if errors in an answer are passed on from the other side, not faults of the answer."""
 
     def __init__(self, *, provider: str, model: str = "", request: Request) -> None:
         super().__init__(provider=provider, model=model)
         self._request = request
-        self._told_losses: list[object] = []
-        self._told_retries = 0
+        self._reported_losses: list[object] = []
+        self._reported_retries = 0
         self._last: ResponseFinishedEvent | None = None
 
     def decode(self, data: bytes, event: str = "") -> list[StreamEvent]:
@@ -76,7 +76,7 @@ class Decoder(ResponseDecoder):
             try:
                 piece = _decode_piece(data)
             except UNREADABLE:
-                pass  # the general way reports the error
+                pass  # the general decoder reports the error
             else:
                 return [ContentDeltaEvent(piece.index, piece.text, piece.channel, piece.kind)]
         with self._explaining:
@@ -115,8 +115,8 @@ class Decoder(ResponseDecoder):
         if not self._begun:
             self._ensure_version(data)
             self._begun = True
-        match event or _decode_kind(data).type:
-            case "converse":  # the opening
+        match event or _decode_frame(data).type:
+            case "converse":  # the first event has only the version
                 pass
             case "response.finished":
                 fields = msgspec.json.decode(data)
@@ -131,38 +131,40 @@ class Decoder(ResponseDecoder):
         if not isinstance(event, typing.get_args(StreamEvent)):
             raise ValueError(f"{event.type} is not an event of a response")
         if isinstance(event, LossEvent):
-            self._told_losses.append(event.loss)
+            self._reported_losses.append(event.loss)
         elif isinstance(event, RetryEvent):
-            self._told_retries += 1
+            self._reported_retries += 1
         self._events.append(cast(StreamEvent, event))
 
     def _complete(self, last: ResponseFinishedEvent, ending: Ending) -> None:
         """Process the end, and report the losses that had no event."""
         for loss in ending.losses:
-            if loss in self._told_losses:
-                self._told_losses.remove(loss)
+            if loss in self._reported_losses:
+                self._reported_losses.remove(loss)
             else:
                 self._events.append(LossEvent(loss=loss))
         metadata: ResponseMetadata = ending.metadata
-        metadata = attrs.evolve(metadata, attempts=max(metadata.attempts - self._told_retries, 1))
+        metadata = attrs.evolve(
+            metadata, attempts=max(metadata.attempts - self._reported_retries, 1)
+        )
         response = Response(request=self._request, canisters=(), metadata=metadata)
         self._last = attrs.evolve(last, response=response)
         self.is_complete = True
 
     def _ensure_version(self, data: bytes) -> None:
-        told = _decode_kind(data)
-        if told.error is not None:  # also of proxies in between, in any version
+        frame = _decode_frame(data)
+        if frame.error is not None:  # of any version, or of a proxy in between
             self._fail(msgspec.json.decode(data))
-        ensure_answered(told.version, self._provider)
+        ensure_answer_version(frame.version, self._provider)
 
     def _fail(self, body: object) -> NoReturn:
         raise self.produce_error(body, provider=self._provider, model=self._model)
 
 
-class _Kind(msgspec.Struct):
+class _Frame(msgspec.Struct):
     version: Any = None
     error: Any = None
     type: str = ""
 
 
-_decode_kind: Final = msgspec.json.Decoder(_Kind).decode
+_decode_frame: Final = msgspec.json.Decoder(_Frame).decode

@@ -14,29 +14,29 @@ _REMEDY: Final = "Check that the URL is that of another vibe-llms gateway."
 
 def find_error(body: object, status: int | None, model: str) -> Complaint | ConverseError:
     """Decode an error of the other side; other formats are read as errors of a proxy."""
-    told: Any = body.get("error") if isinstance(body, Mapping) else None
-    if isinstance(told, Mapping) and "stage" in told:
+    error: Any = body.get("error") if isinstance(body, Mapping) else None
+    if isinstance(error, Mapping) and "stage" in error:
         try:
-            return read_error(told)
+            return read_error(error)
         except CodecError:
-            pass  # of a much newer side whose errors have another format
+            pass  # a much newer side may have another format of errors
     fault = find_fault(status)
-    is_elsewhere = fault in (ProviderFault.NOT_FOUND, ProviderFault.INVALID_REQUEST)
+    is_wrong_url = fault in (ProviderFault.NOT_FOUND, ProviderFault.INVALID_REQUEST)
     return Complaint(
         fault=fault,
-        message=_find_message(body, told, status),
+        message=_find_message(body, error, status),
         status=status,
-        remedy=_REMEDY if is_elsewhere else "",
+        remedy=_REMEDY if is_wrong_url else "",
     )
 
 
 produce_error: Final = ErrorProducer(find_error)
 
 
-def _find_message(body: object, told: object, status: int | None) -> str:
+def _find_message(body: object, error: object, status: int | None) -> str:
     """Return the message of a server in between, such as a proxy."""
-    for said in (told, body):
-        text = said.get("message") if isinstance(said, Mapping) else said
+    for source in (error, body):
+        text = source.get("message") if isinstance(source, Mapping) else source
         if isinstance(text, bytes):
             text = text.decode("utf-8", "replace")
         if isinstance(text, str) and text.strip():

@@ -1,4 +1,4 @@
-"""A request to the other side: whole, as the other side translates it."""
+"""A request to the other side, which translates it for its own provider."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _REST: Final = (
     "native",
     "conversation_id",
 )
-"""The fields of a request that no processor writes."""
+"""The fields of a request that are not translated by a processor."""
 
 
 def nativize_request(
@@ -70,7 +70,7 @@ def nativize_request(
             "model": name,
             **parts.controls,
             **parts.invocations,
-            "schema": request.schema,  # whose order has a meaning
+            "schema": request.schema,  # not converted: the order of its properties matters
             **rest,
         },
     }
@@ -83,7 +83,7 @@ def produce_processors(quirks: object = None) -> Processors:
     Args:
         quirks: Unused.
     """
-    # Not verbatim: the next request has the same fields, but other ids and times.
+    # Messages are not verbatim: the next request has the same fields, but other ids and times.
     return Processors(
         controls=FunctionProcessor(_nativize_controls, _normalize_controls),
         messages=FunctionProcessor(_nativize_messages, _normalize_messages, is_additive=True),
@@ -94,7 +94,7 @@ def produce_processors(quirks: object = None) -> Processors:
 
 
 def _nativize_controls(request: Request, model: ModelDescriptor) -> Translation[JsonObject]:
-    # Only models that the other side has described are known; it knows the others best.
+    # Without known controls, the other side checks them.
     known = model.attributes.controls
     if known and not request.lenient:
         check_controls(request.controls, known)
@@ -135,15 +135,15 @@ def _normalize_messages(
 
 def _nativize_invocations(request: Request, model: ModelDescriptor) -> Translation[JsonObject]:
     plain = produce_converter().unstructure
-    described = [plain(each) for each in request.invocables]
-    return Translation({"invocables": described, "invocation_choice": request.invocation_choice})
+    descriptions = [plain(each) for each in request.invocables]
+    return Translation({"invocables": descriptions, "invocation_choice": request.invocation_choice})
 
 
 def _normalize_invocations(
     native: JsonObject, model: ModelDescriptor
 ) -> Translation[tuple[tuple[InvocableDescription, ...], str]]:
-    described = read_tree(_access(native, "invocables"), tuple[InvocableDescription, ...])
-    return Translation((described, str(_access(native, "invocation_choice"))))
+    descriptions = read_tree(_access(native, "invocables"), tuple[InvocableDescription, ...])
+    return Translation((descriptions, str(_access(native, "invocation_choice"))))
 
 
 def _access(native: JsonObject, field: str) -> Any:

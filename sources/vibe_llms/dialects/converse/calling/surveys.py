@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from vibe_llms.dialects.converse.versions import ensure_answered
+from vibe_llms.dialects.converse.versions import ensure_answer_version
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.messages.codec.decoding import read_tree
@@ -14,14 +14,14 @@ _T = TypeVar("_T")
 
 
 @frozen(kw_only=True)
-class ToldValue:
+class ReportedValue:
     """An attribute of a model, and the other side's source of it.
 
     Attributes:
         key: Such as ``context_window_tokens`` or ``temperature.maximum``.
         control: The control whose definition it is part of; empty for a fact.
         value: Plain data.
-        removed: Whether a layer removed it.
+        removed: Whether a layer of the configuration removed it.
         layer: The layer that sets it, such as ``family`` or ``user``.
         name: The part of the layer.
         source: The source of the value.
@@ -39,7 +39,7 @@ class ToldValue:
 
 
 @frozen(kw_only=True)
-class ToldModel:
+class ReportedModel:
     """A model of the other side.
 
     Attributes:
@@ -50,13 +50,13 @@ class ToldModel:
 
     address: str
     model: str = ""
-    values: tuple[ToldValue, ...] = ()
+    values: tuple[ReportedValue, ...] = ()
 
 
 @frozen(kw_only=True)
 class _Models:
     version: int
-    models: tuple[ToldModel, ...]
+    models: tuple[ReportedModel, ...]
 
 
 @frozen(kw_only=True)
@@ -66,7 +66,7 @@ class _Count:
     error_tokens: int = 0
 
 
-def normalize_count(told: JsonValue, provider: str) -> TokenCount:
+def normalize_count(data: JsonValue, provider: str) -> TokenCount:
     """Decode a token count.
 
     Args:
@@ -75,16 +75,16 @@ def normalize_count(told: JsonValue, provider: str) -> TokenCount:
     Raises:
         ConverseError: It is invalid, or has another version.
     """
-    count = _read(told, _Count, provider)
+    count = _read(data, _Count, provider)
     return TokenCount(tokens=count.tokens, error_tokens=count.error_tokens)
 
 
-def normalize_models(told: JsonValue, provider: str) -> tuple[ToldModel, ...]:
+def normalize_models(data: JsonValue, provider: str) -> tuple[ReportedModel, ...]:
     """Decode a list of models; see :func:`normalize_count`."""
-    return _read(told, _Models, provider).models
+    return _read(data, _Models, provider).models
 
 
-def _read(told: JsonValue, kind: type[_T], provider: str) -> _T:
-    ensure_answered(told.get("version") if isinstance(told, dict) else None, provider)
-    value: _T = read_tree(told, kind)
+def _read(data: JsonValue, kind: type[_T], provider: str) -> _T:
+    ensure_answer_version(data.get("version") if isinstance(data, dict) else None, provider)
+    value: _T = read_tree(data, kind)
     return value

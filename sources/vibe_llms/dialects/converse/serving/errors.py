@@ -12,7 +12,7 @@ from vibe_llms.messages.codec.errors import encode_error
 
 
 def nativize_error(error: ConverseError) -> ErrorAnswer:
-    """Return an error with its class, stage, facts, remedy and causes; without canisters."""
+    """Return an error with its class, stage, facts, remedy and causes, but without canisters."""
     _, status = classify(error)
     body: JsonObject = {"version": VERSION, "error": write_error(error)}
     return ErrorAnswer(status, body, compose_error_headers(error))

@@ -37,7 +37,7 @@ class StreamWriter(client_answers.StreamWriter):
         self._opening = _frame(OPENING, msgspec.json.encode({"version": VERSION}))
 
     def write(self, event: StreamEvent) -> bytes:
-        """Return the frame of an event, after that of the version for the first one."""
+        """Return the frame of an event; for the first event, after the frame with the version."""
         if event.__class__ is ContentDeltaEvent:
             frame = _frame("content.delta", msgspec.json.encode(event))
         elif isinstance(event, ResponseFailedEvent):

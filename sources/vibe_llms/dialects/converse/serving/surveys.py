@@ -23,7 +23,7 @@ def nativize_count(count: TokenCount) -> JsonObject:
 def nativize_models(models: Mapping[str, ModelDescriptor]) -> JsonObject:
     """Return models with all of their attributes, and the source of each.
 
-    The names of our files are left out: they are useless elsewhere.
+    The names of our files are left out, as they mean nothing to the other side.
 
     Args:
         models: By their addresses here, which may be aliases.

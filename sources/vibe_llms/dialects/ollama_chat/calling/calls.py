@@ -27,8 +27,8 @@ def read_call(call: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
     return name, text, extras
 
 
-def tell_text_arguments(call: Mapping[str, Any], path: str) -> list[Loss]:
-    """Return the loss of arguments that came as text: they continue as the object in it."""
+def report_text_arguments(call: Mapping[str, Any], path: str) -> list[Loss]:
+    """Return the loss of arguments that came as text instead of an object; none for others."""
     if not isinstance(call["function"].get("arguments"), str):
         return []
     place, reason = f"{path}.function.arguments", "a text was received instead of an object"
@@ -36,5 +36,5 @@ def tell_text_arguments(call: Mapping[str, Any], path: str) -> list[Loss]:
 
 
 def encode_arguments(arguments: object) -> str:
-    """Return the text of arguments that came as data, with the order and numbers unchanged."""
+    """Return the text of arguments that came as an object; the order and numbers do not change."""
     return write_json(arguments)

@@ -18,7 +18,7 @@ from vibe_llms.dialects.extras import keep_native, leave, make_native
 from vibe_llms.dialects.ollama_chat.calling.calls import (
     COMMON_FIELDS,
     read_call,
-    tell_text_arguments,
+    report_text_arguments,
 )
 from vibe_llms.dialects.ollama_chat.calling.errors import produce_error
 from vibe_llms.dialects.ollama_chat.calling.media import read_media
@@ -70,7 +70,7 @@ class Decoder(ResponseDecoder):
 
     def __init__(self, *, provider: str, model: str = "") -> None:
         super().__init__(provider=provider, model=model)
-        self._has_spoken = False
+        self._has_message = False
         self._reason: str | None = None
         self._created: object = None
         self._count = 0
@@ -105,19 +105,19 @@ class Decoder(ResponseDecoder):
         return self.is_complete
 
     def _is_empty(self) -> bool:
-        return not self._has_spoken
+        return not self._has_message
 
     def _end(self) -> ResponseFinishedEvent:
         group = keep_native(PROTOCOL, self._message_rest)
         for index in self._open.values():
             self._events.append(ContentFinishedEvent(index=index, group_native=group))
-            group = None  # once: all contents share the canister
+            group = None  # only the first content: all share one canister
         rest = self._rest
         if group is not None:  # there is no content for the native data
             rest = {**rest, "message": self._message_rest}
         reason = STOP_REASONS.get(self._reason or "", StopReason.UNKNOWN)
         if reason is StopReason.ANSWERED and self._calls:
-            reason = StopReason.INVOCATION  # servers have no such stop reason
+            reason = StopReason.INVOCATION  # servers do not report it
         return ResponseFinishedEvent(
             stop_reason=reason,
             native_stop_reason=self._reason,
@@ -153,16 +153,18 @@ class Decoder(ResponseDecoder):
     def _keep(self, data: Mapping[str, Any]) -> None:
         """Keep native fields; log probabilities come with each piece of text."""
         for name, value in leave(data, _KNOWN_FIELDS).items():
-            gathered = self._rest.get(name)
-            if name != "logprobs" or not isinstance(gathered, list):
+            earlier = self._rest.get(name)
+            if name != "logprobs" or not isinstance(earlier, list):
                 self._rest[name] = list(value) if isinstance(value, list) else value
             elif isinstance(value, list):
-                gathered += value
+                earlier += value
 
     def _read_message(self, message: Mapping[str, Any]) -> None:
-        self._has_spoken = self._has_spoken or any(v is not None for v in message.values())
-        # In the order in which a model thinks, speaks and calls, not in that of the keys.
-        for kind, name in _TEXTS:
+        self._has_message = self._has_message or any(
+            value is not None for value in message.values()
+        )
+        # Models produce reasoning first, then text, then calls, whatever the order of the keys.
+        for kind, name in _TEXT_FIELDS:
             text = message.get(name)
             if text:
                 if not isinstance(text, str):
@@ -208,8 +210,8 @@ class Decoder(ResponseDecoder):
     def _read_invocation(self, call: Mapping[str, Any]) -> None:
         name, arguments, extras = read_call(call)
         path = f"message.tool_calls[{self._calls}]"
-        self._events += (LossEvent(loss=loss) for loss in tell_text_arguments(call, path))
-        identity = call.get("id") or self._make_up_id(name, arguments)
+        self._events += (LossEvent(loss=loss) for loss in report_text_arguments(call, path))
+        identity = call.get("id") or self._generate_id(name, arguments)
         index = self._take_index()
         self._calls += 1
         self._events += (
@@ -218,7 +220,7 @@ class Decoder(ResponseDecoder):
             ContentFinishedEvent(index=index, native=keep_native(PROTOCOL, extras)),
         )
 
-    def _make_up_id(self, name: str, arguments: str) -> str:
+    def _generate_id(self, name: str, arguments: str) -> str:
         """Make a unique id: the same if the same response is decoded again."""
         path = f"message.tool_calls[{self._calls}].id"
         reason = "the server sent no id of the invocation; one was generated"
@@ -229,7 +231,7 @@ class Decoder(ResponseDecoder):
         return f"call_{digest[:16]}"
 
 
-_TEXTS: Final[tuple[tuple[ContentKind, str], ...]] = (
+_TEXT_FIELDS: Final[tuple[tuple[ContentKind, str], ...]] = (
     ("reasoning", "thinking"),
     ("text", "content"),
 )

@@ -66,7 +66,7 @@ FAULTS_BY_SENTENCE: Final = tuple(
         ),
     )
 )
-"""In the order in which they are tried."""
+"""Patterns of sentences, each with the fault and the remedy; the first match decides."""
 
 _OVERFLOW: Final = re.compile(
     r"prompt (is )?too long|exceed\w* (the )?(max(imum)? |available )?context|"
@@ -136,5 +136,5 @@ def _find_fault(message: str, status: int | None) -> tuple[ProviderFault, str]:
     for pattern, fault, remedy in FAULTS_BY_SENTENCE:
         if pattern.search(message):
             return fault, remedy
-    # Without a status it came in a stream, which the server had begun with status 200.
+    # Without a status, the error came in a stream that the server had begun with status 200.
     return ProviderFault.SERVER if status is None else find_fault(status), ""

@@ -30,20 +30,20 @@ def nativize_invocables(
     """
     del quirks  # no vendor of this dialect has quirks
     ledger = Ledger(protocol=PROTOCOL, provider=provider)
-    place = "invocation_choice"
+    path = "invocation_choice"
     offered = list(enumerate(invocables))
     if choice == "none":
         if invocables:
-            ledger.coerce(place, "no invocables are sent, as none may be called")
+            ledger.coerce(path, "no invocables are sent, as none may be called")
         offered = []
     elif choice == "required":
-        ledger.drop(place, "this protocol cannot require an invocation")
+        ledger.drop(path, "this protocol cannot require an invocation")
     elif choice != "auto":
-        ledger.coerce(place, f"only {choice} is sent; this protocol cannot require it")
+        ledger.coerce(path, f"only {choice} is sent; this protocol cannot require it")
         offered = [(index, item) for index, item in offered if item.name == choice]
     tools = [_nativize_tool(item, f"invocables[{index}]", ledger) for index, item in offered]
-    told = [tool for tool in tools if tool is not None]
-    return Translation({"tools": told} if told else {}, ledger.losses)
+    sent = [tool for tool in tools if tool is not None]
+    return Translation({"tools": sent} if sent else {}, ledger.losses)
 
 
 def _nativize_tool(item: InvocableDescription, path: str, ledger: Ledger) -> JsonObject | None:

@@ -1,4 +1,4 @@
-"""Images of this dialect: Base64 without a type."""
+"""Images and audio of this dialect: Base64 without a type, in the same field."""
 
 from __future__ import annotations
 

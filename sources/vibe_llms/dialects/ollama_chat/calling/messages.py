@@ -79,7 +79,7 @@ class MessagesWriter:
     messages: list[dict[str, Any]] = attrs.field(factory=list, init=False)
     positions: list[int] = attrs.field(factory=list, init=False)
     _names: dict[str, str] = attrs.field(factory=dict, init=False)
-    _nameless: set[str] = attrs.field(factory=set, init=False)
+    _without_ids: set[str] = attrs.field(factory=set, init=False)
 
     def write(self, history: RepairedHistory) -> None:
         """Write the messages of a conversation, each with the position of its canister."""
@@ -149,7 +149,7 @@ class MessagesWriter:
     def _write_plain_result(self, canister: ResultCanister) -> dict[str, Any] | None:
         """Return the message of a result of one plain text; ``None`` for any other."""
         text = read_plain(canister.content, canister.native)
-        if text is None or canister.is_error or canister.invocation_id in self._nameless:
+        if text is None or canister.is_error or canister.invocation_id in self._without_ids:
             return None
         message = {"role": "tool", "content": text}
         name = canister.name or self._names.get(canister.invocation_id)
@@ -160,15 +160,15 @@ class MessagesWriter:
 
     def write_turn(self, turn: Sequence[HistoryEntry]) -> list[dict[str, Any]]:
         """Return the single message of a turn; none if nothing of it can be sent."""
-        gathered = MessageFields()
+        fields = MessageFields()
         calls: list[JsonObject] = []
         extras: dict[str, Any] = {}
-        shown = 0
+        sent_count = 0
         for canister, path in ((entry.canister, entry.path) for entry in turn):
             if getattr(canister, "owner", None) is Owner.VENDOR:
                 self.ledger.withhold(path, "only the vendor that executed it can receive it")
                 continue
-            shown += 1
+            sent_count += 1
             if isinstance(canister, InvocationCanister):
                 calls.append(self._write_call(canister, path, extras))
                 continue
@@ -177,11 +177,11 @@ class MessagesWriter:
                     path, "content after an invocation of the same turn is moved before it"
                 )
             contents = survey_contents(canister, path, self.ledger)
-            self.parts.add(gathered, contents, path, is_spoken=True)
+            self.parts.add(fields, contents, path, is_models=True)
             extras |= self.ledger.open(canister.native, path, canister)
-        if not shown:
+        if not sent_count:
             return []
-        message: dict[str, Any] = {"role": "assistant", **gathered.compose()}
+        message: dict[str, Any] = {"role": "assistant", **fields.compose()}
         if calls:
             message["tool_calls"] = calls
         return [merge(message, extras)]
@@ -198,7 +198,7 @@ class MessagesWriter:
         kept = self.ledger.open(canister.native, path, canister)
         if kept.keys() & NAMELESS.keys():
             del call["id"]
-            self._nameless.add(canister.invocation_id)
+            self._without_ids.add(canister.invocation_id)
         with reading_natives(canister, path):
             extras |= kept.pop("message", {})
             call = merge(call, kept)
@@ -218,14 +218,14 @@ class MessagesWriter:
 
     def _write_result(self, canister: ResultCanister, path: str) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "tool"}
-        gathered = MessageFields()
+        fields = MessageFields()
         contents = survey_contents(canister, path, self.ledger)
-        self.parts.add(gathered, contents, path, canister=canister)
-        message |= gathered.compose()
+        self.parts.add(fields, contents, path, canister=canister)
+        message |= fields.compose()
         name = canister.name or self._names.get(canister.invocation_id)
         if name:
             message["tool_name"] = name
-        if canister.invocation_id not in self._nameless:  # otherwise like its call: without one
+        if canister.invocation_id not in self._without_ids:  # otherwise like its call: without one
             message["tool_call_id"] = canister.invocation_id
         if canister.is_error and not states_failure(canister):
             self.ledger.drop(
@@ -238,8 +238,8 @@ class MessagesWriter:
         self, canister: UserCanister | SupervisorCanister | DocumentCanister, path: str
     ) -> dict[str, Any]:
         role = "system" if isinstance(canister, SupervisorCanister) else "user"
-        gathered = MessageFields()
+        fields = MessageFields()
         contents = survey_contents(canister, path, self.ledger)
-        self.parts.add(gathered, contents, path, canister=canister)
-        message: dict[str, Any] = {"role": role, **gathered.compose()}
+        self.parts.add(fields, contents, path, canister=canister)
+        message: dict[str, Any] = {"role": role, **fields.compose()}
         return merge(message, self.ledger.open(canister.native, path, canister))

@@ -39,23 +39,23 @@ class MessageFields:
     """The fields of a message, as far as they are collected.
 
     Attributes:
-        is_parted: Whether the next text must be separated from the one before it.
+        is_separated: Whether the next text must be separated from the one before it.
     """
 
     texts: list[str] = attrs.field(factory=list)
     thoughts: list[str] = attrs.field(factory=list)
     images: list[str] = attrs.field(factory=list)
-    is_parted: bool = False
+    is_separated: bool = False
 
     def add_text(self, text: str) -> None:
         """Add a text, after an empty line if it must be separated."""
         if text:
-            self.texts += [BOUNDARY] if self.is_parted and any(self.texts) else []
+            self.texts += [BOUNDARY] if self.is_separated and any(self.texts) else []
             self.texts.append(text)
-            self.is_parted = False
+            self.is_separated = False
 
     def compose(self) -> dict[str, Any]:
-        """Return the fields; the text is always there, as servers themselves do."""
+        """Return the fields; the text is always included, as in the messages of servers."""
         fields: dict[str, Any] = {"content": "".join(self.texts)}
         if self.thoughts:
             fields["thinking"] = BOUNDARY.join(self.thoughts)
@@ -73,68 +73,72 @@ class PartsWriter:
 
     def add(
         self,
-        parts: MessageFields,
+        fields: MessageFields,
         contents: Sequence[ContentWithPath],
         path: str,
         *,
         canister: AnyCanister | None = None,
-        is_spoken: bool = False,
+        is_models: bool = False,
     ) -> None:
         """Add the contents of a canister.
 
         Args:
             canister: The canister.
-            is_spoken: Whether it is the model's; only then may it have reasoning.
+            is_models: Whether the canister is the model's; only then it may have reasoning.
 
         Raises:
             CapabilityError: The model is known not to support a medium.
             RequestError: The bytes of a medium are missing.
         """
-        is_joined = is_spoken or isinstance(canister, DocumentCanister)  # the model's, or marks
-        if contents and not contents[0][1].endswith("[-1]"):  # such as a separate mark
-            self._tell_seams([content for content, _ in contents], path)
-        if any(parts.texts) and any(isinstance(c, TextualContent) and c.text for c, _ in contents):
+        # Texts of the model, and the marks around a document, are joined without a separator.
+        is_joined = is_models or isinstance(canister, DocumentCanister)
+        if contents and not contents[0][1].endswith("[-1]"):  # not a mark before the contents
+            self._report_joined_texts([content for content, _ in contents], path)
+        has_text = any(isinstance(each, TextualContent) and each.text for each, _ in contents)
+        if any(fields.texts) and has_text:
             self.ledger.coerce(
                 f"{path}.content", "its text is joined to the one before: a message has one text"
             )
-        parts.is_parted = True
+        fields.is_separated = True
         for content, place in contents:
-            parts.is_parted |= separates_texts(content) or not is_joined
+            fields.is_separated |= separates_texts(content) or not is_joined
             match content:
                 case TextualContent():
-                    self._add_text(parts, content, place)
+                    self._add_text(fields, content, place)
                 case RefusalContent():
-                    parts.add_text(content.text)
-                    parts.is_parted = True
+                    fields.add_text(content.text)
+                    fields.is_separated = True
                     self.ledger.coerce(place, "a refusal is sent as text")
-                case ReasoningContent() if is_spoken:
-                    self._add_reasoning(parts, content, place)
+                case ReasoningContent() if is_models:
+                    self._add_reasoning(fields, content, place)
                 case ReasoningContent():
                     self.ledger.drop(place, "only messages of the model can contain reasoning")
                 case NativeContent():
                     self.ledger.withhold(place, f"this protocol cannot represent {content.kind}")
                 case ImageContent() | AudioContent() | VideoContent() | FileContent():
-                    self._add_medium(parts, content, place, canister)
+                    self._add_medium(fields, content, place, canister)
                 case _:
                     assert_never(content)
 
-    def _tell_seams(self, contents: Sequence[AnyContent], path: str) -> None:
+    def _report_joined_texts(self, contents: Sequence[AnyContent], path: str) -> None:
         """Record that texts were joined, and that images lost their positions among them."""
         kinds = [content.type for content in contents if content.type in ("text", "image")]
         if "text" not in kinds:
             return
-        behind = kinds[kinds.index("text") :]
-        inner = behind[: len(behind) - behind[::-1].index("text")]
-        told = ["texts are joined"] if behind.count("text") > 1 else []
-        if "image" in inner:
-            told.append("the images between them are sent before them")
-        elif "image" in behind:
-            told.append("the images after them are sent before them")
-        if told:
-            self.ledger.coerce(f"{path}.content", f"{', and '.join(told)}: a message has one text")
+        first = kinds.index("text")
+        last = len(kinds) - 1 - kinds[::-1].index("text")
+        changes = ["texts are joined"] if kinds.count("text") > 1 else []
+        if "image" in kinds[first:last]:
+            changes.append("the images between them are sent before them")
+        elif "image" in kinds[last:]:
+            changes.append("the images after them are sent before them")
+        if changes:
+            self.ledger.coerce(
+                f"{path}.content", f"{', and '.join(changes)}: a message has one text"
+            )
 
-    def _add_text(self, parts: MessageFields, content: TextualContent, path: str) -> None:
-        parts.add_text(content.text)
+    def _add_text(self, fields: MessageFields, content: TextualContent, path: str) -> None:
+        fields.add_text(content.text)
         if content.citations:
             self.ledger.withhold(f"{path}.citations", "messages have no citations in this protocol")
         self.ledger.omit(
@@ -142,7 +146,7 @@ class PartsWriter:
         )
         self.ledger.omit_native(content.native, path)
 
-    def _add_reasoning(self, parts: MessageFields, content: ReasoningContent, path: str) -> None:
+    def _add_reasoning(self, fields: MessageFields, content: ReasoningContent, path: str) -> None:
         text = content.text
         if not text and content.summary:
             text = "\n\n".join(content.summary)
@@ -150,11 +154,11 @@ class PartsWriter:
         elif content.summary:
             self.ledger.withhold(f"{path}.summary", "reasoning has no summary in this protocol")
         if text:
-            if parts.thoughts:
+            if fields.thoughts:
                 self.ledger.coerce(
                     path, "it is joined to the preceding reasoning: a message has one"
                 )
-            parts.thoughts.append(text)
+            fields.thoughts.append(text)
         if content.signature is not None:
             self.ledger.withhold(
                 f"{path}.signature", "only the vendor that signed it can read the signature"
@@ -162,12 +166,12 @@ class PartsWriter:
         self.ledger.omit_native(content.native, path)
 
     def _add_medium(
-        self, parts: MessageFields, content: MediaContent, path: str, canister: AnyCanister | None
+        self, fields: MessageFields, content: MediaContent, path: str, canister: AnyCanister | None
     ) -> None:
-        words = read_words(content) if isinstance(content, FileContent) else None
-        if words is not None and isinstance(content, FileContent):
-            parts.add_text(words)
-            parts.is_parted = True
+        text = read_words(content) if isinstance(content, FileContent) else None
+        if text is not None and isinstance(content, FileContent):
+            fields.add_text(text)
+            fields.is_separated = True
             tell_words(content, path, self.ledger)
             return
         ensure_capability(content, self.attributes, path)
@@ -177,7 +181,7 @@ class PartsWriter:
         takes_audio = self.attributes.access_capability("supports_audio") is Capability.YES
         # The one field for images also accepts audio, for models that support it.
         if isinstance(content, ImageContent) or (isinstance(content, AudioContent) and takes_audio):
-            self._add_image(parts, content, path)
+            self._add_image(fields, content, path)
             return
         name = content.name or content.mime_type
         self.ledger.drop(
@@ -185,15 +189,15 @@ class PartsWriter:
         )
 
     def _add_image(
-        self, parts: MessageFields, content: ImageContent | AudioContent, path: str
+        self, fields: MessageFields, content: ImageContent | AudioContent, path: str
     ) -> None:
         if content.data is None and content.content_id is None:
-            held = "at a URL" if content.url is not None else "in a vendor's store"
+            place = "at a URL" if content.url is not None else "in a vendor's store"
             self.ledger.drop(
-                path, f"this protocol sends bytes, but the {content.type} content is {held}"
+                path, f"this protocol sends bytes, but the {content.type} content is {place}"
             )
             return
-        parts.images.append(encode_payload(content, path))
+        fields.images.append(encode_payload(content, path))
         detail = content.detail if isinstance(content, ImageContent) else content.transcript
         if detail is not None:
             field = "detail" if isinstance(content, ImageContent) else "transcript"

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from vibe_llms.dialects.ollama_chat.calling.invocations import nativize_schema
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
-from vibe_llms.dialects.ollama_chat.tables import UNSAID_LEVEL
+from vibe_llms.dialects.ollama_chat.tables import DEFAULT_LEVEL
 from vibe_llms.dialects.request_writing import BodyDraft, RequestWriter
 
 
@@ -28,7 +28,7 @@ def _compose_body(draft: BodyDraft) -> dict[str, Any]:
 
 def _add_extras(body: dict[str, Any], extras: dict[str, Any]) -> None:
     """Add native fields; one that only refines a common field requires that field."""
-    if extras.pop("$think", extras.get("think")) is True and body.get("think") == UNSAID_LEVEL:
+    if extras.pop("$think", extras.get("think")) is True and body.get("think") == DEFAULT_LEVEL:
         body["think"] = True
     options = extras.pop("options", None)
     if isinstance(options, Mapping):

@@ -16,13 +16,14 @@ USAGE_FIELDS: Final = frozenset({"prompt_eval_count", "eval_count"})
 def normalize_usage(native: Mapping[str, Any]) -> Usage | None:
     """Return the usage; ``None`` without counts.
 
-    A server omits the input if all of it was in its cache: it is unknown, not zero.
+    A server omits the input count if all of the input was in its cache: the count is then unknown,
+    not zero.
     """
-    said = {name: native[name] for name in sorted(USAGE_FIELDS) if native.get(name) is not None}
-    if not said:
+    counts = {name: native[name] for name in sorted(USAGE_FIELDS) if native.get(name) is not None}
+    if not counts:
         return None
     return Usage(
-        input_tokens=read_count(said, "prompt_eval_count"),
-        output_tokens=read_count(said, "eval_count"),
-        native=write_json(said),
+        input_tokens=read_count(counts, "prompt_eval_count"),
+        output_tokens=read_count(counts, "eval_count"),
+        native=write_json(counts),
     )

@@ -32,7 +32,7 @@ _SENTENCES: Final[Mapping[ProviderFault, str]] = {
     ProviderFault.TIMEOUT: "timed out",
     ProviderFault.UNKNOWN: "unknown error",
 }
-"""The server's sentence for each fault, by which clients tell faults apart."""
+"""The server's sentence for each fault, by which clients classify errors."""
 
 
 def nativize_error(error: ConverseError) -> ErrorAnswer:
@@ -48,13 +48,14 @@ def compose_sentence(error: ConverseError, status: int | None) -> str:
     Args:
         status: Its status; none in the middle of a stream.
     """
-    said, (fault, _) = compose_error_message(error).rstrip("."), classify(error)
+    message = compose_error_message(error).rstrip(".")
+    fault, _ = classify(error)
     if isinstance(error, UnknownNameError) and error.kind == "model":
-        said = f"model {error.name!r} not found"
+        message = f"model {error.name!r} not found"
     is_overflow = isinstance(error, ContextOverflowError)
     sentence = "prompt is too long" if is_overflow else _SENTENCES[fault]
-    for text in (said, f"{sentence}: {said}"):
-        again = produce_error({"error": text}, provider="", status=status)
-        if classify(again)[0] is fault and isinstance(again, ContextOverflowError) is is_overflow:
+    for text in (message, f"{sentence}: {message}"):
+        read = produce_error({"error": text}, provider="", status=status)
+        if classify(read)[0] is fault and isinstance(read, ContextOverflowError) is is_overflow:
             return text
     return sentence

@@ -1,7 +1,7 @@
 """Ollama's older call, ``POST /api/generate``: a prompt instead of a conversation.
 
-It has the names of a dialect, as far as serving clients requires. It is treated as a chat with
-instructions and one question; suffixes, templates and contexts have no counterpart elsewhere.
+This module has the names of a dialect that are needed to serve clients. A call is treated as a chat
+with instructions and one question; suffixes, templates and contexts have no counterpart elsewhere.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from vibe_llms.models.attributes import ModelAttributes
 
 __all__ = ["PROTOCOL", "StreamWriter", "nativize_error", "nativize_response", "normalize_request"]
 
-_PROMPT: Final = ("prompt", "system", "images", "messages", "tools")
+_OTHER_FIELDS: Final = ("prompt", "system", "images", "messages", "tools")
 """Fields that become messages, and fields that the call does not have: its server ignores them."""
 
 
@@ -42,12 +42,12 @@ def normalize_request(
         RequestError: It is invalid, or there is nothing to answer, as in a request that only loads
             a model.
     """
-    said = {"content": native.get("prompt"), "images": native.get("images")}
+    prompt = {"content": native.get("prompt"), "images": native.get("images")}
     system = native.get("system")
     messages = [{"role": "system", "content": system}] if system else []
-    if any(said.values()):
-        messages.append({"role": "user", **said})
-    chat = {**without(native, *_PROMPT), "messages": messages}
+    if any(prompt.values()):
+        messages.append({"role": "user", **prompt})
+    chat = {**without(native, *_OTHER_FIELDS), "messages": messages}
     return requests.normalize_request(chat, attributes, cache)
 
 
@@ -56,17 +56,17 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     written = responses.nativize_response(response)
     body: dict[str, Any] = dict(written.value)
     head = {name: body.pop(name) for name in ("model", "created_at")}
-    return Translation({**head, **_restate(body.pop("message")), **body}, written.losses)
+    return Translation({**head, **_rename_fields(body.pop("message")), **body}, written.losses)
 
 
-def _restate(message: Mapping[str, Any]) -> dict[str, Any]:
+def _rename_fields(message: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a message, with the names of this call."""
-    said = {"response": message.get("content", "")}
-    return said | without(message, "role", "content")
+    response = {"response": message.get("content", "")}
+    return response | without(message, "role", "content")
 
 
 class StreamWriter(streams.StreamWriter):
     """Writes the lines of one response; the last one is marked as done."""
 
-    def _restate(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        return _restate(message)
+    def _rename_fields(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        return _rename_fields(message)

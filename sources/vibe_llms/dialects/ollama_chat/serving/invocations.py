@@ -63,7 +63,8 @@ def _normalize_tool(tool: Mapping[str, Any], path: str, losses: list[Loss]) -> I
 
 def normalize_schema(native: Mapping[str, Any]) -> Translation[JsonObject | None]:
     """Return the schema in a client's request; ``None`` if any text is allowed."""
-    wanted = native.get("format")
-    if wanted == "json":
+    answer_format = native.get("format")
+    if answer_format == "json":
         return Translation(ANY_OBJECT)
-    return Translation(wanted if isinstance(wanted, Mapping) and wanted else None)
+    is_schema = isinstance(answer_format, Mapping) and bool(answer_format)
+    return Translation(answer_format if is_schema else None)

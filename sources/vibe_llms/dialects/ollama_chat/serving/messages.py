@@ -11,7 +11,7 @@ from vibe_llms.dialects.extras import keep_native, leave
 from vibe_llms.dialects.ollama_chat.calling.calls import (
     COMMON_FIELDS,
     read_call,
-    tell_text_arguments,
+    report_text_arguments,
 )
 from vibe_llms.dialects.ollama_chat.calling.media import read_media
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
@@ -55,7 +55,7 @@ def normalize_messages(
 class _MessagesReader(ConversationReader):
     """Reads messages in order; results need not name their invocations."""
 
-    _pending: WaitingInvocations = attrs.field(factory=WaitingInvocations, init=False)
+    _unanswered: WaitingInvocations = attrs.field(factory=WaitingInvocations, init=False)
 
     def read(self, message: Mapping[str, Any], index: int) -> None:
         """Add the canisters of one message. Raises RequestError."""
@@ -73,7 +73,7 @@ class _MessagesReader(ConversationReader):
         elif role == "user":
             self.add_user(contents, keep_native(PROTOCOL, extras))
         elif isinstance(role, str):
-            if role != "system":  # a model's template may know other roles
+            if role != "system":  # a model's template may have other roles
                 extras["role"] = role
             self.add_supervisor(contents, keep_native(PROTOCOL, extras))
         else:
@@ -88,7 +88,7 @@ class _MessagesReader(ConversationReader):
         index: int,
     ) -> None:
         turn_id = produce_identity()
-        self._pending.clear()  # results answer the last turn only
+        self._unanswered.clear()  # results answer the last turn only
         thinking = message.get("thinking")
         if thinking:
             contents.insert(0, ReasoningContent(text=thinking))
@@ -99,36 +99,36 @@ class _MessagesReader(ConversationReader):
         for number, call in enumerate(calls):
             name, arguments, kept = read_call(call)
             place = f"messages[{index}].tool_calls[{number}]"
-            self.losses += tell_text_arguments(call, place)
-            identity = call.get("id") or self._make_up_id(place)
+            self.losses += report_text_arguments(call, place)
+            identity = call.get("id") or self._generate_id(place)
             if extras:
                 kept["message"], extras = extras, {}
-            self._pending.add(Unanswered(identity, name, identity != call.get("id")))
+            self._unanswered.add(Unanswered(identity, name, identity != call.get("id")))
             self.add_call(identity, name, arguments, turn_id, keep_native(PROTOCOL, kept))
 
     def _read_result(self, contents: list[AnyContent], extras: dict[str, Any], index: int) -> None:
-        given = extras.pop("tool_call_id", None)
+        client_id = extras.pop("tool_call_id", None)
         name = extras.pop("tool_name", None)
-        answered = self._answer(given, name or extras.get("name"))
+        answered = self._find_answered(client_id, name or extras.get("name"))
         if answered:
             identity = answered.invocation_id
         else:
-            identity = given or self._make_up_id(f"messages[{index}]")
-        known = name or (answered.name if answered else None)
-        self.add_result(contents, identity, known, keep_native(PROTOCOL, extras))
+            identity = client_id or self._generate_id(f"messages[{index}]")
+        name = name or (answered.name if answered else None)
+        self.add_result(contents, identity, name, keep_native(PROTOCOL, extras))
 
-    def _answer(self, given: str | None, name: str | None) -> Unanswered | None:
+    def _find_answered(self, client_id: str | None, name: str | None) -> Unanswered | None:
         """Find the invocation of a result: by id, then by name, then by order."""
-        # A client does not know the ids that were made up here, and may send others.
-        pending, is_made_up = self._pending, bool(given)
+        # A client does not have the ids that were generated here, and may send others.
+        unanswered, is_made_up = self._unanswered, bool(client_id)
         return (
-            pending.take_by_id(given)
-            or pending.take_by_name(name, is_made_up=is_made_up)
-            or pending.take_first(is_made_up=is_made_up)
+            unanswered.take_by_id(client_id)
+            or unanswered.take_by_name(name, is_made_up=is_made_up)
+            or unanswered.take_first(is_made_up=is_made_up)
         )
 
-    def _make_up_id(self, path: str) -> str:
-        place = "".join(letter if letter.isalnum() else "_" for letter in path).strip("_")
+    def _generate_id(self, path: str) -> str:
+        name = "".join(letter if letter.isalnum() else "_" for letter in path).strip("_")
         self.losses.append(
             Loss(
                 kind=LossKind.SYNTHESIZED,
@@ -136,7 +136,7 @@ class _MessagesReader(ConversationReader):
                 reason="the message has no id; one was generated",
             )
         )
-        return f"call_{place}"
+        return f"call_{name}"
 
 
 def _read_contents(message: Mapping[str, Any], extras: dict[str, Any]) -> list[AnyContent]:

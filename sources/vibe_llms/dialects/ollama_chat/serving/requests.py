@@ -12,7 +12,7 @@ from vibe_llms.dialects.ollama_chat.serving.invocations import (
     normalize_schema,
 )
 from vibe_llms.dialects.ollama_chat.serving.messages import normalize_messages
-from vibe_llms.dialects.ollama_chat.tables import LEVELS, OPTIONS, UNSAID_LEVEL
+from vibe_llms.dialects.ollama_chat.tables import DEFAULT_LEVEL, LEVELS, OPTIONS
 from vibe_llms.dialects.prefix_cache import AskerPrefixes
 from vibe_llms.dialects.serving import compose_request, fits_control, refuse_nonsense
 from vibe_llms.foundation.json_types import JsonValue
@@ -71,16 +71,16 @@ def split_controls(
     extras: dict[str, Any] = {}
     options = native.get("options")
     if isinstance(options, Mapping):
-        left: dict[str, Any] = {}
+        other_options: dict[str, Any] = {}
         for option, value in options.items():
             name = OPTIONS.get(str(option), str(option))
-            # The server does not accept a single text as a list of stop sequences, either.
+            # The server, too, rejects a single text instead of a list of stop sequences.
             if fits_control(name, value, attributes):
                 controls[name] = value
             else:
-                left[option] = value
-        if left:
-            extras["options"] = left
+                other_options[option] = value
+        if other_options:
+            extras["options"] = other_options
     elif options is not None:
         extras["options"] = options
     think = native.get("think")
@@ -91,7 +91,7 @@ def split_controls(
         if "reasoning_effort" not in controls:
             extras["think"] = think
         elif think is True:
-            extras["$think"] = True  # written back instead of the level that stands for it
+            extras["$think"] = True  # sent instead of the level that stands for it
     return controls, extras
 
 
@@ -99,5 +99,5 @@ def _normalize_think(think: object) -> str | None:
     if think is False:
         return "none"
     if think is True:
-        return UNSAID_LEVEL
+        return DEFAULT_LEVEL
     return think if isinstance(think, str) and think in LEVELS else None

@@ -18,7 +18,7 @@ from vibe_llms.messages.canisters import INPUT_BUCKETS, OUTPUT_BUCKETS, Origin, 
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Response
 
-_WORDS: Final = {
+_DONE_REASONS: Final = {
     StopReason.ANSWERED: "stop",
     StopReason.INVOCATION: "stop",
     StopReason.LIMIT: "length",
@@ -42,7 +42,7 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     message = _write_message(response, ledger)
     body: dict[str, Any] = {
         "model": origin.model,
-        "created_at": _date(response),
+        "created_at": _find_creation_time(response),
         "message": message,
         "done": True,
         **_nativize_reason(origin, ledger, calls=bool(message.get("tool_calls"))),
@@ -61,27 +61,27 @@ def _write_message(response: Response, ledger: Ledger) -> JsonObject:
     return messages[0] if messages else {"role": "assistant", "content": ""}
 
 
-def _date(response: Response) -> str:
+def _find_creation_time(response: Response) -> str:
     """Return the time of the response: that of its first canister."""
     first = next(iter(response.canisters), None)
-    return tell_moment(first.timestamp if first else response.request.canisters[-1].timestamp)
+    return format_time(first.timestamp if first else response.request.canisters[-1].timestamp)
 
 
-def tell_moment(moment: datetime) -> str:
+def format_time(moment: datetime) -> str:
     """Format a time as servers do."""
     return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def _nativize_reason(origin: Origin, ledger: Ledger, *, calls: bool) -> dict[str, str]:
     if keeps_word(origin, PROTOCOL):
-        word = origin.native_stop_reason
-        return {} if word is None else {"done_reason": word}
-    word = _WORDS.get(origin.stop_reason, "stop")
-    understood = STOP_REASONS[word]
+        native_reason = origin.native_stop_reason
+        return {} if native_reason is None else {"done_reason": native_reason}
+    done_reason = _DONE_REASONS.get(origin.stop_reason, "stop")
+    understood = STOP_REASONS[done_reason]
     if calls and understood is StopReason.ANSWERED:
         understood = StopReason.INVOCATION
-    tell_stop(origin, word, understood, ledger)
-    return {"done_reason": word}
+    tell_stop(origin, done_reason, understood, ledger)
+    return {"done_reason": done_reason}
 
 
 def nativize_usage(usage: Usage | None, ledger: Ledger) -> dict[str, int]:

@@ -21,7 +21,7 @@ from vibe_llms.dialects.ollama_chat.calling.messages import MessagesWriter
 from vibe_llms.dialects.ollama_chat.calling.parts import PartsWriter
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
 from vibe_llms.dialects.ollama_chat.serving.errors import compose_sentence
-from vibe_llms.dialects.ollama_chat.serving.responses import nativize_response, tell_moment
+from vibe_llms.dialects.ollama_chat.serving.responses import format_time, nativize_response
 from vibe_llms.dialects.serving import UNKNOWN_MODEL
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
@@ -39,7 +39,7 @@ from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.messages.texts import BOUNDARY
 
 _encode: Final = msgspec.json.Encoder().encode
-_HOLE: Final = uuid.uuid4().hex
+_PLACEHOLDER: Final = uuid.uuid4().hex
 """Placeholder of a piece while the bytes around it are made: unique, so no text contains it."""
 _FIELDS: Final = {
     ("text", "text"): "content",
@@ -61,31 +61,31 @@ class StreamWriter(client_answers.StreamWriter):
         self, native: Mapping[str, Any], *, model: str, response_id: str | None = None
     ) -> None:
         super().__init__(native, model=model, response_id=response_id)
-        self._head = {"model": model, "created_at": tell_moment(access_now())}
+        self._head = {"model": model, "created_at": format_time(access_now())}
         self._gaps = Gaps(frozenset({"text", "refusal"}))
         self._contents: dict[int, GrowingContent] = {}
-        self._told: dict[str, list[str]] = {"content": [], "thinking": []}
-        # Calls are sent in the order in which they began, which may differ from that of their ends.
-        self._waiting: dict[int, InvocationCanister | None] = {}
-        # The current content, and the bytes around its pieces: usually it continues as before.
+        self._sent: dict[str, list[str]] = {"content": [], "thinking": []}
+        # Calls that have begun: they are sent in this order, even if they end in another.
+        self._waiting_calls: dict[int, InvocationCanister | None] = {}
+        # The current content, and the bytes before and after each of its pieces.
         self._index, self._channel = -1, ""
-        self._seams: tuple[bytes, ...] = ()
-        self._keep = self._told["content"].append
+        self._around_piece: tuple[bytes, ...] = ()
+        self._record_piece = self._sent["content"].append
 
     def write(self, event: StreamEvent) -> bytes:
         """Return the frames for an event, complete ones; usually one, perhaps none."""
         if isinstance(event, ContentDeltaEvent):
             text = event.text
             if event.index == self._index and event.channel == self._channel and text:
-                self._keep(text)
-                return _encode(text).join(self._seams)
-            return self._go_on(event) if text else b""
+                self._record_piece(text)
+                return _encode(text).join(self._around_piece)
+            return self._switch_content(event) if text else b""
         match event:
             case ContentStartedEvent():
                 self._contents[event.index] = content = GrowingContent(event)
                 self._gaps.add(content)
                 if event.kind == "invocation" and event.owner is Owner.OURS:
-                    self._waiting[event.index] = None
+                    self._waiting_calls[event.index] = None
             case ContentFinishedEvent():
                 return self._finish(event)
             case ResponseFinishedEvent():
@@ -101,14 +101,14 @@ class StreamWriter(client_answers.StreamWriter):
         return _encode({"error": compose_sentence(error, None)}) + b"\n"
 
     def _write_line(self, message: Mapping[str, Any], **more: Any) -> bytes:
-        said = self._restate(message)
-        return _encode({**self._head, **said, "done": False, **more}) + b"\n"
+        fields = self._rename_fields(message)
+        return _encode({**self._head, **fields, "done": False, **more}) + b"\n"
 
-    def _restate(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields of a message in the form of a line."""
+    def _rename_fields(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields of a line for the fields of a message."""
         return {"message": {"role": "assistant", "content": "", **message}}
 
-    def _go_on(self, event: ContentDeltaEvent) -> bytes:
+    def _switch_content(self, event: ContentDeltaEvent) -> bytes:
         """Write a piece of another content than before, or of another channel."""
         content = self._contents[event.index]
         field = _FIELDS.get((content.start.kind, event.channel))
@@ -119,18 +119,20 @@ class StreamWriter(client_answers.StreamWriter):
         else:
             gap = self._gaps.find_before_text(content)
         content.spoken = event.channel
-        self._seams = tuple(self._write_line({field: _HOLE}).split(_encode(_HOLE)))
-        self._keep = self._told[field].append
+        self._around_piece = tuple(
+            self._write_line({field: _PLACEHOLDER}).split(_encode(_PLACEHOLDER))
+        )
+        self._record_piece = self._sent[field].append
         self._index, self._channel = event.index, event.channel
         text = gap + event.text
-        self._keep(text)
-        return _encode(text).join(self._seams)
+        self._record_piece(text)
+        return _encode(text).join(self._around_piece)
 
     def _finish(self, event: ContentFinishedEvent) -> bytes:
         """Write a content without deltas, and complete calls."""
         item = event.item
-        if isinstance(item, InvocationCanister) and event.index in self._waiting:
-            self._waiting[event.index] = item
+        if isinstance(item, InvocationCanister) and event.index in self._waiting_calls:
+            self._waiting_calls[event.index] = item
             return self._write_calls()
         if self._contents[event.index].spoken:
             return b""
@@ -147,10 +149,10 @@ class StreamWriter(client_answers.StreamWriter):
 
     def _write_calls(self) -> bytes:
         lines = []
-        for index, item in list(self._waiting.items()):
+        for index, item in list(self._waiting_calls.items()):
             if item is None:
                 break
-            del self._waiting[index]
+            del self._waiting_calls[index]
             # Losses are reported for the complete answer.
             ledger = Ledger(protocol=PROTOCOL)
             writer = MessagesWriter(PartsWriter(UNKNOWN_MODEL, ledger), ledger)
@@ -169,13 +171,13 @@ class StreamWriter(client_answers.StreamWriter):
         return line + self._write_line({}, **without(body, "message", "model"))
 
     def _find_rest(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        rest = without(message, "role", "tool_calls", *self._told)
-        for name, pieces in self._told.items():
-            whole, told = message.get(name) or "", "".join(pieces)
-            if not whole.startswith(told):
+        rest = without(message, "role", "tool_calls", *self._sent)
+        for name, pieces in self._sent.items():
+            whole, sent = message.get(name) or "", "".join(pieces)
+            if not whole.startswith(sent):
                 reason = "the final value differs from the streamed one"
                 path = f"message.{name}"
                 self.losses.append(Loss(kind=LossKind.COERCED, path=path, reason=reason))
-            elif whole != told:
-                rest[name] = whole[len(told) :]
+            elif whole != sent:
+                rest[name] = whole[len(sent) :]
         return rest
