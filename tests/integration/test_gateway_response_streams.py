@@ -192,7 +192,7 @@ async def test_a_response_whose_end_cannot_be_kept_has_failed(
         return connection
 
     monkeypatch.setattr(ResponseDatabase, "_open", open_full)
-    monkeypatch.setattr(responses_background, "_LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(responses_background, "_POLL_SECONDS", 0.02)
     application = produce_application(tmp_path, simulator.url)
     file = application.configuration.data_directory / "gateway/responses.sqlite"
     simulator.enqueue(Say(LONG[:120]), simulate="slow=5")

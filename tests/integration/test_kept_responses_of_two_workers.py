@@ -34,7 +34,7 @@ class Workers:
 @pytest.fixture
 async def workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Workers]:
     """As ``--workers 2`` has them, but for the processes: they share nothing but the disk."""
-    monkeypatch.setattr(background, "_LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(background, "_POLL_SECONDS", 0.02)
     async with AsyncExitStack() as stack:
         simulator = await stack.enter_async_context(Simulator())
         clients = []

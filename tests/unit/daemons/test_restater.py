@@ -8,7 +8,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vibe_llms.daemons.gateway.responses.response_streams import Restater
+from vibe_llms.daemons.gateway.responses.response_streams import ContinuationWriter
 
 STREAM = (
     b'event: response.created\ndata: {"type":"response.created","response":{"id":"r",'
@@ -21,7 +21,7 @@ STREAM = (
 
 @given(st.lists(st.integers(0, len(STREAM)), max_size=8))
 def test_only_what_a_response_says_of_itself_is_changed(cuts: list[int]) -> None:
-    restater = Restater({"previous_response_id": "before"})
+    restater = ContinuationWriter({"previous_response_id": "before"})
     places = sorted({0, len(STREAM), *cuts})
     pieces = [STREAM[a:b] for a, b in itertools.pairwise(places)]
     told = b"".join(map(restater.feed, pieces)) + restater.finish()

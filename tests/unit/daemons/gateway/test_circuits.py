@@ -35,18 +35,18 @@ def test_it_is_open_exactly_after_so_many_failures_in_the_window(
             failed = [*(each for each in failed if each > now - 10), now]
             if len(failed) == 3:
                 opened, failed = now, []
-        assert (circuit.opened, circuit.is_probed) == (opened, False)
+        assert (circuit.opened_at, circuit.is_probing) == (opened, False)
 
 
 @given(OUTCOMES, st.floats(0, 100))
 def test_what_began_before_it_opened_decides_nothing(outcome: bool | None, now: float) -> None:
-    opened = Circuit(opened=1.0)
+    opened = Circuit(opened_at=1.0)
     assert opened.end(SETTINGS, now, outcome, is_probe=False) == opened
 
 
 @given(st.floats(5, 100))
 def test_a_probe_that_its_client_left_lets_another_through(now: float) -> None:
-    probed = Circuit(opened=0.0).begin()
+    probed = Circuit(opened_at=0.0).begin()
     assert probed.find_wait(SETTINGS, now) >= 1.0
     left = probed.end(SETTINGS, now, None, is_probe=True)
     assert left.find_wait(SETTINGS, now) == 0.0

@@ -66,10 +66,10 @@ def test_the_last_ones_are_remembered(kept: list[tuple[int, str]]) -> None:
     known: dict[bytes, str] = {}
     for number, provider in kept:
         name = b"%d" % number
-        signatures.keep(name, provider)
+        signatures.add(name, provider)
         known.pop(name, None)
         known[name] = provider
         if len(known) > 4:
             del known[next(iter(known))]
         for other in range(10):
-            assert signatures.find_home([b"%d" % other]) == known.get(b"%d" % other)
+            assert signatures.find_origin([b"%d" % other]) == known.get(b"%d" % other)

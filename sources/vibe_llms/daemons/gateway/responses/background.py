@@ -13,7 +13,7 @@ import msgspec
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.gateway.responses import rows
 from vibe_llms.daemons.gateway.responses.endings import Endings, end_response
-from vibe_llms.daemons.gateway.responses.inner_calls import InnerCall
+from vibe_llms.daemons.gateway.responses.inner_calls import SINK_KEY, InnerCall
 from vibe_llms.daemons.gateway.responses.registry import ResponseDatabase
 from vibe_llms.daemons.gateway.responses.response_bodies import Fields
 from vibe_llms.daemons.gateway.responses.rows import GatewayResponse
@@ -23,7 +23,7 @@ from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.foundation.limits import Limits
 from vibe_llms.wire.sse import SseFramer
 
-_LOOK_SECONDS: Final = 1.0
+_POLL_SECONDS: Final = 1.0
 """Interval for reading changes of other processes."""
 
 
@@ -31,8 +31,9 @@ class BackgroundRun:
     """One background response.
 
     Attributes:
-        frames: Its events so far.
+        frames: Its events so far, each with its number.
         is_over: Whether it has ended.
+        status: HTTP status of its answer; 0 before.
     """
 
     def __init__(self, identity: str, limits: Limits) -> None:
@@ -45,8 +46,8 @@ class BackgroundRun:
         self._whole: list[bytes] = []
         self.status = 0
 
-    async def hear(self, message: Message) -> None:
-        """Take an ASGI message of the response."""
+    async def receive(self, message: Message) -> None:
+        """Receive an ASGI message of the response."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
             headers = dict(message["headers"])
@@ -58,10 +59,10 @@ class BackgroundRun:
             self._whole.append(data)
             return
         for frame in self._framer.feed(data):
-            self._take(frame.data)
-        self._tell()
+            self._add_frame(frame.data)
+        self._notify()
 
-    def _take(self, data: bytes) -> None:
+    def _add_frame(self, data: bytes) -> None:
         try:
             event = msgspec.json.decode(data)
         except msgspec.DecodeError:
@@ -77,29 +78,30 @@ class BackgroundRun:
     def end(self) -> None:
         """Mark the run as ended."""
         self.is_over = True
-        self._tell()
+        self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
+        """Wake all readers that wait for further events."""
         self._changed.set()
         self._changed = asyncio.Event()
 
     def read_error(self) -> Fields:
         """Return the error of a refused request."""
         try:
-            told = msgspec.json.decode(b"".join(self._whole))
-            message = told["error"]["message"]
+            body = msgspec.json.decode(b"".join(self._whole))
+            message = body["error"]["message"]
         except (*UNREADABLE, KeyError, TypeError):
             message = "The answer was interrupted."
         return {"code": "server_error", "message": message}
 
     async def follow(self, after: int) -> AsyncIterator[bytes]:
         """Yield the events after a number as they arrive."""
-        at = 0
+        index = 0
         while True:
             changed = self._changed
-            while at < len(self.frames):
-                number, data = self.frames[at]
-                at += 1
+            while index < len(self.frames):
+                number, data = self.frames[index]
+                index += 1
                 if number > after:
                     yield data
             if self.is_over:
@@ -123,9 +125,9 @@ class Background:
         self._runs: dict[str, tuple[BackgroundRun, InnerCall, asyncio.Task[None]]] = {}
         self.service: Application | None = None
 
-    def start(self, call: HttpCall, body: bytes, kept: Any, identity: str) -> BackgroundRun:
-        """Start a response that is in the registry."""
-        inner = InnerCall(call.scope, body, **{"vibe_llms.kept": kept})
+    def start(self, call: HttpCall, body: bytes, sink: Any, identity: str) -> BackgroundRun:
+        """Start a response that is in the registry; the sink stores its end."""
+        inner = InnerCall(call.scope, body, **{SINK_KEY: sink})
         run = BackgroundRun(identity, self._limits)
         task = asyncio.create_task(self._perform(run, inner))
         self._runs[identity] = (run, inner, task)
@@ -133,14 +135,16 @@ class Background:
 
     def find(self, identity: str) -> BackgroundRun | None:
         """Return a response that is running in this process."""
-        found = self._runs.get(identity)
-        return None if found is None else found[0]
+        if identity not in self._runs:
+            return None
+        run, _, _ = self._runs[identity]
+        return run
 
     async def cancel(self, response: GatewayResponse) -> None:
         """Cancel a response; one of another process ends within seconds."""
-        if (found := self._runs.get(response.id)) is not None:
-            _, inner, task = found
-            inner.leave()
+        if response.id in self._runs:
+            _, inner, task = self._runs[response.id]
+            inner.disconnect()
             await asyncio.wait({task})
             return
         cancelled = end_response(response, "cancelled")
@@ -148,24 +152,25 @@ class Background:
 
     async def _perform(self, run: BackgroundRun, inner: InnerCall) -> None:
         assert self.service is not None
-        looking = asyncio.create_task(self._look(run, inner))
+        watcher = asyncio.create_task(self._watch_row(run, inner))
         try:
-            await inner.perform(self.service, run.hear)
+            await inner.perform(self.service, run.receive)
         except Exception:  # logged by the service; the response is marked as interrupted
             run.status = run.status or 500
         finally:
-            looking.cancel()
+            watcher.cancel()
             try:
                 await self._settle(run)
             except Exception as error:  # the response must end for its readers, whatever the error
-                self._endings.note(run.identity)
+                self._endings.add(run.identity)
                 if not isinstance(error, StoreError):
                     raise
             finally:
                 run.end()
                 del self._runs[run.identity]
 
-    async def _look(self, run: BackgroundRun, inner: InnerCall) -> None:
+    async def _watch_row(self, run: BackgroundRun, inner: InnerCall) -> None:
+        """Cancel the response once another process has cancelled or deleted it."""
         work = partial(rows.find_response, identity=run.identity)
         while True:
             await pause()
@@ -174,11 +179,11 @@ class Background:
             except StoreError:  # try again next time
                 continue
             if found is None or not found.is_running:  # deleted, or cancelled
-                inner.leave()
+                inner.disconnect()
                 return
 
     async def _settle(self, run: BackgroundRun) -> None:
-        """Write the end of the response unless the answer has done so."""
+        """Write the end of the response, unless the sink has written it, and its events."""
         refusal = run.read_error() if run.status >= 400 else None
 
         def work(db: Any) -> None:
@@ -211,7 +216,7 @@ class Background:
         """Cancel all responses."""
         tasks = set()
         for _, inner, task in list(self._runs.values()):
-            inner.leave()
+            inner.disconnect()
             tasks.add(task)
         if tasks:
             await asyncio.wait(tasks)
@@ -219,7 +224,7 @@ class Background:
 
 async def pause() -> None:
     """Wait before reading changes of other processes again."""
-    await asyncio.sleep(_LOOK_SECONDS)
+    await asyncio.sleep(_POLL_SECONDS)
 
 
 async def send_frames(call: HttpCall, frames: AsyncIterator[bytes]) -> None:

@@ -1,7 +1,7 @@
-"""The place of a response in the conversation store.
+"""Positions of responses in the conversation store.
 
 A response is a point in a conversation. A request that continues the end of a conversation is
-appended to it; one that continues an earlier point forks it there.
+appended to it; one that continues an earlier point creates a fork.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ class Chain:
     Attributes:
         conversation: Id in the store; empty if it continues nothing.
         canisters: The conversation up to this point.
-        position: End of the conversation, if that is this point; ``None`` if it has more since.
-        is_shared: Whether all responses are appended, as in a client's conversation.
+        position: End of the conversation, if that is this point; ``None`` if the conversation has
+            been continued since.
+        is_shared: Whether it is a conversation that the client has created: all responses are
+            appended to it, and none forks it.
     """
 
     conversation: str = ""
@@ -76,9 +78,9 @@ def extend_chain(
     if not chain.conversation:
         identity = produce_identity()
         position = store.create(identity, ConversationMetadata(model=model, tags=(TAG,)))
-        # The memory of a socket is not in the store yet.
-        said = (*chain.canisters, *canisters)
-        position = store.append(identity, said, after=position).position
+        # The canisters in the memory of a socket are not in the store yet.
+        everything = (*chain.canisters, *canisters)
+        position = store.append(identity, everything, after=position).position
         return _extend(chain, identity, canisters, position)
     if chain.position is not None:
         try:

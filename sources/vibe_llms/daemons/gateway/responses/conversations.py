@@ -1,6 +1,7 @@
 """Endpoints for clients' conversations and their items.
 
-They are always stored here, as the request that creates one names no model.
+Conversations are always stored in the gateway: the request that creates one names no model, so
+there is no upstream to store it.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from vibe_llms.daemons.gateway.responses import rows
 from vibe_llms.daemons.gateway.responses.chains import TAG, read_shared
 from vibe_llms.daemons.gateway.responses.items import (
     compose_page,
-    list_items_of,
     read_canisters,
+    read_item_list,
     write_items,
 )
 from vibe_llms.daemons.gateway.responses.response_bodies import Fields
@@ -57,16 +58,16 @@ class ConversationEndpoints:
         await self._admit(call, record)
         native = await _read_fields(call)
         canisters = _read_added(native)
-        begun = GatewayConversation(
+        conversation = GatewayConversation(
             id=f"conv_{secrets.token_hex(24)}",
             subject=record.subject,
             metadata=_read_metadata(native.get("metadata")),
         )
-        await asyncio.to_thread(self._begin, begun.id, canisters)
-        await self._note(begun)
-        await call.send_json(_describe(begun))
+        await asyncio.to_thread(self._add_to_store, conversation.id, canisters)
+        await self._write(conversation)
+        await call.send_json(_describe(conversation))
 
-    def _begin(self, identity: str, canisters: tuple[AnyCanister, ...]) -> None:
+    def _add_to_store(self, identity: str, canisters: tuple[AnyCanister, ...]) -> None:
         store = self._storage.access_store()
         store.create(identity, ConversationMetadata(tags=(TAG,)))
         if canisters:
@@ -82,7 +83,7 @@ class ConversationEndpoints:
         found = await self._find(call, record)
         native = await _read_fields(call)
         changed = attrs.evolve(found, metadata=_read_metadata(native.get("metadata")))
-        await self._note(changed)
+        await self._write(changed)
         await call.send_json(_describe(changed))
 
     async def delete(self, call: HttpCall, record: CallRecord) -> None:
@@ -91,8 +92,7 @@ class ConversationEndpoints:
         work = partial(rows.remove_conversation, identity=found.id)
         await self._storage.registry.perform(work)
         await self._storage.release(found.id)
-        told = {"id": found.id, "object": "conversation.deleted", "deleted": True}
-        await call.send_json(told)
+        await call.send_json({"id": found.id, "object": "conversation.deleted", "deleted": True})
 
     async def add_items(self, call: HttpCall, record: CallRecord) -> None:
         """Append items. Raises ConverseError."""
@@ -118,7 +118,7 @@ class ConversationEndpoints:
         found = await self._find(call, record)
         item = await self._access_item(found, call.names["item"])
         changed = attrs.evolve(found, hidden=(*found.hidden, item["id"]))
-        await self._note(changed)
+        await self._write(changed)
         await call.send_json(_describe(changed))
 
     async def _access_item(self, found: GatewayConversation, identity: str) -> Fields:
@@ -133,7 +133,7 @@ class ConversationEndpoints:
         gone = frozenset(found.hidden)
         return [item for item in write_items(chain.canisters) if item["id"] not in gone]
 
-    async def _note(self, conversation: GatewayConversation) -> None:
+    async def _write(self, conversation: GatewayConversation) -> None:
         work = partial(rows.write_conversation, conversation=conversation)
         await self._storage.registry.perform(work)
 
@@ -152,29 +152,29 @@ async def _read_fields(call: HttpCall) -> dict[str, Any]:
 
 
 def _read_added(native: dict[str, Any]) -> tuple[AnyCanister, ...]:
-    items = list_items_of(native.get("items"))
+    items = read_item_list(native.get("items"))
     if len(items) > _MOST_ADDED:
         raise refuse_body(f"At most {_MOST_ADDED} items can be added at once.", "items")
     return read_canisters(items)
 
 
-def _read_metadata(given: object) -> dict[str, Any]:
+def _read_metadata(value: object) -> dict[str, Any]:
     """Return metadata. Raises RequestError if they are invalid."""
-    if given is None:
+    if value is None:
         return {}
-    is_right = (
-        isinstance(given, dict)
-        and len(given) <= _MOST_METADATA
-        and all(len(name) <= _KEY_CHARACTERS for name in given)
-        and all(isinstance(text, str) and len(text) <= _VALUE_CHARACTERS for text in given.values())
+    is_valid = (
+        isinstance(value, dict)
+        and len(value) <= _MOST_METADATA
+        and all(len(name) <= _KEY_CHARACTERS for name in value)
+        and all(isinstance(text, str) and len(text) <= _VALUE_CHARACTERS for text in value.values())
     )
-    if not is_right or not isinstance(given, dict):
+    if not is_valid or not isinstance(value, dict):
         raise refuse_body(
             f"metadata takes at most {_MOST_METADATA} strings of {_VALUE_CHARACTERS} "
             f"characters, with names of {_KEY_CHARACTERS}.",
             "metadata",
         )
-    return given
+    return value
 
 
 def _describe(conversation: GatewayConversation) -> Fields:

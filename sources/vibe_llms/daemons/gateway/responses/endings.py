@@ -1,4 +1,4 @@
-"""Responses whose end could not be written, which would otherwise seem to run forever."""
+"""Responses whose end could not be written: without a retry, they would seem to run forever."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vibe_llms.daemons.gateway.responses.response_bodies import interrupt_body
 from vibe_llms.daemons.gateway.responses.rows import GatewayResponse
 from vibe_llms.exceptions import StoreError
 
-_MOST: Final = 10_000
+_MOST_PENDING: Final = 10_000
 """Most entries; further responses count as interrupted when the process ends."""
 
 
@@ -36,25 +36,27 @@ class Endings:
 
     Args:
         registry: The database.
-        pause: Waits before the next attempt.
+        pause: Coroutine function that waits before the next attempt.
     """
 
     def __init__(self, registry: ResponseDatabase, pause: Callable[[], Awaitable[None]]) -> None:
         self._registry = registry
         self._pause = pause
-        self._lost: dict[str, None] = {}
+        self._unwritten: dict[str, None] = {}
         self._task: asyncio.Task[None] | None = None
 
-    def note(self, identity: str) -> None:
+    def add(self, identity: str) -> None:
         """Add a response whose end could not be written."""
-        if len(self._lost) < _MOST:
-            self._lost[identity] = None
+        if len(self._unwritten) < _MOST_PENDING:
+            self._unwritten[identity] = None
         if self._task is None:
             self._task = asyncio.create_task(self._write_all())
 
     async def correct(self, response: GatewayResponse) -> GatewayResponse:
-        """Return a running response as failed if its end was lost."""
-        return await self.write(fail_response(response)) if response.id in self._lost else response
+        """Return a running response as failed if its end could not be written."""
+        if response.id not in self._unwritten:
+            return response
+        return await self.write(fail_response(response))
 
     async def write(self, response: GatewayResponse) -> GatewayResponse:
         """Write the end of a response unless it has one; return the current row.
@@ -65,14 +67,14 @@ class Endings:
             written = await self._registry.perform(partial(rows.end_response, response=response))
         except StoreError:
             return response
-        self._lost.pop(response.id, None)
+        self._unwritten.pop(response.id, None)
         return written
 
     async def _write_all(self) -> None:
         try:
-            while self._lost:
+            while self._unwritten:
                 await self._pause()
-                for identity in list(self._lost):
+                for identity in list(self._unwritten):
                     await self._write_one(identity)
         finally:
             self._task = None
@@ -83,7 +85,7 @@ class Endings:
         except StoreError:
             return
         if found is None or not found.is_running:
-            self._lost.pop(identity, None)
+            self._unwritten.pop(identity, None)
         else:
             await self.write(fail_response(found))
 

@@ -22,7 +22,7 @@ from vibe_llms.daemons.records import CallRecord
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.exceptions import RequestError, Stage
 
-_LATE_LOOKS: Final = 2
+_LATE_READS: Final = 2
 """Attempts to read the events of a response that has just ended in another process."""
 
 _NUMBER: Final = re.compile(r"-?[0-9]{1,9}")
@@ -48,7 +48,7 @@ class ResponseEndpoints:
         if not found.conversation:
             await self._pass_to_upstream(call, record, found)
             return
-        after = _read_following(call.query)
+        after = _read_stream_start(call.query)
         if after is not None:
             await self._stream(call, found, after)
             return
@@ -61,11 +61,10 @@ class ResponseEndpoints:
             await self._pass_to_upstream(call, record, found)
             if call.status >= 400:
                 return
-            await self._storage.forget(found)
+            await self._storage.delete(found)
             return
-        await self._storage.forget(found)
-        told = {"id": found.id, "object": "response", "deleted": True}
-        await call.send_json(told)
+        await self._storage.delete(found)
+        await call.send_json({"id": found.id, "object": "response", "deleted": True})
 
     async def cancel(self, call: HttpCall, record: CallRecord) -> None:
         """Cancel a background response. Raises ConverseError."""
@@ -88,16 +87,16 @@ class ResponseEndpoints:
         if run is not None and frames is not None:  # running in this process
             await send_frames(call, run.follow(after))
             return
-        late = _LATE_LOOKS
-        while frames == [] and (found.is_running or late):
-            # Another process writes the events just after the end.
-            late -= not found.is_running
+        late_reads = _LATE_READS
+        while frames == [] and (found.is_running or late_reads):
+            if not found.is_running:  # its process writes the events just after the end
+                late_reads -= 1
             await pause()
             found = await self._storage.access_response(found.id, found.subject)
             frames = await background.read_frames(found.id)
         if not frames:
             raise _refuse_stream(found, is_lost=frames is not None)
-        await send_frames(call, _each(text for number, text in frames if number > after))
+        await send_frames(call, _encode(text for number, text in frames if number > after))
 
     async def list_input(self, call: HttpCall, record: CallRecord) -> None:
         """Return a page of the input items. Raises ConverseError."""
@@ -105,15 +104,15 @@ class ResponseEndpoints:
         if not found.conversation:
             await self._pass_to_upstream(call, record, found, "/input_items")
             return
-        said = await self._storage.read_canisters(found)
-        answered = frozenset(found.output)
-        asked = [each for identity, each in said.items() if identity not in answered]
-        await call.send_json(compose_page(write_items(asked), call.query))
+        canisters = await self._storage.read_canisters(found)
+        output = frozenset(found.output)
+        inputs = [each for identity, each in canisters.items() if identity not in output]
+        await call.send_json(compose_page(write_items(inputs), call.query))
 
     async def compose(self, found: GatewayResponse) -> Fields:
         """Return the body of a response. Raises StoreError."""
-        said = await self._storage.read_canisters(found) if found.output else {}
-        output = write_items(said[each] for each in found.output if each in said)
+        canisters = await self._storage.read_canisters(found) if found.output else {}
+        output = write_items(canisters[each] for each in found.output if each in canisters)
         return {**found.body, "id": found.id, "status": found.status, "output": output}
 
     async def _find(self, call: HttpCall, record: CallRecord) -> GatewayResponse:
@@ -123,29 +122,33 @@ class ResponseEndpoints:
         return await self._storage.access_response(call.names["id"], record.subject)
 
     async def _pass_to_upstream(
-        self, call: HttpCall, record: CallRecord, found: GatewayResponse, below: str = ""
+        self, call: HttpCall, record: CallRecord, found: GatewayResponse, suffix: str = ""
     ) -> None:
-        """Pass a request through to the upstream that stores the response."""
+        """Pass a request through to the upstream that stores the response.
+
+        Args:
+            suffix: Added to the path of the response, such as ``/cancel``.
+        """
         upstream = await self._gateway.upstreams.reach(found.address)
         record.address = upstream.address
         if not can_pass_through(upstream.model, PROTOCOL):
             raise refuse_body(f"Cannot read the response from {found.address}, which stores it.")
         query = call.scope["query_string"].decode("latin-1")
-        path = f"/responses/{quote(found.id, safe='')}{below}" + (f"?{query}" if query else "")
-        asked = ClientRequest(
+        path = f"/responses/{quote(found.id, safe='')}{suffix}" + (f"?{query}" if query else "")
+        request = ClientRequest(
             body=b"",
             model="",
             streaming="stream=true" in query,
             rename=None,
             method=call.method,
         )
-        passed = GatewayCall(gateway=self._gateway, http=call, record=record, face=self._face)
-        passed.request, passed.upstream = asked.move(path), upstream
-        await pass_through(passed)
+        passing = GatewayCall(gateway=self._gateway, http=call, record=record, face=self._face)
+        passing.request, passing.upstream = request.move(path), upstream
+        await pass_through(passing)
         record.usage = None  # it was recorded when the response was created
 
 
-def _read_following(query: Mapping[str, str]) -> int | None:
+def _read_stream_start(query: Mapping[str, str]) -> int | None:
     """Return the number after which to stream events; ``None`` without streaming.
 
     Raises:
@@ -160,7 +163,7 @@ def _read_following(query: Mapping[str, str]) -> int | None:
     return int(after) if streaming == "true" else None
 
 
-async def _each(frames: Iterable[str]) -> AsyncIterator[bytes]:
+async def _encode(frames: Iterable[str]) -> AsyncIterator[bytes]:
     for text in frames:
         yield text.encode()
 

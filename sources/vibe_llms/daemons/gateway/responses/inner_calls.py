@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Final
 
 from vibe_llms.daemons.server.asgi_types import Application, Message, Scope, Send
 
-_LEFT_OUT = frozenset(
+SINK_KEY: Final = "vibe_llms.sink"
+MEMORY_KEY: Final = "vibe_llms.memory"
+"""Keys in the scope of an inner call: the sink of a background response, and the memory of a lane
+of a WebSocket."""
+
+_OMITTED_HEADERS = frozenset(
     {
         b"connection",
         b"content-length",
@@ -24,35 +29,39 @@ _LEFT_OUT = frozenset(
 
 
 class InnerCall:
-    """One request to the own service: admitted, accounted for and logged like any other.
+    """One request to the gateway's own service: admitted, accounted for and logged like any other.
 
     Args:
         scope: Scope of the client, with its credentials and address.
         body: Body of the request.
-        marks: Added to the scope.
+        entries: Added to the scope: see ``SINK_KEY`` and ``MEMORY_KEY``.
     """
 
-    def __init__(self, scope: Scope, body: bytes, **marks: Any) -> None:
-        headers = [each for each in scope["headers"] if each[0].lower() not in _LEFT_OUT]
+    def __init__(self, scope: Scope, body: bytes, **entries: Any) -> None:
+        headers = [
+            (name, value)
+            for name, value in scope["headers"]
+            if name.lower() not in _OMITTED_HEADERS
+        ]
         headers.append((b"content-type", b"application/json"))
-        kept = ("asgi", "client", "http_version", "query_string", "root_path", "scheme", "server")
-        offered = scope.get("extensions", {})
+        copied = ("asgi", "client", "http_version", "query_string", "root_path", "scheme", "server")
+        extensions = scope.get("extensions", {})
         self._scope: Scope = {
-            **{name: scope[name] for name in kept if name in scope},
+            **{name: scope[name] for name in copied if name in scope},
             "type": "http",
             "method": "POST",
             "path": "/v1/responses",
             "raw_path": b"/v1/responses",
             "headers": headers,
             # A client's certificate counts here, too.
-            "extensions": {name: told for name, told in offered.items() if name == "tls"},
-            **marks,
+            "extensions": {name: value for name, value in extensions.items() if name == "tls"},
+            **entries,
         }
         self._body: bytes | None = body
         self._gone = asyncio.Event()
 
-    def leave(self) -> None:
-        """End the request, like a client that disconnects."""
+    def disconnect(self) -> None:
+        """Cancel the request, like a client that disconnects."""
         self._gone.set()
 
     async def perform(self, service: Application, send: Send) -> None:

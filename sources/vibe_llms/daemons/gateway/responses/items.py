@@ -24,24 +24,28 @@ _PREFIXES: Final[Mapping[str, str]] = {
     "custom_tool_call": "ctc",
     "custom_tool_call_output": "ctco",
 }
-_STATED: Final = frozenset({"message", "function_call", "function_call_output"})
+_TYPES_WITH_STATUS: Final = frozenset({"message", "function_call", "function_call_output"})
 _MOST_LISTED: Final = 100
 _QUIRKS: Final = Quirks(supervisor_role="developer", takes_reasoning=True, takes_audio=True)
 
 
-def list_input(given: object) -> list[Any]:
-    """Return a request's items; a text is a message of the user. Raises RequestError."""
-    if isinstance(given, str):
-        return [{"type": "message", "role": "user", "content": given}]
-    return list_items_of(given, "input")
+def read_input(value: object) -> list[Any]:
+    """Return the items in a request's ``input``; a text is a message of the user.
+
+    Raises:
+        RequestError: It is neither a text nor a list.
+    """
+    if isinstance(value, str):
+        return [{"type": "message", "role": "user", "content": value}]
+    return read_item_list(value, "input")
 
 
-def list_items_of(given: object, field: str = "items") -> list[Any]:
+def read_item_list(value: object, field: str = "items") -> list[Any]:
     """Return the items of a field; none if it is missing. Raises RequestError."""
-    if given is None:
+    if value is None:
         return []
-    if isinstance(given, list):
-        return given
+    if isinstance(value, list):
+        return value
     raise refuse_body(f"{field} must be a list of items.", field)
 
 
@@ -50,15 +54,15 @@ def read_canisters(items: Sequence[Any]) -> tuple[AnyCanister, ...]:
     return normalize_messages({"input": list(items)}).value if items else ()
 
 
-def write_asked(canisters: Iterable[AnyCanister]) -> list[Fields]:
-    """Return canisters as the items of a request, with only their original ids."""
+def write_request_items(canisters: Iterable[AnyCanister]) -> list[Fields]:
+    """Return canisters as the items of a request; only items that came with an id have one."""
     writer = _produce_writer(is_answer=False)
     writer.write(HistoryEntry(canister, canister.id) for canister in canisters)
     return [each.item for each in writer.written]
 
 
 def write_items(canisters: Iterable[AnyCanister]) -> list[Fields]:
-    """Return canisters as the items of a list: complete, with permanent ids."""
+    """Return canisters as items for the client: complete, with permanent ids."""
     writer = _produce_writer(is_answer=False)
     items = []
     for canister in canisters:
@@ -77,11 +81,11 @@ def _produce_writer(*, is_answer: bool) -> ItemsWriter:
 def _complete(item: Fields, identity: str) -> Fields:
     """Return an item with all fields that the vendor lists."""
     kind = str(item.get("type") or "message")
-    named = item.get("id")
-    if not (named and isinstance(named, str)):  # clients may send any value
-        named = f"{_PREFIXES.get(kind, kind)}_{identity}"
-    whole: Fields = {"type": kind, **item, "id": named}
-    if kind in _STATED:
+    item_id = item.get("id")
+    if not (item_id and isinstance(item_id, str)):  # clients may send any value
+        item_id = f"{_PREFIXES.get(kind, kind)}_{identity}"
+    whole: Fields = {"type": kind, **item, "id": item_id}
+    if kind in _TYPES_WITH_STATUS:
         whole.setdefault("status", "completed")
     if kind == "message":
         whole["content"] = _complete_content(item.get("content"), item.get("role"))
@@ -89,10 +93,10 @@ def _complete(item: Fields, identity: str) -> Fields:
 
 
 def _complete_content(content: Any, role: object) -> list[Any]:
-    is_said = role == "assistant"
     parts = content
     if isinstance(content, str):
-        parts = [{"type": "output_text" if is_said else "input_text", "text": content}]
+        kind = "output_text" if role == "assistant" else "input_text"
+        parts = [{"type": kind, "text": content}]
     whole = []
     for part in parts or ():
         if isinstance(part, dict) and part.get("type") == "output_text":
@@ -116,7 +120,7 @@ def compose_page(items: Sequence[Fields], query: Mapping[str, str]) -> Fields:
         raise refuse_body(f"limit must be between 1 and {_MOST_LISTED}.", "limit")
     listed = list(items) if order == "asc" else list(reversed(items))
     if after := query.get("after", ""):
-        listed = listed[_locate(listed, after) + 1 :]
+        listed = listed[_find_index(listed, after) + 1 :]
     page = listed[: int(limit)]
     return {
         "object": "list",
@@ -127,7 +131,7 @@ def compose_page(items: Sequence[Fields], query: Mapping[str, str]) -> Fields:
     }
 
 
-def _locate(items: Sequence[Fields], identity: str) -> int:
+def _find_index(items: Sequence[Fields], identity: str) -> int:
     for index, item in enumerate(items):
         if item["id"] == identity:
             return index

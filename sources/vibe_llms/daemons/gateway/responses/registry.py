@@ -50,14 +50,21 @@ CREATE TABLE IF NOT EXISTS frames (
     data BLOB NOT NULL
 );
 """
-_PATIENCE_SECONDS: Final = 10.0
+_BUSY_TIMEOUT_SECONDS: Final = 10.0
+"""How long to wait for the transaction of another process."""
 
 
 class ResponseDatabase:
     """The database, in its own folder; opened on first use.
 
+    Each process that uses it is an owner of responses, and holds a lock on a file of its own while
+    it is alive.
+
     Args:
         folder: Created if it is missing.
+
+    Attributes:
+        owner: Id of this process.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -70,7 +77,7 @@ class ResponseDatabase:
     async def perform(self, work: Work[_T]) -> _T:
         """Do work in a transaction; its writes are durable when this returns.
 
-        Concurrent calls share the next transaction, so the work must not fail.
+        Concurrent calls share the next transaction, so an error in one would fail all of them.
 
         Raises:
             StoreError: The disk is full, or the database is unusable.
@@ -96,12 +103,12 @@ class ResponseDatabase:
             return self._connection
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self._lock is None:
-            mark = self._compose_mark(self.owner)
-            mark.touch(mode=0o600)
-            self._lock = locks.acquire(str(mark), wait_seconds=0)
+            lock_file = self._compose_lock_path(self.owner)
+            lock_file.touch(mode=0o600)
+            self._lock = locks.acquire(str(lock_file), wait_seconds=0)
         connection = sqlite3.connect(
             self._folder / "responses.sqlite",
-            timeout=_PATIENCE_SECONDS,
+            timeout=_BUSY_TIMEOUT_SECONDS,
             isolation_level=None,
             check_same_thread=False,  # only one task uses it, one thread at a time
         )
@@ -112,21 +119,21 @@ class ResponseDatabase:
         self._connection = connection
         return connection
 
-    def _compose_mark(self, owner: str) -> Path:
+    def _compose_lock_path(self, owner: str) -> Path:
         return self._folder / f"{owner}.lock"
 
     def is_alive(self, owner: str) -> bool:
         """Return whether a process is alive, by the lock that it holds."""
         if owner == self.owner:
             return True
-        mark = self._compose_mark(owner)
+        lock_file = self._compose_lock_path(owner)
         try:
-            lock = locks.acquire(str(mark), wait_seconds=0)
+            lock = locks.acquire(str(lock_file), wait_seconds=0)
         except FileNotFoundError:
             return False
         except StoreError:
             return True
-        mark.unlink(missing_ok=True)
+        lock_file.unlink(missing_ok=True)
         locks.release(lock)
         return False
 
@@ -138,6 +145,6 @@ class ResponseDatabase:
             self._connection = None
         if self._lock is not None:
             with suppress(OSError):
-                self._compose_mark(self.owner).unlink()
+                self._compose_lock_path(self.owner).unlink()
             locks.release(self._lock)
             self._lock = None

@@ -32,40 +32,44 @@ _ECHOED: Final[Mapping[str, Any]] = {
 """Fields of the request that a response repeats, with their defaults."""
 
 
-def complete_body(body: Mapping[str, Any], asked: Mapping[str, Any]) -> Fields:
-    """Return a response with all fields of the vendor's own; existing ones are kept."""
+def complete_body(body: Mapping[str, Any], request: Mapping[str, Any]) -> Fields:
+    """Return a response with all fields of the protocol; existing ones are kept.
+
+    Args:
+        request: The client's request, whose fields a response repeats.
+    """
     whole: Fields = {
         "object": "response",
         "created_at": int(time.time()),
         "error": None,
         "incomplete_details": None,
-        "background": bool(asked.get("background")),
+        "background": bool(request.get("background")),
         "usage": None,
     }
     for name, default in _ECHOED.items():
-        whole[name] = asked[name] if asked.get(name) is not None else default
-    if conversation := read_conversation(asked.get("conversation")):
+        whole[name] = request[name] if request.get(name) is not None else default
+    if conversation := read_conversation(request.get("conversation")):
         whole["conversation"] = {"id": conversation}
-    # The upstream received the earlier items in the request, and does not know their ids.
-    ours = ("previous_response_id", "conversation", "store", "background", "metadata")
-    return {**whole, **body, **{name: whole[name] for name in ours if name in whole}}
+    # The upstream received the earlier items in the request, so it does not know these values.
+    gateway_fields = ("previous_response_id", "conversation", "store", "background", "metadata")
+    return {**whole, **body, **{name: whole[name] for name in gateway_fields if name in whole}}
 
 
-def select_told(asked: Mapping[str, Any]) -> Fields:
-    """Return the fields that name what a response continues; empty if nothing."""
-    told: Fields = {}
-    if asked.get("previous_response_id"):
-        told["previous_response_id"] = asked["previous_response_id"]
-    if conversation := read_conversation(asked.get("conversation")):
-        told["conversation"] = {"id": conversation}
-    return told
+def select_continuation(request: Mapping[str, Any]) -> Fields:
+    """Return the fields that name the response or conversation that a request continues."""
+    fields: Fields = {}
+    if request.get("previous_response_id"):
+        fields["previous_response_id"] = request["previous_response_id"]
+    if conversation := read_conversation(request.get("conversation")):
+        fields["conversation"] = {"id": conversation}
+    return fields
 
 
-def read_conversation(given: object) -> str:
-    """Return the id of the conversation in a request; empty without one."""
-    if isinstance(given, Mapping):
-        given = given.get("id")
-    return given if isinstance(given, str) else ""
+def read_conversation(value: object) -> str:
+    """Return the id in a request's field ``conversation``; empty without one."""
+    if isinstance(value, Mapping):
+        value = value.get("id")
+    return value if isinstance(value, str) else ""
 
 
 def interrupt_body(body: Mapping[str, Any], status: str) -> Fields:

@@ -1,4 +1,4 @@
-"""Read the response in a stream, also while it is incomplete."""
+"""Streams of responses: read the response so far, and add fields to it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vibe_llms.wire.sse import SseFramer
 
 _ENDS: Final = frozenset({"response.completed", "response.incomplete", "response.failed"})
 _BEGINNINGS: Final = frozenset({"response.created", "response.queued", "response.in_progress"})
-_BLANK: Final = re.compile(rb"(\r?\n\r?\n)")
+_BLANK_LINE: Final = re.compile(rb"(\r?\n\r?\n)")
 
 
 class ResponseReader:
@@ -34,16 +34,16 @@ class ResponseReader:
         self.is_over = False
 
     def feed(self, data: bytes) -> None:
-        """Take a piece. Raises LimitError for an event that is too long."""
+        """Read a piece. Raises LimitError for an event that is too long."""
         for frame in self._framer.feed(data):
             try:
                 event = msgspec.json.decode(frame.data)
             except UNREADABLE:
                 continue  # [DONE], or invalid JSON
             if isinstance(event, dict):
-                self._hear(event)
+                self._read(event)
 
-    def _hear(self, event: Mapping[str, Any]) -> None:
+    def _read(self, event: Mapping[str, Any]) -> None:
         kind = event.get("type")
         if kind == "response.output_text.delta":
             self._texts.setdefault(_position(event), []).append(str(event.get("delta", "")))
@@ -68,31 +68,34 @@ class ResponseReader:
     def _fill(self, index: int) -> Fields:
         """Return an item; an incomplete one with its text so far."""
         item = self._items[index]
-        pieces = sorted((place, "".join(texts)) for place, texts in self._texts.items())
-        texts = [text for (owner, _), text in pieces if owner == index]
+        texts = [
+            "".join(deltas)
+            for (output_index, _), deltas in sorted(self._texts.items())
+            if output_index == index
+        ]
         if item.get("type") != "message" or item.get("status") != "in_progress" or not texts:
             return item
         content = [{"type": "output_text", "text": text, "annotations": []} for text in texts]
         return {**item, "status": "incomplete", "content": content}
 
 
-class Restater:
-    """Adds to a stream the fields that name what its response continues.
+class ContinuationWriter:
+    """Adds to the responses in a stream the fields that name what they continue.
 
     Args:
-        told: The fields.
+        continuation: The fields; see :func:`.response_bodies.select_continuation`.
     """
 
-    def __init__(self, told: Fields) -> None:
-        self._told = told
+    def __init__(self, continuation: Fields) -> None:
+        self._continuation = continuation
         self._rest = b""
 
     def feed(self, data: bytes) -> bytes:
-        """Return the complete events; all but one are unchanged."""
-        *events, self._rest = _BLANK.split(self._rest + data)
+        """Return the complete events; those without a response are unchanged."""
+        *events, self._rest = _BLANK_LINE.split(self._rest + data)
         return b"".join(
-            self._restate(event) + blank
-            for event, blank in zip(events[::2], events[1::2], strict=True)
+            self._extend(event) + blank_line
+            for event, blank_line in zip(events[::2], events[1::2], strict=True)
         )
 
     def finish(self) -> bytes:
@@ -100,7 +103,7 @@ class Restater:
         rest, self._rest = self._rest, b""
         return rest
 
-    def _restate(self, event: bytes) -> bytes:
+    def _extend(self, event: bytes) -> bytes:
         before, mark, data = event.partition(b"data:")
         if b'"response"' not in data or b"\n" in data:
             return event
@@ -110,11 +113,12 @@ class Restater:
             return event
         if not isinstance(fields, dict) or not isinstance(fields.get("response"), dict):
             return event
-        fields["response"].update(self._told)
+        fields["response"].update(self._continuation)
         return before + mark + b" " + msgspec.json.encode(fields)
 
 
 def _position(event: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the index of an event's item, and of the part in it."""
     index, part = event.get("output_index"), event.get("content_index")
     return (index if isinstance(index, int) else 0, part if isinstance(part, int) else 0)
 

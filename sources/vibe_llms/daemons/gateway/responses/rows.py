@@ -71,25 +71,26 @@ class GatewayConversation:
     hidden: tuple[str, ...] = ()
 
 
-_Kept = TypeVar("_Kept", GatewayResponse, GatewayConversation)
-_JSON: Final = frozenset({"input", "output", "body", "metadata", "hidden"})
+_Row = TypeVar("_Row", GatewayResponse, GatewayConversation)
+_JSON_COLUMNS: Final = frozenset({"input", "output", "body", "metadata", "hidden"})
 """Columns that contain JSON."""
 
 
-def _write(db: sqlite3.Connection, table: str, kept: GatewayResponse | GatewayConversation) -> None:
-    values = attrs.asdict(kept, recurse=False)
-    for name in _JSON & values.keys():
+def _write(db: sqlite3.Connection, table: str, row: GatewayResponse | GatewayConversation) -> None:
+    values = attrs.asdict(row, recurse=False)
+    for name in _JSON_COLUMNS & values.keys():
         values[name] = msgspec.json.encode(values[name]).decode()
-    names, marks = ", ".join(values), ", ".join("?" * len(values))
-    db.execute(f"INSERT OR REPLACE INTO {table} ({names}) VALUES ({marks})", (*values.values(),))
+    names, placeholders = ", ".join(values), ", ".join("?" * len(values))
+    query = f"INSERT OR REPLACE INTO {table} ({names}) VALUES ({placeholders})"
+    db.execute(query, tuple(values.values()))
 
 
-def _find(db: sqlite3.Connection, table: str, kind: type[_Kept], identity: str) -> _Kept | None:
+def _find(db: sqlite3.Connection, table: str, kind: type[_Row], identity: str) -> _Row | None:
     row = db.execute(f"SELECT * FROM {table} WHERE id = ?", (identity,)).fetchone()
     if row is None:
         return None
     values = dict(row)
-    for name in _JSON & values.keys():
+    for name in _JSON_COLUMNS & values.keys():
         value = msgspec.json.decode(values[name])
         values[name] = tuple(value) if isinstance(value, list) else value
     return kind(**values)
@@ -175,19 +176,20 @@ def remove_old(db: sqlite3.Connection, before: float, count: int, most: int) -> 
     Returns:
         The conversations of the store to which no row refers any longer.
     """
-    found = set()
-    for table, place in (("responses", "conversation"), ("conversations", "id")):
-        over = db.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0] - count
-        rows = db.execute(
-            f"SELECT id, created, {place} AS place FROM {table} ORDER BY created LIMIT ?", (most,)
+    conversations = set()
+    for table, column in (("responses", "conversation"), ("conversations", "id")):
+        surplus = db.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0] - count
+        oldest = db.execute(
+            f"SELECT id, created, {column} AS conversation FROM {table} ORDER BY created LIMIT ?",
+            (most,),
         ).fetchall()
-        for index, row in enumerate(rows):
-            if index >= over and row["created"] >= before:
+        remove = remove_response if table == "responses" else remove_conversation
+        for index, row in enumerate(oldest):
+            if index >= surplus and row["created"] >= before:
                 break
-            remove = remove_response if table == "responses" else remove_conversation
             remove(db, row["id"])
-            found.add(row["place"])
-    return sorted(each for each in found if each and not is_needed(db, each))
+            conversations.add(row["conversation"])
+    return sorted(each for each in conversations if each and not is_needed(db, each))
 
 
 def write_frames(db: sqlite3.Connection, identity: str, data: bytes) -> None:

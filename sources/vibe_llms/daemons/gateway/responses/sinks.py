@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 from vibe_llms.daemons.gateway.responses.chains import Chain, extend_chain
 from vibe_llms.daemons.gateway.responses.items import read_canisters
-from vibe_llms.daemons.gateway.responses.response_bodies import Fields, complete_body, select_told
+from vibe_llms.daemons.gateway.responses.response_bodies import (
+    Fields,
+    complete_body,
+    select_continuation,
+)
 from vibe_llms.daemons.gateway.responses.response_streams import select_storable
 from vibe_llms.daemons.gateway.responses.rows import GatewayResponse
 from vibe_llms.exceptions import StoreError
@@ -51,12 +55,12 @@ class UpstreamSink:
         row = GatewayResponse(
             id=str(response.get("id")), subject=self._subject, address=self._address
         )
-        await self._storage.keep(row)
+        await self._storage.store(row)
 
-    async def settle(self, response: Fields) -> None:
+    async def finish(self, response: Fields) -> None:
         """Do nothing."""
 
-    async def keep(self, response: Fields) -> Fields:
+    async def store(self, response: Fields) -> Fields:
         """Record the upstream of the response. Raises StoreError."""
         await self.begin(response)
         return response
@@ -70,7 +74,7 @@ class StoreSink:
         subject: Owner of the response.
         address: The model that answers.
         chain: What the response continues.
-        given: Items of the request.
+        items: Items of the request.
         native: The request without its input.
         identity: Id of the response; by default that of the answer.
     """
@@ -83,7 +87,7 @@ class StoreSink:
         subject: str,
         address: str,
         chain: Chain,
-        given: Sequence[Any],
+        items: Sequence[Any],
         native: Fields,
         identity: str | None = None,
     ) -> None:
@@ -91,10 +95,10 @@ class StoreSink:
         self._subject = subject
         self._address = address
         self._chain = chain
-        self._given = given
+        self._items = items
         self.native = native
         self.identity = identity
-        self.continuation = select_told(native)
+        self.continuation = select_continuation(native)
         self._is_begun = False
         self._input: tuple[str, ...] = ()
         self._created = time.time()
@@ -104,38 +108,38 @@ class StoreSink:
         if self._is_begun:  # a background response was stored before
             await self._store_row(response, (), "in_progress")
             return
-        canisters = await asyncio.to_thread(read_canisters, self._given)
+        canisters = await asyncio.to_thread(read_canisters, self._items)
         self._input = _list_ids(canisters)
         await self._add(canisters)
         await self._store_row(response, (), str(response.get("status") or "in_progress"))
 
-    async def settle(self, response: Fields) -> None:
+    async def finish(self, response: Fields) -> None:
         """Store the output, complete or interrupted. Raises StoreError."""
         try:
-            await self._settle(response)
+            await self._store_output(response)
         except Exception:  # the response must end for its readers, whatever the error
-            self._storage.endings.note(self._identify(response))
+            self._storage.endings.add(self._identify(response))
             raise
 
-    async def _settle(self, response: Fields) -> None:
+    async def _store_output(self, response: Fields) -> None:
         output = select_storable(response.get("output"))
         canisters = await asyncio.to_thread(read_canisters, output)
         await self._add(canisters)
         await self._store_row(response, _list_ids(canisters), str(response.get("status")))
 
-    async def keep(self, response: Fields) -> Fields:
+    async def store(self, response: Fields) -> Fields:
         """Store input and output together. Raises StoreError."""
         if self._is_begun:
-            await self.settle(response)
+            await self.finish(response)
             return response
-        told = complete_body(response, self.native)
-        read = partial(read_canisters, self._given)
-        asked = read() if len(self._given) < _MANY_ITEMS else await run_outside_loop(read)
-        answered = read_canisters(select_storable(told.get("output")))
-        self._input = _list_ids(asked)
-        await self._add((*asked, *answered))
-        await self._store_row(told, _list_ids(answered), str(told.get("status", "completed")))
-        return told
+        body = complete_body(response, self.native)
+        read = partial(read_canisters, self._items)
+        inputs = read() if len(self._items) < _MANY_ITEMS else await run_outside_loop(read)
+        outputs = read_canisters(select_storable(body.get("output")))
+        self._input = _list_ids(inputs)
+        await self._add((*inputs, *outputs))
+        await self._store_row(body, _list_ids(outputs), str(body.get("status", "completed")))
+        return body
 
     def _identify(self, response: Fields) -> str:
         return self.identity or str(response["id"])
@@ -152,7 +156,7 @@ class StoreSink:
             return
         body = complete_body(response, self.native)
         body.pop("output", None)
-        said = self._chain.canisters
+        canisters = self._chain.canisters
         row = GatewayResponse(
             id=self._identify(response),
             subject=self._subject,
@@ -160,14 +164,14 @@ class StoreSink:
             conversation=self._chain.conversation,
             input=self._input,
             output=output,
-            last=said[-1].id if said else "",
+            last=canisters[-1].id if canisters else "",
             created=self._created,
             status=status,
             owner=self._storage.registry.owner,
             body={**body, "status": status},
         )
         try:
-            await self._storage.keep(row, is_new=not self._is_begun)
+            await self._storage.store(row, is_new=not self._is_begun)
         except StoreError:
             if not self._is_begun:  # the client never learns the id, so it could not delete it
                 with suppress(StoreError):
@@ -182,30 +186,30 @@ class MemorySink:
     Args:
         memory: Contains one response at most.
         chain: What the response continues.
-        given: Items of the request.
+        items: Items of the request.
     """
 
     needs_answer = True
     continuation: ClassVar[Fields] = {}
 
-    def __init__(self, memory: Memory, chain: Chain, given: Sequence[Any]) -> None:
+    def __init__(self, memory: Memory, chain: Chain, items: Sequence[Any]) -> None:
         self._memory = memory
         self._chain = chain
-        self._given = given
+        self._items = items
 
     async def begin(self, response: Fields) -> None:
         """Do nothing."""
 
-    async def settle(self, response: Fields) -> None:
+    async def finish(self, response: Fields) -> None:
         """Replace the previous response."""
-        items = (*self._given, *select_storable(response.get("output")))
+        items = (*self._items, *select_storable(response.get("output")))
         canisters = await asyncio.to_thread(read_canisters, items)
         self._memory.clear()
         self._memory[str(response["id"])] = Chain(canisters=(*self._chain.canisters, *canisters))
 
-    async def keep(self, response: Fields) -> Fields:
+    async def store(self, response: Fields) -> Fields:
         """Replace the previous response."""
-        await self.settle(response)
+        await self.finish(response)
         return response
 
 

@@ -15,7 +15,7 @@ import msgspec
 
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.gateway.gateway import Gateway
-from vibe_llms.daemons.gateway.responses.inner_calls import InnerCall
+from vibe_llms.daemons.gateway.responses.inner_calls import MEMORY_KEY, InnerCall
 from vibe_llms.daemons.gateway.responses.response_bodies import Fields
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.server.asgi_types import (
@@ -31,10 +31,11 @@ from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.foundation.limits import Limits
 from vibe_llms.wire.sse import SseFramer
 
-_LANES: Final = 32
-_WAITING: Final = 16
+_MOST_LANES: Final = 32
+_MOST_WAITING: Final = 16
 _IDLE_SECONDS: Final = 3_600
-_POLICY: Final = 1008
+# Close codes of RFC 6455.
+_POLICY_VIOLATION: Final = 1008
 _GOING_AWAY: Final = 1001
 
 
@@ -58,7 +59,7 @@ class ResponseSockets:
         try:
             await self._gateway.authorize(call, record)
         except ConverseError:
-            await send({"type": "websocket.close", "code": _POLICY})
+            await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
             return
         await send({"type": "websocket.accept"})
         socket = _Socket(self._service, scope, send, self._gateway.limits)
@@ -70,7 +71,7 @@ class ResponseSockets:
             except TimeoutError:
                 await send({"type": "websocket.close", "code": _GOING_AWAY})
             except ClientGone:
-                pass  # `end` cancels running requests
+                pass  # end() cancels running requests
             finally:
                 socket.end()
 
@@ -83,10 +84,10 @@ async def _listen(socket: _Socket, receive: Receive, idle: asyncio.Timeout) -> N
         if message["type"] != "websocket.receive":
             return
         data = message.get("text") or message.get("bytes") or b""
-        await socket.take(data.encode() if isinstance(data, str) else data)
+        await socket.handle(data.encode() if isinstance(data, str) else data)
 
 
-_READ: Final = ("stream_id", "type", "background", "generate", "previous_response_id")
+_DECODED_FIELDS: Final = ("stream_id", "type", "background", "generate", "previous_response_id")
 _SHORT_BYTES: Final = 1_000
 
 
@@ -98,7 +99,7 @@ class _Socket:
         self._lanes: dict[str, asyncio.Queue[Fields | None]] = {}
         self._running: set[InnerCall] = set()
 
-    async def take(self, data: bytes) -> None:
+    async def handle(self, data: bytes) -> None:
         """Handle a message of the client."""
         try:
             event = _read_event(data)
@@ -121,22 +122,24 @@ class _Socket:
     async def _enqueue(self, lane: str, event: Fields) -> None:
         queue = self._lanes.get(lane)
         if queue is None:
-            if len(self._lanes) >= _LANES:
-                await self._refuse(lane, f"A WebSocket has at most {_LANES} lanes.", "stream_id")
+            if len(self._lanes) >= _MOST_LANES:
+                await self._refuse(
+                    lane, f"A WebSocket has at most {_MOST_LANES} lanes.", "stream_id"
+                )
                 return
-            queue = self._lanes[lane] = asyncio.Queue(_WAITING)
+            queue = self._lanes[lane] = asyncio.Queue(_MOST_WAITING)
             self.tasks.create_task(self._answer_all(lane, queue))
         try:
             queue.put_nowait(event)
         except asyncio.QueueFull:
-            await self._refuse(lane, f"At most {_WAITING} requests can wait in a lane.")
+            await self._refuse(lane, f"At most {_MOST_WAITING} requests can wait in a lane.")
 
     async def _answer_all(self, lane: str, queue: asyncio.Queue[Fields | None]) -> None:
         memory: dict[str, Any] = {}
         while (event := await queue.get()) is not None:
             event.pop("generate", None)
             body = msgspec.json.encode({**event, "stream": True})
-            inner = InnerCall(self._scope, body, **{"vibe_llms.memory": memory})
+            inner = InnerCall(self._scope, body, **{MEMORY_KEY: memory})
             writer = _Writer(self._send, lane, self._limits)
             self._running.add(inner)
             try:
@@ -154,7 +157,7 @@ class _Socket:
     def end(self) -> None:
         """Cancel all requests: the client disconnected."""
         for inner in list(self._running):
-            inner.leave()
+            inner.disconnect()
         self._running.clear()
         for queue in self._lanes.values():
             while not queue.empty():
@@ -167,7 +170,7 @@ class _Socket:
         await send_event(self._send, lane, {"type": "error", "status": status, "error": error})
 
     async def _refuse_steering(self, event: Fields) -> None:
-        told = {
+        failure = {
             "type": "response.steer.failed",
             "sequence_number": 0,
             "error": {
@@ -180,7 +183,7 @@ class _Socket:
                 "previous_response_id": event.get("previous_response_id"),
             },
         }
-        await send_event(self._send, "", told)
+        await send_event(self._send, "", failure)
 
 
 def _read_event(data: bytes) -> Fields:
@@ -188,7 +191,9 @@ def _read_event(data: bytes) -> Fields:
     data.decode()  # msgspec does not check raw values
     fields = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
     return {
-        name: msgspec.json.decode(raw) if name in _READ and len(raw) < _SHORT_BYTES else raw
+        name: msgspec.json.decode(raw)
+        if name in _DECODED_FIELDS and len(raw) < _SHORT_BYTES
+        else raw
         for name, raw in fields.items()
     }
 
@@ -214,7 +219,7 @@ class _Writer:
         if self._framer is None:
             self._whole.append(data)
             if not message.get("more_body", False):
-                await self._tell_whole(b"".join(self._whole))
+                await self._send_whole(b"".join(self._whole))
             return
         for frame in self._framer.feed(data):
             if frame.data == b"[DONE]":
@@ -224,12 +229,13 @@ class _Writer:
             else:
                 await self._send({"type": "websocket.send", "text": frame.data.decode()})
 
-    async def _tell_whole(self, body: bytes) -> None:
-        told = msgspec.json.decode(body)
+    async def _send_whole(self, body: bytes) -> None:
+        """Send an answer that is not a stream, such as an error, as one event."""
+        answer = msgspec.json.decode(body)
         if self._status < 400:
-            event = {"type": "response.completed", "sequence_number": 0, "response": told}
+            event = {"type": "response.completed", "sequence_number": 0, "response": answer}
         else:
-            error = told.get("error") if isinstance(told, dict) else None
+            error = answer.get("error") if isinstance(answer, dict) else None
             event = {"type": "error", "status": self._status, "error": error}
         await send_event(self._send, self._lane, event)
 

@@ -26,8 +26,9 @@ from vibe_llms.tables.annotations import Count, Seconds
 _T = TypeVar("_T")
 
 _DAY_SECONDS: Final = 86_400
-_SWEEP_EVERY: Final = 256
-_SWEEP_MOST: Final = 1_024
+_SWEEP_INTERVAL: Final = 256
+"""Number of responses after which old rows are deleted."""
+_MOST_SWEPT: Final = 1_024
 
 
 @frozen(kw_only=True)
@@ -85,8 +86,8 @@ class ResponseStorage:
     async def find(self, identity: str) -> GatewayResponse | None:
         """Return a response by its id.
 
-        If its process has died, it counts as interrupted; if its end could not be written, as
-        failed.
+        A response whose process has died counts as interrupted; one whose end could not be written
+        counts as failed.
         """
         found = await self.registry.perform(partial(rows.find_response, identity=identity))
         if found is None or not found.is_running or not found.owner:
@@ -96,7 +97,7 @@ class ResponseStorage:
         # The owner may have written the end just before it died.
         return await self.endings.write(end_response(found, "incomplete"))
 
-    async def keep(self, response: GatewayResponse, *, is_new: bool = True) -> None:
+    async def store(self, response: GatewayResponse, *, is_new: bool = True) -> None:
         """Store a response durably.
 
         Args:
@@ -109,7 +110,7 @@ class ResponseStorage:
         if not await self.registry.perform(partial(write, response=response)):
             raise StoreError(detail=f"Duplicate response id {response.id} from an upstream.")
         self._count += 1
-        if self._count % _SWEEP_EVERY == 1:
+        if self._count % _SWEEP_INTERVAL == 1:
             await self.sweep()
 
     async def read_canisters(self, response: GatewayResponse) -> dict[str, AnyCanister]:
@@ -119,7 +120,7 @@ class ResponseStorage:
         )
         return {each.id: each for each in chain.canisters}
 
-    async def forget(self, response: GatewayResponse) -> None:
+    async def delete(self, response: GatewayResponse) -> None:
         """Delete a response, and its conversation unless another row refers to it."""
         await self.registry.perform(partial(rows.remove_response, identity=response.id))
         await self.release(response.conversation)
@@ -136,7 +137,7 @@ class ResponseStorage:
         """Delete rows that are too old or exceed the limit."""
         before = time.time() - self.storage_limits.days * _DAY_SECONDS
         work = partial(
-            rows.remove_old, before=before, count=self.storage_limits.responses, most=_SWEEP_MOST
+            rows.remove_old, before=before, count=self.storage_limits.responses, most=_MOST_SWEPT
         )
         for conversation in await self.registry.perform(work):
             await self.release(conversation)

@@ -1,4 +1,4 @@
-"""Storage stages: choose where a response is stored, and prepend what it continues."""
+"""Storage stages: choose where a response is stored, and prepend the earlier items to its input."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from vibe_llms.daemons.gateway.client_requests import ClientRequest
 from vibe_llms.daemons.gateway.responses import rows
 from vibe_llms.daemons.gateway.responses.background import send_frames
 from vibe_llms.daemons.gateway.responses.chains import Chain, read_chain, read_shared
-from vibe_llms.daemons.gateway.responses.items import list_input, write_asked, write_items
+from vibe_llms.daemons.gateway.responses.inner_calls import MEMORY_KEY, SINK_KEY
+from vibe_llms.daemons.gateway.responses.items import read_input, write_items, write_request_items
 from vibe_llms.daemons.gateway.responses.response_bodies import (
     Fields,
     complete_body,
@@ -39,10 +40,6 @@ from vibe_llms.exceptions import ProviderError, ProviderFault
 from vibe_llms.foundation.portal import finish
 from vibe_llms.messages.canisters import AnyCanister
 
-BEGUN: Final = "vibe_llms.kept"
-MEMORY: Final = "vibe_llms.memory"
-"""Keys in the scope of an inner call: the sink of its response, and the memory of its lane."""
-
 
 class _StorageOptions(msgspec.Struct):
     store: bool | None = None
@@ -61,7 +58,7 @@ _FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def store(call: GatewayCall) -> Awaitable[None]:
-    """Store the response before the client learns its id, if its protocol refers to it later.
+    """Store the response before the client learns its id, if a later request may refer to it.
 
     Raises:
         ConverseError: The request continues a response or conversation that does not exist.
@@ -73,9 +70,9 @@ def store(call: GatewayCall) -> Awaitable[None]:
 
 
 async def _store(call: GatewayCall, storage: ResponseStorage) -> None:
-    if await _detach(call, storage):
+    if await _start_in_background(call, storage):
         return
-    sink = await _choose(call, storage)
+    sink = await _choose_sink(call, storage)
     if sink is None:
         await call.proceed()
     else:
@@ -88,7 +85,7 @@ async def _store(call: GatewayCall, storage: ResponseStorage) -> None:
 
 
 async def expand(call: GatewayCall) -> None:
-    """Put what the request continues before its input; store nothing."""
+    """Prepend the earlier items that the request continues to its input; store nothing."""
     storage = call.gateway.storage
     if storage is not None and call.face.is_stored:
         chain = await _find_chain(call, storage, _read_options(call.request.body))
@@ -97,15 +94,15 @@ async def expand(call: GatewayCall) -> None:
     await call.proceed()
 
 
-async def _choose(call: GatewayCall, storage: ResponseStorage) -> ResponseSink | None:
+async def _choose_sink(call: GatewayCall, storage: ResponseStorage) -> ResponseSink | None:
     """Return the sink of the response, if any; prepare the request for its upstream."""
-    begun: StoreSink | None = call.http.scope.get(BEGUN)
-    if begun is not None:  # in the background
-        call.request = _name(call, begun.identity, begun.native)
-        return begun
+    background_sink: StoreSink | None = call.http.scope.get(SINK_KEY)
+    if background_sink is not None:
+        call.request = _set_response_id(call, background_sink.identity, background_sink.native)
+        return background_sink
     subject, upstream = call.record.subject, call.upstream
     options = _read_options(call.request.body)
-    memory: Memory | None = call.http.scope.get(MEMORY)
+    memory: Memory | None = call.http.scope.get(MEMORY_KEY)
     chain = memory.get(options.previous_response_id or "") if memory else None
     chain = chain or await _find_chain(call, storage, options)
     is_shared = chain is not None and chain.is_shared
@@ -113,35 +110,35 @@ async def _choose(call: GatewayCall, storage: ResponseStorage) -> ResponseSink |
     if chain is None and is_stored and _is_stored_upstream(options, upstream):
         return UpstreamSink(storage, subject, upstream.address)
     native: Fields = {}
-    given: list[Any] = []
+    items: list[Any] = []
     if is_stored or memory is not None:
         body = call.request.body
-        native, given = await perform_sized(body, partial(_read_input, body))
+        native, items = await perform_sized(body, partial(_read_items, body))
     if chain is not None:
         call.request = await asyncio.to_thread(_expand, call.request, chain)
     if is_stored:
-        call.request = _name(call, name_response(), native)
-        return StoreSink(storage, subject, upstream.address, chain or Chain(), given, native)
-    return None if memory is None else MemorySink(memory, chain or Chain(), given)
+        call.request = _set_response_id(call, generate_response_id(), native)
+        return StoreSink(storage, subject, upstream.address, chain or Chain(), items, native)
+    return None if memory is None else MemorySink(memory, chain or Chain(), items)
 
 
-def _name(call: GatewayCall, identity: str | None, native: Fields) -> ClientRequest:
+def _set_response_id(call: GatewayCall, identity: str | None, native: Fields) -> ClientRequest:
     """Return the request with an id for its response, unless the upstream assigns one."""
     if can_pass_through(call.upstream.model, PROTOCOL):
         return call.request
     return replace(call.request, response_id=identity, echo=native)
 
 
-async def _detach(call: GatewayCall, storage: ResponseStorage) -> bool:
-    """Start a background response if the client wants one; return whether it did.
+async def _start_in_background(call: GatewayCall, storage: ResponseStorage) -> bool:
+    """Start a background response if the client requests one; return whether it does.
 
     Raises:
         ConverseError: The request is invalid, or what it continues does not exist.
     """
-    asked, upstream, subject = call.request, call.upstream, call.record.subject
-    if b'"background"' not in asked.body or BEGUN in call.http.scope:
+    request, upstream, subject = call.request, call.upstream, call.record.subject
+    if b'"background"' not in request.body or SINK_KEY in call.http.scope:
         return False
-    options = _read_options(asked.body)
+    options = _read_options(request.body)
     if not options.background:
         return False
     chain = await _find_chain(call, storage, options)
@@ -149,40 +146,39 @@ async def _detach(call: GatewayCall, storage: ResponseStorage) -> bool:
         return False
     if options.store is False:
         raise refuse_body("A background response must be stored.", "store")
-    native, given = await perform_sized(asked.body, partial(_read_input, asked.body))
-    sink = StoreSink(
-        storage, subject, upstream.address, chain or Chain(), given, native, name_response()
-    )
+    native, items = await perform_sized(request.body, partial(_read_items, request.body))
+    identity = generate_response_id()
+    sink = StoreSink(storage, subject, upstream.address, chain or Chain(), items, native, identity)
     queued: Fields = {
-        "id": sink.identity,
-        "model": asked.model,
+        "id": identity,
+        "model": request.model,
         "status": "queued",
         "output": [],
     }
     answer = complete_body(queued, native)
     await sink.begin(answer)
-    if asked.streaming:  # if the process dies, clients that ask for the events learn the reason
-        begun = partial(rows.write_frames, identity=str(sink.identity), data=b"[]")
-        await storage.registry.perform(begun)
-    body = await asyncio.to_thread(_expand, asked, chain or Chain())
-    run = storage.background.start(call.http, body.body, sink, str(sink.identity))
-    if asked.streaming:
+    if request.streaming:  # if the process dies, clients that request the events learn the reason
+        write_none = partial(rows.write_frames, identity=identity, data=b"[]")
+        await storage.registry.perform(write_none)
+    expanded = await asyncio.to_thread(_expand, request, chain or Chain())
+    run = storage.background.start(call.http, expanded.body, sink, identity)
+    if request.streaming:
         await send_frames(call.http, run.follow(-1))
     else:
         await call.http.send_json(answer)
     return True
 
 
-def needs_storage(asked: ClientRequest) -> bool:
+def needs_storage(request: ClientRequest) -> bool:
     """Return whether a request continues others, or may be continued. Raises RequestError."""
-    options = _read_options(asked.body)
+    options = _read_options(request.body)
     return options.store is not False or options.continues
 
 
 async def _find_chain(
     call: GatewayCall, storage: ResponseStorage, options: _StorageOptions
 ) -> Chain | None:
-    """Return what a request continues; ``None`` if that is stored upstream, or nothing."""
+    """Return what a request continues; ``None`` if it continues nothing that is stored here."""
     subject, upstream = call.record.subject, call.upstream
     conversation = read_conversation(options.conversation)
     previous = options.previous_response_id
@@ -190,24 +186,23 @@ async def _find_chain(
         raise refuse_body(
             "previous_response_id and conversation exclude each other.", "conversation"
         )
-    # The gateway has no record of it, so the vendor decides whether it exists.
-    is_known_there = can_pass_through(upstream.model, PROTOCOL) and not storage.knows_subjects
+    # Without a record in the gateway, the vendor decides whether a response exists.
+    may_be_upstream = can_pass_through(upstream.model, PROTOCOL) and not storage.knows_subjects
     if conversation:
-        begun = await storage.registry.perform(
-            partial(rows.find_conversation, identity=conversation)
-        )
-        if begun is None and is_known_there:
+        row = await storage.registry.perform(partial(rows.find_conversation, identity=conversation))
+        if row is None and may_be_upstream:
             return None
-        return await _read_begun(storage, ensure_own(begun, subject, "conversation", conversation))
+        own = ensure_own(row, subject, "conversation", conversation)
+        return await _read_conversation_chain(storage, own)
     if not previous:
         return None
     found = await storage.find(previous)
-    if found is None and is_known_there:
+    if found is None and may_be_upstream:
         return None
     if found is None or found.subject != subject:
         raise _refuse_previous(previous)
     if found.conversation:
-        return await _read_previous(storage, found)
+        return await _read_response_chain(storage, found)
     if can_pass_through(upstream.model, PROTOCOL) and _is_of_one_provider(
         found.address, upstream.address
     ):
@@ -220,7 +215,7 @@ async def _find_chain(
 
 
 def _refuse_previous(identity: str) -> ProviderError:
-    """Return OpenAI's error for a missing response, after which clients resend the whole."""
+    """Return OpenAI's error for a missing response, after which clients resend all items."""
     return ProviderError(
         fault=ProviderFault.NOT_FOUND,
         status=400,
@@ -231,7 +226,7 @@ def _refuse_previous(identity: str) -> ProviderError:
     )
 
 
-async def _read_previous(storage: ResponseStorage, found: GatewayResponse) -> Chain:
+async def _read_response_chain(storage: ResponseStorage, found: GatewayResponse) -> Chain:
     if found.is_running:
         raise refuse_body(f"The response {found.id!r} is not complete.", "previous_response_id")
     return await asyncio.to_thread(
@@ -239,10 +234,11 @@ async def _read_previous(storage: ResponseStorage, found: GatewayResponse) -> Ch
     )
 
 
-async def _read_begun(storage: ResponseStorage, begun: GatewayConversation) -> Chain:
-    chain = await asyncio.to_thread(read_shared, storage.access_store(), begun.id)
-    shown = select_shown(chain.canisters, begun.hidden)
-    return attrs.evolve(chain, canisters=shown)
+async def _read_conversation_chain(
+    storage: ResponseStorage, conversation: GatewayConversation
+) -> Chain:
+    chain = await asyncio.to_thread(read_shared, storage.access_store(), conversation.id)
+    return attrs.evolve(chain, canisters=omit_hidden(chain.canisters, conversation.hidden))
 
 
 def stores_responses(upstream: Upstream) -> bool:
@@ -252,29 +248,31 @@ def stores_responses(upstream: Upstream) -> bool:
 
 
 def _is_stored_upstream(options: _StorageOptions, upstream: Upstream) -> bool:
-    """Return whether the upstream stores the response to a request that continues nothing here.
+    """Return whether the upstream stores the response to a request without a chain in the gateway.
 
-    An upstream that has the beginning of a conversation stores the rest of it, too.
+    An upstream that stores the beginning of a conversation stores its continuation, too.
     """
     return stores_responses(upstream) or options.continues
 
 
-def name_response() -> str:
+def generate_response_id() -> str:
     """Generate the id of a response."""
     import secrets
 
     return f"resp_{secrets.token_hex(24)}"
 
 
-def select_shown(
+def omit_hidden(
     canisters: tuple[AnyCanister, ...], hidden: tuple[str, ...]
 ) -> tuple[AnyCanister, ...]:
     """Return the canisters whose items were not deleted."""
     if not hidden:
         return canisters
-    gone = frozenset(hidden)
+    hidden_ids = frozenset(hidden)
     return tuple(
-        each for each in canisters if not {item["id"] for item in write_items([each])} & gone
+        canister
+        for canister in canisters
+        if hidden_ids.isdisjoint(item["id"] for item in write_items([canister]))
     )
 
 
@@ -285,21 +283,22 @@ def _read_options(body: bytes) -> _StorageOptions:
         raise refuse_body(f"Invalid request: {error}.") from None
 
 
-def _read_input(body: bytes) -> tuple[Fields, list[Any]]:
-    """Return a request without its input, and the items of that. Raises RequestError."""
+def _read_items(body: bytes) -> tuple[Fields, list[Any]]:
+    """Return a request without its input, and the items of its input. Raises RequestError."""
     native = decode_body(body)
-    given = list_input(native.pop("input", None))
-    return native, given
+    items = read_input(native.pop("input", None))
+    return native, items
 
 
-def _expand(asked: ClientRequest, chain: Chain) -> ClientRequest:
-    fields: dict[str, Any] = decode_mended(_FIELDS.decode, asked.body)
+def _expand(request: ClientRequest, chain: Chain) -> ClientRequest:
+    """Return a request whose input begins with the canisters of a chain."""
+    fields: dict[str, Any] = decode_mended(_FIELDS.decode, request.body)
     fields.pop("previous_response_id", None)
     fields.pop("conversation", None)
     fields.pop("background", None)
-    given = list_input(msgspec.json.decode(fields["input"]) if "input" in fields else None)
-    fields["input"] = [*write_asked(chain.canisters), *given]
-    return replace(asked, body=msgspec.json.encode(fields))
+    items = read_input(msgspec.json.decode(fields["input"]) if "input" in fields else None)
+    fields["input"] = [*write_request_items(chain.canisters), *items]
+    return replace(request, body=msgspec.json.encode(fields))
 
 
 def _is_of_one_provider(one: str, other: str) -> bool:

@@ -9,14 +9,14 @@ import msgspec
 
 from vibe_llms.daemons.asgi import JSON, NOTHING, HttpCall
 from vibe_llms.daemons.gateway.responses.response_bodies import Fields, interrupt_body
-from vibe_llms.daemons.gateway.responses.response_streams import ResponseReader, Restater
+from vibe_llms.daemons.gateway.responses.response_streams import ContinuationWriter, ResponseReader
 from vibe_llms.exceptions import StoreError
 from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.foundation.limits import Limits
 
 
 class ResponseSink(Protocol):
-    """Destination in which a response is stored."""
+    """Stores a response: either complete (:meth:`store`), or its beginning and then its end."""
 
     @property
     def needs_answer(self) -> bool:
@@ -29,10 +29,10 @@ class ResponseSink(Protocol):
     async def begin(self, response: Fields) -> None:
         """Store the beginning of a response. Raises StoreError."""
 
-    async def settle(self, response: Fields) -> None:
+    async def finish(self, response: Fields) -> None:
         """Store the end of a response. Raises StoreError."""
 
-    async def keep(self, response: Fields) -> Fields:
+    async def store(self, response: Fields) -> Fields:
         """Store a complete response; return its final body. Raises StoreError."""
 
 
@@ -47,12 +47,12 @@ class StoringCall(HttpCall):
 
     __slots__ = (
         "_call",
+        "_continuation_writer",
         "_head",
         "_held",
         "_is_begun",
-        "_is_settled",
+        "_is_finished",
         "_reader",
-        "_restater",
         "_sink",
     )
 
@@ -63,9 +63,11 @@ class StoringCall(HttpCall):
         self._reader = ResponseReader(limits)
         self._head: tuple[int, Mapping[str, str]] | None = None
         self._held: list[bytes] = []
-        self._restater = Restater(sink.continuation) if sink.continuation else None
+        self._continuation_writer = (
+            ContinuationWriter(sink.continuation) if sink.continuation else None
+        )
         self._is_begun = False
-        self._is_settled = False
+        self._is_finished = False
 
     async def answer(
         self, status: int, body: bytes, headers: Mapping[str, str], *, content_type: str = JSON
@@ -74,19 +76,19 @@ class StoringCall(HttpCall):
         if status < 400:
             response = _read_response(body)
             if response is not None:
-                told = await self._sink.keep(response)
-                if told is not response:
-                    body = msgspec.json.encode(told)
+                stored = await self._sink.store(response)
+                if stored is not response:
+                    body = msgspec.json.encode(stored)
         await self._call.answer(status, body, headers, content_type=content_type)
 
     async def begin(self, status: int, headers: Mapping[str, str]) -> None:
-        """Take the status and headers; they are sent once the response is stored."""
+        """Hold back the status and headers until the response is stored."""
         self.status = status
         self._head = (status, headers)
 
     async def send(self, data: bytes) -> None:
-        """Send a piece: the first after storing the beginning, the last after storing the end."""
-        if not self._is_begun or (self._sink.needs_answer and not self._is_settled):
+        """Send a piece; first store the beginning or end of the response that it contains."""
+        if not self._is_begun or (self._sink.needs_answer and not self._is_finished):
             self._reader.feed(data)
         if not self._is_begun:
             self._held.append(data)
@@ -100,45 +102,45 @@ class StoringCall(HttpCall):
             self._is_begun = True
             data = b"".join(self._held)
             self._held = []
-        await self._tell_head()
-        if self._reader.is_over and not self._is_settled:
-            await self._settle(self._reader.compose())
+        await self._send_head()
+        if self._reader.is_over and not self._is_finished:
+            await self._finish_sink(self._reader.compose())
         await self._pass_on(data)
 
     async def _pass_on(self, data: bytes) -> None:
-        if self._restater is not None:
-            data = self._restater.feed(data)
+        if self._continuation_writer is not None:
+            data = self._continuation_writer.feed(data)
             if not data:
                 return
         await self._call.send(data)
 
-    async def _tell_head(self) -> None:
+    async def _send_head(self) -> None:
         if self._head is not None:
             head, self._head = self._head, None
             await self._call.begin(*head)
 
-    async def _settle(self, response: Fields) -> None:
-        self._is_settled = True
+    async def _finish_sink(self, response: Fields) -> None:
+        self._is_finished = True
         if self._sink.needs_answer:
-            await self._sink.settle(response)
+            await self._sink.finish(response)
 
     async def finish(self, data: bytes = b"", trailers: Mapping[str, str] = NOTHING) -> None:
         """End the response, with an optional last piece and trailers."""
         if data:
             await self.send(data)
         await self.close()
-        await self._tell_head()
+        await self._send_head()
         for piece in self._held:  # an error, which is not stored
             await self._call.send(piece)
         self._held = []
-        rest = b"" if self._restater is None else self._restater.finish()
+        rest = b"" if self._continuation_writer is None else self._continuation_writer.finish()
         await self._call.finish(rest, trailers)
 
     async def close(self) -> None:
         """Store an interrupted response as such. May be called twice."""
-        if self._is_begun and not self._is_settled:
+        if self._is_begun and not self._is_finished:
             status = "cancelled" if self._call.is_gone else "incomplete"
-            await self._settle(interrupt_body(self._reader.compose(), status))
+            await self._finish_sink(interrupt_body(self._reader.compose(), status))
 
 
 def _read_response(body: bytes) -> Fields | None:

@@ -1,4 +1,4 @@
-"""Circuit breaker of a target: an immutable state machine that is given the time."""
+"""Circuit breaker of a target: an immutable state machine; each method receives the time."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ class Circuit:
     """State of a target's circuit.
 
     Attributes:
-        failed: Times of recent failures, oldest first.
-        opened: Time when it opened; ``None`` while it is closed.
-        is_probed: Whether a probe is under way.
+        failure_times: Times of recent failures, oldest first.
+        opened_at: Time when it opened; ``None`` while it is closed.
+        is_probing: Whether a probe is under way.
     """
 
-    failed: tuple[float, ...] = ()
-    opened: float | None = None
-    is_probed: bool = False
+    failure_times: tuple[float, ...] = ()
+    opened_at: float | None = None
+    is_probing: bool = False
 
     def find_wait(self, settings: CircuitSettings, now: float) -> float:
         """Return the seconds for which to skip the target; 0 if it is available."""
-        if self.opened is None:
+        if self.opened_at is None:
             return 0.0
-        left = self.opened + settings.pause_seconds - now
+        remaining = self.opened_at + settings.pause_seconds - now
         # The duration of a probe is unknown; one second is an estimate.
-        return max(left, 1.0) if self.is_probed else max(left, 0.0)
+        return max(remaining, 1.0) if self.is_probing else max(remaining, 0.0)
 
     def begin(self) -> Circuit:
         """Return the state after a request was sent to the target."""
-        return self if self.opened is None else attrs.evolve(self, is_probed=True)
+        return self if self.opened_at is None else attrs.evolve(self, is_probing=True)
 
     def end(
         self, settings: CircuitSettings, now: float, has_failed: bool | None, *, is_probe: bool
@@ -65,12 +65,12 @@ class Circuit:
         """
         if is_probe:
             if has_failed is None:
-                return attrs.evolve(self, is_probed=False)
-            return Circuit(opened=now) if has_failed else Circuit()
-        if self.opened is not None or not has_failed:
+                return attrs.evolve(self, is_probing=False)
+            return Circuit(opened_at=now) if has_failed else Circuit()
+        if self.opened_at is not None or not has_failed:
             return self  # requests from before it opened do not count
-        recent = [each for each in self.failed if each > now - settings.window_seconds]
-        failed = (*recent, now)
-        if len(failed) >= settings.failures:
-            return Circuit(opened=now)
-        return Circuit(failed)
+        recent = [time for time in self.failure_times if time > now - settings.window_seconds]
+        failure_times = (*recent, now)
+        if len(failure_times) >= settings.failures:
+            return Circuit(opened_at=now)
+        return Circuit(failure_times)

@@ -47,17 +47,18 @@ FACE: Final = Face(
     forwarded_headers=("openai-", "anthropic-", "idempotency-key"),
     is_path=True,
 )
-"""Most of these paths belong to OpenAI's protocols, so errors are written in their words."""
+"""Most of these paths belong to OpenAI's protocols, so errors are written in their format."""
 
 _DEPLOYMENTS: Final = "/openai/deployments/"
 
+# In a multipart form: the headers of the field ``model``, and its value.
 _FORM_MODEL: Final = re.compile(rb'(name="model"\r\n(?:[^\r]+\r\n)*\r\n)([^\r]*)(?=\r\n)')
 
 
 def produce_routes(
     gateway: Gateway, access_router: Callable[[], TableRouter], patterns: Iterable[str]
 ) -> list[Route]:
-    """Return the routes of all paths that a table allows, also where Azure's clients look."""
+    """Return the routes of all paths that a table allows, and their Azure spellings."""
     produce = partial(Route, write_error=FACE.write_error, body_types=(JSON, "multipart/form-data"))
     routes = []
     for pattern in patterns:
@@ -88,46 +89,51 @@ async def _route(
 ) -> None:
     """Find the targets that allow the path."""
     router, http = access_router(), call.http
-    asked, path = call.request, http.path
+    request, path = call.request, http.path
     if (model := http.names.get("model", "")) and path.startswith(_DEPLOYMENTS):
-        asked, path = _read_deployment(asked, model), pattern
-    route = _find_route(router.routes, asked.model, pattern)
+        request, path = _read_deployment(request, model), pattern
+    route = _find_route(router.routes, request.model, pattern)
     call.record.model = route.name
     ensure_admitted(call.grant, route.name)
     call.request = replace(
-        asked, model=route.name, method=http.method, find_path=partial(_find_path, path)
+        request, model=route.name, method=http.method, find_path=partial(_find_path, path)
     )
-    targets = [each for each in order_targets(route.groups, router.draw) if _allows(each, pattern)]
-    if asked.rename is not rename_model:  # files are stored by one vendor: always the same target
-        targets = [each for group in route.groups for each in group if _allows(each, pattern)][:1]
+    if request.rename is rename_model:
+        ordered = order_targets(route.groups, router.draw)
+    else:  # such as for files, which one vendor stores: always the same target
+        ordered = [target for group in route.groups for target in group]
+    targets = [target for target in ordered if _allows(target, pattern)]
+    if request.rename is not rename_model:
+        targets = targets[:1]
     call.plan = TargetPlan(targets=targets, clock=router.clock)
     await call.proceed()
 
 
 def _read(http: HttpCall, body: bytes) -> ClientRequest:
     """Find the model's name in the body, the form or a header."""
-    named = http.headers.get(MODEL_HEADER, "")
+    header_model = http.headers.get(MODEL_HEADER, "")
     if http.headers.get("content-type", "").startswith("multipart/"):
-        found = _FORM_MODEL.search(body)
-        name = found[2].decode("utf-8", "replace") if found else named
+        match = _FORM_MODEL.search(body)
+        name = match[2].decode("utf-8", "replace") if match else header_model
         return ClientRequest(body=body, model=name, streaming=False, rename=_rename_in_form)
     if not body:
-        return ClientRequest(body=body, model=named, streaming=False, rename=None)
-    asked = read_client_request(FACE, body)
-    if asked.model:
-        return asked
-    return replace(asked, model=named, rename=None)
+        return ClientRequest(body=body, model=header_model, streaming=False, rename=None)
+    request = read_client_request(FACE, body)
+    if request.model:
+        return request
+    return replace(request, model=header_model, rename=None)
 
 
-def _read_deployment(asked: ClientRequest, model: str) -> ClientRequest:
+def _read_deployment(request: ClientRequest, model: str) -> ClientRequest:
     """Return the request for the model in its path, in place of the one in its body."""
-    if asked.model == model or asked.rename is _rename_in_form or not asked.body:
-        return replace(asked, model=model)
-    return replace(asked, model=model, body=rename_model(asked.body, model), rename=rename_model)
+    if request.model == model or request.rename is _rename_in_form or not request.body:
+        return replace(request, model=model)
+    body = rename_model(request.body, model)
+    return replace(request, model=model, body=body, rename=rename_model)
 
 
 def _rename_in_form(body: bytes, model: str) -> bytes:
-    return _FORM_MODEL.sub(lambda found: found[1] + model.encode(), body, count=1)
+    return _FORM_MODEL.sub(lambda match: match[1] + model.encode(), body, count=1)
 
 
 def _find_path(path: str, model: RemoteModel) -> str:
@@ -142,15 +148,15 @@ def _allows(target: Target, pattern: str) -> bool:
 
 def _find_route(routes: Mapping[str, ModelRoute], name: str, pattern: str) -> ModelRoute:
     """Return the route of a model. Raises ConverseError if it is unknown or ambiguous."""
-    allowing = {
+    candidates = {
         route.name: route
         for route in routes.values()
         if any(_allows(target, pattern) for group in route.groups for target in group)
     }
-    if name in allowing:
-        return allowing[name]
-    if name or not allowing:
-        raise UnknownNameError(kind="model", name=name, known=tuple(allowing))
-    if len(allowing) > 1:
+    if name in candidates:
+        return candidates[name]
+    if name or not candidates:
+        raise UnknownNameError(kind="model", name=name, known=tuple(candidates))
+    if len(candidates) > 1:
         raise refuse_body(f"Name the model in the header {MODEL_HEADER}.", "model")
-    return next(iter(allowing.values()))
+    return next(iter(candidates.values()))

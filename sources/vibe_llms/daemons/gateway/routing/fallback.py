@@ -14,7 +14,12 @@ from vibe_llms.daemons.gateway.answer_cache import AnswerRecorder
 from vibe_llms.daemons.gateway.calls import GatewayCall
 from vibe_llms.daemons.gateway.loss_headers import write_losses
 from vibe_llms.daemons.gateway.routing.gates import FirstByteGate
-from vibe_llms.daemons.gateway.routing.outcomes import ErrorVerdict, Refused, judge, read_refusal
+from vibe_llms.daemons.gateway.routing.outcomes import (
+    ErrorVerdict,
+    UpstreamErrorResponse,
+    judge,
+    read_error_response,
+)
 from vibe_llms.daemons.gateway.routing.signatures import (
     SignatureReader,
     find_provider,
@@ -42,8 +47,11 @@ _QUEUE_SECONDS: Final = 1.0
 """``retry-after`` for a full queue: a place may be free at any time."""
 
 
-_Failure: TypeAlias = tuple[ConverseError, Refused | None]
-"""The error, and the upstream's response if it was one in the client's protocol."""
+_Failure: TypeAlias = tuple[ConverseError, UpstreamErrorResponse | None]
+"""The error, and the upstream's error response if it is in the client's protocol."""
+
+_Reached: TypeAlias = tuple[Target, Upstream | ConverseError]
+"""A target, and its model or the error of loading it."""
 
 _LOGGER: Final = logging.getLogger("vibe_llms.daemons.gateway")
 
@@ -60,18 +68,18 @@ class FallbackChain:
         self._call, self._plan = call, plan
         self._clock = plan.clock
         self._attempts: list[UpstreamAttempt] = []
-        self._waits: list[tuple[float, bool]] = []
+        self._waits: list[tuple[float, bool]] = []  # seconds, and whether for a rate limit
         self._last: _Failure | None = None
-        self._is_over = False
-        self._outgrown: float | None = None
+        self._must_stop = False  # the next targets would fail as well
+        self._overflowed_window: float | None = None  # largest window that was too small, in tokens
         self._signatures: list[bytes] = []
-        self._is_foreign = False
+        self._is_foreign = False  # the provider of the signatures is unknown
 
     async def run(self) -> None:
         """Answer with the first target that answers. Raises ConverseError."""
         reached = [(target, await self._reach(target)) for target in self._plan.targets]
         is_answered = False
-        for target, upstream in self._choose_home(reached):
+        for target, upstream in self._order_by_origin(reached):
             if isinstance(upstream, ConverseError):
                 self._last = upstream, None
                 word = upstream.WORD
@@ -80,7 +88,7 @@ class FallbackChain:
                 _LOGGER.warning("Cannot ask %s: %s", address, upstream)
             else:
                 is_answered = await self._try(target, upstream)
-            if is_answered or self._is_over:
+            if is_answered or self._must_stop:
                 break
         if not is_answered:
             await self._give_up()
@@ -97,21 +105,19 @@ class FallbackChain:
         except ConverseError as error:
             return error
 
-    def _choose_home(
-        self, reached: list[tuple[Target, Upstream | ConverseError]]
-    ) -> list[tuple[Target, Upstream | ConverseError]]:
-        """Return the targets that understand all of the request, as far as known."""
+    def _order_by_origin(self, reached: list[_Reached]) -> list[_Reached]:
+        """Return the targets that accept the signatures in the request, the most likely first."""
         if self._plan.signatures is None:
             return reached
         body = self._call.request.body
         if not (signatures := find_signatures(body)):
-            owner = find_provider(body)
-            return sorted(reached, key=lambda pair: pair[0].configured.provider != owner)
+            provider = find_provider(body)
+            return sorted(reached, key=lambda pair: pair[0].configured.provider != provider)
         self._signatures = signatures
-        home = self._plan.signatures.find_home(signatures)
-        there = [pair for pair in reached if pair[0].configured.provider == home]
-        if there:
-            return there
+        origin = self._plan.signatures.find_origin(signatures)
+        matching = [pair for pair in reached if pair[0].configured.provider == origin]
+        if matching:
+            return matching
         # Of unknown origin. Only targets of the client's protocol can have signed it.
         self._is_foreign = True
         protocol = self._call.face.dialect.PROTOCOL
@@ -119,7 +125,8 @@ class FallbackChain:
 
     async def _try(self, target: Target, upstream: Upstream) -> bool:
         """Ask a target unless it is unavailable; return whether it has answered the client."""
-        if self._outgrown is not None and _find_window(upstream) <= self._outgrown:
+        too_small = self._overflowed_window
+        if too_small is not None and _find_window(upstream) <= too_small:
             return False
         if self._is_unavailable(target, upstream):
             return False
@@ -127,7 +134,7 @@ class FallbackChain:
             await target.enter()
         except LimitError:
             detail = f"The queue of {upstream.address} is full, or its queue_seconds have passed."
-            self._pass_over(upstream, "queue", detail, _QUEUE_SECONDS, is_haste=False)
+            self._skip(upstream, "queue", detail, _QUEUE_SECONDS)
             return False
         try:
             # The target may have failed while this request was queued.
@@ -140,49 +147,58 @@ class FallbackChain:
     def _is_unavailable(self, target: Target, upstream: Upstream) -> bool:
         now, address = self._clock.read(), upstream.address
         client = upstream.model.client if is_remote(upstream.model) else None
-        told = client.limiter.hold_seconds if isinstance(client, RemoteClient) else 0.0
-        if held := max(target.find_hold(now), told):
-            detail = f"{address} is rate limited for {held:.3g} seconds."
-            self._pass_over(upstream, "rate-limited", detail, held, is_haste=True)
-        elif wait := target.find_wait(now):
+        client_hold = client.limiter.hold_seconds if isinstance(client, RemoteClient) else 0.0
+        if hold := max(target.find_hold(now), client_hold):
+            detail = f"{address} is rate limited for {hold:.3g} seconds."
+            self._skip(upstream, "rate-limited", detail, hold, is_rate_limit=True)
+            return True
+        if wait := target.find_wait(now):
             detail = f"The circuit of {address} is open for {wait:.3g} seconds."
-            self._pass_over(upstream, "circuit", detail, wait, is_haste=False)
-        return bool(held or target.find_wait(now))
+            self._skip(upstream, "circuit", detail, wait)
+            return True
+        return False
 
-    def _pass_over(
-        self, upstream: Upstream, word: str, detail: str, seconds: float, *, is_haste: bool
+    def _skip(
+        self,
+        upstream: Upstream,
+        word: str,
+        detail: str,
+        seconds: float,
+        *,
+        is_rate_limit: bool = False,
     ) -> None:
-        self._waits.append((seconds, is_haste))
+        """Record that a target is skipped, and for how long it is unavailable."""
+        self._waits.append((seconds, is_rate_limit))
         self._attempts.append(UpstreamAttempt(address=upstream.address, error=word, detail=detail))
 
     async def _ask(self, target: Target, upstream: Upstream) -> bool:
-        began, is_probe = self._clock.read(), target.begin()
+        started, is_probe = self._clock.read(), target.begin()
         has_failed: bool | None = None
         try:
-            failure = await self._perform(target, upstream, began)
+            failure = await self._perform(target, upstream, started)
             if failure is None:
                 has_failed = bool(self._call.record.error)
                 return True
             verdict = judge(failure[0], is_foreign=self._is_foreign)
             has_failed = verdict.has_failed
-            self._take(target, upstream, failure, verdict, began)
+            self._record_failure(target, upstream, failure, verdict, started)
             return False
-        except ConverseError as error:  # after the first byte, or of the client's budget
+        except ConverseError as error:  # after the first byte, or the client's budget is spent
             has_failed = None if isinstance(error, AccessError) else judge(error).has_failed
             raise
         finally:
             target.end(self._clock.read(), has_failed, is_probe=is_probe)
 
-    async def _perform(self, target: Target, upstream: Upstream, began: float) -> _Failure | None:
+    async def _perform(self, target: Target, upstream: Upstream, started: float) -> _Failure | None:
         """Perform the following stages for an upstream; return an error before the first byte."""
         call, seconds = self._call, target.configured.seconds
         _clear(call.record)
         reader = self._produce_reader(target)
-        opened = partial(self._open, target, upstream, began)
+        on_open = partial(self._open, target, upstream, started)
         try:
             async with asyncio.timeout(seconds) as limit:
                 gate = FirstByteGate(
-                    call.http, partial(opened, limit), _join(call.recorder, reader)
+                    call.http, partial(on_open, limit), _join(call.recorder, reader)
                 )
                 attempt = call.fork(call.http.divert(gate.send))
                 attempt.choose(upstream)
@@ -191,10 +207,10 @@ class FallbackChain:
             if not limit.expired():
                 raise
             return _produce_timeout(upstream, seconds or 0), None
-        except Refused as refused:
+        except UpstreamErrorResponse as response:
             provider = target.configured.provider
-            error = read_refusal(refused, call.face.dialect, provider, upstream.name)
-            return error, refused
+            error = read_error_response(response, call.face.dialect, provider, upstream.name)
+            return error, response
         except ConverseError as error:
             if gate.is_open or isinstance(error, AccessError):
                 raise
@@ -208,7 +224,7 @@ class FallbackChain:
         self,
         target: Target,
         upstream: Upstream,
-        began: float,
+        started: float,
         limit: asyncio.Timeout,
         status: int,
         headers: Mapping[str, str],
@@ -218,46 +234,47 @@ class FallbackChain:
         now = self._clock.read()
         for seconds in survey_resets(headers):
             target.hold(now + seconds)
-        self._attempts.append(UpstreamAttempt(address=upstream.address, seconds=now - began))
+        self._attempts.append(UpstreamAttempt(address=upstream.address, seconds=now - started))
         self._report_attempts()
         if self._call.recorder is not None:
             self._call.recorder.begin(status, headers)
         if self._plan.signatures is not None:
             for signature in self._signatures:  # the target has accepted them
-                self._plan.signatures.keep(signature, target.configured.provider)
+                self._plan.signatures.add(signature, target.configured.provider)
 
-    def _take(
+    def _record_failure(
         self,
         target: Target,
         upstream: Upstream,
         failure: _Failure,
         verdict: ErrorVerdict,
-        began: float,
+        started: float,
     ) -> None:
         """Record a failed attempt, and its consequences for the target and the next ones."""
         error, now = failure[0], self._clock.read()
         if verdict.hold_seconds:
             target.hold(now + verdict.hold_seconds)
         if verdict.is_overflow:
-            self._outgrown = max(self._outgrown or 0, _find_window(upstream, unknown=0))
+            window = _find_window(upstream, unknown=0)
+            self._overflowed_window = max(self._overflowed_window or 0, window)
         attempt = UpstreamAttempt(
             address=upstream.address,
             error=error.WORD,
             detail=_describe(error),
-            seconds=now - began,
+            seconds=now - started,
             may_be_billed=verdict.may_be_billed,
         )
         self._attempts.append(attempt)
         self._last = failure
-        self._is_over = not verdict.passes_on
-        level = logging.INFO if self._is_over else logging.WARNING
+        self._must_stop = not verdict.tries_next
+        level = logging.INFO if self._must_stop else logging.WARNING
         _LOGGER.log(level, "request %s: %s", self._call.http.request_id, attempt)
 
     def _produce_reader(self, target: Target) -> SignatureReader | None:
         origins = self._plan.signatures
         if origins is None:
             return None
-        return SignatureReader(partial(origins.keep, provider=target.configured.provider))
+        return SignatureReader(partial(origins.add, provider=target.configured.provider))
 
     def _report_attempts(self) -> None:
         http = self._call.http
@@ -271,19 +288,19 @@ class FallbackChain:
         self._report_attempts()
         if self._last is None:
             raise self._refuse()
-        error, refused = self._last
-        if refused is None or refused.status < 400:
+        error, response = self._last
+        if response is None or response.status < 400:
             raise error
-        await self._call.http.begin(refused.status, refused.headers)
-        await self._call.http.finish(refused.body)
+        await self._call.http.begin(response.status, response.headers)
+        await self._call.http.finish(response.body)
 
     def _refuse(self) -> ConverseError:
         """Return the error of a request for which no target was available."""
-        is_haste = all(is_haste for _, is_haste in self._waits)
+        is_rate_limited = all(is_rate_limit for _, is_rate_limit in self._waits)
         return ProviderError(
             provider="gateway",
-            fault=ProviderFault.RATE_LIMITED if is_haste else ProviderFault.OVERLOADED,
-            status=429 if is_haste else 503,
+            fault=ProviderFault.RATE_LIMITED if is_rate_limited else ProviderFault.OVERLOADED,
+            status=429 if is_rate_limited else 503,
             detail=f"No target of {self._call.request.model!r} is available now.",
             remedy="Try again later.",
             retry_after_seconds=min((seconds for seconds, _ in self._waits), default=None),
@@ -302,6 +319,7 @@ def _clear(record: CallRecord) -> None:
 def _join(
     recorder: AnswerRecorder | None, reader: SignatureReader | None
 ) -> Callable[[bytes], None] | None:
+    """Return a function that passes each piece of an answer to both; ``None`` without any."""
     taps = [each.feed for each in (recorder, reader) if each is not None]
     if len(taps) < 2:
         return taps[0] if taps else None

@@ -27,9 +27,9 @@ from vibe_llms.exceptions import (
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_errors import UNREADABLE
 
-_THEIRS: Final = frozenset(
+_TARGET_FAULTS: Final = frozenset(
     {
-        ProviderFault.AUTHENTICATION,  # of the gateway's key
+        ProviderFault.AUTHENTICATION,  # the gateway's own key was rejected
         ProviderFault.OVERLOADED,
         ProviderFault.QUOTA,
         ProviderFault.SERVER,
@@ -40,12 +40,13 @@ _THEIRS: Final = frozenset(
 """Faults of a target, which count for its circuit. Missing or forbidden models do not count: they
 may concern this client only."""
 
-_CLIENTS: Final = frozenset({ProviderFault.INVALID_REQUEST, ProviderFault.BLOCKED})
+_REQUEST_FAULTS: Final = frozenset({ProviderFault.INVALID_REQUEST, ProviderFault.BLOCKED})
 """Faults of a request, which any target would refuse."""
 
-_HASTE: Final = frozenset({ProviderFault.RATE_LIMITED, ProviderFault.OVERLOADED})
+_HOLD_FAULTS: Final = frozenset({ProviderFault.RATE_LIMITED, ProviderFault.OVERLOADED})
+"""Faults after which a target accepts no requests for a time."""
 
-_OF_ONE_MODEL: Final = (
+_MODEL_ERRORS: Final = (
     CapabilityError,
     ContextOverflowError,
     ControlError,
@@ -54,7 +55,7 @@ _OF_ONE_MODEL: Final = (
 """Errors of a request that another model may accept."""
 
 
-class Refused(Exception):
+class UpstreamErrorResponse(Exception):
     """An upstream's error response, held back from the client.
 
     Attributes:
@@ -73,14 +74,14 @@ class ErrorVerdict:
     """Meaning of an error.
 
     Attributes:
-        passes_on: Another target may succeed.
+        tries_next: Another target may succeed.
         has_failed: Counts for the circuit; ``None`` if the target is not responsible.
         hold_seconds: Time for which the target accepts no requests.
         is_overflow: The input was too long.
         may_be_billed: The request was sent, and its outcome is unknown.
     """
 
-    passes_on: bool
+    tries_next: bool
     has_failed: bool | None
     hold_seconds: float | None = None
     is_overflow: bool = False
@@ -96,22 +97,26 @@ def judge(error: ConverseError, *, is_foreign: bool = False) -> ErrorVerdict:
     """
     fault, _ = classify(error)
     is_overflow = isinstance(error, ContextOverflowError)
-    is_ours = _is_ours(error)
-    is_clients = fault in _CLIENTS and not isinstance(error, _OF_ONE_MODEL)
-    held: float | None = None
-    if fault in _HASTE and isinstance(error, AccessError | ProviderError):
-        held = error.retry_after_seconds
+    # No target would accept the request; a foreign part may be refused by this target only.
+    is_hopeless = (
+        fault in _REQUEST_FAULTS
+        and not isinstance(error, _MODEL_ERRORS)
+        and (not is_foreign or isinstance(error, LimitError))
+    )
+    hold_seconds: float | None = None
+    if fault in _HOLD_FAULTS and isinstance(error, AccessError | ProviderError):
+        hold_seconds = error.retry_after_seconds
     return ErrorVerdict(
-        passes_on=not is_clients or (is_foreign and not isinstance(error, LimitError)),
-        has_failed=None if is_ours else fault in _THEIRS,
-        hold_seconds=held,
+        tries_next=not is_hopeless,
+        has_failed=None if _is_unsent(error) else fault in _TARGET_FAULTS,
+        hold_seconds=hold_seconds,
         is_overflow=is_overflow,
         may_be_billed=may_be_billed(error),
     )
 
 
-def _is_ours(error: ConverseError) -> bool:
-    """Return whether the error arose before anything was sent."""
+def _is_unsent(error: ConverseError) -> bool:
+    """Return whether the error was raised before anything was sent."""
     return isinstance(error, (RequestError, TranslationLossError)) and not isinstance(
         error, ContextOverflowError
     )
@@ -133,8 +138,8 @@ def may_be_billed(error: ConverseError) -> bool:
     return error.stage in (Stage.FRAME, Stage.DECODE)
 
 
-def _unframe(body: bytes) -> bytes:
-    """Return the data of the first event, if the body consists of events."""
+def _extract_event(body: bytes) -> bytes:
+    """Return the data of the first server-sent event; the whole body if it is not a stream."""
     if body.startswith((b"event", b"data")):
         for line in body.splitlines():
             if line.startswith(b"data:"):
@@ -142,18 +147,24 @@ def _unframe(body: bytes) -> bytes:
     return body
 
 
-def read_refusal(refused: Refused, dialect: Any, provider: str, model: str) -> ConverseError:
-    """Return the error in an upstream's response, in the client's protocol."""
+def read_error_response(
+    response: UpstreamErrorResponse, dialect: Any, provider: str, model: str
+) -> ConverseError:
+    """Return the error in an upstream's response.
+
+    Args:
+        dialect: Protocol of the response, which is the client's.
+    """
     try:
-        body: object = msgspec.json.decode(_unframe(refused.body))
+        body: object = msgspec.json.decode(_extract_event(response.body))
     except UNREADABLE:
-        body = refused.body.decode("utf-8", "replace")
+        body = response.body.decode("utf-8", "replace")
     if not isinstance(body, (Mapping, str)):
         body = {"error": body}
-    status = refused.status if refused.status >= 400 else None
+    status = response.status if response.status >= 400 else None
     try:
         error = dialect.produce_error(
-            body, provider=provider, model=model, status=status, headers=refused.headers
+            body, provider=provider, model=model, status=status, headers=response.headers
         )
         assert isinstance(error, ConverseError)
         return error
@@ -165,5 +176,5 @@ def read_refusal(refused: Refused, dialect: Any, provider: str, model: str) -> C
             fault=find_fault(status),
             status=status,
             detail="The error response is invalid.",
-            retry_after_seconds=read_retry_after(refused.headers),
+            retry_after_seconds=read_retry_after(response.headers),
         )

@@ -27,7 +27,8 @@ class ModelRoute:
     Attributes:
         name: The name.
         settings: Its table in the file.
-        groups: Its targets, then those of each fallback; see :func:`.targets.order_targets`.
+        groups: Its targets, then those of each fallback. All of a group are tried, in random order,
+            before the next group; see :func:`.targets.order_targets`.
         answers: Its cache; ``None`` if the table configures none.
     """
 
@@ -47,8 +48,8 @@ class TableRouter:
 
     Args:
         models: The tables.
-        find_provider: Returns the provider of an address.
-        clock: For circuits, caches and holds.
+        find_provider: Returns the provider of a model's address.
+        clock: Time for circuits, caches and rate limits.
         draw: Returns a random number from 0 to less than 1.
 
     Attributes:
@@ -72,29 +73,31 @@ class TableRouter:
         self.adopt(models)
 
     def adopt(self, models: Mapping[str, ModelSettings]) -> None:
-        """Replace the tables for new requests."""
-        known = {
+        """Replace the tables for new requests; targets that remain keep their state."""
+        previous = {
             _name_target(target.configured): target
             for route in self.routes.values()
             for group in route.groups
             for target in group
         }
-        self.routes = {name: self._produce(models, name, known) for name in models}
+        self.routes = {name: self._produce(models, name, previous) for name in models}
 
     def _produce(
         self,
         models: Mapping[str, ModelSettings],
         name: str,
-        known: dict[tuple[str, str], Target],
+        previous: dict[tuple[str, str], Target],
     ) -> ModelRoute:
         groups = [
-            [_access_target(configured, known) for configured in group]
+            [_access_target(configured, previous) for configured in group]
             for group in expand(models, name, self._find_provider)
         ]
         settings, before = models[name], self.routes.get(name)
-        # Answers of other targets are not answers of the new ones.
-        kept = before.answers if before is not None and before.settings == settings else None
-        answers = kept or produce_answers(settings, self.clock)
+        answers: ModelCache | None = None
+        if before is not None and before.settings == settings:
+            answers = before.answers
+        if answers is None:  # with changed settings, other targets might answer differently
+            answers = produce_answers(settings, self.clock)
         return ModelRoute(name=name, settings=settings, groups=groups, answers=answers)
 
     def survey_addresses(self) -> dict[str, str]:
@@ -121,10 +124,11 @@ def _name_target(configured: ConfiguredTarget) -> tuple[str, str]:
     return configured.owner, configured.settings.model
 
 
-def _access_target(configured: ConfiguredTarget, known: dict[tuple[str, str], Target]) -> Target:
+def _access_target(configured: ConfiguredTarget, targets: dict[tuple[str, str], Target]) -> Target:
+    """Return the target of a configuration; add it if it is new."""
     name = _name_target(configured)
-    if (target := known.get(name)) is None:
-        target = known[name] = Target(configured)
+    if (target := targets.get(name)) is None:
+        target = targets[name] = Target(configured)
     elif target.configured != configured:
         target.adopt(configured)
     return target

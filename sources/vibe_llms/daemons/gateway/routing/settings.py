@@ -48,7 +48,7 @@ class TargetSettings:
         queue: Requests queued behind these.
         queue_seconds: Longest time in the queue; then the next target is asked.
         seconds: Time to the first byte of an answer; then the next target is asked.
-        passthrough: In place of the paths in the model's table.
+        passthrough: Paths in place of those in the model's table.
     """
 
     model: str
@@ -69,7 +69,7 @@ class TargetSettings:
 
 
 class TargetKind(TableKind):
-    """A target as a table, or only as its address."""
+    """Kind of a value: a target, written as a table or only as its address."""
 
     __slots__ = ()
 

@@ -16,13 +16,13 @@ from typing import Final
 
 from vibe_llms.dialects.signatures import MARK, read_provider
 
-_KNOWN_COUNT: Final = 65_536
+_MOST_SIGNATURES: Final = 65_536
 _LINE_BYTES: Final = 4_194_304
 
-_TEXT: Final = rb'\s*:\s*"((?:[^"\\]|\\.)+)"'
+_JSON_TEXT: Final = rb'\s*:\s*"((?:[^"\\]|\\.)+)"'
 _SIGNATURES: Final = re.compile(
     rb'"(?:signature|encrypted_content|thoughtSignature|thought_signature|previous_response_id'
-    rb"|file_id|fileUri|file_uri|container)\"" + _TEXT
+    rb"|file_id|fileUri|file_uri|container)\"" + _JSON_TEXT
 )
 """Fields of all protocols whose text belongs to one provider. In a user's text their quotes are
 escaped, so they do not match."""
@@ -37,15 +37,16 @@ _IDS: Final = re.compile(rb'"(?:id|name)"\s*:\s*"((?:resp|file|container|conv|fi
 def find_signatures(data: bytes) -> list[bytes]:
     """Return the hashes of the signatures in a request.
 
-    Envelopes are ignored: other vendors never receive their content, so any target may answer.
+    Envelopes, in which the gateway wraps signatures of other vendors, are ignored: they are
+    unwrapped only for their own vendor, so any target may answer.
     """
     return [_hash(found) for found in _SIGNATURES.findall(data) if not found.startswith(_MARK)]
 
 
 def find_provider(data: bytes) -> str:
     """Return the provider of the last envelope in a request; empty without one."""
-    found = _ENVELOPES.findall(data)
-    return read_provider(found[-1].decode()) if found else ""
+    envelopes = _ENVELOPES.findall(data)
+    return read_provider(envelopes[-1].decode()) if envelopes else ""
 
 
 def _hash(text: bytes) -> bytes:
@@ -59,15 +60,15 @@ class SignatureReader:
     """Extracts the signatures of an answer from its bytes.
 
     Args:
-        keep: Called with the hash of each.
+        on_signature: Called with the hash of each signature.
     """
 
-    def __init__(self, keep: Callable[[bytes], None]) -> None:
-        self._keep = keep
+    def __init__(self, on_signature: Callable[[bytes], None]) -> None:
+        self._on_signature = on_signature
         self._rest = b""
 
     def feed(self, data: bytes) -> None:
-        """Take a piece of the answer."""
+        """Read a piece of the answer."""
         whole, newline, rest = (self._rest + data).rpartition(b"\n")
         if newline:
             self._read(whole)
@@ -84,7 +85,7 @@ class SignatureReader:
 
     def _read(self, data: bytes) -> None:
         for found in _survey(data):
-            self._keep(_hash(found))
+            self._on_signature(_hash(found))
 
 
 def _survey(data: bytes) -> Iterator[bytes]:
@@ -93,22 +94,22 @@ def _survey(data: bytes) -> Iterator[bytes]:
 
 
 class SignatureOrigins:
-    """LRU table of signatures and the providers that they came from."""
+    """LRU cache: from the hash of a signature to the provider that it came from."""
 
-    def __init__(self, count: int = _KNOWN_COUNT) -> None:
+    def __init__(self, count: int = _MOST_SIGNATURES) -> None:
         self._count = count
-        self._homes: OrderedDict[bytes, str] = OrderedDict()
+        self._providers: OrderedDict[bytes, str] = OrderedDict()
 
-    def keep(self, signature: bytes, provider: str) -> None:
+    def add(self, signature: bytes, provider: str) -> None:
         """Store the provider of a signature."""
-        self._homes[signature] = provider
-        self._homes.move_to_end(signature)
-        if len(self._homes) > self._count:
-            self._homes.popitem(last=False)
+        self._providers[signature] = provider
+        self._providers.move_to_end(signature)
+        if len(self._providers) > self._count:
+            self._providers.popitem(last=False)
 
-    def find_home(self, signatures: Sequence[bytes]) -> str | None:
+    def find_origin(self, signatures: Sequence[bytes]) -> str | None:
         """Return the provider of the last known signature; ``None`` if all are unknown."""
         for signature in reversed(signatures):
-            if (home := self._homes.get(signature)) is not None:
-                return home
+            if (provider := self._providers.get(signature)) is not None:
+                return provider
         return None

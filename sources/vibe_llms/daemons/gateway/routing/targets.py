@@ -65,7 +65,7 @@ class Target:
         self._slots.adopt(_limit(configured.settings))
 
     def find_hold(self, now: float) -> float:
-        """Return the seconds for which its vendor accepts no requests."""
+        """Return the seconds until its vendor accepts requests again; see :meth:`hold`."""
         return max(0.0, self._held_until - now)
 
     def find_wait(self, now: float) -> float:
@@ -74,25 +74,25 @@ class Target:
         return 0.0 if settings is None else self._circuit.find_wait(settings, now)
 
     def hold(self, until: float) -> None:
-        """Skip it until then, as its vendor has asked."""
+        """Send it no requests until a time, as its vendor has requested."""
         self._held_until = max(self._held_until, until)
 
     async def enter(self) -> None:
-        """Take a slot, waiting if none is free. Raises LimitError."""
+        """Take a slot for a request; wait if none is free. Raises LimitError."""
         await self._slots.acquire()
 
     def leave(self) -> None:
-        """Return the slot."""
+        """Release the slot."""
         self._slots.release()
 
     def begin(self) -> bool:
-        """Note that a request is sent; return whether it is a probe, for :meth:`end`."""
-        is_probe = self._circuit.opened is not None
+        """Record that a request is sent; return whether it is a probe, for :meth:`end`."""
+        is_probe = self._circuit.opened_at is not None
         self._circuit = self._circuit.begin()
         return is_probe
 
     def end(self, now: float, has_failed: bool | None, *, is_probe: bool) -> None:
-        """Note that the request has ended; see :meth:`.Circuit.end`."""
+        """Record that the request has ended; see :meth:`.Circuit.end`."""
         if (settings := self.configured.circuit) is not None:
             self._circuit = self._circuit.end(settings, now, has_failed, is_probe=is_probe)
 
@@ -103,7 +103,7 @@ class TargetPlan:
 
     Attributes:
         targets: In the order in which to try them.
-        clock: For circuits, holds and durations.
+        clock: Time for circuits, rate limits and durations.
         answers: Cache of the model's answers; ``None`` if its table has none.
         signatures: Origins of signatures; ``None`` if all targets belong to one provider.
     """
@@ -169,7 +169,7 @@ def order_targets(groups: list[list[Target]], draw: Callable[[], float]) -> list
     """
     planned: list[Target] = []
     for group in groups:
-        order = order_by_weight([each.configured.settings.weight for each in group], draw)
-        ordered = [group[place] for place in order]
+        weights = [target.configured.settings.weight for target in group]
+        ordered = [group[index] for index in order_by_weight(weights, draw)]
         planned += sorted(ordered, key=lambda target: not target.is_free)
     return planned

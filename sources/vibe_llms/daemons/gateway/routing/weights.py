@@ -14,16 +14,16 @@ def order_by_weight(weights: Sequence[int], draw: Callable[[], float]) -> list[i
         weights: Above 0.
         draw: Returns a random number from 0 to less than 1.
     """
-    left = list(range(len(weights)))
+    remaining = list(range(len(weights)))
     order = []
-    while len(left) > 1:
-        mark = draw() * sum(weights[place] for place in left)
-        chosen = left[-1]  # in case of rounding
-        for place in left:
-            mark -= weights[place]
+    while len(remaining) > 1:
+        mark = draw() * sum(weights[index] for index in remaining)
+        chosen = remaining[-1]  # in case of rounding
+        for index in remaining:
+            mark -= weights[index]
             if mark < 0:
-                chosen = place
+                chosen = index
                 break
-        left.remove(chosen)
+        remaining.remove(chosen)
         order.append(chosen)
-    return order + left
+    return order + remaining
