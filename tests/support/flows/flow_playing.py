@@ -26,7 +26,7 @@ from vibe_llms.flows.registry_contents import RegistryContents
 from vibe_llms.flows.settings import AdapterConfig
 from vibe_llms.flows.state import FlowState
 from vibe_llms.flows.task_reading import examine_task
-from vibe_llms.flows.visit_execution import Performer
+from vibe_llms.flows.visit_execution import VisitPerformer
 from vibe_llms.flows.visiting import Listener, VisitOutcome
 from vibe_llms.invocables.pages.getting import PageBounds
 from vibe_llms.runs.local import LocalRunContext
@@ -226,7 +226,7 @@ async def play(
     context = LocalRunContext("run", log, listener=listener)
     state = FlowState.fold(check.access_flow(), context.survey())
     config = config or AdapterConfig(max_iterations=200)
-    performer = Performer(
+    performer = VisitPerformer(
         check=check,
         state=state,
         visitor=cast("Any", player),
