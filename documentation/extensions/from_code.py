@@ -332,8 +332,10 @@ def write_model_keys() -> Iterator[str]:
 
     rows = []
     for key in KEYS:
-        means = f"{key.means} Sets ``{key.stands_for}``." if key.stands_for else key.means
-        rows.append((f"``{key.name}``", str(key.role), means))
+        text = key.description
+        if key.alias_of:
+            text = f"{text} Sets ``{key.alias_of}``."
+        rows.append((f"``{key.name}``", str(key.role), text))
     yield from write_table("key", "is", "means", rows=rows)
 
 

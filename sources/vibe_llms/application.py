@@ -281,12 +281,12 @@ class Application(Closing):
     @property
     def is_silent(self) -> bool:
         """True if neither plugins nor telemetry observe conversations."""
-        return self.plugins.is_silent and self._observer is None
+        return self.plugins.has_no_reactors and self._observer is None
 
     async def produce_reactors(self) -> Sequence[ConversationReactors]:
         """Create the reactors of plugins and telemetry for a conversation; once per turn."""
         reactors: Sequence[ConversationReactors] = ()
-        if not self.plugins.is_silent:  # checked first: a thread costs about 100 µs
+        if not self.plugins.has_no_reactors:  # checked first: a thread costs about 100 µs
             import asyncio
 
             reactors = await asyncio.to_thread(self.plugins.produce_reactors)

@@ -75,8 +75,8 @@ class Party:
                 if key.role is KeyRole.CONTROL
             ),
         )
-        traced = tuple(each for each in attributes.traced if each.key in _KNOWN)
-        return attrs.evolve(attributes, address=address, controls=controls, traced=traced)
+        traced = tuple(each for each in attributes.traced_values if each.key in _KNOWN)
+        return attrs.evolve(attributes, address=address, controls=controls, traced_values=traced)
 
     def nativize(self, request: Request) -> Translation[JsonObject]:
         """Returns the body that this vendor is sent."""

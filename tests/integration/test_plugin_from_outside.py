@@ -37,8 +37,8 @@ before = [str(listing.state) for listing in manager.survey() if listing.entry.na
 imported = "parrot_provider" in sys.modules
 answers = asyncio.run(converse(manager))
 after = [str(listing.state) for listing in manager.survey() if listing.entry.name == "parrot"]
-commands = [command.name for command in manager.survey_pieces(CommandSpecification)]
-reactors = [reactor.name for reactor in manager.survey_pieces(ReactorsSpecification)]
+commands = [command.name for command in manager.survey_specifications(CommandSpecification)]
+reactors = [reactor.name for reactor in manager.survey_specifications(ReactorsSpecification)]
 home = sys.modules["parrot_provider"].__file__
 json.dump([before, imported, answers, after, commands, reactors, home, sys.path], sys.stdout)
 """

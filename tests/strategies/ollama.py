@@ -33,11 +33,11 @@ CONTROLS = (
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(8)
 
 
-def describe_model(name: str = "llama3", **learnt: Any) -> ModelAttributes:
+def describe_model(name: str = "llama3", **facts: Any) -> ModelAttributes:
     """Returns a model with the common controls, and whatever else is said of it."""
     definitions = {control: KEYS_BY_NAME[control].definition for control in CONTROLS}
     integrator = ModelsIntegrator(provider="ollama")
-    return integrator.integrate(name, learnt={"controls": definitions, **learnt})
+    return integrator.integrate(name, facts={"controls": definitions, **facts})
 
 
 def assemble(events: list[StreamEvent], request: Request) -> Response:

@@ -205,7 +205,7 @@ class LocalConversations:
         """
         self._ensure_access(identity, subject)
         plugins = self.runs.application.plugins
-        chosen = access_form(plugins.survey_pieces(ExporterSpecification), form)
+        chosen = access_form(plugins.survey_specifications(ExporterSpecification), form)
         conversation = Conversation.restore(self.store, identity)
         text = write_document(chosen, conversation, self.store.contents)
         kind = MEDIA_TYPES.get(chosen.name, "text/plain; charset=utf-8")

@@ -36,7 +36,7 @@ from vibe_llms.models.controls import Control, check_control
 from vibe_llms.models.genera import Genus
 
 UNKNOWN_MODEL: Final = ModelAttributes(
-    address=ModelAddress("client", "client"), genus=Genus.CONVERSER, controls=(), traced=()
+    address=ModelAddress("client", "client"), genus=Genus.CONVERSER, controls=(), traced_values=()
 )
 """Stands for a client that accepts everything."""
 

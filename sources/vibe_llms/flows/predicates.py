@@ -58,7 +58,7 @@ def survey_predicates(plugins: PluginManager) -> Predicates:
     Do not call this in the thread of an event loop: the first call imports plugins.
     """
     found: dict[str, Predicate] = {}
-    for each in plugins.survey_pieces(PredicateSpecification):
+    for each in plugins.survey_specifications(PredicateSpecification):
         found.setdefault(each.name, each.predicate)
     return found
 

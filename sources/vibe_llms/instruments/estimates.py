@@ -62,7 +62,7 @@ class Estimator:
         self, descriptor: ModelDescriptor, pattern: Request, attempts: int = 1, *, tries: int = 1
     ) -> None:
         self.tries = tries
-        self._provider, self._model = descriptor.priced
+        self._provider, self._model = descriptor.price_key
         self._attempts = attempts
         self._image_rule = descriptor.attributes.access_value("image_tokens")
         shared_canisters = pattern.canisters[:-1]  # without the placeholder for the input
@@ -136,7 +136,7 @@ class RunEstimator:
     tries = 1
 
     def __init__(self, descriptor: ModelDescriptor, cents: int, cap: Decimal) -> None:
-        provider, model = descriptor.priced
+        provider, model = descriptor.price_key
         is_free = provider in OWN_MACHINES
         if not is_free and find_dearest(provider, model, 0) is None:
             raise _refuse("the price of the model", "Name another model")

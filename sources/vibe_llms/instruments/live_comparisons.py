@@ -293,7 +293,7 @@ class LiveComparison(Closing):
     async def _estimate(self, model: Model, request: Request) -> Decimal:
         """Return the maximum cost of a request: each of its retries may be billed."""
         descriptor = (await model.access()).descriptor
-        if descriptor.priced[0] in OWN_MACHINES:
+        if descriptor.price_key[0] in OWN_MACHINES:
             return Decimal(0)
         last_canister = write_input((request.canisters[-1],))
         per_attempt = Estimator(descriptor, request).estimate(last_canister)

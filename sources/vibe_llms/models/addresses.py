@@ -51,7 +51,7 @@ class ModelAddress:
     def parse(cls, text: str) -> ModelAddress:
         """Parse ``provider:name``, or just ``provider``, which means its default model.
 
-        The first colon separates; all others belong to the name.
+        The first colon ends the provider's name; all others belong to the model's name.
 
         Raises:
             ConfigurationError: The text is not an address.

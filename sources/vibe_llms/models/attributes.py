@@ -18,7 +18,7 @@ from vibe_llms.models.keys import CAPABILITIES, resolve_spelling
 
 
 class Capability(enum.StrEnum):
-    """True if a model can do something. ``UNKNOWN`` is not ``NO``: the request is sent."""
+    """Whether a model can do something. If it is ``UNKNOWN``, requests for it are sent."""
 
     YES = "yes"
     NO = "no"
@@ -26,7 +26,7 @@ class Capability(enum.StrEnum):
 
 
 class AttributeLayer(enum.StrEnum):
-    """Origin of a value, from the weakest to the strongest."""
+    """Origin of a value, in order of precedence: a later layer overrides an earlier one."""
 
     SHIPPED = "key table"
     """Definition of a control for which the data give only a default."""
@@ -74,19 +74,19 @@ class TracedValue:
         key: The key in explanations, such as ``temperature.maximum``.
         value: Absent if a layer removed it.
         control: The control whose definition the value is part of; empty for a fact.
-        overrode: Earlier values, the latest first.
+        earlier_values: The values that it overrode, the latest first.
     """
 
     key: str
     value: JsonValue | Absence
     provenance: Provenance
     control: str = ""
-    overrode: tuple[TracedValue, ...] = ()
+    earlier_values: tuple[TracedValue, ...] = ()
 
     @property
     def history(self) -> tuple[TracedValue, ...]:
-        """The value and those that it overrode, as one flat list."""
-        return (attrs.evolve(self, overrode=()), *self.overrode)
+        """The value and those that it earlier_values, as one flat list."""
+        return (attrs.evolve(self, earlier_values=()), *self.earlier_values)
 
 
 @frozen(kw_only=True)
@@ -97,7 +97,11 @@ class AttributeRow:
         key: An attribute, a capability or a control.
         value: Absent if a layer removed it. For a control, a table of the fields with the same
             source; a control that several layers define takes several rows.
-        overrode: Earlier values, the latest first.
+        layer: The layer of the value, and the part of the layer.
+        file: The file that sets it.
+        source: The source that the author of the file gives.
+        date: When the author read the source.
+        earlier_values: The values that it overrode, the latest first.
     """
 
     key: str
@@ -106,7 +110,7 @@ class AttributeRow:
     file: str
     source: str
     date: str
-    overrode: tuple[TracedValue, ...]
+    earlier_values: tuple[TracedValue, ...]
 
 
 @frozen(kw_only=True)
@@ -117,17 +121,17 @@ class ModelAttributes:
         address: The address of the model.
         genus: Its purpose.
         controls: The parameters that a caller may set, by name.
-        traced: Every value with its history, in the order of the explanation.
+        traced_values: Every value with its history, in the order of the explanation.
     """
 
     address: ModelAddress
     genus: Genus
     controls: tuple[Control, ...]
-    traced: tuple[TracedValue, ...]
+    traced_values: tuple[TracedValue, ...]
 
     @cached_property
     def _by_key(self) -> Mapping[str, TracedValue]:
-        return {traced.key: traced for traced in self.traced}
+        return {traced.key: traced for traced in self.traced_values}
 
     def access_value(self, key: str) -> JsonValue | Absence:
         """Return an attribute, such as ``context_window_tokens``; ``ABSENT`` if unknown."""
@@ -147,10 +151,8 @@ class ModelAttributes:
     @property
     def capabilities(self) -> Mapping[str, Capability]:
         """All capabilities by name: those of the key table, and others in the data."""
-        named = dict.fromkeys((*CAPABILITIES, *(t.key for t in self.traced)))
-        return {
-            name: self.access_capability(name) for name in named if name.startswith("supports_")
-        }
+        keys = dict.fromkeys((*CAPABILITIES, *(traced.key for traced in self.traced_values)))
+        return {key: self.access_capability(key) for key in keys if key.startswith("supports_")}
 
     def access_control(self, name: str) -> Control | None:
         """Return the control of this name; ``None`` if the model does not have it."""
@@ -166,11 +168,11 @@ class ModelAttributes:
         }
 
     def explain(self) -> tuple[AttributeRow, ...]:
-        """List every value with its layer, file, source and date, and what it overrode."""
+        """List every value with its layer, file, source and date, and what it earlier_values."""
         groups: dict[object, list[TracedValue]] = {}
-        for traced in self.traced:
-            origin = (traced.control, traced.provenance) if traced.control else traced.key
-            groups.setdefault(origin, []).append(traced)
+        for traced in self.traced_values:
+            row = (traced.control, traced.provenance) if traced.control else traced.key
+            groups.setdefault(row, []).append(traced)
         return tuple(_explain(group) for group in groups.values())
 
 
@@ -192,5 +194,5 @@ def _explain(group: Sequence[TracedValue]) -> AttributeRow:
         file=first.provenance.file,
         source=first.provenance.source,
         date=first.provenance.date,
-        overrode=tuple(earlier for traced in group for earlier in traced.overrode),
+        earlier_values=tuple(earlier for traced in group for earlier in traced.earlier_values),
     )

@@ -25,10 +25,10 @@ class Catalogue:
     """The models of all providers. A provider's files are read at its first use.
 
     Attributes:
-        directory: Has one folder for each provider; by default the shipped data.
+        directory: The data, with one folder for each provider; by default the shipped data.
         providers: Names of the configured providers; empty for all that have data here.
         plugin_directories: Further folders with data, by provider; they may not exist.
-        overrides: The user's own, the strongest last.
+        overrides: The user's own attributes, the strongest last.
     """
 
     directory: Path = attrs.field(factory=lambda: access_data("providers"))
@@ -78,9 +78,9 @@ class Catalogue:
         only one that has an alias.
 
         Args:
-            aliases: Other names and what they stand for. They are resolved already, and used here
-            only
-                to see which providers people name, and to suggest a name.
+            aliases: Names that the user has defined, and the providers or models that they mean.
+                The text itself is not an alias. They are used to choose between several providers,
+                and to suggest a name.
 
         Raises:
             UnknownNameError: No provider, or more than one, knows the model's name.
@@ -91,13 +91,14 @@ class Catalogue:
             return self._complete(ModelAddress.parse(text))
         if not text:
             return ModelAddress.parse(text)
-        fitting = self._find_providers(text)
-        for is_better in (self._has_folder, set(aliases.values()).__contains__):
-            fitting = [provider for provider in fitting if is_better(provider)] or fitting
-        if len(fitting) == 1:
-            return ModelAddress(fitting[0], text)
-        if fitting:
-            known = tuple(f"{provider}:{text}" for provider in fitting)
+        candidates = self._find_providers(text)
+        # Prefer providers with data of their own, then those with an alias.
+        for is_preferred in (self._has_folder, set(aliases.values()).__contains__):
+            candidates = list(filter(is_preferred, candidates)) or candidates
+        if len(candidates) == 1:
+            return ModelAddress(candidates[0], text)
+        if candidates:
+            known = tuple(f"{provider}:{text}" for provider in candidates)
             detail = f"Several providers have a model {text!r}: {', '.join(known)}."
             raise UnknownNameError(
                 kind="model", name=text, known=known, detail=detail, remedy="Add the provider."
@@ -105,49 +106,54 @@ class Catalogue:
         found = self.survey_providers()
         providers = sorted({*found, *(name for name in aliases if aliases[name] in found)})
         near = find_near(text, {*providers, *aliases}) or find_near(text, self._survey_names())
-        called = self._find_called(text, {*providers, *aliases}, aliases.values())
-        meant = f"; did you mean {called[0]!r}?" if called else ""
+        matches = self._find_by_word(text, {*providers, *aliases}, aliases.values())
+        suggestion = f"; did you mean {matches[0]!r}?" if matches else ""
         raise UnknownNameError(
             kind="provider or model",
             name=text,
-            known=tuple(dict.fromkeys((*called, *near, *providers))),
-            detail=meant and f"Unknown provider or model {text!r}{meant}",
+            known=tuple(dict.fromkeys((*matches, *near, *providers))),
+            detail=suggestion and f"Unknown provider or model {text!r}{suggestion}",
             remedy="Write provider:model.",
         )
 
     def _find_providers(self, model: str) -> list[str]:
-        """List the providers that know a model; invalid data of one are reported if no other knows
-        it.
+        """List the providers that know a model.
+
+        Raises:
+            ConfigurationError: No provider knows it, and the data of one are invalid.
         """
-        fitting: list[str] = []
+        candidates: list[str] = []
         errors: list[ConfigurationError] = []
         for provider in self.survey_providers():
             try:
                 if self.access_integrator(provider).knows(model):
-                    fitting.append(provider)
+                    candidates.append(provider)
             except ConfigurationError as error:
                 errors.append(error)
-        if errors and not fitting:
+        if errors and not candidates:
             raise errors[0]
-        return fitting
+        return candidates
 
-    def _find_called(
-        self, word: str, providers: Collection[str], usual: Collection[str]
+    def _find_by_word(
+        self, word: str, providers: Collection[str], preferred: Collection[str]
     ) -> list[str]:
         """List the models that have a word in their names, such as ``sonnet``.
 
         Unknown words are corrected to the nearest known one, unless they resemble a provider.
-        Default models come first, then those of providers in ``usual``.
+        Default models come first, then those of providers in ``preferred``.
         """
         folders = filter(self._has_folder, self.survey_providers())
+        # Each with its index among the models of its provider, whose default model has index 0.
         models = [pair for each in folders for pair in enumerate(self.survey_models(each))]
-        words = {part for _, model in models for part in model.name.lower().split("-")}
-        is_other = "-" in word or word.lower() in words or find_nearest(word, providers) is not None
-        nearest = word.lower() if is_other else find_nearest(word.lower(), words) or word.lower()
+        known_words = {part for _, model in models for part in model.name.lower().split("-")}
+        word = word.lower()
+        is_provider_like = find_nearest(word, providers) is not None
+        if "-" not in word and word not in known_words and not is_provider_like:
+            word = find_nearest(word, known_words) or word
         found = [
-            (place > 0, model.provider not in usual, str(model))
-            for place, model in models
-            if f"-{nearest}-" in f"-{model.name.lower()}-"
+            (index > 0, model.provider not in preferred, str(model))
+            for index, model in models
+            if f"-{word}-" in f"-{model.name.lower()}-"
         ]
         # Do not sort by name: among equals keep the order of the data.
         return [address for *_, address in sorted(found, key=lambda each: each[:2])]
@@ -179,9 +185,9 @@ class Catalogue:
             default_model = folder.default_model or default_model  # a plugin's replaces ours
             names += folder.names
             prefixes += folder.prefixes
-        written, mistakes = self._overridden
-        rules += written
-        findings += mistakes
+        user_rules, user_findings = self._user_rules
+        rules += user_rules
+        findings += user_findings
         if findings:
             raise ConfigurationError(findings=tuple(findings))
         return ModelsIntegrator(
@@ -193,8 +199,8 @@ class Catalogue:
         )
 
     @cached_property
-    def _overridden(self) -> tuple[list[Rule], list[Finding]]:
-        """Rules of the user's configuration, read once, as they are the same for all providers."""
+    def _user_rules(self) -> tuple[list[Rule], list[Finding]]:
+        """Rules of the user's configuration and errors in it; the same for all providers."""
         findings: list[Finding] = []
-        rules = [rule for written in self.overrides for rule in read_overrides(written, findings)]
+        rules = [rule for each in self.overrides for rule in read_overrides(each, findings)]
         return rules, findings

@@ -132,7 +132,7 @@ def check_controls(
 
 
 def check_control(control: Control, value: JsonValue, path: str = "") -> JsonValue:
-    """Validate a value and return it; an integer given as 40.0 becomes 40.
+    """Validate a value and return it; for a control of integers, 40.0 becomes 40.
 
     Args:
         path: The place of the value in a request; by default ``controls.<name>``.

@@ -24,7 +24,7 @@ from vibe_llms.models.pictures import estimate_image
 from vibe_llms.models.tokens import TokenCount, count_text
 
 MESSAGE_OVERHEAD: Final = TokenCount(tokens=4, error_tokens=4)
-"""Tokens around a message: 3 and its role in OpenAI's formats, more in others.
+"""Tokens that mark the beginning and end of a message: 3 and its role in OpenAI's formats.
 
 OpenAI's cookbook, as quoted at https://mcmap.net/q/271632/, read 2026-11-22.
 """
@@ -43,8 +43,8 @@ https://platform.claude.com/docs/en/build-with-claude/token-counting, read 2026-
 INVOCABLE_OVERHEAD: Final = TokenCount(tokens=12, error_tokens=12)
 """Tokens around the description of one invocable: about those of its JSON syntax."""
 
-_UNSEEN_MEDIA: Final = TokenCount(tokens=1500, error_tokens=1500)
-"""A document, audio or video without known attributes. It may well be more."""
+_UNKNOWN_MEDIA: Final = TokenCount(tokens=1500, error_tokens=1500)
+"""Guess for a document, audio or video whose data are not here. It may be far too low."""
 
 
 def estimate_request(
@@ -103,9 +103,10 @@ def _count_content(content: AnyContent, attributes: ModelAttributes | None) -> T
             return count_text(content.text, attributes)
         case ReasoningContent():
             # Not every vendor sends earlier reasoning to the model; a signature hides its length.
-            shown = count_text(content.text or "".join(content.summary), attributes)
-            signed = len(content.signature or "") // 4 if not content.text else 0
-            return shown.widen(1.0) + TokenCount(tokens=signed // 2, error_tokens=signed // 2 + 1)
+            visible = count_text(content.text or "".join(content.summary), attributes)
+            hidden_most = len(content.signature or "") // 4 if not content.text else 0
+            hidden = TokenCount(tokens=hidden_most // 2, error_tokens=hidden_most // 2 + 1)
+            return visible.widen(1.0) + hidden
         case ImageContent():
             rule = attributes.access_value("image_tokens") if attributes else ABSENT
             return estimate_image(content, rule)
@@ -119,7 +120,7 @@ def _count_content(content: AnyContent, attributes: ModelAttributes | None) -> T
 def _estimate_media(content: MediaContent, attributes: ModelAttributes | None) -> TokenCount:
     data = content.data
     if data is None:
-        return _UNSEEN_MEDIA
+        return _UNKNOWN_MEDIA
     if isinstance(content, FileContent) and content.mime_type.startswith("text/"):
         return count_text(data.decode("utf-8", "replace"), attributes).widen(0.1)
     return TokenCount(tokens=len(data) // 40, error_tokens=len(data) // 40 + 1)

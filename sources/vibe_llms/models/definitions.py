@@ -25,7 +25,8 @@ from vibe_llms.tables.reading import TableReader, locate_by_name
 
 
 def _is_finite(value: Any) -> bool:
-    return is_number(value) and value - value == 0  # an infinite bound is not a bound
+    # The difference is NaN for infinity and NaN; math.isfinite fails for huge integers.
+    return is_number(value) and value - value == 0
 
 
 def _is_choice(value: Any) -> bool:
@@ -77,7 +78,7 @@ def read_control(
         reader: Collects the errors; with errors, ``None`` is returned.
         path: Path of the definition.
     """
-    count = len(reader.findings)
+    findings_before = len(reader.findings)
     kind = fields.get("kind")
     cls, known = _FIELDS.get(kind if isinstance(kind, str) else "", (None, {}))
     if cls is None:  # the other fields depend on the kind
@@ -88,7 +89,7 @@ def read_control(
     if "element" in values:
         values["element"] = _produce_element(name, values["element"], reader, (*path, "element"))
     _check_bounds(values, reader, path)
-    if len(reader.findings) > count:
+    if len(reader.findings) > findings_before:
         return None
     del values["kind"]
     control: Control = cls(name=name, **{key: values[key] for key in values if key != "default"})

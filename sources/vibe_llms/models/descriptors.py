@@ -28,7 +28,7 @@ class ModelDescriptor:
         return f"{self.provider}:{self.name}"
 
     @property
-    def priced(self) -> tuple[str, str]:
+    def price_key(self) -> tuple[str, str]:
         """The provider and name under which prices list the model."""
         if not self.origin:
             return self.provider, self.name

@@ -1,4 +1,4 @@
-"""Reading of attribute files: the folder of a provider, and the user's configuration.
+"""Read attribute files: the folder of a provider, and the user's configuration.
 
 ``attributes.toml`` has the provider's ``[defaults]``, its families as ``[[models]]``, and in
 ``families`` the names of further families. Each of these has a file or folder of its own under
@@ -7,8 +7,8 @@ such as ``openai/gpt-5``, is a family that several providers share, in ``model-f
 ``providers/``. ``models/`` has one file for each model that needs a record of its own.
 
 Later rules win over earlier ones: ``[defaults]``, ``[[models]]`` in the order of the file,
-``families`` as listed, then the records of models. ``prefixes`` are what clouds and regions put
-before the names of models.
+``families`` as listed, then the records of models. ``prefixes`` lists texts that clouds and regions
+put before the names of models, such as ``eu.anthropic.``.
 """
 
 from __future__ import annotations
@@ -66,11 +66,12 @@ class ProviderFolder:
     """One folder of a provider's data; all of its parts are optional.
 
     Attributes:
+        directory: The folder.
         findings: Collects the errors.
         shared: Folder of the families that several providers share.
-        default_model: Set when the rules have been read.
-        names: Likewise: names of models to offer; their attributes are in the families.
-        prefixes: Likewise: what a cloud puts before the names that the families contain.
+        default_model: The default model; set by :meth:`read`, like the following ones.
+        names: Names of models to offer; their attributes are in the families.
+        prefixes: Texts that a cloud puts before the model names to which the families apply.
     """
 
     directory: Path
@@ -114,7 +115,8 @@ class ProviderFolder:
     def _produce_reader(self, document: Document) -> RuleReader:
         """Make a reader for a document, whose root may name its source and date."""
         head = {key: document.tree[key] for key in ORIGIN if key in document.tree}
-        origin = TableReader(document.locate).read_fields(ORIGIN, head)  # reported with all others
+        # Errors of these fields are ignored here, as the reader of the whole root reports them.
+        origin = TableReader(document.locate).read_fields(ORIGIN, head)
         tables = TableReader(document.locate, self.findings)
         return RuleReader(place=document.place, tables=tables, **origin)
 
@@ -167,41 +169,40 @@ def _read_tables(
     reader: RuleReader,
     head: Mapping[str, Any],
     text: str,
-    default: AttributeLayer,
-    named: AttributeLayer,
+    defaults_layer: AttributeLayer,
+    models_layer: AttributeLayer,
 ) -> Iterator[Rule]:
     """Read ``[defaults]`` and each of ``[[models]]``.
 
     Args:
         head: The valid part of the document's root.
         text: The document's text, to find the lines of ``[[models]]``.
-        default: The layer of the defaults.
-        named: The layer of a table in ``[[models]]``; if it is ``FAMILY``, a table with the name
-            of one model is in ``MODEL``.
+        defaults_layer: The layer of the defaults.
+        models_layer: The layer of a table in ``[[models]]``; if it is ``FAMILY``, a table with the
+            name of one model is in ``MODEL``.
     """
     defaults = head.get("defaults", {})
     if "pattern" in defaults or "model" in defaults:
         reader.tables.report(("defaults",), "It has no 'pattern' and no 'model'.")
     line = reader.tables.locate(("defaults",))[1] if defaults else 0
-    yield reader.read(defaults, default, ("defaults",), line=line)
+    yield reader.read(defaults, defaults_layer, ("defaults",), line=line)
     # Inline tables in a list have no headers.
     lines = chain(_survey_headers(text), repeat(0))
     for index, (model, line) in enumerate(zip(head.get("models", ()), lines, strict=False)):
         path = ("models", index)
         if ("pattern" in model) == ("model" in model):
             reader.tables.report(path, "It needs either 'pattern' or 'model'.")
-        layer = (
-            AttributeLayer.MODEL if named is AttributeLayer.FAMILY and "model" in model else named
-        )
+        is_record = models_layer is AttributeLayer.FAMILY and "model" in model
+        layer = AttributeLayer.MODEL if is_record else models_layer
         yield reader.read(model, layer, path, line=line)
 
 
 def _survey_headers(text: str) -> Iterator[int]:
-    """Find the line of each ``[[models]]``; finding that of each key would be slower."""
-    line, counted = 1, 0
+    """Yield the line of each ``[[models]]``; finding that of each key would be slower."""
+    line, position = 1, 0
     for match in _MODELS_HEADER.finditer(text):
-        line += text.count("\n", counted, match.end())
-        counted = match.end()
+        line += text.count("\n", position, match.end())
+        position = match.end()
         yield line
 
 
@@ -214,8 +215,8 @@ def read_names(directory: Path) -> list[str]:
     path = directory / "attributes.toml"
     with contextlib.suppress(OSError, ValueError):
         table = tomli.loads(read_file(path).decode())
-        named = [table.get("default_model", ""), *table.get("names", ())]
-        names = [name for name in named if isinstance(name, str) and name]
+        values = [table.get("default_model", ""), *table.get("names", ())]
+        names = [value for value in values if isinstance(value, str) and value]
     records = sorted(path.stem for path in (directory / "models").glob("*.toml"))
     return list(dict.fromkeys((*names, *records)))
 
@@ -225,6 +226,6 @@ def read_overrides(overrides: Overrides, findings: list[Finding]) -> Iterator[Ru
     document = Document(overrides.place, overrides.text, overrides.table)
     tables = TableReader(document.locate, findings)
     reader = RuleReader(place=document.place, tables=tables, source="the user's configuration")
-    ours = {key: overrides.table[key] for key in ("defaults", "models") if key in overrides.table}
-    head = tables.read_fields(_ROOT_KEYS, ours)
+    root = {key: overrides.table[key] for key in ("defaults", "models") if key in overrides.table}
+    head = tables.read_fields(_ROOT_KEYS, root)
     yield from _read_tables(reader, head, document.text, AttributeLayer.USER, AttributeLayer.USER)

@@ -9,8 +9,7 @@ class Genus(enum.StrEnum):
     """The purpose of a model.
 
     A ``converser`` answers in a conversation, an ``embedder`` turns texts into vectors, a
-    ``moderator`` tells which texts are harmful, a ``ranker`` orders texts by their relevance to a
-    query.
+    ``moderator`` finds harmful texts, a ``ranker`` orders texts by their relevance to a query.
     """
 
     CONVERSER = "converser"

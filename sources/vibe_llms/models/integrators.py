@@ -1,9 +1,9 @@
 """Integration of the rules about a model into its attributes.
 
-The stronger layer wins: the provider's defaults, then each matching family in the order of the
-file, then the record of the model, then the data reported by the vendor, then the user's
-configuration. Within a layer the later rule wins. ``merging`` describes how a value can extend an
-earlier one instead of replacing it.
+Rules are applied in this order, and later values override earlier ones: the provider's defaults,
+then each matching family in the order of the file, then the record of the model, then the data
+reported by the vendor, then the user's configuration. ``merging`` describes how a value can extend
+an earlier one instead of replacing it.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from vibe_llms.tables.documents import Document
 from vibe_llms.tables.paths import write_path
 from vibe_llms.tables.reading import TableReader
 
-_STRENGTHS = {layer: strength for strength, layer in enumerate(AttributeLayer)}
+_PRECEDENCE = {layer: strength for strength, layer in enumerate(AttributeLayer)}
 
 
 def _sort_rules(rules: Iterable[Rule]) -> tuple[Rule, ...]:
     """Sort by layer, the weakest first; keep the order within a layer."""
-    return tuple(sorted(rules, key=lambda rule: _STRENGTHS[rule.provenance.layer]))
+    return tuple(sorted(rules, key=lambda rule: _PRECEDENCE[rule.provenance.layer]))
 
 
 @frozen(kw_only=True)
@@ -60,18 +60,17 @@ class ModelsIntegrator:
         self,
         model: str = "",
         *,
-        learnt: Mapping[str, JsonValue] | None = None,
-        learnt_from: str = "the vendor",
+        facts: Mapping[str, JsonValue] | None = None,
+        facts_source: str = "the vendor",
     ) -> ModelAttributes:
         """Return the attributes of a model.
 
         Args:
             model: Its name as the provider spells it; empty for the default model. It need not be
                 known: it inherits from the families that match its name.
-            learnt: Data that the vendor's service or the model's own file reported, with the keys
-            of an
-                attribute file.
-            learnt_from: Their source, for the explanation.
+            facts: Attributes that the vendor's service or the model's own file reported, with the
+                keys of an attribute file.
+            facts_source: Their source, for the explanation.
 
         Raises:
             ConfigurationError: The rules about the model contradict each other.
@@ -79,8 +78,8 @@ class ModelsIntegrator:
         """
         address = ModelAddress(self.provider, model or self.access_default_model())
         rules = self.find_rules(*self._list_names(address.name))
-        if learnt:
-            rules = _sort_rules((*rules, _produce_learnt_rule(learnt, learnt_from)))
+        if facts:
+            rules = _sort_rules((*rules, _produce_vendor_rule(facts, facts_source)))
         fold = _Fold(address=address, defined_controls=self._defined_controls)
         for rule in rules:
             fold.apply(rule)
@@ -92,17 +91,19 @@ class ModelsIntegrator:
         Rules with an exact name, which may be thousands, are looked up; the others are tested one
         by one.
         """
-        exact = (place for name in names for place in self._rules_by_name.get(name, ()))
+        indices = set(self._rules_by_name.get("", ()))
+        for name in names:
+            indices.update(self._rules_by_name.get(name, ()))
         # Restore their order, as a later rule wins over an earlier one.
-        rules = (self.rules[place] for place in sorted({*self._rules_by_name.get("", ()), *exact}))
+        rules = [self.rules[index] for index in sorted(indices)]
         return tuple(
-            rule for rule in rules if any(rule.concerns(self.provider, name) for name in names)
+            rule for rule in rules if any(rule.applies_to(self.provider, name) for name in names)
         )
 
     def _list_names(self, model: str) -> tuple[str, ...]:
-        """Return the names under which rules list a model: its own, with and without a prefix."""
-        bare = [model.rpartition(prefix)[2] for prefix in self.prefixes if prefix in model]
-        return (model, *filter(None, bare))
+        """Return the names under which rules list a model: its own, and that without a prefix."""
+        unprefixed = [model.rpartition(prefix)[2] for prefix in self.prefixes if prefix in model]
+        return (model, *filter(None, unprefixed))
 
     def access_default_model(self) -> str:
         """Return the name of the provider's default model.
@@ -123,14 +124,14 @@ class ModelsIntegrator:
 
     def survey_models(self) -> tuple[str, ...]:
         """List the models that are offered or have a record, the default model first."""
-        named = [
+        recorded_names = [
             rule.model
             for rule in self.rules
             if rule.model
             and (rule.provenance.layer is AttributeLayer.MODEL or rule.provider == self.provider)
         ]
         first = [self.default_model] if self.default_model else []
-        return tuple(dict.fromkeys((*first, *self.names, *sorted(named))))
+        return tuple(dict.fromkeys((*first, *self.names, *sorted(recorded_names))))
 
     def knows(self, model: str) -> bool:
         """Return whether a record or a family of the provider's own data matches the name."""
@@ -139,23 +140,21 @@ class ModelsIntegrator:
 
     @cached_property
     def _rules_by_name(self) -> dict[str, list[int]]:
-        """Indices of the rules by exact name; rules with a pattern, or neither, are under ""."""
-        places: dict[str, list[int]] = {}
-        for place, rule in enumerate(self.rules):
+        """Indices of rules by the exact name of their model; all other rules are under ""."""
+        indices: dict[str, list[int]] = {}
+        for index, rule in enumerate(self.rules):
             name = rule.model if rule.pattern is None else ""
-            places.setdefault(name, []).append(place)
-        return places
+            indices.setdefault(name, []).append(index)
+        return indices
 
     @cached_property
     def _defined_controls(self) -> frozenset[str]:
         return frozenset(name for rule in self.rules for name in rule.controls)
 
 
-def _produce_learnt_rule(learnt: Mapping[str, JsonValue], source: str) -> Rule:
-    tables = TableReader(Document(source, "", learnt).locate)
-    rule = RuleReader(place=source, tables=tables, source=source).read(
-        learnt, AttributeLayer.VENDOR
-    )
+def _produce_vendor_rule(facts: Mapping[str, JsonValue], source: str) -> Rule:
+    tables = TableReader(Document(source, "", facts).locate)
+    rule = RuleReader(place=source, tables=tables, source=source).read(facts, AttributeLayer.VENDOR)
     tables.finish()
     # The data are not from a file; the reader needs a name only for its findings.
     return attrs.evolve(rule, provenance=attrs.evolve(rule.provenance, file=""))
@@ -163,7 +162,15 @@ def _produce_learnt_rule(learnt: Mapping[str, JsonValue], source: str) -> Rule:
 
 @define(kw_only=True)
 class _Fold:
-    """State of an integration: applies one rule after the other."""
+    """State of an integration, to which one rule after the other is applied.
+
+    Attributes:
+        address: The address of the model.
+        defined_controls: Names of all controls that the provider's data define.
+        state: The present values by key.
+        controls: The fields of each control that a rule has set, by the control's name.
+        findings: Collects the errors.
+    """
 
     address: ModelAddress
     defined_controls: frozenset[str]
@@ -184,22 +191,24 @@ class _Fold:
 
     def define(self, name: str, definition: JsonValue, provenance: Provenance) -> None:
         """Apply a rule's definition of a control."""
-        word, content = read_directive(definition)
+        directive, content = read_directive(definition)
         fields = content if isinstance(content, Mapping) else {}
-        known = self.controls.setdefault(name, ["kind", "default"])
-        known += [field for field in fields if field not in known]
-        if word == "merge":
+        known_fields = self.controls.setdefault(name, ["kind", "default"])
+        known_fields += [field for field in fields if field not in known_fields]
+        if directive == "merge":
             if self.access(name, "kind") is ABSENT and "kind" not in fields:
                 self._put_shipped_definition(name)
             for field, value in fields.items():
-                self.put(_name(name, field), value, provenance, control=name)
+                self.put(_make_key(name, field), value, provenance, control=name)
             return
-        for field in known:
+        for field in known_fields:
             if field in fields:
-                # Wrapped, so that a value that looks like a directive is not treated as one.
-                self.put(_name(name, field), {"replace": fields[field]}, provenance, control=name)
-            elif word == "remove" or self.access(name, field) is not ABSENT:
-                self.put(_name(name, field), {"remove": True}, provenance, control=name)
+                # In a directive, as the value itself could look like one.
+                self.put(
+                    _make_key(name, field), {"replace": fields[field]}, provenance, control=name
+                )
+            elif directive == "remove" or self.access(name, field) is not ABSENT:
+                self.put(_make_key(name, field), {"remove": True}, provenance, control=name)
 
     def put(self, key: str, value: JsonValue, provenance: Provenance, *, control: str = "") -> None:
         """Set one value, which may be a directive, and keep the earlier value."""
@@ -214,33 +223,34 @@ class _Fold:
             value=merged,
             provenance=provenance,
             control=control,
-            overrode=() if earlier is None else earlier.history,
+            earlier_values=() if earlier is None else earlier.history,
         )
 
     def access(self, name: str, field: str) -> JsonValue | Absence:
-        traced = self.state.get(_name(name, field))
+        traced = self.state.get(_make_key(name, field))
         return ABSENT if traced is None else traced.value
 
     def is_removed(self, name: str) -> bool:
-        traced = self.state.get(_name(name, "kind"))
+        traced = self.state.get(_make_key(name, "kind"))
         return traced is not None and traced.value is ABSENT
 
     def finish(self) -> ModelAttributes:
-        controls = [self._produce(name, fields) for name, fields in sorted(self.controls.items())]
+        controls = [
+            self._produce_control(name, fields) for name, fields in sorted(self.controls.items())
+        ]
         if self.findings:
             raise ConfigurationError(findings=tuple(self.findings))
-        genus = self.state.get("genus")
+        traced = self.state.get("genus")
+        is_known = traced is not None and traced.value in list(Genus)
         return ModelAttributes(
             address=self.address,
-            genus=Genus(str(genus.value))
-            if genus and genus.value in list(Genus)
-            else Genus.CONVERSER,
+            genus=Genus(str(traced.value)) if traced and is_known else Genus.CONVERSER,
             controls=tuple(control for control in controls if control is not None),
-            traced=tuple(sorted(self.state.values(), key=_rank)),
+            traced_values=tuple(sorted(self.state.values(), key=_rank)),
         )
 
-    def _produce(self, name: str, known: list[str]) -> Control | None:
-        values = {field: self.access(name, field) for field in known}
+    def _produce_control(self, name: str, known_fields: list[str]) -> Control | None:
+        values = {field: self.access(name, field) for field in known_fields}
         fields = {field: value for field, value in values.items() if value is not ABSENT}
         if not fields:
             return None
@@ -248,21 +258,23 @@ class _Fold:
         control = read_control(name, fields, reader)
         for finding in reader.findings:
             field = finding.path.partition(".")[0]
-            traced = self.state.get(_name(name, field)) or self.state.get(name)
-            culprit = traced or next(self.state[_name(name, field)] for field in fields)
+            traced = self.state.get(_make_key(name, field)) or self.state.get(name)
+            # The error may be about the whole control: then report any of its fields.
+            cause = traced or next(self.state[_make_key(name, field)] for field in fields)
             path = ".".join(filter(None, (name, finding.path)))
-            self._report(f"controls.{path}: {finding.message}", culprit.provenance)
+            self._report(f"controls.{path}: {finding.message}", cause.provenance)
         return control
 
     def _put_shipped_definition(self, name: str) -> None:
+        """Set the definition of a control from the table of keys, if it has one."""
         key = KEYS_BY_NAME.get(name)
         if key is None:
             return
-        known = self.controls[name]
-        known += [field for field in key.definition if field not in known]
+        known_fields = self.controls[name]
+        known_fields += [field for field in key.definition if field not in known_fields]
         shipped = Provenance(layer=AttributeLayer.SHIPPED)
         for field, value in key.definition.items():
-            self.put(_name(name, field), {"replace": value}, shipped, control=name)
+            self.put(_make_key(name, field), {"replace": value}, shipped, control=name)
 
     def _report(self, message: str, provenance: Provenance) -> None:
         self.findings.append(
@@ -274,7 +286,8 @@ class _Fold:
         )
 
 
-def _name(control: str, field: str) -> str:
+def _make_key(control: str, field: str) -> str:
+    """Return the key of a control's field: ``temperature`` is the default of ``temperature``."""
     return control if field == "default" else f"{control}.{field}"
 
 

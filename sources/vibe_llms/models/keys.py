@@ -15,12 +15,12 @@ from vibe_llms.foundation.json_types import JsonValue
 class KeyRole(enum.StrEnum):
     """The role of a key in a table of attributes."""
 
-    WORD = "word"
+    METADATA = "metadata"
     """Metadata of the table itself."""
     CONTROL = "control"
     """The default of the control with this name."""
     CAPABILITY = "capability"
-    """True if the model can do something: yes, no or unknown."""
+    """Whether the model can do something: yes, no or unknown."""
     ATTRIBUTE = "attribute"
     """Any other fact about the model."""
 
@@ -30,45 +30,51 @@ class AttributeKey:
     """One row of the table.
 
     Attributes:
-        means: Description for the manual's reference.
-        definition: The definition of a control if the data give only its default.
-        stands_for: The key for which this one is another spelling.
+        name: The key.
+        role: The role of the key.
+        description: Description for the manual's reference.
+        definition: For a control, the definition to use if the data give only its default.
+        alias_of: The key for which this one is another spelling; otherwise empty.
     """
 
     name: str
     role: KeyRole
-    means: str
+    description: str
     definition: Mapping[str, JsonValue] = attrs.field(factory=dict)
-    stands_for: str = ""
+    alias_of: str = ""
 
 
-def _word(name: str, means: str) -> AttributeKey:
-    return AttributeKey(name=name, role=KeyRole.WORD, means=means)
+def _metadata(name: str, description: str) -> AttributeKey:
+    return AttributeKey(name=name, role=KeyRole.METADATA, description=description)
 
 
-def _control(name: str, means: str, **definition: JsonValue) -> AttributeKey:
-    return AttributeKey(name=name, role=KeyRole.CONTROL, means=means, definition=definition)
+def _control(name: str, description: str, **definition: JsonValue) -> AttributeKey:
+    return AttributeKey(
+        name=name, role=KeyRole.CONTROL, description=description, definition=definition
+    )
 
 
-def _capability(name: str, means: str, stands_for: str = "") -> AttributeKey:
-    return AttributeKey(name=name, role=KeyRole.CAPABILITY, means=means, stands_for=stands_for)
+def _capability(name: str, description: str, alias_of: str = "") -> AttributeKey:
+    return AttributeKey(
+        name=name, role=KeyRole.CAPABILITY, description=description, alias_of=alias_of
+    )
 
 
-def _attribute(name: str, means: str) -> AttributeKey:
-    return AttributeKey(name=name, role=KeyRole.ATTRIBUTE, means=means)
+def _attribute(name: str, description: str) -> AttributeKey:
+    return AttributeKey(name=name, role=KeyRole.ATTRIBUTE, description=description)
 
 
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 KEYS: Final = (
-    _word("pattern", "A regular expression that is searched in the model's name."),
-    _word("model", "The exact name of one model, in place of a pattern."),
-    _word("provider", "In the user's configuration: the only provider that the table applies to."),
-    _word("genus", "Its purpose: ``converser``, ``embedder``, ``moderator`` or ``ranker``."),
-    _word("controls", "Definitions of controls, by name."),
-    _word("source", "Source of the values in the table."),
-    _word("date", "Date on which the source was read."),
-    _word("sources", "Source and date of single values, by key."),
+    _metadata("pattern", "A regular expression that is searched in the model's name."),
+    _metadata("model", "The exact name of one model, in place of a pattern."),
+    _metadata("provider", "In the user's configuration: the only provider it applies to."),
+    _metadata("genus", "Its purpose: ``converser``, ``embedder``, ``moderator`` or ``ranker``."),
+    _metadata("controls", "Definitions of controls, by name."),
+    _metadata("source", "Source of the values in the table."),
+    _metadata("date", "Date on which the source was read."),
+    _metadata("sources", "Source and date of single values, by key."),
     _control("temperature", "Randomness of sampling.", kind="interval", minimum=0),
     _control("top_p", "Sample from the most likely tokens up to this total probability.",
              kind="interval", minimum=0, maximum=1),
@@ -120,7 +126,7 @@ KEYS: Final = (
     _capability("supports_streaming", "Streams its answers."),
     _capability("supports_continuation", "Continues an answer that the caller began (prefill)."),
     _capability("supports_temperature_with_top_p", "Accepts both controls at once."),
-    _capability("supports_tools", "Another spelling.", stands_for="supports_invocations"),
+    _capability("supports_tools", "Another spelling.", alias_of="supports_invocations"),
     _attribute("title", "Display name."),
     _attribute("notice", "A note for users of the model."),
     _attribute("context_window_tokens", "Maximum input and output together, in tokens."),
@@ -142,13 +148,17 @@ if it begins with ``supports_``, and otherwise an attribute.
 KEYS_BY_NAME: Final = {key.name: key for key in KEYS}
 
 CAPABILITIES: Final = tuple(
-    key.name for key in KEYS if key.role is KeyRole.CAPABILITY and not key.stands_for
+    key.name for key in KEYS if key.role is KeyRole.CAPABILITY and not key.alias_of
 )
 """The capabilities that this package uses; the data may have more."""
 
 
 def classify_key(name: str, controls: Collection[str] = ()) -> KeyRole:
-    """Return the role of a key; ``controls`` are the names of those that the data define."""
+    """Return the role of a key.
+
+    Args:
+        controls: Names of the controls that the data define.
+    """
     if name in KEYS_BY_NAME:
         return KEYS_BY_NAME[name].role
     if name in controls:
@@ -157,6 +167,6 @@ def classify_key(name: str, controls: Collection[str] = ()) -> KeyRole:
 
 
 def resolve_spelling(name: str) -> str:
-    """Return the key for which another spelling stands; any other key unchanged."""
+    """Return the key of which a name is another spelling; otherwise the name itself."""
     key = KEYS_BY_NAME.get(name)
-    return key.stands_for if key is not None and key.stands_for else name
+    return key.alias_of if key is not None and key.alias_of else name

@@ -1,7 +1,7 @@
-"""Merging of a later value with an earlier one: it replaces it, unless it has a directive.
+"""Merging of a later value with an earlier one: it replaces it, unless it is a directive.
 
 A value in an attribute file replaces the value of the earlier layers. A table with exactly one
-key, which is one of the three below, is a directive:
+key, ``merge``, ``replace`` or ``remove``, is a directive:
 
 - ``{ merge = [...] }`` appends the items that the earlier list lacks;
 - ``{ merge = {...} }`` changes these keys of the earlier table, each by the same rules;
@@ -67,8 +67,9 @@ def merge_values(earlier: JsonValue | Absence, later: JsonValue) -> JsonValue | 
 
 
 def merge_lists(earlier: Sequence[JsonValue], later: Sequence[JsonValue]) -> list[JsonValue]:
-    """Append the items that the earlier list lacks. Associative: grouping of layers does not
-    matter.
+    """Append the items that the earlier list lacks.
+
+    Associative: it does not matter which of three lists are merged first.
     """
     merged: list[JsonValue] = []
     for value in (*earlier, *later):

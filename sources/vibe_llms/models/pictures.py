@@ -3,14 +3,14 @@
 The attribute ``image_tokens`` is a table whose ``rule`` defines the other keys:
 
 - ``patches``: squares of ``size`` pixels cover the image, and each is ``factor`` tokens. A larger
-  image is first scaled down until its longer edge is at most ``edge`` and its patches are at most
+  image is first scaled rows until its longer edge is at most ``edge`` and its patches are at most
   ``budget``. ``high_edge`` and ``high_budget`` apply instead with the detail ``high``, ``low_edge``
   with ``low``.
 - ``tiles``: scaled into a square of 2048 pixels, then to a shorter edge of 768, covered with
   squares of 512: ``base`` tokens, and ``tile`` for each square; with the detail ``low`` only
   ``base``.
-- ``crops``: ``tokens`` for an image whose edges are at most ``small``, otherwise as many for each
-  square of ``size`` pixels that covers it.
+- ``crops``: ``tokens`` for an image whose edges are at most ``small``; a larger image is covered
+  with squares of ``size`` pixels, each of which is ``tokens``.
 - ``flat``: ``tokens``, whatever its size.
 
 ``error`` is the maximum error of the rule, as a part of the count.
@@ -34,7 +34,7 @@ _TYPICAL_SIZE: Final = ImageSize(1024, 1024)
 _LARGEST_SIZE: Final = ImageSize(8_000, 8_000)
 """Largest image that vendors accept. Source:
 https://platform.claude.com/docs/en/build-with-claude/vision,
-read 2026-11-26; others have no limit and scale larger images down.
+read 2026-11-26; others have no limit and scale larger images rows.
 """
 
 
@@ -87,13 +87,13 @@ def _count_patches(rule: JsonObject, size: ImageSize, detail: str) -> int:
         budget = _read(rule, f"{detail}_budget", budget)
     width, height = _fit(size, edge)
     if math.ceil(width / patch) * math.ceil(height / patch) > budget:
-        # The vendor's own arithmetic: scale to the area, then so that one edge is a multiple of a
-        # patch.
-        shrink = math.sqrt(patch**2 * budget / (width * height))
-        across, down = width * shrink / patch, height * shrink / patch
-        shrink *= min(max(math.floor(across), 1) / across, max(math.floor(down), 1) / down)
-        width, height = width * shrink, height * shrink
-    # Rounded, as an error in the last digit would add one to an integer.
+        # As the vendor computes it: scale to the area of the budget, then further, so that one edge
+        # is a multiple of a patch.
+        scale = math.sqrt(patch**2 * budget / (width * height))
+        columns, rows = width * scale / patch, height * scale / patch
+        scale *= min(max(math.floor(columns), 1) / columns, max(math.floor(rows), 1) / rows)
+        width, height = width * scale, height * scale
+    # Rounded first: by an error in the last digit, ``ceil`` would return one patch more.
     patches = math.ceil(round(width / patch, 6)) * math.ceil(round(height / patch, 6))
     return math.ceil(min(patches, budget) * factor)
 
@@ -103,9 +103,9 @@ def _count_tiles(rule: JsonObject, size: ImageSize, detail: str) -> int:
     if detail == "low":
         return base
     width, height = _fit(size, 2048)
-    shrink = min(768 / min(width, height), 1.0)
-    across, down = (math.ceil(round(each * shrink / 512, 6)) for each in (width, height))
-    return base + int(_read(rule, "tile", 0)) * across * down
+    scale = min(768 / min(width, height), 1.0)
+    columns, rows = (math.ceil(round(each * scale / 512, 6)) for each in (width, height))
+    return base + int(_read(rule, "tile", 0)) * columns * rows
 
 
 def _count_crops(rule: JsonObject, size: ImageSize, detail: str) -> int:
@@ -129,9 +129,9 @@ _RULES: Final = {
 
 
 def _fit(size: ImageSize, edge: float) -> tuple[float, float]:
-    """Scale down until the longer edge fits."""
-    shrink = min(edge / max(size), 1.0)
-    return max(size.width * shrink, 1.0), max(size.height * shrink, 1.0)
+    """Scale rows until the longer edge fits."""
+    scale = min(edge / max(size), 1.0)
+    return max(size.width * scale, 1.0), max(size.height * scale, 1.0)
 
 
 def _read(rule: JsonObject, key: str, default: float) -> float:

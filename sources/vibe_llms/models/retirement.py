@@ -38,7 +38,7 @@ def find_retirement(attributes: ModelAttributes) -> Retirement | None:
     end, successor = attributes.access_value("end_date"), attributes.access_value("successor")
     try:
         day = date.fromisoformat(end) if isinstance(end, str) else None
-    except ValueError:  # a user's free text
+    except ValueError:  # the user has written another text
         day = None
     if day is None:
         return None

@@ -1,7 +1,7 @@
-"""Reading of one table of attributes: the models that it applies to, and the values that it sets.
+"""Read one table of attributes: the models that it applies to, and the values that it sets.
 
-All errors are found at once and appended to a list of findings. A rule with errors is still
-returned if possible, so that later steps can find theirs.
+Errors are appended to a list of findings. A rule with errors is still returned if possible, so that
+later steps can report further errors at the same time.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Rule:
         """True if it applies to all models of all providers."""
         return self.pattern is None and not self.model and not self.provider
 
-    def concerns(self, provider: str, model: str) -> bool:
+    def applies_to(self, provider: str, model: str) -> bool:
         """Return whether the rule applies to a model."""
         if self.provider and self.provider != provider:
             return False
@@ -92,7 +92,7 @@ class RuleReader:
         place: The document.
         tables: Collects the errors, and finds their lines.
         source: The source of tables that do not name one.
-        date: Likewise.
+        date: The date of tables that do not name one.
     """
 
     place: str
@@ -119,8 +119,8 @@ class RuleReader:
         """
         for key in table:
             self._check_key(key, table, path)
-        written = {key: table[key] for key in _HEAD if key in table}
-        head = self.tables.read_fields(_HEAD, written, path)
+        head_fields = {key: table[key] for key in _HEAD if key in table}
+        head = self.tables.read_fields(_HEAD, head_fields, path)
         pattern, model = head.get("pattern"), head.get("model", "")
         source, date = head.get("source", self.source), head.get("date", self.date)
         return Rule(
@@ -154,7 +154,7 @@ class RuleReader:
         values: dict[str, JsonValue] = {}
         for key, raw in table.items():
             role = classify_key(key)
-            if role is KeyRole.WORD and key != "genus":
+            if role is KeyRole.METADATA and key != "genus":
                 continue
             try:
                 value = normalize_plain(raw)
@@ -177,8 +177,8 @@ class RuleReader:
         for name, raw in self.tables.survey(path, table.get("controls", {})):
             try:
                 definition = normalize_plain(raw)
-                word, content = read_directive(definition)
-                if word != "remove" and not isinstance(content, Mapping):
+                directive, content = read_directive(definition)
+                if directive != "remove" and not isinstance(content, Mapping):
                     raise MergeError(f"a definition must be a table, not {name_kind(content)}")
                 if "." in name:
                     raise MergeError("a control name must not contain a dot")
@@ -209,7 +209,7 @@ class RuleReader:
         return sources
 
 
-@lru_cache  # share equal attributes between thousands of tables
+@lru_cache  # thousands of tables have the same keys
 def _find_near_key(key: str) -> str:
     return next(iter(find_near(key, KEYS_BY_NAME, cutoff=0.85)), "")
 

@@ -22,18 +22,18 @@ def survey_features(schema: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _walk(schema: Any) -> Iterator[Mapping[str, Any]]:
     """Yield all schemas within one, including itself."""
-    waiting = [schema]
-    while waiting:
-        each = waiting.pop()
+    pending = [schema]
+    while pending:
+        each = pending.pop()
         if isinstance(each, list):
-            waiting += each
+            pending += each
         elif isinstance(each, Mapping):
             yield each
             for name, value in each.items():
                 if name in _BY_NAME and isinstance(value, Mapping):
-                    waiting += value.values()
+                    pending += value.values()
                 elif name not in _DATA:
-                    waiting.append(value)
+                    pending.append(value)
 
 
 def _is_map(schema: Mapping[str, Any]) -> bool:
@@ -49,15 +49,15 @@ def _is_recursive(schema: Mapping[str, Any]) -> bool:
     """Return whether a definition refers to itself, also through others."""
     definitions: dict[str, Any] = {"#": {**schema, "$defs": {}, "definitions": {}}}
     for field in ("$defs", "definitions"):
-        if isinstance(found := schema.get(field), Mapping):
-            definitions |= {f"#/{field}/{name}": inner for name, inner in found.items()}
-    referred = {
+        if isinstance(table := schema.get(field), Mapping):
+            definitions |= {f"#/{field}/{name}": inner for name, inner in table.items()}
+    references = {
         name: {str(node["$ref"]) for node in _walk(inner) if "$ref" in node} & definitions.keys()
         for name, inner in definitions.items()
     }
     # Repeatedly remove definitions without references; what remains is a cycle.
-    while ends := [name for name, targets in referred.items() if not targets]:
-        for name in ends:
-            del referred[name]
-        referred = {name: targets.difference(ends) for name, targets in referred.items()}
-    return bool(referred)
+    while leaves := [name for name, targets in references.items() if not targets]:
+        for name in leaves:
+            del references[name]
+        references = {name: targets.difference(leaves) for name, targets in references.items()}
+    return bool(references)

@@ -2,8 +2,8 @@
 
 An estimate includes its maximum error. The rates were measured with the encodings
 ``o200k_base`` and ``cl100k_base`` on prose in two dozen languages, source code, data and emoji
-(bpe-openai 0.1.4, 2026-11-22; the test measures again). Ordinary texts of people and programs are
-within the bound; a text designed to exceed it need not be.
+(bpe-openai 0.1.4, 2026-11-22; a test measures them again). The error of ordinary texts and source
+code is within the maximum; that of a text made to exceed it may not be.
 """
 
 from __future__ import annotations
@@ -53,7 +53,11 @@ class TokenCount:
         )
 
     def widen(self, part: float) -> TokenCount:
-        """Return the count with a larger error: plus a part of the count, such as 0.1."""
+        """Return the same count with a larger error.
+
+        Args:
+            part: The additional error as a part of the count, such as 0.1.
+        """
         error = self.error_tokens + math.ceil(self.tokens * part)
         return TokenCount(tokens=self.tokens, error_tokens=error)
 
@@ -84,14 +88,14 @@ def count_encoded(text: str, encoding: str) -> TokenCount:
         DependencyError: bpe-openai is not installed.
     """
     tokenizer = _access_tokenizer(encoding)
-    # Lone surrogates cannot be sent either: JSON has a replacement instead.
+    # Lone surrogates are not sent either, but replaced.
     plain = text.encode("utf-8", "replace").decode("utf-8")
     return TokenCount(tokens=tokenizer.count(plain))
 
 
 def _access_tokenizer(encoding: str) -> Any:
     with needing("tokens", "bpe-openai", "Counting tokens exactly"), warnings.catch_warnings():
-        # It reads its tables by a function that Python has deprecated.
+        # The package reads its tables with a deprecated function of Python.
         warnings.simplefilter("ignore", DeprecationWarning)
         from bpe_openai._bindings import tokenizer_for_encoding
     return tokenizer_for_encoding(encoding)
@@ -102,11 +106,13 @@ def estimate_text(text: str) -> TokenCount:
     if not text:
         return TokenCount(tokens=0)
     pieces = _compile_pieces().findall(text)
-    weigh = _weigh_short if max(map(len, pieces)) <= _SHORT else _weigh
-    tokens, spread = map(sum, zip(*map(weigh, pieces), strict=True))
+    estimate_piece = (
+        _estimate_short_piece if max(map(len, pieces)) <= _SHORT_PIECE else _estimate_piece
+    )
+    tokens, error = map(sum, zip(*map(estimate_piece, pieces), strict=True))
     size = len(text.encode("utf-8", "replace"))
     estimate = min(max(round(tokens), 1), size)  # no token is shorter than a byte
-    return TokenCount(tokens=estimate, error_tokens=math.ceil(spread) + 2)
+    return TokenCount(tokens=estimate, error_tokens=math.ceil(error) + 2)
 
 
 @cache
@@ -119,7 +125,7 @@ def _compile_pieces() -> re.Pattern[str]:
 
 
 _SCRIPTS: Final = (
-    # First character, tokens per character, and error. Characters not listed are counted by bytes.
+    # First character of a range, tokens per character, and the error. A range ends before the next.
     (0x0080, 0.65, 0.70),  # Latin with marks, IPA
     (0x0370, 0.75, 0.50),  # Greek
     (0x0400, 0.42, 0.24),  # Cyrillic
@@ -141,21 +147,21 @@ _SCRIPTS: Final = (
 _STARTS: Final = tuple(start for start, _, _ in _SCRIPTS)
 
 
-_SHORT: Final = 32
-"""Most characters of a piece whose weight is cached."""
+_SHORT_PIECE: Final = 32
+"""Maximum characters of a piece whose estimate is cached."""
 
 
 @lru_cache(4096)
-def _weigh_short(piece: str) -> tuple[float, float]:
-    """Return the tokens of a short piece, and the error; the same pieces come again and again."""
-    return _weigh(piece)
+def _estimate_short_piece(piece: str) -> tuple[float, float]:
+    """Estimate a short piece; cached, as texts repeat the same words."""
+    return _estimate_piece(piece)
 
 
-def _weigh(piece: str) -> tuple[float, float]:
-    """Return the tokens of a piece, and the error."""
+def _estimate_piece(piece: str) -> tuple[float, float]:
+    """Return the estimated tokens of a piece, and the maximum error."""
     size, first = len(piece), piece[0]
     if first.isascii() and first.isalnum():
-        return _weigh_word(piece)
+        return _estimate_word(piece)
     if first in " \t":  # one blank before a word belongs to it
         return (0.05, 0.05) if size == 1 else (1.0, 0.3)
     if re.match(r"\s", first):
@@ -167,11 +173,11 @@ def _weigh(piece: str) -> tuple[float, float]:
     if first.isascii():  # a control character
         return 1.0, 1.0
     rates = [_SCRIPTS[bisect_right(_STARTS, ord(character)) - 1] for character in piece]
-    return sum(rate for _, rate, _ in rates), sum(spread for _, _, spread in rates)
+    return sum(rate for _, rate, _ in rates), sum(error for _, _, error in rates)
 
 
-def _weigh_word(word: str) -> tuple[float, float]:
-    """Return the tokens of a word, a number, or a machine's text: a hash, a long identifier."""
+def _estimate_word(word: str) -> tuple[float, float]:
+    """Estimate the tokens of a word, a number, or a generated text, such as a hash."""
     size = len(word)
     if word.isdigit():
         return math.ceil(size / 3), 0.0  # both encodings split digits into groups of three

@@ -1,9 +1,9 @@
 """Context windows: leave out the oldest turns of a conversation that exceeds the model's window.
 
 The stored conversation does not change. A turn is never split, and an invocation is left out only
-together with its result. Supervisors, the user's last message and the model's turns after it stay.
-More turns are left out than necessary, up to the next multiple of a step, so that the beginning of
-the request, which a vendor's prompt cache holds, stays the same for several turns.
+together with its result. Supervisors, the user's last message and, if possible, the model's turns
+after it stay. More turns are left out than necessary, up to the next multiple of a step. So the
+beginning of the request stays the same for several turns, and the vendor's prompt cache applies.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.counting import MESSAGE_OVERHEAD, count_canister, estimate_overhead
 
-UNSAID_OUTPUT: Final = 4096
+DEFAULT_OUTPUT_TOKENS: Final = 4096
 """Tokens reserved for an answer without a maximum; a quarter of the window if that is less."""
 
-_STEP_SHARE: Final = 4
-"""Divides the room for input into steps; whole exchanges are left out in multiples of a step."""
+_STEPS: Final = 4
+"""Number of steps in the room for input; whole exchanges are left out in multiples of a step."""
 
 _INPUT_ROLES: Final = frozenset({"user", "document"})
 
@@ -40,21 +40,22 @@ class Cut:
     """The canisters to leave out of a conversation.
 
     Attributes:
-        gone: The indices of the canisters that are left out, in order.
+        omitted: The indices of the canisters that are left out, in order.
         fits: Whether the rest fits.
     """
 
-    gone: tuple[int, ...] = ()
+    omitted: tuple[int, ...] = ()
     fits: bool = True
 
     def keep(self, canisters: Sequence[AnyCanister]) -> tuple[AnyCanister, ...]:
         """Return the remaining canisters."""
-        gone = set(self.gone)
-        return tuple(each for index, each in enumerate(canisters) if index not in gone)
+        omitted = set(self.omitted)
+        return tuple(each for index, each in enumerate(canisters) if index not in omitted)
 
     def survey_losses(self, kind: LossKind, reason: str) -> Iterator[Loss]:
         """Yield one loss for each sequence of adjacent canisters."""
-        runs = groupby(enumerate(self.gone), key=lambda pair: pair[1] - pair[0])
+        # In a sequence of adjacent indices, the index minus its position is the same for all.
+        runs = groupby(enumerate(self.omitted), key=lambda pair: pair[1] - pair[0])
         for _, run in runs:
             indices = [index for _, index in run]
             path = f"canisters[{indices[0]}]"
@@ -70,13 +71,13 @@ def measure_room(
 
     The first is ``None`` if the window is unknown.
     """
-    asked = controls.get("max_tokens")
-    output = asked if isinstance(asked, int) and asked > 0 else 0
+    max_tokens = controls.get("max_tokens")
+    output = max_tokens if isinstance(max_tokens, int) and max_tokens > 0 else 0
     window = attributes.access_value("context_window_tokens")
     if not isinstance(window, int) or isinstance(window, bool) or window <= 0:
         return None, output
     # If the answer may fill the window, reserve half of it for the input.
-    output = min(output or min(UNSAID_OUTPUT, window // 4), window // 2)
+    output = min(output or min(DEFAULT_OUTPUT_TOKENS, window // 4), window // 2)
     return window - output, output
 
 
@@ -119,27 +120,34 @@ def cut_oldest(canisters: Sequence[AnyCanister], sizes: Sequence[int], room: int
     excess = sum(sizes) - room
     if excess <= 0:
         return Cut()
-    step = max(room // _STEP_SHARE, 1)
-    wanted = -(-excess // step) * step
-    least: Sequence[range] | None = None
-    most: Sequence[range] = ()
+    step = max(room // _STEPS, 1)
+    target = -(-excess // step) * step  # the excess, rounded up to a multiple of the step
+    smallest: Sequence[range] | None = None
+    largest: Sequence[range] = ()
+    # Tokens before each canister, so that the tokens of a span are a difference.
     before = [0, *accumulate(_measure(*each) for each in zip(canisters, sizes, strict=True))]
+
+    def measure_spans(spans: Sequence[range]) -> int:
+        return sum(before[span.stop] - before[span.start] for span in spans)
+
     for spans in _survey_cuts(canisters):
-        freed = sum(before[span.stop] - before[span.start] for span in spans)
-        if freed > sum(before[span.stop] - before[span.start] for span in most):
-            most = spans
-        if least is None and freed >= excess:
-            least = spans
-        if len(spans) == 1 and freed >= wanted:
-            return Cut(gone=_list_movable(canisters, spans))
-    return Cut(gone=_list_movable(canisters, most if least is None else least), fits=bool(least))
+        freed = measure_spans(spans)
+        if freed > measure_spans(largest):
+            largest = spans
+        if smallest is None and freed >= excess:
+            smallest = spans
+        if len(spans) == 1 and freed >= target:
+            return Cut(omitted=_list_removable(canisters, spans))
+    spans = largest if smallest is None else smallest
+    return Cut(omitted=_list_removable(canisters, spans), fits=bool(smallest))
 
 
 def _measure(canister: AnyCanister, size: int) -> int:
+    """Return the tokens that leaving out a canister frees; supervisors stay."""
     return 0 if canister.role == "supervisor" else max(size, 1)
 
 
-def _list_movable(canisters: Sequence[AnyCanister], spans: Sequence[range]) -> tuple[int, ...]:
+def _list_removable(canisters: Sequence[AnyCanister], spans: Sequence[range]) -> tuple[int, ...]:
     indices = chain.from_iterable(spans)
     return tuple(index for index in indices if canisters[index].role != "supervisor")
 
@@ -147,52 +155,56 @@ def _list_movable(canisters: Sequence[AnyCanister], spans: Sequence[range]) -> t
 def _survey_cuts(canisters: Sequence[AnyCanister]) -> Iterator[Sequence[range]]:
     """Yield possible cuts, from the smallest to the largest; supervisors in them stay.
 
-    Smaller cuts have one span: whole exchanges, from the beginning up to a question. Larger ones
-    have all of these, and a second span: turns of the model after the last question, except for
-    its last turn.
+    Smaller cuts have one span: whole exchanges, from the beginning up to an input of the user.
+    Larger ones have all of these, and a second span: turns of the model after the last input,
+    except for its last turn.
     """
-    joints = _survey_joints(canisters)
-    questions = _survey_questions(canisters)
-    for end in questions[1:]:
-        if joints[end]:
+    can_cut_before = _find_cut_points(canisters)
+    inputs = _find_inputs(canisters)
+    for end in inputs[1:]:
+        if can_cut_before[end]:
             yield (range(end),)
-    last = questions[-1] if questions else 0
+    last_input = inputs[-1] if inputs else 0
     is_model = [_is_of_model(each) for each in canisters]
-    start = next((i for i in range(last, len(canisters)) if is_model[i]), len(canisters))
-    if start == len(canisters) or not (joints[last] and joints[start]):
+    start = next((i for i in range(last_input, len(canisters)) if is_model[i]), len(canisters))
+    if start == len(canisters) or not (can_cut_before[last_input] and can_cut_before[start]):
         return  # a call before this place has its result after it
     for end in range(start + 1, len(canisters)):
-        if joints[end] and is_model[end] and _begins_turn(canisters[end - 1], canisters[end]):
-            yield (range(last), range(start, end))
+        if (
+            can_cut_before[end]
+            and is_model[end]
+            and _begins_turn(canisters[end - 1], canisters[end])
+        ):
+            yield (range(last_input), range(start, end))
 
 
-def _survey_joints(canisters: Sequence[AnyCanister]) -> list[bool]:
+def _find_cut_points(canisters: Sequence[AnyCanister]) -> list[bool]:
     """Return for each canister whether a conversation may be cut before it.
 
     It may not be cut between an invocation and its result; an invocation without a result does not
     prevent a cut.
     """
     changes = [0] * (len(canisters) + 1)
-    waiting: dict[str, list[int]] = {}
+    unpaired: dict[str, list[int]] = {}
     for index, canister in enumerate(canisters):
         if isinstance(canister, InvocationCanister):
-            waiting.setdefault(canister.invocation_id, []).append(index)
-        elif isinstance(canister, ResultCanister) and waiting.get(canister.invocation_id):
-            changes[waiting[canister.invocation_id].pop(0) + 1] += 1
+            unpaired.setdefault(canister.invocation_id, []).append(index)
+        elif isinstance(canister, ResultCanister) and unpaired.get(canister.invocation_id):
+            changes[unpaired[canister.invocation_id].pop(0) + 1] += 1
             changes[index + 1] -= 1
     return [depth == 0 for depth in accumulate(changes[:-1])]
 
 
-def _survey_questions(canisters: Sequence[AnyCanister]) -> list[int]:
-    """Return the indices at which the user begins to speak; supervisors are ignored."""
-    questions = []
-    former = ""
+def _find_inputs(canisters: Sequence[AnyCanister]) -> list[int]:
+    """Return the indices at which input of the user begins; supervisors are ignored."""
+    inputs = []
+    previous = ""
     for index, canister in enumerate(canisters):
-        if canister.role in _INPUT_ROLES and former not in _INPUT_ROLES:
-            questions.append(index)
+        if canister.role in _INPUT_ROLES and previous not in _INPUT_ROLES:
+            inputs.append(index)
         if canister.role != "supervisor":
-            former = canister.role
-    return questions
+            previous = canister.role
+    return inputs
 
 
 def _is_of_model(canister: AnyCanister) -> bool:
@@ -201,9 +213,9 @@ def _is_of_model(canister: AnyCanister) -> bool:
     return isinstance(canister, (AssistantCanister, InvocationCanister))
 
 
-def _begins_turn(former: AnyCanister, canister: AnyCanister) -> bool:
-    """Return whether a turn of the model begins: after our result, input or another turn."""
-    if not _is_of_model(former):
+def _begins_turn(previous: AnyCanister, canister: AnyCanister) -> bool:
+    """Return whether a turn of the model begins here: after a result, an input or another turn."""
+    if not _is_of_model(previous):
         return True
-    mine, theirs = canister.turn_id, former.turn_id
-    return mine is not None and mine != theirs
+    this_turn, previous_turn = canister.turn_id, previous.turn_id
+    return this_turn is not None and this_turn != previous_turn

@@ -1,7 +1,7 @@
-"""Adding and removing a plugin: its package and its tables.
+"""Adding and removing a plugin: its package and its tables in the user's configuration.
 
-Everything is tried next to the existing files; the tables are written last, in one step, so that a
-failure leaves nothing behind.
+A new package is first installed and examined in a temporary folder. The tables are written last, in
+one step, so that a failure leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def add_plugin(
 ) -> tuple[PluginEntry, ...]:
     """Install a package after consent, and write the tables of its plugins.
 
-    An installed package, such as an editable one, is used where it is.
+    A package that this Python has already, such as an editable one, is not installed again.
 
     Args:
         package: A requirement, as ``hello-provider >= 1``, or the path of a folder or a wheel.
@@ -62,7 +62,7 @@ def add_plugin(
         ConfigurationError: The requirement or the user's file is invalid.
         DependencyError: pip fails.
         TrustError: The user does not consent.
-        PluginError: It has no hooks, or cannot be imported, or its entries already exist.
+        PluginError: The package has no hooks, or cannot be imported, or its entries already exist.
     """
     requirement = _read_package(package)
     entry = PluginEntry("plugins", requirement.name, "", Source(Layer.COMMAND_LINE))
@@ -78,34 +78,38 @@ def add_plugin(
             detail=f"{shown} was not added: the installation was not confirmed.",
             remedy="Answer yes, or use --yes.",
         )
-    if (modules := _survey_installed(requirement)) is not None:
-        return _write(_probe(requirement, modules, ""), "", None, configuration)
+    modules = _survey_installed(requirement)
+    if modules is not None:
+        hooks_by_module = _probe(requirement, modules, "")
+        return _write(hooks_by_module, "", None, configuration)
     home.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=home, prefix=".draft-") as draft:
         new = Path(draft, "new")
         pip = Pip(entry=entry, requirement=requirement, advice=f"To see more, run: {command}")
         pip.install(pip.plan(), new)
         (distribution,) = importlib.metadata.distributions(name=requirement.name, path=[str(new)])
-        found = _probe(requirement, _survey_modules(distribution), str(new))
-        return _write(found, str(requirement), new, configuration)
+        hooks_by_module = _probe(requirement, _survey_modules(distribution), str(new))
+        return _write(hooks_by_module, str(requirement), new, configuration)
 
 
-def find_added(name: str, configuration: Configuration) -> tuple[PluginEntry, ...]:
+def find_user_entries(name: str, configuration: Configuration) -> tuple[PluginEntry, ...]:
     """Return the entries of a plugin in the user's file.
 
     Raises:
-        UnknownNameError: It has none.
+        UnknownNameError: The user's file has no such plugin.
     """
     own = [entry for entry in configuration.plugins if entry.source.layer is Layer.USER]
     if entries := tuple(entry for entry in own if entry.name == name):
         return entries
-    ships = any(entry.name == name for entry in configuration.plugins)
+    is_shipped = any(entry.name == name for entry in configuration.plugins)
     raise UnknownNameError(
         kind="plugin",
         name=name,
         known=tuple(sorted({entry.name for entry in own})),
-        detail=f"The plugin {name!r} is not in your configuration file." if ships else "",
-        remedy=f"To disable it: vibe config set plugins.disabled '[\"{name}\"]'" if ships else "",
+        detail=f"The plugin {name!r} is not in your configuration file." if is_shipped else "",
+        remedy=f"To disable it: vibe config set plugins.disabled '[\"{name}\"]'"
+        if is_shipped
+        else "",
     )
 
 
@@ -115,7 +119,7 @@ def remove_plugin(name: str, configuration: Configuration) -> tuple[PluginEntry,
     Raises:
         UnknownNameError: The user's file has no such plugin.
     """
-    entries = find_added(name, configuration)
+    entries = find_user_entries(name, configuration)
     draft = FileDraft()
     for entry in entries:
         draft.unset(f'{entry.table}."{name}"')
@@ -153,7 +157,7 @@ def _read_package(package: str) -> Requirement:
 
 def _survey_installed(requirement: Requirement) -> Sequence[str] | None:
     """Return the modules of a distribution that is installed here; ``None`` if it is not."""
-    # A given path means the package there, even if one of that name is installed.
+    # A path means the package there, even if one of that name is installed.
     if requirement.url is not None:
         return None
     try:
@@ -164,7 +168,10 @@ def _survey_installed(requirement: Requirement) -> Sequence[str] | None:
 
 
 def _survey_modules(distribution: importlib.metadata.Distribution) -> Sequence[str]:
-    """Return the top-level modules of a distribution; of an editable one, by its name."""
+    """Return the top-level modules of a distribution.
+
+    An editable distribution lists none; its name then gives the module.
+    """
     tops = {file.parts[0] for file in distribution.files or () if file.suffix == ".py"}
     # The record lists a script as "../../../bin", which is not a module.
     names = {top.removesuffix(".py") for top in tops if top != ".."}
@@ -175,41 +182,55 @@ def _survey_modules(distribution: importlib.metadata.Distribution) -> Sequence[s
 def _probe(
     requirement: Requirement, modules: Sequence[str], directory: str
 ) -> dict[str, dict[str, list[str]]]:
-    """Ask modules for their hooks, in a separate process; maps modules to hooks to names."""
-    ended = run_program([sys.executable, "-c", _PROBE, directory, *modules], seconds=_PROBE_SECONDS)
-    if reason := ended.explain():
+    """Import modules in a separate process, and call their hooks.
+
+    Returns:
+        The names of the specifications that each hook returned, by module and hook.
+    """
+    result = run_program(
+        [sys.executable, "-c", _PROBE, directory, *modules], seconds=_PROBE_SECONDS
+    )
+    if reason := result.explain():
         raise PluginError(
             plugin=requirement.name,
             detail=f"{requirement.name} cannot list its hooks: {reason}.",
             remedy="Nothing was added. Report this to the plugin's author.",
         )
     # The last line only: an imported module may print anything before it.
-    found: dict[str, dict[str, list[str]]] = json.loads(ended.output.splitlines()[-1])
-    if not any(found.values()):
+    hooks_by_module: dict[str, dict[str, list[str]]] = json.loads(result.output.splitlines()[-1])
+    if not any(hooks_by_module.values()):
         raise PluginError(
             plugin=requirement.name,
             detail=f"{requirement.name} has no hooks in {', '.join(modules) or 'any module'}.",
             remedy="Nothing was added. If they are in a submodule, write its table by hand.",
         )
-    return found
+    return hooks_by_module
 
 
 def _write(
-    found: dict[str, dict[str, list[str]]],
+    hooks_by_module: dict[str, dict[str, list[str]]],
     package: str,
     new: Path | None,
     configuration: Configuration,
 ) -> tuple[PluginEntry, ...]:
-    """Write the tables of the found plugins, and put the package where each looks for it."""
-    entries = [entry for module, hooks in found.items() for entry in _name_entries(module, hooks)]
+    """Write the tables of the plugins, and copy the package to where each looks for it.
+
+    Args:
+        hooks_by_module: The hooks, as :func:`_probe` returns them.
+        package: The requirement for the tables; empty if the package is installed already.
+        new: The folder of the new package; ``None`` if it is installed already.
+    """
+    entries = [
+        entry for module, hooks in hooks_by_module.items() for entry in _name_entries(module, hooks)
+    ]
     draft = FileDraft()
     known = {(entry.table, entry.name): entry for entry in configuration.plugins}
     added = []
     for table, name, module in entries:
-        if (there := known.get((table, name))) is not None:
+        if (existing := known.get((table, name))) is not None:
             raise PluginError(
                 plugin=name,
-                detail=f"{name!r} already exists in [{table}] ({there.source}).",
+                detail=f"{name!r} already exists in [{table}] ({existing.source}).",
                 remedy=f"Nothing was changed. To replace it, first run: vibe plugins remove {name}",
             )
         draft.set(f'{table}."{name}".module', json.dumps(module))
@@ -219,20 +240,20 @@ def _write(
         added.append(PluginEntry(table, name, module, source, package))
     draft.load()
     home = configuration.data_directory / "plugins"
-    placed = [home / name for name in dict.fromkeys(entry.name for entry in added)]
+    folders = [home / name for name in dict.fromkeys(entry.name for entry in added)]
     if new is None:
         draft.save()
         return tuple(added)
     try:
-        for place in placed:
-            shutil.rmtree(place, ignore_errors=True)  # which no table has named since
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)  # left over: no table names it
             # A copy for each table, as each looks into a directory of its own name.
-            shutil.copytree(new, place)
+            shutil.copytree(new, folder)
         draft.save()
     # Also when interrupted: no package without a table may stay there.
     except BaseException:
-        for place in placed:
-            shutil.rmtree(place, ignore_errors=True)
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)
         raise
     return tuple(added)
 

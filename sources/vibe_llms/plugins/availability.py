@@ -18,7 +18,7 @@ def is_importable(module: str, directories: Sequence[str] = ()) -> bool:
         directories: Searched in addition to ``sys.path``.
     """
     if module in sys.modules:
-        # None is Python's mark for a module that must not be imported.
+        # Python has None there for a module that must not be imported.
         return sys.modules[module] is not None
     name, *rest = module.split(".")
     spec = _find_spec(name, None) or importlib.machinery.PathFinder.find_spec(
@@ -30,7 +30,7 @@ def is_importable(module: str, directories: Sequence[str] = ()) -> bool:
         name, locations = f"{name}.{part}", list(spec.submodule_search_locations)
         try:
             spec = _find_spec(name, locations)
-        except KeyError:  # a namespace inside a namespace: Python asks for the imported parent
+        except KeyError:  # a namespace inside a namespace: Python requires its imported parent
             spec = _describe_namespace(name, locations)
     return spec is not None
 
@@ -46,6 +46,7 @@ def _find_spec(name: str, locations: list[str] | None) -> importlib.machinery.Mo
 
 
 def _describe_namespace(name: str, locations: list[str]) -> importlib.machinery.ModuleSpec | None:
+    """Return the specification of a namespace package: all folders of its name, if any."""
     portion = name.rpartition(".")[2]
     folders = [str(path) for place in locations if (path := Path(place) / portion).is_dir()]
     if not folders:

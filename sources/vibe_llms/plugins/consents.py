@@ -1,4 +1,4 @@
-"""Consent and progress without a user: settled in advance, revoked, silent."""
+"""Implementations of consent and progress that do not involve the user."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @frozen
 class SettledConsent:
-    """Gives an answer that was settled in advance, such as by the setting ``yes``."""
+    """Consent with a fixed answer, such as that of the setting ``yes``."""
 
     answer: bool
 
@@ -23,11 +23,13 @@ class SettledConsent:
 
 @define
 class RevocableConsent:
-    """Consent of a user, until it is revoked: a daemon asks nothing on behalf of its clients.
+    """Consent that can be revoked; then every answer is no.
+
+    A daemon revokes it, as its clients must not trigger questions to the user.
 
     Attributes:
-        consent: Answers until then.
-        is_revoked: True if every answer is no.
+        consent: Asks the user as long as it is not revoked.
+        is_revoked: Whether every answer is no.
     """
 
     consent: Consent
@@ -40,7 +42,7 @@ class RevocableConsent:
 
 @frozen
 class SilentProgress:
-    """Shows nothing."""
+    """Progress that is not shown."""
 
     def start(self, total: int | None, label: str) -> None:
         """Show nothing."""

@@ -58,7 +58,7 @@ def load_provider(name: str, *, consent: Consent | None = None) -> Provider:
     """Load a provider by its name in the user's configuration.
 
     Args:
-        name: Such as ``local``.
+        name: The provider's name, such as ``local``.
         consent: Asked before a package is installed; by default the setting ``yes`` answers.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Calls of plugins' factories, with a check of their results."""
+"""Calls of plugins' factories; each checks the result and names the plugin in errors."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ def make_approver(
     entry: PluginEntry, specification: ApproverSpecification, context: ApproverContext
 ) -> DeferringApprover:
     """Make an approver, as :func:`make_provider` does a provider."""
-    what = f"approver {specification.name!r}"
-    approver = _call(entry, what, specification.factory, context)
+    description = f"approver {specification.name!r}"
+    approver = _call(entry, description, specification.factory, context)
     if callable(getattr(approver, "approve", None)):
         return approver
-    raise _describe_misfit(entry, what, approver, "which lacks approve")
+    raise _describe_misfit(entry, description, approver, "which lacks approve")
 
 
 def make_authorizer(
@@ -73,11 +73,11 @@ def make_authorizer(
     """Make an authorizer, as :func:`make_provider` does a provider."""
     from vibe_llms.plugins.specification.daemons import Authorizer
 
-    what = f"authorizer {specification.name!r}"
-    authorizer = _call(entry, what, specification.factory, context)
-    if lacks := _find_lacks(authorizer, Authorizer):
-        lack = f"which is not an authorizer: it lacks {', '.join(lacks)}"
-        raise _describe_misfit(entry, what, authorizer, lack)
+    description = f"authorizer {specification.name!r}"
+    authorizer = _call(entry, description, specification.factory, context)
+    if missing := _find_missing_members(authorizer, Authorizer):
+        problem = f"which is not an authorizer: it lacks {', '.join(missing)}"
+        raise _describe_misfit(entry, description, authorizer, problem)
     return authorizer
 
 
@@ -89,38 +89,38 @@ def make_store(
     from vibe_llms.conversations.stores.interfaces import ContentStore, ConversationStore
     from vibe_llms.plugins.plugged import PluggedStore
 
-    what = f"store {specification.name!r} of [plugins.{entry.name}]"
+    description = f"store {specification.name!r} of [plugins.{entry.name}]"
     remedy = (
         "Correct its table, or report this to the plugin's author; "
         f"store = {DIRECTORY_STORE!r} stores conversations in files again."
     )
-    store = _call(entry, what, specification.factory, context, remedy)
-    lacks = _find_lacks(store, ConversationStore)
-    if "contents" not in lacks:
-        contents = _call(entry, what, lambda store: store.contents, store, remedy)
-        lacks += [f"contents.{name}" for name in _find_lacks(contents, ContentStore)]
-    if not lacks:
-        return cast("ConversationStore", PluggedStore(store, entry.name, what, remedy))
-    optional = [name for name in lacks if name in vars(StoreDefaults)]
-    needed = [name for name in lacks if name not in optional]
-    lack = f"which is not a store: it lacks {', '.join(needed + optional)}"
+    store = _call(entry, description, specification.factory, context, remedy)
+    missing = _find_missing_members(store, ConversationStore)
+    if "contents" not in missing:
+        contents = _call(entry, description, lambda store: store.contents, store, remedy)
+        missing += [f"contents.{name}" for name in _find_missing_members(contents, ContentStore)]
+    if not missing:
+        return cast("ConversationStore", PluggedStore(store, entry.name, description, remedy))
+    optional = [name for name in missing if name in vars(StoreDefaults)]
+    needed = [name for name in missing if name not in optional]
+    problem = f"which is not a store: it lacks {', '.join(needed + optional)}"
     if optional:
-        lack += f" (vibe_llms.conversations.StoreDefaults, inherited, has {', '.join(optional)})"
-    raise _describe_misfit(entry, what, store, lack, remedy)
+        problem += f" (vibe_llms.conversations.StoreDefaults, inherited, has {', '.join(optional)})"
+    raise _describe_misfit(entry, description, store, problem, remedy)
 
 
-def _find_lacks(made: object, protocol: type) -> list[str]:
+def _find_missing_members(value: object, protocol: type) -> list[str]:
     """Return the members of a protocol that an object lacks."""
-    # By name and not by isinstance, which cannot report missing members.
-    wanted = [name for name in vars(protocol) if not name.startswith("_")]
+    # Member by member, as isinstance does not report which ones are missing.
+    members = [name for name in vars(protocol) if not name.startswith("_")]
     # Statically: reading a property would run it.
-    return [name for name in wanted if inspect.getattr_static(made, name, None) is None]
+    return [name for name in members if inspect.getattr_static(value, name, None) is None]
 
 
 def _call(
-    entry: PluginEntry, what: str, factory: Callable[[_C], _T], context: _C, remedy: str = ""
+    entry: PluginEntry, description: str, factory: Callable[[_C], _T], context: _C, remedy: str = ""
 ) -> _T:
-    """Call a factory; name the plugin in a foreign error."""
+    """Call a factory; convert a foreign error to one that names the plugin."""
     try:
         return factory(context)
     except ConverseError:
@@ -128,17 +128,18 @@ def _call(
     except (Exception, SystemExit) as error:
         raise PluginError(
             plugin=entry.name,
-            detail=f"The {what} ({entry.module}) cannot be created: {describe_error(error)}.",
+            detail=f"The {description} ({entry.module}) cannot be created: "
+            f"{describe_error(error)}.",
             remedy=remedy,
         ) from error
 
 
 def _describe_misfit(
-    entry: PluginEntry, what: str, made: object, lack: str, remedy: str = ""
+    entry: PluginEntry, description: str, value: object, problem: str, remedy: str = ""
 ) -> PluginError:
     return PluginError(
         plugin=entry.name,
-        detail=f"The factory of the {what} ({entry.module}) returned {type(made).__name__}, "
-        f"{lack}.",
+        detail=f"The factory of the {description} ({entry.module}) returned "
+        f"{type(value).__name__}, {problem}.",
         remedy=remedy,
     )

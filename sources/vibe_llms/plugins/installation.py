@@ -38,7 +38,7 @@ def ensure_installed(entry: PluginEntry, directory: Path, consent: Consent) -> N
 
     Args:
         entry: Has a package.
-        directory: The plugin's own; created if needed.
+        directory: The plugin's own directory for packages; created if needed.
         consent: Asked before anything is installed.
 
     Raises:
@@ -48,25 +48,26 @@ def ensure_installed(entry: PluginEntry, directory: Path, consent: Consent) -> N
     """
     requirement = read_requirement(entry.package, entry.source)
     own = [str(directory)]
-    if directory.is_dir() and is_importable(entry.module, own) and _holds(requirement, own):
+    if directory.is_dir() and is_importable(entry.module, own) and _is_satisfied(requirement, own):
         _append_to_path(directory)
         return
-    # If the plugin's directory is on the path already, the importable module may be a wrong version
-    # in it.
+    # If the plugin's directory is on the path already, a module found there may have the wrong
+    # version: then install again.
     if str(directory) not in sys.path and is_importable(entry.module):
-        if not _holds(requirement, sys.path):
+        if not _is_satisfied(requirement, sys.path):
+            package = _redact(requirement)
             raise DependencyError(
-                package=_show(requirement),
-                detail=f"The plugin {entry.name!r} needs {_show(requirement)}, but another version "
-                "is installed.",
-                remedy=f"Run: {write_command('install', '--upgrade', _show(requirement))}",
+                package=package,
+                detail=f"The plugin {entry.name!r} needs {package}, but another version is "
+                "installed.",
+                remedy=f"Run: {write_command('install', '--upgrade', package)}",
             )
         return
     _install(entry, requirement, directory, consent)
     _append_to_path(directory)
 
 
-def _show(requirement: Requirement) -> str:
+def _redact(requirement: Requirement) -> str:
     """Return the requirement for display: without the password of an address."""
     return redact_addresses(str(requirement))
 
@@ -78,40 +79,40 @@ def read_requirement(package: str, source: Source) -> Requirement:
     try:
         return Requirement(package)
     except InvalidRequirement as error:
-        shown = redact_addresses(package)
-        message = f"{shown!r} is not a requirement such as 'gemini-provider >= 1'."
+        name = redact_addresses(package)
+        message = f"{name!r} is not a requirement such as 'gemini-provider >= 1'."
         finding = Finding(place=source.place or str(source), line=source.line, message=message)
         raise ConfigurationError(findings=(finding,)) from error
 
 
-def _holds(requirement: Requirement, directories: Sequence[str]) -> bool:
+def _is_satisfied(requirement: Requirement, directories: Sequence[str]) -> bool:
     """Return whether the installed version matches; one without metadata is accepted."""
     found = importlib.metadata.distributions(name=requirement.name, path=list(directories))
     first = next(iter(found), None)
-    # An installed prerelease was chosen by the user.
+    # An installed prerelease is accepted, as the user has chosen it.
     return first is None or requirement.specifier.contains(first.version, prereleases=True)
 
 
 def _install(
     entry: PluginEntry, requirement: Requirement, directory: Path, consent: Consent
 ) -> None:
-    shown = _show(requirement)
+    name = _redact(requirement)
     question = (
-        f"The plugin {entry.name!r} ({entry.source}) needs the package {shown}. "
+        f"The plugin {entry.name!r} ({entry.source}) needs the package {name}. "
         f"Install it with pip into {directory}?"
     )
-    command = write_command("install", "--target", str(directory), shown)
-    if not consent.ask(f"package:{shown}", question):
+    command = write_command("install", "--target", str(directory), name)
+    if not consent.ask(f"package:{name}", question):
         raise TrustError(
-            subject=f"package:{shown}",
-            detail=f"The plugin {entry.name!r} needs {shown}, but the installation was not "
+            subject=f"package:{name}",
+            detail=f"The plugin {entry.name!r} needs {name}, but the installation was not "
             "confirmed.",
             remedy="Answer yes, set VIBE_LLMS_YES=1, or install it yourself.",
         )
     if importlib.util.find_spec("pip") is None:
         raise DependencyError(
-            package=shown,
-            detail=f"The plugin {entry.name!r} needs {shown}, but this Python has no pip.",
+            package=name,
+            detail=f"The plugin {entry.name!r} needs {name}, but this Python has no pip.",
             remedy=f"Run: {command}",
         )
     pip = Pip(entry=entry, requirement=requirement, advice=f"To see more, run: {command}")
@@ -120,7 +121,7 @@ def _install(
     with tempfile.TemporaryDirectory(dir=directory.parent, prefix=".draft-") as draft:
         new, old = Path(draft, "new"), Path(draft, "old")
         pip.install(pip.plan(), new)
-        # Moved aside first: a rename cannot replace a directory that is not empty.
+        # Moved away first: a rename cannot replace a directory that is not empty.
         if directory.exists():
             directory.rename(old)
         new.rename(directory)
@@ -128,7 +129,13 @@ def _install(
 
 @frozen(kw_only=True)
 class Pip:
-    """The user's pip: the one of this Python, with the configured index and settings."""
+    """The pip of this Python, with the user's index and settings.
+
+    Attributes:
+        entry: The plugin, for errors.
+        requirement: The package to install.
+        advice: The remedy in errors.
+    """
 
     entry: PluginEntry
     requirement: Requirement
@@ -151,23 +158,25 @@ class Pip:
         return found
 
     def install(self, packages: Sequence[str], target: Path) -> None:
-        # Without dependencies: the plan names all that is missing.
+        """Install exactly these packages; :meth:`plan` has listed their dependencies."""
         self.run("--no-deps", "--target", str(target), "--", *packages)
 
     def run(self, *arguments: str) -> str:
-        ended = run_program(
+        """Run ``pip install`` and return its output."""
+        result = run_program(
             [sys.executable, "-m", "pip", "install", *_PIP_OPTIONS, *arguments],
-            # Such a setting may turn pip's own warnings into errors.
+            # This variable may turn pip's own warnings into errors.
             environment={k: text for k, text in os.environ.items() if k != "PYTHONWARNINGS"},
         )
-        if reason := ended.explain():
+        if reason := result.explain():
             raise self.produce_error(reason)
-        return ended.output.decode("utf-8", "replace")
+        return result.output.decode("utf-8", "replace")
 
     def produce_error(self, reason: str) -> DependencyError:
+        """Make the error for a failed installation."""
         return DependencyError(
-            package=_show(self.requirement),
-            detail=f"pip could not install {_show(self.requirement)} for the plugin "
+            package=_redact(self.requirement),
+            detail=f"pip could not install {_redact(self.requirement)} for the plugin "
             f"{self.entry.name!r}: {reason}.",
             remedy=self.advice,
         )
@@ -181,4 +190,5 @@ def _append_to_path(directory: Path) -> None:
 
 
 def write_command(*arguments: str) -> str:
+    """Return the command line that runs pip with these arguments."""
     return shlex.join(["python", "-m", "pip", *arguments])

@@ -1,4 +1,4 @@
-"""Listing of a configured plugin."""
+"""Listings of configured plugins: the entry and the state of each."""
 
 from __future__ import annotations
 

@@ -40,7 +40,8 @@ class PluginFailure:
         reason: The error, in one line.
         place: Its place in the configuration.
         error: The exception.
-        is_fatal: True if the plugin is set aside. Otherwise the rest of it stays in use.
+        is_fatal: Whether the plugin is set aside, and none of its hooks is called any longer.
+            Otherwise the rest of it stays in use.
     """
 
     name: str
@@ -59,12 +60,12 @@ class PluginHost:
 
     Attributes:
         failures: The failures so far, in their order.
-        loaded: Number of imported plugins: a caller that caches the answer of all asks again when
-            it grows.
+        loaded_count: Number of imported plugins. A caller that caches the answers of all plugins
+            must ask again when this has grown.
     """
 
     failures: list[PluginFailure] = attrs.field(factory=list, init=False)
-    loaded: int = attrs.field(default=0, init=False)
+    loaded_count: int = attrs.field(default=0, init=False)
     _manager: pluggy.PluginManager = attrs.field(init=False)
     _broken_factories: set[int] = attrs.field(factory=set, init=False)
     _fatal_errors: dict[str, ConverseError] = attrs.field(factory=dict, init=False)
@@ -80,12 +81,12 @@ class PluginHost:
 
     def find_failure(self, entry: PluginEntry) -> PluginFailure | None:
         """Return the failure of the plugin, a fatal one before others."""
-        fitting = [
+        failures = [
             failure
             for failure in self.failures
             if failure.module == entry.module and (failure.is_fatal or failure.name == entry.name)
         ]
-        return min(fitting, key=lambda failure: not failure.is_fatal, default=None)
+        return min(failures, key=lambda failure: not failure.is_fatal, default=None)
 
     def load(self, entry: PluginEntry, prepare: Callable[[], None] = lambda: None) -> None:
         """Import the plugin's module and register its hooks, unless that has been done.
@@ -105,18 +106,18 @@ class PluginHost:
         try:
             module = importlib.import_module(entry.module)
         except (Exception, SystemExit) as error:
-            deed = f"cannot be imported: {describe_error(error)}"
+            problem = f"cannot be imported: {describe_error(error)}"
             # If another module is missing, the plugin's own import is wrong.
             is_absent = isinstance(error, ModuleNotFoundError) and error.name == entry.module
             remedy = _INSTALL if is_absent else _REPAIR
-            raise self._set_aside(entry, deed, remedy) from error
+            raise self._set_aside(entry, problem, remedy) from error
         try:
             self._register(entry, module)
         except (pluggy.PluginValidationError, ValueError) as error:
-            deed = f"has an invalid hook: {describe_error(error)}"
-            raise self._set_aside(entry, deed) from error
-        # Last: a caller that sees the new number asks plugins, and must find these hooks.
-        self.loaded += 1
+            problem = f"has an invalid hook: {describe_error(error)}"
+            raise self._set_aside(entry, problem) from error
+        # Last: a caller that sees the new number calls the hooks of all plugins, also of this one.
+        self.loaded_count += 1
 
     def call(self, entry: PluginEntry, kind: type[_T]) -> tuple[_T, ...]:
         """Call one hook of a loaded plugin; later calls return the first answer.
@@ -133,7 +134,7 @@ class PluginHost:
         hook = specification.find_hook(kind)
         key = (entry.module, hook)
         if key not in self._answers:
-            self._answers[key] = self._ask(entry, hook, kind)
+            self._answers[key] = self._call_hook(entry, hook, kind)
         return cast(tuple[_T, ...], self._answers[key])
 
     def make(
@@ -145,30 +146,31 @@ class PluginHost:
             The reactors or the listener; ``None`` if the factory fails, or has failed before
             and so is not called again.
         """
-        if id(specification) in self._broken_factories:  # the cached answers keep it alive
+        # The cached answers refer to the specification, so that no other one gets its id.
+        if id(specification) in self._broken_factories:
             return None
-        made: object = None
+        value: object = None
         cause: BaseException | None = None
         try:
-            made = specification.factory()
-            deed = f"returned {_describe_answer(made)}"
+            value = specification.factory()
+            problem = f"returned {_describe_answer(value)}"
         except (Exception, SystemExit) as error:
-            deed, cause = f"raised {describe_error(error)}", error
-        if cause is None and _fits(made, specification):
-            return made
-        _discard(made)
+            problem, cause = f"raised {describe_error(error)}", error
+        if cause is None and _is_valid(value, specification):
+            return value
+        _discard(value)
         self._broken_factories.add(id(specification))
         kind = type(specification).__name__.removesuffix("Specification").lower()
-        reason = f"Its {kind} {specification.name!r} cannot be created: the factory {deed}."
+        reason = f"Its {kind} {specification.name!r} cannot be created: the factory {problem}."
         failure = PluginError(
             plugin=entry.name,
             detail=f"The plugin {entry.name!r} ({entry.module}, {entry.source}): {reason}",
         )
         failure.__cause__ = cause
-        self.note(entry, failure, reason)
+        self.record_failure(entry, failure, reason)
         return None
 
-    def note(
+    def record_failure(
         self, entry: PluginEntry, error: ConverseError, reason: str = "", *, is_fatal: bool = False
     ) -> None:
         """Add a failure of a plugin, unless it is already recorded.
@@ -194,7 +196,8 @@ class PluginHost:
             self.failures.append(failure)
 
     def _register(self, entry: PluginEntry, module: types.ModuleType) -> None:
-        # Not the module itself: pluggy would read each of its names, and so import lazy ones.
+        # Not the module itself: pluggy would read each of its names, and so import those that are
+        # imported on demand.
         hooks = types.ModuleType(entry.module)
         for name, value in vars(module).items():
             if self._manager.parse_hookimpl_opts(module, name) is not None:
@@ -212,9 +215,9 @@ class PluginHost:
             error = PluginError(
                 plugin=entry.name, detail=f"The plugin {entry.name!r} ({entry.module}): {reason}"
             )
-            self.note(entry, error, reason)
+            self.record_failure(entry, error, reason)
 
-    def _ask(self, entry: PluginEntry, hook: str, kind: type[object]) -> tuple[object, ...]:
+    def _call_hook(self, entry: PluginEntry, hook: str, kind: type[object]) -> tuple[object, ...]:
         plugin = self._manager.get_plugin(entry.module)
         # pluggy cannot call a single plugin; the others are excluded, so that a failure has a name.
         others = [other for other in self._manager.get_plugins() if other is not plugin]
@@ -222,35 +225,35 @@ class PluginHost:
         if not caller.get_hookimpls():
             return ()
         try:
-            # pluggy omits an answer of None, and so returns an empty list.
+            # pluggy returns a list of answers and leaves out None, so that the list may be empty.
             (answer,) = caller() or (None,)
         except (Exception, SystemExit) as error:
-            deed = f"failed in {hook}: {describe_error(error)}"
-            raise self._set_aside(entry, deed) from error
+            problem = f"failed in {hook}: {describe_error(error)}"
+            raise self._set_aside(entry, problem) from error
         if isinstance(answer, (list, tuple)) and all(isinstance(item, kind) for item in answer):
             return tuple(answer)
         _discard(answer)
-        wanted = f"in place of a list of {kind.__name__}"
-        raise self._set_aside(entry, f"returned {_describe_answer(answer)} from {hook}, {wanted}")
+        problem = f"returned {_describe_answer(answer)} from {hook}"
+        raise self._set_aside(entry, f"{problem}, in place of a list of {kind.__name__}")
 
-    def _set_aside(self, entry: PluginEntry, deed: str, remedy: str = _REPAIR) -> PluginError:
+    def _set_aside(self, entry: PluginEntry, problem: str, remedy: str = _REPAIR) -> PluginError:
         error = PluginError(
             plugin=entry.name,
-            detail=f"The plugin {entry.name!r} ({entry.module}, {entry.source}) {deed}.",
+            detail=f"The plugin {entry.name!r} ({entry.module}, {entry.source}) {problem}.",
             remedy=remedy,
         )
-        self.note(entry, error, f"It {deed}.", is_fatal=True)
+        self.record_failure(entry, error, f"It {problem}.", is_fatal=True)
         return error
 
 
-def _fits(made: object, specification: ReactorsSpecification | ListenerSpecification) -> bool:
+def _is_valid(value: object, specification: ReactorsSpecification | ListenerSpecification) -> bool:
     from vibe_llms.events.bus import is_asynchronous
     from vibe_llms.events.reactors import ConversationReactors
     from vibe_llms.plugins.specification.runs import ReactorsSpecification
 
     if isinstance(specification, ReactorsSpecification):
-        return isinstance(made, ConversationReactors)
-    return callable(made) and not is_asynchronous(made)
+        return isinstance(value, ConversationReactors)
+    return callable(value) and not is_asynchronous(value)
 
 
 def describe_error(error: BaseException) -> str:

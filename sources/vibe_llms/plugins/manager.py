@@ -1,4 +1,4 @@
-"""Plugins of an application: the configured ones, and the objects that they make."""
+"""Manager of an application's plugins: lists and loads them, and makes their objects."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ class PluginManager:
     for the user's consent, the others wait.
 
     Attributes:
-        configuration: Names them.
+        configuration: The configuration, which names the plugins.
         consent: Asked before a package is installed, and by plugins. By default the setting ``yes``
             answers, without asking the user. A daemon revokes it.
         progress: Shows long operations of plugins; by default nothing is shown.
-        clock: For timeouts.
-        budgets: Shares the usage of the same vendors with other processes, if given.
+        clock: The clock for timeouts.
+        budgets: Rate limits that are shared with other processes; ``None`` if they are not shared.
     """
 
     configuration: Configuration
@@ -59,10 +59,10 @@ class PluginManager:
     _roster: PluginRoster = attrs.field(init=False)
     _providers: dict[str, Provider] = attrs.field(factory=dict, init=False)
     _absent: dict[str, int] = attrs.field(factory=dict, init=False)
-    """Names that no plugin has, with the number of plugins loaded at that time."""
+    """Number of loaded plugins when none of them had reactors, or listeners; by that word."""
 
     @consent.default
-    def _settle_consent(self) -> Consent:
+    def _produce_consent(self) -> Consent:
         return SettledConsent(self.configuration.yes)
 
     @_roster.default
@@ -162,21 +162,23 @@ class PluginManager:
         """
         with self._roster.lock:
             for entry in self.configuration.plugins:
-                # Disabled ones are the user's choice, not failures.
-                is_meant = entry.is_enabled and entry.is_trusted
-                if is_meant and (not entry.package or self._roster.describe(entry).is_usable):
-                    with self._roster.set_failures_aside(entry):
+                # Disabled and untrusted ones are the user's choice, not failures.
+                if not (entry.is_enabled and entry.is_trusted):
+                    continue
+                if not entry.package or self._roster.describe(entry).is_usable:
+                    with self._roster.record_failures(entry):
                         self._roster.check(entry)
                         if entry.table == "providers":
                             self._produce_attributes(entry)
             return self.failures
 
-    def survey_pieces(self, kind: type[_T]) -> tuple[_T, ...]:
-        """Return the plugins' specifications of a kind, such as exporters; load the plugins asked.
+    def survey_specifications(self, kind: type[_T]) -> tuple[_T, ...]:
+        """Return the plugins' specifications of a kind, such as exporters.
 
-        Asked are the plugins of ``[plugins]``; of providers, ensembles and commands all available
-        ones; of reactors also those whose provider or ensemble has been loaded. A failing plugin is
-        reported in a warning and added to the failures, once, and the others are used.
+        Loads the plugins of ``[plugins]`` and calls their hooks. For providers, ensembles and
+        commands, the same is done with all other available plugins; for reactors, only with those
+        that have been loaded already. A failing plugin is reported in a warning and added to the
+        failures, once, and the others are used.
 
         Args:
             kind: Type of a hook's items, such as ``ExporterSpecification``.
@@ -185,7 +187,7 @@ class PluginManager:
             return tuple(item for _, item in self._roster.survey(kind))
 
     def produce_reactors(self) -> list[ConversationReactors]:
-        """Make the reactors of the plugins in use (:meth:`survey_pieces`), for one turn.
+        """Make the reactors for one turn, of the plugins that :meth:`survey_specifications` uses.
 
         A failing plugin is reported in a warning and added to the failures, once, and set aside.
         Not for the thread of an event loop: the first call imports plugins.
@@ -195,7 +197,7 @@ class PluginManager:
         return self._produce_all("reactors", ReactorsSpecification)
 
     @property
-    def is_silent(self) -> bool:
+    def has_no_reactors(self) -> bool:
         """True if it is known that no plugin in use has reactors. Imports nothing."""
         return self._is_absent("reactors")
 
@@ -210,17 +212,17 @@ class PluginManager:
         """True if it is known that no plugin in use has listeners. Imports nothing."""
         return self._is_absent("listeners")
 
-    def _produce_all(self, what: str, kind: type[Any]) -> list[Any]:
+    def _produce_all(self, name: str, kind: type[Any]) -> list[Any]:
         with self._roster.warn_of_failures():
             specifications = self._roster.survey(kind)
             host = self._roster.access_host()
-            # Asked again after more plugins are loaded: a provider may have reactors, too.
-            self._absent[what] = -1 if specifications else host.loaded
-            made = [host.make(entry, specification) for entry, specification in specifications]
-            return [each for each in made if each is not None]
+            # Outdated when another plugin is loaded: the plugin of a provider may have reactors.
+            self._absent[name] = -1 if specifications else host.loaded_count
+            objects = [host.make(entry, specification) for entry, specification in specifications]
+            return [each for each in objects if each is not None]
 
-    def _is_absent(self, what: str) -> bool:
-        return self._absent.get(what) == self._roster.access_host().loaded
+    def _is_absent(self, name: str) -> bool:
+        return self._absent.get(name) == self._roster.access_host().loaded_count
 
     def produce_catalogue(self) -> Catalogue:
         """Create the catalogue of models of all available providers. Loads them."""
@@ -228,7 +230,7 @@ class PluginManager:
         with self._roster.lock:
             for entry in self.configuration.providers.values():
                 if self._roster.describe(entry).is_usable:
-                    with self._roster.set_failures_aside(entry):
+                    with self._roster.record_failures(entry):
                         directories[entry.name] = self._roster.survey_directories(entry)
         return _produce_catalogue(self.configuration, directories)
 
@@ -303,11 +305,11 @@ def _produce_catalogue(
         table: dict[str, object] = dict(override.attributes)
         if override.provider is not None:
             table["provider"] = configuration.follow_aliases(override.provider)
-        whole: dict[str, object] = {"defaults": table}
+        document: dict[str, object] = {"defaults": table}
         if override.pattern is not None:
-            whole = {"models": [{**table, "pattern": override.pattern}]}
+            document = {"models": [{**table, "pattern": override.pattern}]}
         place = f"{override.source.place}:{override.source.line}"
-        overrides.append(Overrides(place=place, table=whole))
+        overrides.append(Overrides(place=place, table=document))
     return Catalogue(
         providers=tuple(directories),
         plugin_directories=directories,

@@ -1,4 +1,4 @@
-"""Requirements of configured providers, as they report them."""
+"""Missing requirements of configured providers, such as a key or a package, as they report them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ class MissingRequirements:
     """Missing requirements of a provider.
 
     Attributes:
-        needs: As it reports them; a plugin's provider may report none.
-        error: Why it cannot be made, for example because its settings are invalid.
+        requirements: The requirements, as the provider reports them; a plugin's provider may not
+            report any.
+        error: Why the provider cannot be made, for example invalid settings; ``None`` if it can.
     """
 
     requirements: tuple[Requirement, ...] = ()
@@ -30,39 +31,39 @@ class MissingRequirements:
 def survey_missing(
     plugins: PluginManager, providers: Iterable[str]
 ) -> dict[str, MissingRequirements]:
-    """Ask providers for their missing requirements; load them, but no model and no vendor's
-    package.
+    """Return the missing requirements of each provider.
 
-    Installs nothing: the state of an unusable plugin reports it.
+    Loads the providers, but no model and no vendor's package. Installs nothing: for a provider
+    whose plugin is unusable, nothing is reported here, as the state of its plugin tells the reason.
     """
     usable = {each.entry.name: each.is_usable for each in plugins.survey() if each.is_provider}
     return {
-        name: _ask(plugins, name) if usable.get(name) else MissingRequirements()
+        name: _find_missing(plugins, name) if usable.get(name) else MissingRequirements()
         for name in providers
     }
 
 
 def refuse_missing(plugins: PluginManager, provider: str) -> None:
-    """Refuse a provider that can be loaded, but cannot be asked yet.
+    """Raise an error if a provider lacks something that requests need, such as a key.
 
     Raises:
         ConverseError: The missing requirement, with its fix.
     """
     from vibe_llms.providers.requirements import refuse_requirements
 
-    missing = _ask(plugins, provider)
+    missing = _find_missing(plugins, provider)
     if missing.error is not None:
         raise missing.error
     refuse_requirements(provider, missing.requirements)
 
 
-def _ask(plugins: PluginManager, name: str) -> MissingRequirements:
+def _find_missing(plugins: PluginManager, name: str) -> MissingRequirements:
     try:
         provider = plugins.load_provider(name)
         survey = getattr(provider, "survey_requirements", None)
         with locating(plugins.configuration):
             if survey is None:
-                provider.produce_client()  # at least checks the settings of a plugin's provider
+                provider.produce_client()  # which at least checks the provider's settings
             return MissingRequirements(tuple(survey()) if survey is not None else ())
     except ConverseError as error:
         return MissingRequirements(error=error)

@@ -19,27 +19,28 @@ _PARTS: Final = frozenset({"contents", "content_backends", "index"})
 
 @frozen
 class PluggedStore:
-    """Passes every call on to a plugin's store, or to a part of it.
+    """Wrapper of a plugin's store, or of a part of it: it passes every call on.
 
     Foreign errors become a PluginError that names the plugin, so that they are not mistaken for a
     defect of this package, or for an empty store.
 
     Attributes:
-        plugin: Its name.
-        what: Its part in words, as ``store 'vault' of [plugins.bank]``.
+        plugin: The plugin's name.
+        description: The store in words, such as ``store 'vault' of [plugins.bank]``.
         remedy: The fix for the user.
     """
 
     _store: Any
     plugin: str = attrs.field(eq=False)
-    what: str = attrs.field(eq=False)
+    description: str = attrs.field(eq=False)
     remedy: str = attrs.field(eq=False)
 
     def __getattr__(self, name: str) -> Any:
-        # copy and pickle look for such names, even before the store is set.
+        # copy and pickle look up such names, even before the store is set.
         if name.startswith("__"):
             raise AttributeError(name)
-        with self._blaming(name, but=AttributeError):  # without it, the store lacks the method
+        # An AttributeError means that the store lacks an optional method.
+        with self._naming_plugin(name, but=AttributeError):
             value = getattr(self._store, name)
         if name in _PARTS and value is not None:
             return attrs.evolve(self, store=value)
@@ -47,20 +48,21 @@ class PluggedStore:
 
     def _guard(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
-        def call(*arguments: Any, **named: Any) -> Any:
-            with self._blaming(name):
-                answer = function(*arguments, **named)
-            # An iterator raises while it is consumed, and is blamed then.
-            return self._go_through(name, answer) if isinstance(answer, Iterator) else answer
+        def call(*arguments: Any, **options: Any) -> Any:
+            with self._naming_plugin(name):
+                answer = function(*arguments, **options)
+            # An iterator raises its errors later, while it is consumed.
+            return self._iterate(name, answer) if isinstance(answer, Iterator) else answer
 
         return call
 
-    def _go_through(self, name: str, answer: Iterator[Any]) -> Iterator[Any]:
-        with self._blaming(name):
+    def _iterate(self, name: str, answer: Iterator[Any]) -> Iterator[Any]:
+        with self._naming_plugin(name):
             yield from answer
 
     @contextmanager
-    def _blaming(self, name: str, *, but: type[Exception] | tuple[()] = ()) -> Iterator[None]:
+    def _naming_plugin(self, name: str, *, but: type[Exception] | tuple[()] = ()) -> Iterator[None]:
+        """Convert foreign errors in the block, except for a class, to errors with the plugin."""
         try:
             yield
         except (ConverseError, GeneratorExit):
@@ -70,7 +72,7 @@ class PluggedStore:
         except (Exception, SystemExit) as error:
             raise PluginError(
                 plugin=self.plugin,
-                detail=f"The {self.what} failed: {name} raised {describe_error(error)}.",
+                detail=f"The {self.description} failed: {name} raised {describe_error(error)}.",
                 remedy=self.remedy,
                 stage=Stage.STORE,
             ) from error

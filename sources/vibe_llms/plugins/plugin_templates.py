@@ -35,7 +35,7 @@ def make_plugin(name: str, kind: str, folder: Path) -> tuple[Path, ...]:
             remedy="Use letters, digits and '-', as in: vibe plugins new my-vendor",
         )
     place = folder / name
-    words = {
+    substitutions = {
         "NameProvider": "".join(map(str.capitalize, module.split("_")[1:])) + "Provider",
         "DISTRIBUTION": module.replace("_", "-"),
         "MODULE": module,
@@ -54,9 +54,9 @@ def make_plugin(name: str, kind: str, folder: Path) -> tuple[Path, ...]:
         try:
             for file, template in files.items():
                 file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_text(_fill(template, words), encoding="utf-8")
+                file.write_text(_fill(template, substitutions), encoding="utf-8")
         except BaseException:
-            shutil.rmtree(place, ignore_errors=True)  # half of a package would be in the way
+            shutil.rmtree(place, ignore_errors=True)  # otherwise a second attempt would fail
             raise
     except OSError as error:
         raise PluginError(
@@ -67,11 +67,11 @@ def make_plugin(name: str, kind: str, folder: Path) -> tuple[Path, ...]:
     return tuple(files)
 
 
-def _fill(template: str, words: dict[str, str]) -> str:
+def _fill(template: str, substitutions: dict[str, str]) -> str:
     text = access_data("plugins", *template.split("/")).read_text("utf-8")
-    for word, value in words.items():
-        text = text.replace(word, value)
+    for placeholder, value in substitutions.items():
+        text = text.replace(placeholder, value)
     lines = text.splitlines()
-    if len(lines) > 1 and set(lines[1]) == {"="}:  # the underline of a title has its length
+    if len(lines) > 1 and set(lines[1]) == {"="}:  # adapt the underline to the title's length
         lines[1] = "=" * len(lines[0])
     return "\n".join(lines) + "\n"

@@ -40,10 +40,10 @@ _C = TypeVar("_C", "ApproverSpecification", "AuthorizerSpecification", "StoreSpe
 
 @define(kw_only=True, eq=False)
 class PluginRoster:
-    """Finds, loads and surveys the plugins of a configuration; makes no objects of them.
+    """Finds, loads and surveys the plugins of a configuration; calls none of their factories.
 
     Attributes:
-        configuration: Names them.
+        configuration: The configuration, which names the plugins.
         consent: Asked before a package is installed.
         lock: Held during loads and surveys, which are serialized.
     """
@@ -83,9 +83,9 @@ class PluginRoster:
     def access_entry(self, table: str, name: str) -> PluginEntry:
         """Return the entry of a name in the configuration. Raises UnknownNameError."""
         entries = {each.name: each for each in self.configuration.plugins if each.table == table}
-        meant = self.configuration.follow_aliases(name) if table == "providers" else name
-        if meant in entries:
-            return entries[meant]
+        full_name = self.configuration.follow_aliases(name) if table == "providers" else name
+        if full_name in entries:
+            return entries[full_name]
         known = self.configuration.provider_names if table == "providers" else sorted(entries)
         raise UnknownNameError(
             kind=table.removesuffix("s"),
@@ -110,7 +110,7 @@ class PluginRoster:
                 remedy="To trust the folder and run its code: vibe trust",
             )
         host = self.access_host()
-        host.load(entry, prepare=partial(self._prepare, entry))
+        host.load(entry, prepare=partial(self._install_package, entry))
         return host
 
     def access_host(self) -> PluginHost:
@@ -126,13 +126,13 @@ class PluginRoster:
         from vibe_llms.plugins.specification.models import ANY_NAME
 
         host = self.load(entry)
-        found = host.call(entry, kind)
-        # An exact name takes precedence over any name.
+        specifications = host.call(entry, kind)
+        # An exact name takes precedence over one that applies to any name.
         for name in (entry.name, ANY_NAME):
-            for specification in found:
+            for specification in specifications:
                 if specification.name == name:
                     return specification
-        names = ", ".join(repr(specification.name) for specification in found) or "none"
+        names = ", ".join(repr(each.name) for each in specifications) or "none"
         failure = host.find_failure(entry)
         raise PluginError(
             plugin=entry.name,
@@ -143,30 +143,32 @@ class PluginRoster:
         )
 
     def survey(self, kind: type[_T]) -> list[tuple[PluginEntry, _T]]:
-        """Ask each module once for its specifications of a kind; skip failing ones."""
-        answers: dict[str, list[tuple[PluginEntry, _T]]] = {}
+        """Call the hook for a kind of specification in each module; skip failing modules."""
+        answers: list[tuple[PluginEntry, _T]] = []
+        surveyed_modules: set[str] = set()
         with self.lock:
             for entry in self.configuration.plugins:
                 # Several tables may name one module, whose hooks would return the same again.
-                if entry.module in answers or not self._is_asked(entry, kind):
+                if entry.module in surveyed_modules or not self._is_surveyed(entry, kind):
                     continue
                 if not self.describe(entry).is_usable:
                     continue
-                answers[entry.module] = []
-                with self.set_failures_aside(entry):
-                    found = self.load(entry).call(entry, kind)
-                    answers[entry.module] += [(entry, item) for item in found]
-        return [answer for found in answers.values() for answer in found]
+                surveyed_modules.add(entry.module)
+                with self.record_failures(entry):
+                    specifications = self.load(entry).call(entry, kind)
+                    answers += [(entry, specification) for specification in specifications]
+        return answers
 
-    def _is_asked(self, entry: PluginEntry, kind: type[object]) -> bool:
-        """Return whether a plugin must be loaded, if necessary, for a survey of a kind."""
+    def _is_surveyed(self, entry: PluginEntry, kind: type[object]) -> bool:
+        """Return whether a survey of a kind calls the plugin's hook, and loads it if necessary."""
         from vibe_llms.plugins.specification.hooks import ALWAYS_IN_USE, find_hook
 
         if entry.table == "plugins":
             return True
         hook = find_hook(kind)
-        is_meant = hook != "survey_reactors" or self.is_loaded(entry)
-        return hook not in ALWAYS_IN_USE and is_meant
+        if hook == "survey_reactors":
+            return self.is_loaded(entry)
+        return hook not in ALWAYS_IN_USE
 
     def choose(
         self, setting: str, name: str, kind: type[_C], *, shipped: str = ""
@@ -177,7 +179,7 @@ class PluginRoster:
             setting: The setting that chooses it, such as ``approver``.
             name: The user's value.
             kind: Type of the specification.
-            shipped: The name of the shipped one, which no plugin can have, if any.
+            shipped: The name of the shipped one, if there is one; no plugin can use this name.
 
         Raises:
             UnknownNameError: The name is unknown: another one must not replace it.
@@ -187,23 +189,24 @@ class PluginRoster:
             if specification.name == name:
                 return entry, specification
         plugins = [each for each in self.configuration.plugins if each.table == "plugins"]
-        lost = [each for each in map(self.describe, plugins) if not each.is_usable]
-        words = ", ".join(f"{each.entry.name} ({each.reason or each.state})" for each in lost)
-        names = [shipped] * bool(shipped) + [each.name for _, each in found]
+        unusable = [each for each in map(self.describe, plugins) if not each.is_usable]
+        reasons = ", ".join(f"{each.entry.name} ({each.reason or each.state})" for each in unusable)
+        names = [shipped] if shipped else []
+        names += [each.name for _, each in found]
         remedy = f"Set {setting} to a known name"
         raise UnknownNameError(
             kind=setting,
             name=name,
             known=order_by_nearness(name, names),
-            remedy=f"{remedy}. Plugins that cannot be used: {words}."
-            if words
+            remedy=f"{remedy}. Plugins that cannot be used: {reasons}."
+            if reasons
             else f"{remedy}, or add the plugin that provides it.",
         )
 
     def survey_directories(self, entry: PluginEntry) -> tuple[Path, ...]:
-        """List the plugin's directories of data about a provider's models.
+        """List the plugin's directories with data about the models of an entry's provider.
 
-        Data for any name apply if there are none for the name itself.
+        Data for any name are used if there are none for this provider's name.
         """
         from vibe_llms.plugins.specification.models import ANY_NAME, ModelAttributesSpecification
 
@@ -222,18 +225,19 @@ class PluginRoster:
         for hook in HOOKS:
             host.call(entry, access_kind(hook))
         hook = f"survey_{entry.table}"
-        if hook in HOOKS and host.find_failure(entry) is None:  # the reason for another
+        # A failure that was recorded before explains a missing specification.
+        if hook in HOOKS and host.find_failure(entry) is None:
             self.find_specification(entry, access_kind(hook))
 
     @contextmanager
-    def set_failures_aside(self, entry: PluginEntry) -> Iterator[None]:
-        """Record the failure of a plugin raised in the block, and continue with the others."""
+    def record_failures(self, entry: PluginEntry) -> Iterator[None]:
+        """Record an error that the block raises as a failure of a plugin, and continue after it."""
         try:
             yield
         except ConverseError as error:
             known = ((failure.name, failure.error) for failure in self.failures)
             if not any(name == entry.name and other is error for name, other in known):
-                self.access_host().note(entry, error)
+                self.access_host().record_failure(entry, error)
 
     @contextmanager
     def warn_of_failures(self) -> Iterator[None]:
@@ -252,7 +256,7 @@ class PluginRoster:
         """Return the directory for the plugin's package and its dependencies."""
         return self.configuration.data_directory / "plugins" / entry.name
 
-    def _prepare(self, entry: PluginEntry) -> None:
+    def _install_package(self, entry: PluginEntry) -> None:
         if entry.package:
             from vibe_llms.plugins.installation import ensure_installed
 

@@ -226,9 +226,9 @@ class RemoteClient:
         """Return the descriptor of a model, including what the vendor reports."""
         if self._integrator is None:
             self._integrator = self.vendor.context.produce_attributes()
-        learnt = {} if surveyed is None else surveyed.learnt
+        facts = {} if surveyed is None else surveyed.facts
         attributes = self._integrator.integrate(
-            name, learnt=learnt, learnt_from=f"the models that {self.provider.name} lists"
+            name, facts=facts, facts_source=f"the models that {self.provider.name} lists"
         )
         provider = self.provider.name
         return ModelDescriptor(

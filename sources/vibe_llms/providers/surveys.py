@@ -46,7 +46,7 @@ class SurveyedModel:
     capabilities: Mapping[str, Told] = attrs.field(factory=dict)
 
     @property
-    def learnt(self) -> dict[str, JsonValue]:
+    def facts(self) -> dict[str, JsonValue]:
         """The same with the keys of an attribute file, without unknown values."""
         said: dict[str, JsonValue] = {
             "title": self.title,

@@ -61,7 +61,7 @@ def cut_request(request: Request, model: WindowedModel) -> Request:
         return request
     sizes, rest = measure_canisters(request, attributes)
     cut = cut_oldest(request.canisters, sizes, room - rest)
-    if not cut.gone:
+    if not cut.omitted:
         return request
     if request.strict:
         refuse_losses(tuple(cut.survey_losses(LossKind.DROPPED, _compose_reason(cut, room))))
@@ -107,7 +107,7 @@ class Fitting:
         self._learn_room(error)
         cut = self._cut()
         # The same request would be rejected again.
-        if len(cut.gone) <= len(former):
+        if len(cut.omitted) <= len(former):
             raise error
         return await self._open()
 
@@ -137,7 +137,7 @@ class Fitting:
         sizes, rest = self._measures
         room = self._room - rest
         cut = cut_oldest(self._request.canisters, sizes, room)
-        if not cut.gone or self._request.window != "summarize":
+        if not cut.omitted or self._request.window != "summarize":
             return cut
         # If turns are left out, the summary needs room, too, for which more may have to be left
         # out.
@@ -151,7 +151,7 @@ class Fitting:
                 opened = await self._model.open(fitted, streaming=self._streaming)
             except ContextOverflowError as error:  # some models know it before they send anything
                 self._learn_room(error)
-                if len(self._cut().gone) <= len(cut.gone):
+                if len(self._cut().omitted) <= len(cut.omitted):
                     raise
                 continue
             moved = (self._restore_path(loss) for loss in opened.losses)
@@ -159,8 +159,8 @@ class Fitting:
         raise AssertionError
 
     async def _fit(self, cut: Cut) -> tuple[Request, tuple[Loss, ...]]:
-        self._gone = cut.gone
-        if not cut.gone:
+        self._gone = cut.omitted
+        if not cut.omitted:
             return self._request, ()
         canisters = self._request.canisters
         room = self._room or 0
@@ -173,12 +173,12 @@ class Fitting:
         if summarizes:
             summary = await self._summarize(cut)
             document = DocumentCanister(summary.text, title=SUMMARY_TITLE)
-            kept = (*kept[: cut.gone[0]], document, *kept[cut.gone[0] :])
+            kept = (*kept[: cut.omitted[0]], document, *kept[cut.omitted[0] :])
             reason = _compose_reason(cut, room, summary)
         return replace_canisters(self._request, kept), tuple(cut.survey_losses(kind, reason))
 
     async def _summarize(self, cut: Cut) -> Summary:
-        gone = [self._request.canisters[index] for index in cut.gone]
+        gone = [self._request.canisters[index] for index in cut.omitted]
         known, rest = self._find_known(gone)
         if not rest:
             return known
@@ -225,7 +225,7 @@ class Fitting:
 
 
 def _compose_reason(cut: Cut, room: int, summary: Summary | None = None) -> str:
-    count = len(cut.gone)
+    count = len(cut.omitted)
     oldest = f"the {count:,} oldest canisters" if count > 1 else "the oldest canister"
     done = "left out" if summary is None else f"summarized by the model{summary.describe_usage()}"
     return (

@@ -35,7 +35,7 @@ CONTROLS = {
     "top_k": _COUNT,
     "top_p": _PART,
 }
-KNOWN = ModelsIntegrator(provider="anthropic").integrate("model", learnt={"controls": CONTROLS})
+KNOWN = ModelsIntegrator(provider="anthropic").integrate("model", facts={"controls": CONTROLS})
 """A model with all controls that the dialect has."""
 
 

@@ -35,8 +35,10 @@ each_party = pytest.mark.parametrize("party", PARTIES, ids=lambda party: party.n
 
 def learn(party: Party) -> Party:
     """Returns a vendor of whose model it is known what types it takes."""
-    attributes = ModelsIntegrator(provider="any").integrate("any", learnt=PICTURES)
-    known = attrs.evolve(party.attributes, traced=(*party.attributes.traced, *attributes.traced))
+    attributes = ModelsIntegrator(provider="any").integrate("any", facts=PICTURES)
+    known = attrs.evolve(
+        party.attributes, traced_values=(*party.attributes.traced_values, *attributes.traced_values)
+    )
 
     @attrs.frozen(kw_only=True)
     class Learnt(Party):
@@ -147,7 +149,7 @@ def test_a_client_s_nameless_document_gets_a_name_too() -> None:
 def test_each_kind_of_medium_has_its_capability(medium: type[MediaContent]) -> None:
     """Whatever kind is added: a model that is known to take none of it is not asked."""
     lacking = dict.fromkeys(CAPABILITIES, False)
-    attributes = ModelsIntegrator(provider="any").integrate("any", learnt=lacking)
+    attributes = ModelsIntegrator(provider="any").integrate("any", facts=lacking)
 
     with pytest.raises(CapabilityError) as caught:
         ensure_capability(medium(data=b"x", mime_type="any/any"), attributes, "canisters[0]")

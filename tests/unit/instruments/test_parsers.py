@@ -79,15 +79,15 @@ class Person(pydantic.BaseModel):
         return value
 
 
-def produce_attributes(**learnt: Any) -> ModelAttributes:
+def produce_attributes(**facts: Any) -> ModelAttributes:
     """What is known of a model whose capabilities somebody has told."""
-    return Catalogue().access_integrator("nowhere").integrate("m", learnt=learnt)
+    return Catalogue().access_integrator("nowhere").integrate("m", facts=facts)
 
 
-def parse(parser: Parser[Any], *responses: dict[str, Any], **learnt: Any) -> Dialogue[Any]:
+def parse(parser: Parser[Any], *responses: dict[str, Any], **facts: Any) -> Dialogue[Any]:
     """Begins a dialogue with a model of these capabilities."""
     request = Request(canisters=[SupervisorCanister("Be brief."), UserCanister("Paris?")])
-    composed, choice = parser.compose(request, produce_attributes(**learnt))
+    composed, choice = parser.compose(request, produce_attributes(**facts))
     return Dialogue(parser=parser, request=composed, choice=choice)
 
 
@@ -209,7 +209,7 @@ def test_what_a_schema_cannot_say_is_told_by_the_class() -> None:
 
 
 @pytest.mark.parametrize(
-    ("learnt", "mode", "words"),
+    ("facts", "mode", "words"),
     [
         ({"supports_schema": "yes"}, Mode.NATIVE, "supports schemas (vendor"),
         (
@@ -224,10 +224,10 @@ def test_what_a_schema_cannot_say_is_told_by_the_class() -> None:
     ],
 )
 def test_the_way_is_chosen_by_what_the_model_is_capable_of(
-    learnt: dict[str, Any], mode: Mode, words: str
+    facts: dict[str, Any], mode: Mode, words: str
 ) -> None:
     """And the reason is told."""
-    choice = Parser(City).choose(produce_attributes(**learnt))
+    choice = Parser(City).choose(produce_attributes(**facts))
 
     assert choice.mode is mode
     assert words in choice.reason

@@ -51,7 +51,7 @@ def test_the_index_of_exact_names_finds_what_asking_each_rule_does(
 
     found = integrator.find_rules(model)
 
-    assert found == tuple(rule for rule in integrator.rules if rule.concerns("vendor", model))
+    assert found == tuple(rule for rule in integrator.rules if rule.applies_to("vendor", model))
 
 
 def count_calls(folder: Path, models: int) -> int:

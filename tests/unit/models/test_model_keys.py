@@ -18,7 +18,7 @@ from vibe_llms.models.keys import (
 @pytest.mark.parametrize(
     ("name", "role"),
     [
-        ("pattern", KeyRole.WORD),
+        ("pattern", KeyRole.METADATA),
         ("temperature", KeyRole.CONTROL),
         ("max_tokens", KeyRole.CONTROL),
         ("supports_images", KeyRole.CAPABILITY),
@@ -50,4 +50,4 @@ def test_the_table_names_no_key_twice_and_resolves_other_spellings() -> None:
     assert len(KEYS_BY_NAME) == len(KEYS)
     assert resolve_spelling("supports_tools") == "supports_invocations"
     assert "supports_tools" not in CAPABILITIES
-    assert {key.stands_for for key in KEYS if key.stands_for} <= set(CAPABILITIES)
+    assert {key.alias_of for key in KEYS if key.alias_of} <= set(CAPABILITIES)

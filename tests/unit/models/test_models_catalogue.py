@@ -46,7 +46,7 @@ def test_one_folder_a_family_speaks_in_the_listed_order(tmp_path: Path) -> None:
     integrator = Catalogue(directory=tmp_path).access_integrator("vendor")
     attributes = integrator.integrate("m-1.5")
 
-    (title,) = attributes.traced
+    (title,) = attributes.traced_values
     assert [t.value for t in title.history] == ["m", "a", "b", "t"]
     assert [str(t.provenance) for t in title.history] == [
         "model m-1.5", "family a", "family b", "family ."]  # fmt: skip
@@ -118,7 +118,7 @@ def test_a_provider_without_data_has_what_the_user_says(tmp_path: Path) -> None:
 
     attributes = catalogue.access_attributes(ModelAddress("strange", "x"))
 
-    assert [(t.key, t.provenance.layer) for t in attributes.traced] == [
+    assert [(t.key, t.provenance.layer) for t in attributes.traced_values] == [
         ("title", AttributeLayer.USER)
     ]
 

@@ -70,7 +70,7 @@ def test_a_later_family_overrides_an_earlier_one(tmp_path: Path) -> None:
 
     (row,) = [row for row in attributes.explain() if row.value == {"default": 8192}]
     assert (row.key, row.layer) == ("max_tokens", "family ^claude-opus-.*$")
-    assert [(earlier.value, earlier.provenance.name) for earlier in row.overrode] == [
+    assert [(earlier.value, earlier.provenance.name) for earlier in row.earlier_values] == [
         (4096, "^claude-.*$")
     ]
 
@@ -119,7 +119,7 @@ def test_the_strongest_layer_wins_and_provenance_names_it(
 
     order = list(AttributeLayer)
     expected = sorted(said, key=lambda pair: order.index(pair[0]))
-    (traced,) = attributes.traced
+    (traced,) = attributes.traced_values
     assert [(t.provenance.layer, t.value) for t in traced.history] == expected[::-1]
     assert traced.provenance.file == f"{expected[-1][0]}.toml"
 
@@ -244,10 +244,10 @@ def test_what_was_learnt_stands_between_the_data_and_the_user() -> None:
         produce_rule(AttributeLayer.MODEL, model="m", context_window_tokens=1, title="shipped"),
         produce_rule(AttributeLayer.USER, title="mine"),
     )
-    learnt: Any = {"context_window_tokens": 2, "title": "theirs", "supports_images": True}
+    facts: Any = {"context_window_tokens": 2, "title": "theirs", "supports_images": True}
 
     attributes = ModelsIntegrator(provider="vendor", rules=rules).integrate(
-        "m", learnt=learnt, learnt_from="GET /v1/models"
+        "m", facts=facts, facts_source="GET /v1/models"
     )
 
     assert attributes.access_value("context_window_tokens") == 2
@@ -319,9 +319,9 @@ def test_a_record_beats_a_family_that_stands_after_it(tmp_path: Path) -> None:
 
 def test_what_was_learnt_is_checked_like_what_is_written() -> None:
     """A wrong fact from a vendor is an error that names where it came from."""
-    learnt: Any = {"supports_images": "perhaps"}
+    facts: Any = {"supports_images": "perhaps"}
 
     with pytest.raises(ConfigurationError, match="GET /v1/models: supports_images: "):
         ModelsIntegrator(provider="vendor").integrate(
-            "m", learnt=learnt, learnt_from="GET /v1/models"
+            "m", facts=facts, facts_source="GET /v1/models"
         )

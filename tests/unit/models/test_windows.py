@@ -26,7 +26,7 @@ from vibe_llms.models.genera import Genus
 from vibe_llms.models.windows import cut_oldest, measure_canisters, surely_fits
 
 _ATTRIBUTES = ModelAttributes(
-    address=ModelAddress("p", "m"), genus=Genus.CONVERSER, controls=(), traced=()
+    address=ModelAddress("p", "m"), genus=Genus.CONVERSER, controls=(), traced_values=()
 )
 
 
@@ -74,7 +74,7 @@ def _measured(draw: st.DrawFn) -> tuple[list[AnyCanister], list[int], int]:
 
 
 def _rest(canisters: Sequence[AnyCanister], sizes: Sequence[int], room: int) -> list[int]:
-    gone = set(cut_oldest(canisters, sizes, room).gone)
+    gone = set(cut_oldest(canisters, sizes, room).omitted)
     return [index for index in range(len(canisters)) if index not in gone]
 
 
@@ -85,10 +85,10 @@ def test_the_rest_fits_or_is_said_not_to(given: tuple[list[AnyCanister], list[in
 
     cut = cut_oldest(canisters, sizes, room)
 
-    left = sum(size for index, size in enumerate(sizes) if index not in cut.gone)
+    left = sum(size for index, size in enumerate(sizes) if index not in cut.omitted)
     assert cut.fits == (left <= room)
     if sum(sizes) <= room:
-        assert not cut.gone
+        assert not cut.omitted
 
 
 @given(_measured())
@@ -142,7 +142,7 @@ def test_what_was_cut_is_not_cut_again(given: tuple[list[AnyCanister], list[int]
 
     again = cut_oldest([canisters[i] for i in kept], [sizes[i] for i in kept], room)
 
-    assert not again.gone
+    assert not again.omitted
     assert kept == _rest(canisters, sizes, room)
 
 
@@ -157,7 +157,7 @@ def test_the_losses_name_all_that_went(given: tuple[list[AnyCanister], list[int]
         first, _, end = loss.path.removeprefix("canisters[").removesuffix("]").partition(":")
         named += range(int(first), int(end or int(first) + 1))
 
-    assert tuple(named) == cut.gone
+    assert tuple(named) == cut.omitted
 
 
 def test_the_boundary_stays_for_several_turns() -> None:
@@ -200,7 +200,7 @@ def test_what_surely_fits_is_not_cut(text: str, arguments: str, room: int) -> No
     sizes, rest = measure_canisters(request, _ATTRIBUTES)
 
     if surely_fits(request, _ATTRIBUTES, room):
-        assert not cut_oldest(canisters, sizes, room - rest).gone
+        assert not cut_oldest(canisters, sizes, room - rest).omitted
 
 
 @pytest.mark.parametrize(

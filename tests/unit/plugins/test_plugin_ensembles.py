@@ -118,7 +118,9 @@ def test_ensembles_of_all_plugins_are_surveyed(configure: Configure) -> None:
     """With what each lets a model do."""
     manager = PluginManager(configuration=configure(PERCH))
 
-    found = {each.name: each.summary for each in manager.survey_pieces(EnsembleSpecification)}
+    found = {
+        each.name: each.summary for each in manager.survey_specifications(EnsembleSpecification)
+    }
 
     assert found["perch"] == "repeats"
 

@@ -143,7 +143,7 @@ def test_each_broken_plugin_is_named_and_the_rest_go_on(configure: Configure) ->
     text = write_tables(*REASONS) + '[providers.parrot]\nmodule = "parrot_provider"\n'
     manager = PluginManager(configuration=configure(text))
 
-    specifications = manager.survey_pieces(ProviderSpecification)
+    specifications = manager.survey_specifications(ProviderSpecification)
     manager.load_all()
 
     assert "parrot" in [specification.name for specification in specifications]
@@ -162,7 +162,7 @@ def test_a_plugin_with_an_unknown_hook_keeps_its_known_ones(configure: Configure
     """A misspelt hook is reported and costs no other."""
     manager = PluginManager(configuration=configure(write_tables("unknown_hook", table="plugins")))
 
-    (command,) = manager.survey_pieces(CommandSpecification)
+    (command,) = manager.survey_specifications(CommandSpecification)
 
     assert command.name == "known"
     assert [failure.is_fatal for failure in manager.failures] == [False]
@@ -174,8 +174,8 @@ def test_a_plugin_is_asked_once(configure: Configure) -> None:
 
     assert len(manager.load_all()) == len(manager.load_all()) == 1
     assert (
-        manager.survey_pieces(ProviderSpecification)[0]
-        is manager.survey_pieces(ProviderSpecification)[0]
+        manager.survey_specifications(ProviderSpecification)[0]
+        is manager.survey_specifications(ProviderSpecification)[0]
     )
 
 
@@ -197,7 +197,9 @@ def test_names_that_a_plugin_offers_lazily_stay_unloaded(
     monkeypatch.syspath_prepend(str(tmp_path))
     manager = PluginManager(configuration=configure(write_tables("lazy_plugin", table="plugins")))
 
-    assert [command.name for command in manager.survey_pieces(CommandSpecification)] == ["lazy"]
+    assert [command.name for command in manager.survey_specifications(CommandSpecification)] == [
+        "lazy"
+    ]
     assert manager.failures == ()
     del sys.modules["lazy_plugin"]
 
@@ -207,12 +209,14 @@ def test_reactors_are_those_of_plugins_in_use(configure: Configure) -> None:
     provider = '[providers.parrot]\nmodule = "parrot_provider.tools"\n'
     manager = PluginManager(configuration=configure(provider))
 
-    assert manager.survey_pieces(ReactorsSpecification) == ()
+    assert manager.survey_specifications(ReactorsSpecification) == ()
     assert "parrot_provider.tools" not in sys.modules
-    manager.survey_pieces(CommandSpecification)
-    assert [reactors.name for reactors in manager.survey_pieces(ReactorsSpecification)] == ["ears"]
+    manager.survey_specifications(CommandSpecification)
+    assert [reactors.name for reactors in manager.survey_specifications(ReactorsSpecification)] == [
+        "ears"
+    ]
     plugin = provider.replace("providers.parrot", "plugins.parrot")
-    (reactors,) = PluginManager(configuration=configure(plugin)).survey_pieces(
+    (reactors,) = PluginManager(configuration=configure(plugin)).survey_specifications(
         ReactorsSpecification
     )
     assert reactors.name == "ears"

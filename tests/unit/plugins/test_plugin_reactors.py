@@ -110,13 +110,13 @@ def test_reactors_of_a_provider_are_there_from_its_first_use_on(manage: Manage) 
     manager = manage("providers", parrot=PARROT)
 
     before = manager.produce_reactors()
-    assert manager.is_silent  # nobody needs to ask again
+    assert manager.has_no_reactors  # nobody needs to ask again
     manager.load_provider("parrot")
-    assert not manager.is_silent  # but now
+    assert not manager.has_no_reactors  # but now
     after = manager.produce_reactors()
 
     assert (before, len(after)) == ([], 1)
-    assert not manager.is_silent
+    assert not manager.has_no_reactors
     assert after[0] is not manager.produce_reactors()[0]
 
 

@@ -55,7 +55,7 @@ def use():
     barrier.wait()
     provider = manager.load_provider("slow")
     provider.context.produce_attributes()
-    manager.survey_pieces(CommandSpecification)
+    manager.survey_specifications(CommandSpecification)
     found.append(provider)
 
 threads = [threading.Thread(target=use) for _ in range(8)]

@@ -208,12 +208,12 @@ def test_what_was_learnt_is_in_the_words_of_an_attribute_file() -> None:
     """The integrator takes it as it stands; what the vendor did not say is left open."""
     integrator = ModelsIntegrator(provider="parrots")
 
-    attributes = integrator.integrate("parrot-2", learnt=MODELS[0].learnt)
+    attributes = integrator.integrate("parrot-2", facts=MODELS[0].facts)
 
     assert attributes.access_value("context_window_tokens") == 4096
     assert attributes.access_capability("supports_images") == "yes"
     assert attributes.access_capability("supports_audio") == "no"
-    assert MODELS[1].learnt == {}
+    assert MODELS[1].facts == {}
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ def raise_output(usage: Usage, tokens: int) -> Usage:
 
 def price_in_cents(usage: Usage | None, descriptor: ModelDescriptor) -> Decimal | None:
     """Return the cost of a request; ``None`` if unknown. Own machines are free."""
-    provider, name = descriptor.priced
+    provider, name = descriptor.price_key
     if provider in OWN_MACHINES:
         return Decimal(0)
     price = price_usage(usage, provider=provider, model=name)
@@ -141,7 +141,7 @@ def _read_count(value: object) -> int | None:
 def _bound_price(
     descriptor: ModelDescriptor, input_tokens: int, output_tokens: int | None
 ) -> Decimal | None:
-    provider, name = descriptor.priced
+    provider, name = descriptor.price_key
     if provider in OWN_MACHINES:
         return Decimal(0)
     if output_tokens is None:

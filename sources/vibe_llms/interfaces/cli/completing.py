@@ -214,7 +214,7 @@ def survey_importers(incomplete: str) -> Candidates:
 
 def _survey_pieces(kind: type[Any]) -> dict[str, str]:
     """List plugins' pieces of one kind, with short descriptions; load the plugins."""
-    return {each.name: each.summary for each in open_plugins().survey_pieces(kind)}
+    return {each.name: each.summary for each in open_plugins().survey_specifications(kind)}
 
 
 def survey_controls(incomplete: str) -> Candidates:

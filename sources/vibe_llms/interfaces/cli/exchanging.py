@@ -31,7 +31,7 @@ def choose_form(
     from vibe_llms.conversations.exchange.formats import access_form, choose_exporter
     from vibe_llms.plugins.specification.conversations import ExporterSpecification
 
-    forms = plugins.survey_pieces(ExporterSpecification)
+    forms = plugins.survey_specifications(ExporterSpecification)
     if name or path is None or not path.suffix:
         return access_form(forms, name or "markdown")
     return choose_exporter(forms, path)
@@ -47,7 +47,7 @@ def choose_reader(plugins: PluginManager, name: str, path: Path) -> ImporterSpec
     from vibe_llms.conversations.exchange.formats import access_form, choose_importer
     from vibe_llms.plugins.specification.conversations import ImporterSpecification
 
-    forms = plugins.survey_pieces(ImporterSpecification)
+    forms = plugins.survey_specifications(ImporterSpecification)
     return access_form(forms, name) if name else choose_importer(forms, path)
 
 

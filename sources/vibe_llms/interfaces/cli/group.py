@@ -24,7 +24,7 @@ def _access_plugin_command(name: str) -> click.Command | None:
     from vibe_llms.plugins.specification.users import CommandSpecification
 
     manager = PluginManager(configuration=load_configuration())
-    for specification in manager.survey_pieces(CommandSpecification):
+    for specification in manager.survey_specifications(CommandSpecification):
         if specification.name == name:
             return _produce_plugin_command(name, specification.summary, specification.reference)
     return None

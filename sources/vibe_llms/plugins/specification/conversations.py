@@ -24,7 +24,7 @@ class StoreContext:
 
     Attributes:
         name: Its name.
-        settings: The keys of its plugin's table in the configuration besides ``module``,
+        settings: The keys of its plugin's table in the configuration except ``module``,
             ``package`` and ``enabled``: plain TOML values. The store validates them.
         data_directory: Its directory for permanent data. It may not exist yet.
         cache_directory: Its directory for data that may be deleted at any time. It may not exist
@@ -81,7 +81,7 @@ class ImporterSpecification:
         summary: Its description, in one line.
         suffixes: The possible file name extensions, as ``.json``.
         recognize: Returns whether a file with such an extension has this format; reads no more of
-            it than necessary, and raises nothing for an unknown file.
+            it than necessary, and does not raise an error for an unknown file.
         read: Yields the conversations of a file, each with the losses of the import. They do not
             belong to a store yet; the bytes of their media are in their canisters. It raises a
             ``CodecError`` if the file has another format. A conversation should have the same id

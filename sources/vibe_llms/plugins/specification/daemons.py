@@ -1,7 +1,8 @@
 """Specifications of daemons: authorization of clients.
 
-A daemon has no policy of its own. If the configuration names an authorizer, each request is shown
-to it three times: on arrival, before anything is sent upstream, and at the end.
+A daemon has no rules of its own for its clients. If the configuration names an authorizer, the
+daemon calls it three times for each request: on arrival (``authorize``), before anything is sent
+upstream (``reserve``), and at the end (``settle`` or ``release``).
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Demand:
         address: The model that will be asked, as ``provider:name``.
         input_tokens: An upper estimate.
         output_tokens: Maximum output of the request, ``None`` without a limit.
-        cents: Maximum cost of that, in US cents; ``None`` if unknown.
+        cents: Maximum cost of both, in US cents; ``None`` if unknown.
     """
 
     model: str
@@ -64,7 +65,7 @@ class Reservation(Protocol):
     """Reservation of a budget for one request. It is settled or released, once."""
 
     async def settle(self, usage: Usage | None, cents: Decimal | None) -> None:
-        """Record the usage of the request, as far as known; it was sent."""
+        """Record the usage of a request that was sent; ``None`` if it is unknown."""
 
     async def release(self) -> None:
         """Cancel the reservation: nothing was sent."""

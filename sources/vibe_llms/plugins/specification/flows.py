@@ -25,8 +25,8 @@ class PredicateContext:
 
 
 PredicateAnswer: TypeAlias = bool | float | tuple[bool, str]
-"""Result of a predicate: true or false; a confidence from 0 to 1, of which a half suffices; or true
-or false with a reason."""
+"""Result of a predicate: true or false; a confidence from 0 to 1, where 0.5 or more means true; or
+true or false with a reason."""
 
 
 class Predicate(Protocol):

@@ -69,7 +69,7 @@ def survey_model_attributes() -> Sequence[ModelAttributesSpecification]:  # type
 
     Returns:
         A list or tuple, perhaps empty. Later directories override earlier ones, and the
-        user's ``[[models]]`` all. Attributes of a provider that the configuration
+        user's ``[[models]]`` override all. Attributes of a provider that the configuration
         does not assign to this plugin's module have no effect.
     """
 
@@ -79,8 +79,8 @@ def survey_reactors() -> Sequence[ReactorsSpecification]:  # type: ignore[empty-
     """Return reactors that observe every conversation.
 
     Called:
-        Once per process, before the first turn; of a plugin named in ``[providers.NAME]`` before
-        the first turn after that provider has been loaded.
+        Once per process, before the first turn; in a plugin of ``[providers.NAME]``, before the
+        first turn after that provider has been loaded.
 
     Returns:
         A list or tuple, perhaps empty.
@@ -89,10 +89,10 @@ def survey_reactors() -> Sequence[ReactorsSpecification]:  # type: ignore[empty-
 
 @hookspec
 def survey_listeners() -> Sequence[ListenerSpecification]:  # type: ignore[empty-body]
-    """Return listeners of every run of an engine: of its steps, its calls, its approvals.
+    """Return listeners that observe every run of an engine: its steps, calls and approvals.
 
     Called:
-        Once per process, before the first run; of plugins that ``[plugins.NAME]`` names.
+        Once per process, before the first run; only in plugins of ``[plugins.NAME]``.
 
     Returns:
         A list or tuple, perhaps empty.
@@ -105,7 +105,7 @@ def survey_approvers() -> Sequence[ApproverSpecification]:  # type: ignore[empty
 
     Called:
         Once per process, when the configuration or ``--approver`` names an approver and a model
-        has tools; of plugins that ``[plugins.NAME]`` names.
+        has tools; only in plugins of ``[plugins.NAME]``.
 
     Returns:
         A list or tuple, perhaps empty. Of several with one name, the first is used.
@@ -118,7 +118,7 @@ def survey_transports() -> Sequence[TransportSpecification]:  # type: ignore[emp
 
     Called:
         Once per process, when a provider is used or checked that chooses a transport which is not
-        shipped; of plugins that ``[plugins.NAME]`` names.
+        shipped; only in plugins of ``[plugins.NAME]``.
 
     Returns:
         A list or tuple, perhaps empty. Of several with one name, the first is used.
@@ -131,7 +131,7 @@ def survey_stores() -> Sequence[StoreSpecification]:  # type: ignore[empty-body]
 
     Called:
         Once per process, when conversations are read or written and the configuration chooses a
-        store that is not shipped; of plugins that ``[plugins.NAME]`` names.
+        store that is not shipped; only in plugins of ``[plugins.NAME]``.
 
     Returns:
         A list or tuple, perhaps empty. Of several with one name, the first is used.
@@ -155,8 +155,7 @@ def survey_exporters() -> Sequence[ExporterSpecification]:  # type: ignore[empty
     """Return export formats of conversations.
 
     Called:
-        Once per process, when a conversation is exported; of plugins that ``[plugins.NAME]``
-        names.
+        Once per process, when a conversation is exported; only in plugins of ``[plugins.NAME]``.
 
     Returns:
         A list or tuple, perhaps empty.
@@ -168,8 +167,7 @@ def survey_importers() -> Sequence[ImporterSpecification]:  # type: ignore[empty
     """Return import formats of conversations from other programs.
 
     Called:
-        Once per process, when conversations are imported; of plugins that ``[plugins.NAME]``
-        names.
+        Once per process, when conversations are imported; only in plugins of ``[plugins.NAME]``.
 
     Returns:
         A list or tuple, perhaps empty. If several recognize a file, the first one reads it.
@@ -181,8 +179,8 @@ def survey_predicates() -> Sequence[PredicateSpecification]:  # type: ignore[emp
     """Return predicates, for the categories and goals of task files.
 
     Called:
-        Once per process, when a task is run or checked that names a predicate; of plugins that
-        ``[plugins.NAME]`` names.
+        Once per process, when a task is run or checked that names a predicate; only in plugins of
+        ``[plugins.NAME]``.
 
     Returns:
         A list or tuple, perhaps empty. Of several with one name, the first is used.
@@ -194,8 +192,8 @@ def survey_authorizers() -> Sequence[AuthorizerSpecification]:  # type: ignore[e
     """Return authorizers of a daemon's clients, which its setting ``authorizer`` can choose.
 
     Called:
-        Once per process, when a daemon starts whose settings name an authorizer; of plugins that
-        ``[plugins.NAME]`` names.
+        Once per process, when a daemon starts whose settings name an authorizer; only in plugins of
+        ``[plugins.NAME]``.
 
     Returns:
         A list or tuple, perhaps empty. Of several with one name, the first is used.
@@ -234,6 +232,6 @@ def access_kind(hook: str) -> type[Any]:
 
 
 def find_hook(kind: type[object]) -> str:
-    """Return the hook whose items have a type."""
-    said = f"{kind.__module__.rpartition('.')[2]}.{kind.__name__}"
-    return next(hook for hook, made_of in HOOKS.items() if made_of == said)
+    """Return the hook whose items have this type."""
+    type_name = f"{kind.__module__.rpartition('.')[2]}.{kind.__name__}"
+    return next(hook for hook, item_type in HOOKS.items() if item_type == type_name)

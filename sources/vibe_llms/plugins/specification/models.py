@@ -23,7 +23,7 @@ ANY_NAME: Final = "*"
 """Name of a specification that applies to any configured name."""
 
 
-def _find_nowhere(name: str) -> Path:
+def _use_working_directory(name: str) -> Path:
     return Path()
 
 
@@ -41,7 +41,7 @@ class ProviderContext:
         consent: Must be asked before anything is downloaded or installed.
         progress: Must be informed about operations that take longer than a second.
         limits: Limits of waiting and sizes; pass them to the models.
-        clock: For timeouts.
+        clock: The clock for timeouts.
         produce_attributes: Returns the integrator of model attributes for this provider: its own
             data, the specifications of :func:`survey_model_attributes` for its name, and the user's
             overrides.
@@ -49,7 +49,7 @@ class ProviderContext:
             contains the setting of this name.
         survey_transports: Returns the transports of plugins (:func:`survey_transports`); loads
             them, so call it only if the chosen transport is not shipped.
-        budgets: Shares the usage of the same vendor with other processes, if given.
+        budgets: Rate limits that are shared with other processes; ``None`` if they are not shared.
     """
 
     name: str
@@ -61,7 +61,7 @@ class ProviderContext:
     limits: Limits = attrs.field(factory=Limits)
     clock: Clock = attrs.field(factory=Clock)
     produce_attributes: Callable[[], Any]
-    find_base: Callable[[str], Path] = _find_nowhere
+    find_base: Callable[[str], Path] = _use_working_directory
     survey_transports: Callable[[], Sequence[TransportSpecification]] = tuple
     budgets: Budgets | None = None
 

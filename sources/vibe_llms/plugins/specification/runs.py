@@ -84,7 +84,7 @@ class ReactorsSpecification:
 
 @frozen
 class ListenerSpecification:
-    """Listener of every run: of its own events, and of those of its answers.
+    """Listener that observes every run: the run's own events, and those of its answers.
 
     Attributes:
         name: Its name in messages.
@@ -104,7 +104,7 @@ class ApproverContext:
 
     Attributes:
         name: Its name.
-        settings: The keys of its plugin's table in the configuration besides ``module``,
+        settings: The keys of its plugin's table in the configuration except ``module``,
             ``package`` and ``enabled``: plain TOML values. The approver validates them.
         working_directory: Start of relative paths in the settings.
     """

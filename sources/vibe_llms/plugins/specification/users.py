@@ -17,8 +17,8 @@ class Consent(Protocol):
         setting ``yes``). The call may block until the user answers.
 
         Args:
-            subject: A stable word for the subject of the question, such as ``weights:smollm2``: the
-                same question has the same subject.
+            subject: An identifier of the question, such as ``weights:smollm2``, which is the same
+                each time that the question is asked.
             question: One or two sentences about the action, its source and its size; they end in a
                 question mark.
         """

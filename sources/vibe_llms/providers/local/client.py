@@ -241,11 +241,11 @@ class LocalClient:
         return LocalModel(self._describe(name), self, settings)
 
     def _describe(self, name: str) -> ModelDescriptor:
-        learnt = {**_NO_PROJECTOR, "context_window_tokens": self._settings.context_tokens}
+        facts = {**_NO_PROJECTOR, "context_window_tokens": self._settings.context_tokens}
         attributes = self.provider.context.produce_attributes().integrate(
             Path(name).stem if _is_path(name) else name,
-            learnt=learnt,
-            learnt_from="how llama.cpp is set up here: the window is context_tokens of "
+            facts=facts,
+            facts_source="how llama.cpp is set up here: the window is context_tokens of "
             f"[providers.{self.provider.name}], and there is no projector",
         )
         return ModelDescriptor(provider=self.provider.name, name=name, attributes=attributes)

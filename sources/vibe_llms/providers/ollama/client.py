@@ -237,13 +237,13 @@ class OllamaClient(HostingClient):
             TransportError: The server is unreachable.
         """
         known = self.describe(name or await self.choose_model())
-        learnt = await self._acquire_learnt(known.name)
+        facts = await self._acquire_facts(known.name)
         attributes = self._integrator.integrate(
-            known.name, learnt=learnt, learnt_from="the server's description of the model"
+            known.name, facts=facts, facts_source="the server's description of the model"
         )
         return RemoteModel(attrs.evolve(known, attributes=attributes), self)
 
-    async def _acquire_learnt(self, model: str) -> JsonObject:
+    async def _acquire_facts(self, model: str) -> JsonObject:
         """Return the server's data about a model, or minimal data if it cannot provide them."""
         if model not in self._learnt:
             try:

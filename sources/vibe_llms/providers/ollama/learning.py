@@ -21,17 +21,17 @@ _CAPABILITIES: Final = {
 
 def learn(shown: JsonValue) -> JsonObject:
     """Convert the answer of ``POST /api/show`` about a model; ``num_ctx`` is always added."""
-    facts: Mapping[str, Any] = shown if isinstance(shown, Mapping) else {}
-    window = _find_window(facts.get("model_info"))
+    description: Mapping[str, Any] = shown if isinstance(shown, Mapping) else {}
+    window = _find_window(description.get("model_info"))
     control: dict[str, JsonValue] = {"kind": "interval", "minimum": 1, "grade": 1}
-    learnt: dict[str, JsonValue] = {"controls": {"num_ctx": control}}
+    facts: dict[str, JsonValue] = {"controls": {"num_ctx": control}}
     if window is not None:
         control["maximum"] = window
-        learnt["context_window_tokens"] = window
-    capabilities = facts.get("capabilities")
+        facts["context_window_tokens"] = window
+    capabilities = description.get("capabilities")
     if isinstance(capabilities, list) and "embedding" in capabilities:
-        learnt["genus"] = Genus.EMBEDDER.value
-    return {**learnt, **_read_capabilities(capabilities)}
+        facts["genus"] = Genus.EMBEDDER.value
+    return {**facts, **_read_capabilities(capabilities)}
 
 
 def read_tags(listed: JsonValue) -> list[SurveyedModel]:

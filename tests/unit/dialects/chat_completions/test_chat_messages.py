@@ -51,7 +51,7 @@ from vibe_llms.models.integrators import ModelsIntegrator
 mean = functools.partial(distil, "chat_completions")
 
 UNKNOWN = ModelsIntegrator(provider="vendor").integrate("model")
-BLIND = ModelsIntegrator(provider="vendor").integrate("model", learnt={"supports_images": False})
+BLIND = ModelsIntegrator(provider="vendor").integrate("model", facts={"supports_images": False})
 PIXEL = ImageContent(mime_type="image/png", data=b"pixel")
 
 

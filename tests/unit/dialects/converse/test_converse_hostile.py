@@ -32,7 +32,10 @@ from vibe_llms.providers.surveys import is_sound
 
 ASKED = Request(canisters=[UserCanister("?")])
 FAR = ModelAttributes(
-    address=ModelAddress("remote", "far:model"), genus=Genus.CONVERSER, controls=(), traced=()
+    address=ModelAddress("remote", "far:model"),
+    genus=Genus.CONVERSER,
+    controls=(),
+    traced_values=(),
 )
 
 

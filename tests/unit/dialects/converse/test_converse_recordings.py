@@ -40,7 +40,10 @@ PROTOCOLS = {
 }
 ASKED = Request(canisters=[UserCanister("?")])
 FAR = ModelAttributes(
-    address=ModelAddress("remote", "far:model"), genus=Genus.CONVERSER, controls=(), traced=()
+    address=ModelAddress("remote", "far:model"),
+    genus=Genus.CONVERSER,
+    controls=(),
+    traced_values=(),
 )
 
 pytestmark = pytest.mark.skipif(

@@ -49,7 +49,10 @@ from vibe_llms.providers.assembly import Assembler
 from vibe_llms.wire.sse import SseFramer
 
 UNKNOWN = ModelAttributes(
-    address=ModelAddress("remote", "far:model"), genus=Genus.CONVERSER, controls=(), traced=()
+    address=ModelAddress("remote", "far:model"),
+    genus=Genus.CONVERSER,
+    controls=(),
+    traced_values=(),
 )
 ASKED = Request(canisters=[UserCanister("Hi.")])
 
@@ -193,7 +196,7 @@ def test_models_are_told_with_where_each_fact_is_from() -> None:
     (told,) = converse.normalize_models(body, "remote")
 
     assert (told.address, told.model) == ("sonnet", "anthropic:claude-sonnet-4-6")
-    assert [each.key for each in told.values] == [each.key for each in attributes.traced]
+    assert [each.key for each in told.values] == [each.key for each in attributes.traced_values]
     window = next(each for each in told.values if each.key == "context_window_tokens")
     provenance = attributes.access_provenance("context_window_tokens")
     assert provenance is not None
@@ -217,9 +220,9 @@ def test_media_that_nobody_could_see_are_refused_here() -> None:
     """They are only in a store of this side, or of a kind that the model is known not to take."""
     stored = ImageContent(mime_type="image/png", content_id="ab" * 32)
     shown = ImageContent(mime_type="image/png", data=b"png")
-    blind = ModelsIntegrator(provider="remote").integrate("far", learnt={"supports_images": False})
+    blind = ModelsIntegrator(provider="remote").integrate("far", facts={"supports_images": False})
     notes = FileContent(mime_type="text/plain", data=b"Notes.")
-    deaf = ModelsIntegrator(provider="remote").integrate("far", learnt={"supports_files": False})
+    deaf = ModelsIntegrator(provider="remote").integrate("far", facts={"supports_files": False})
 
     with pytest.raises(RequestError, match="content store") as caught:
         converse.nativize_request(say("What is it?", stored), UNKNOWN)

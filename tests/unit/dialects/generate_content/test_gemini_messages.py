@@ -394,7 +394,7 @@ def test_media_go_by_data_or_by_address() -> None:
     assert [loss.path.rpartition(".")[2] for loss in losses] == ["detail", "transcript", "name"]
     with pytest.raises(RequestError, match=r"canisters\[0\]\.content\[0\] has no data"):
         write(UserCanister([ImageContent(mime_type="image/png", content_id="0" * 64)]))
-    blind = ModelsIntegrator(provider="google").integrate("m", learnt={"supports_images": "no"})
+    blind = ModelsIntegrator(provider="google").integrate("m", facts={"supports_images": "no"})
     with pytest.raises(CapabilityError):
         nativize_canisters([UserCanister([PIXEL])], blind, Quirks())
 
@@ -571,8 +571,8 @@ def test_efforts_are_levels() -> None:
 
 def test_thoughts_are_asked_for_where_a_model_has_some() -> None:
     """Unless it is told not to think, or the request says otherwise."""
-    learnt = {"supports_reasoning": "yes"}
-    thinking = ModelsIntegrator(provider="google").integrate("m", learnt=learnt)
+    facts = {"supports_reasoning": "yes"}
+    thinking = ModelsIntegrator(provider="google").integrate("m", facts=facts)
     shows = Quirks(shows_thoughts=True)
     body = {"contents": [{"role": "user", "parts": [{"text": "a"}]}]}
     request = normalize_request(body, thinking).value

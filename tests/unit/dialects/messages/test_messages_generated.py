@@ -99,14 +99,14 @@ def settle(request: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("learnt", [{}, {"controls": CONTROLS}], ids=["unknown", "known"])
+@pytest.mark.parametrize("facts", [{}, {"controls": CONTROLS}], ids=["unknown", "known"])
 @FEW
 @given(request=REQUESTS.map(settle), seed=st.integers(0, 99))
-def test_any_request_comes_back(request: dict[str, Any], seed: int, learnt: Any) -> None:
+def test_any_request_comes_back(request: dict[str, Any], seed: int, facts: Any) -> None:
     """With fields that nobody knows at any place, for models with all controls and with none."""
     native = sprinkle(request, random.Random(seed))
     before = json.dumps(native)
-    attributes = ModelsIntegrator(provider="anthropic").integrate(native["model"], learnt=learnt)
+    attributes = ModelsIntegrator(provider="anthropic").integrate(native["model"], facts=facts)
     read = normalize_request(native, attributes)
     written = nativize_request(read.value, attributes, Quirks(), provider="anthropic")
     assert json.dumps(native) == before

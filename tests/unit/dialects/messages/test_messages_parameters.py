@@ -29,7 +29,7 @@ from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.integrators import ModelsIntegrator
 
 ADAPTIVE = ModelsIntegrator(provider="p").integrate(
-    "m", learnt={"supports_adaptive_reasoning": True, "controls": CONTROLS}
+    "m", facts={"supports_adaptive_reasoning": True, "controls": CONTROLS}
 )
 
 
@@ -79,7 +79,7 @@ def test_a_parameter_that_a_model_does_not_have_stays_native() -> None:
 def test_the_limit_that_the_protocol_insists_on_is_told() -> None:
     """Unless it is known how much the model can answer."""
     unknown = ModelsIntegrator(provider="p").integrate("m")
-    able = ModelsIntegrator(provider="p").integrate("m", learnt={"output_limit_tokens": 64_000})
+    able = ModelsIntegrator(provider="p").integrate("m", facts={"output_limit_tokens": 64_000})
     request = Request(canisters=[UserCanister("?")])
     translation = nativize_request(request, unknown, Quirks(), streaming=True)
     assert translation.value["max_tokens"] == 4096
@@ -175,10 +175,10 @@ def test_a_model_that_takes_one_way_of_choosing_words_gets_the_temperature(
     takes_both: bool | None,
 ) -> None:
     """Where its data say that it refuses both together; each by itself goes to every model."""
-    learnt: JsonObject = {"controls": CONTROLS}
+    facts: JsonObject = {"controls": CONTROLS}
     if takes_both is not None:
-        learnt = {**learnt, "supports_temperature_with_top_p": takes_both}
-    attributes = ModelsIntegrator(provider="p").integrate("m", learnt=learnt)
+        facts = {**facts, "supports_temperature_with_top_p": takes_both}
+    attributes = ModelsIntegrator(provider="p").integrate("m", facts=facts)
 
     def write(controls: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[str, str]]]:
         request = Request(canisters=[UserCanister("?")], controls=controls)

@@ -33,19 +33,19 @@ mean = functools.partial(distil, "messages")
 pytestmark = pytest.mark.skipif(not RECORDINGS, reason=NO_RECORDINGS)
 
 
-def describe(model: str, **learnt: Any) -> Any:
+def describe(model: str, **facts: Any) -> Any:
     """Returns the attributes of a model with all controls that the dialect knows, or with none."""
-    return ModelsIntegrator(provider="anthropic").integrate(model, learnt=learnt)
+    return ModelsIntegrator(provider="anthropic").integrate(model, facts=facts)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("learnt", [{}, {"controls": CONTROLS}], ids=["unknown", "known"])
-def test_a_recorded_request_comes_back_as_it_was(learnt: dict[str, Any]) -> None:
+@pytest.mark.parametrize("facts", [{}, {"controls": CONTROLS}], ids=["unknown", "known"])
+def test_a_recorded_request_comes_back_as_it_was(facts: dict[str, Any]) -> None:
     """Native to normalized to native is the same in meaning, and nothing is lost."""
     count = 0
     for exchange in survey_exchanges():
         request = exchange["request"]
-        attributes = describe(request["model"], **learnt)
+        attributes = describe(request["model"], **facts)
         normalized = normalize_request(request, attributes)
         native = nativize_request(
             normalized.value,

@@ -342,7 +342,7 @@ def test_a_medium_whose_bytes_are_elsewhere_is_refused() -> None:
     missing = ImageContent(mime_type="image/png", content_id="0" * 64)
     with pytest.raises(RequestError, match="content store"):
         write(UserCanister((missing,)))
-    blind = ModelsIntegrator(provider="p").integrate("m", learnt={"supports_images": False})
+    blind = ModelsIntegrator(provider="p").integrate("m", facts={"supports_images": False})
     with pytest.raises(CapabilityError, match="images"):
         nativize_canisters([UserCanister((PIXEL,))], blind, Quirks())
 

@@ -19,7 +19,7 @@ from vibe_llms.messages.requests import Request
 from vibe_llms.models.catalogue import Catalogue
 from vibe_llms.models.integrators import ModelsIntegrator
 
-MODEL = ModelsIntegrator(provider="p").integrate("m", learnt={"output_limit_tokens": 9})
+MODEL = ModelsIntegrator(provider="p").integrate("m", facts={"output_limit_tokens": 9})
 NAMED: dict[str, Any] = {"properties": {"name": {"type": "string"}}}
 OPEN: dict[str, Any] = {
     "type": "object",
@@ -159,9 +159,9 @@ def test_a_parser_asks_for_a_tool_call_where_the_vendor_enforces_no_such_schema(
     schema: dict[str, Any],
 ) -> None:
     """And says why; one that was told to take the other way is refused."""
-    learnt = {"supports_schema": "yes", "supports_invocations": "yes"}
+    facts = {"supports_schema": "yes", "supports_invocations": "yes"}
     integrator = Catalogue().access_integrator("anthropic")
-    attributes = integrator.integrate("claude-opus-4-5", learnt=learnt)
+    attributes = integrator.integrate("claude-opus-4-5", facts=facts)
     other = Catalogue().access_integrator("openai_responses").integrate("gpt-5")
     plain = {"type": "object", **NAMED}
 

@@ -53,8 +53,8 @@ SOUND = AudioContent(mime_type="audio/wav", data=b"RIFF0000WAVE")
 
 def write(*canisters: AnyCanister, **options: Any) -> tuple[list[Any], list[tuple[str, str]]]:
     """Returns the messages, and the kinds and places of what was lost."""
-    learnt = options.pop("learnt", {})
-    translation = nativize_canisters(canisters, describe_model(**learnt), Quirks(), **options)
+    facts = options.pop("facts", {})
+    translation = nativize_canisters(canisters, describe_model(**facts), Quirks(), **options)
     return translation.value["messages"], tell(translation.losses)  # type: ignore[return-value]
 
 
@@ -235,13 +235,13 @@ def test_a_known_inability_is_an_error() -> None:
     with pytest.raises(CapabilityError, match="images"):
         write(
             UserCanister((ImageContent(mime_type="image/png", data=PNG),)),
-            learnt={"supports_images": "no"},
+            facts={"supports_images": "no"},
         )
 
 
 def test_sound_goes_to_a_model_that_hears() -> None:
     """A model that takes sound gets it where pictures go."""
-    messages, losses = write(UserCanister((SOUND,)), learnt={"supports_audio": "yes"})
+    messages, losses = write(UserCanister((SOUND,)), facts={"supports_audio": "yes"})
 
     assert len(messages[0]["images"]) == 1
     assert losses == []

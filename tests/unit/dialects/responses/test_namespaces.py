@@ -23,7 +23,7 @@ from vibe_llms.models.genera import Genus
 
 SCHEMA = {"type": "object", "properties": {"place": {"type": "string"}}, "required": ["place"]}
 MODEL = ModelAttributes(
-    address=ModelAddress("other", "gpt-5.5"), genus=Genus.CONVERSER, controls=(), traced=()
+    address=ModelAddress("other", "gpt-5.5"), genus=Genus.CONVERSER, controls=(), traced_values=()
 )
 
 

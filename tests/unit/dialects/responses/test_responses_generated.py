@@ -115,7 +115,7 @@ def describe(role: KeyRole | None) -> ModelAttributes:
         address=ModelAddress("openai_responses", "model"),
         genus=Genus.CONVERSER,
         controls=tuple(produce_control(k.name, k.definition) for k in KEYS if k.role is role),
-        traced=(),
+        traced_values=(),
     )
 
 

@@ -67,7 +67,9 @@ def produce_attributes(**capabilities: str) -> ModelAttributes:
         for name, value in capabilities.items()
     )
     address = ModelAddress("openai_responses", "m")
-    return ModelAttributes(address=address, genus=Genus.CONVERSER, controls=controls, traced=traced)
+    return ModelAttributes(
+        address=address, genus=Genus.CONVERSER, controls=controls, traced_values=traced
+    )
 
 
 def nativize(

@@ -69,7 +69,7 @@ ATTRIBUTES = ModelAttributes(
     address=ModelAddress("openai_responses", "model"),
     genus=Genus.CONVERSER,
     controls=(),
-    traced=(),
+    traced_values=(),
 )
 LOOK = InvocableDescription(
     name="look",

@@ -169,7 +169,9 @@ def produce_attributes() -> ModelAttributes:
         produce_control(key.name, key.definition) for key in KEYS if key.role is KeyRole.CONTROL
     )
     address = ModelAddress("openai_responses", "model")
-    return ModelAttributes(address=address, genus=Genus.CONVERSER, controls=controls, traced=())
+    return ModelAttributes(
+        address=address, genus=Genus.CONVERSER, controls=controls, traced_values=()
+    )
 
 
 def name_sample(sample: Any) -> str:

@@ -128,7 +128,7 @@ def test_an_exporter_that_fails_is_named_and_takes_nobody_s_place(
 def survey_importers() -> tuple[ImporterSpecification, ...]:
     """Returns the importers of the configured plugins."""
     manager = PluginManager(configuration=load_configuration())
-    return manager.survey_pieces(ImporterSpecification)
+    return manager.survey_specifications(ImporterSpecification)
 
 
 def test_a_plugin_s_form_is_recognized_and_read(home: Path, plug: Plug) -> None:

@@ -66,7 +66,7 @@ async def test_what_is_known_of_a_model_is_known_here(tmp_path: Path) -> None:
 
     assert near.capabilities == there.capabilities
     assert near.controls == there.controls
-    for traced in there.traced:
+    for traced in there.traced_values:
         told = near.access_provenance(traced.key)
         assert near.access_value(traced.key) == traced.value, traced.key
         assert told is not None

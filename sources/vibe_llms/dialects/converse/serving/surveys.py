@@ -34,7 +34,7 @@ def nativize_models(models: Mapping[str, ModelDescriptor]) -> JsonObject:
             {
                 "address": address,
                 "model": model.origin or str(model),
-                "values": [_write(each) for each in model.attributes.traced],
+                "values": [_write(each) for each in model.attributes.traced_values],
             }
             for address, model in models.items()
         ],

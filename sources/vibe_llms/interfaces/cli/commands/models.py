@@ -257,7 +257,7 @@ def _format(value: JsonValue | Absence) -> str:
 def _describe_source(row: AttributeRow) -> str:
     source = row.source or row.file
     dated = f"{source}, {row.date}" if row.date else source
-    former = ", ".join(f"{_format(each.value)} ({each.provenance})" for each in row.overrode)
+    former = ", ".join(f"{_format(each.value)} ({each.provenance})" for each in row.earlier_values)
     return f"{dated}; before: {former}" if former else dated
 
 
@@ -274,6 +274,6 @@ def _encode(row: AttributeRow) -> dict[str, object]:
         "date": row.date,
         "overrode": [
             {"value": None if is_absent(e.value) else e.value, "layer": str(e.provenance)}
-            for e in row.overrode
+            for e in row.earlier_values
         ],
     }

@@ -88,10 +88,10 @@ def add(package: str, yes: bool) -> None:
 def remove(name: str, yes: bool) -> None:
     """Remove the plugin NAME from your configuration, and its package."""
     from vibe_llms.interfaces.cli.consent import require_consent
-    from vibe_llms.plugins.adding import find_added, remove_plugin
+    from vibe_llms.plugins.adding import find_user_entries, remove_plugin
 
     configuration = load_configuration()
-    find_added(name, configuration)  # rejects an unknown name without a question
+    find_user_entries(name, configuration)  # rejects an unknown name without a question
     if not (yes or configuration.yes):
         require_consent(
             f"Remove the plugin {name} and its package?",
