@@ -102,7 +102,7 @@ class Collector(Generic[T]):
             expired = error
         if expired is not None:  # vendors keep results for some weeks; these have expired
             async with aclosing(
-                self._end(chunk, self._batches.miss(expired), ChunkEnd.LOST)
+                self._end(chunk, self._batches.refuse_deleted(expired), ChunkEnd.LOST)
             ) as items:
                 async for item in items:
                     yield item

@@ -37,7 +37,8 @@ _make_end: Final = trusted(ConversationEndedEvent)
 class AnswerEventDispatcher(ReactorsDispatcher):
     """Makes the events of an answer for reactors.
 
-    It makes only those that have listeners. They are not validated, as all values in them are ours.
+    It makes only events that have listeners, and does not validate them, as their values are
+    already valid.
 
     Args:
         reactors: Receive the events.
@@ -45,7 +46,7 @@ class AnswerEventDispatcher(ReactorsDispatcher):
         limits: ``reactor_queue_events`` applies.
 
     Attributes:
-        moment: The time of the next events: all events of one read have the same time.
+        moment: The time of the next events. All events of one read have the same time.
     """
 
     __slots__ = ("_conversation_id", "_metadata", "moment")
@@ -94,7 +95,7 @@ class AnswerEventDispatcher(ReactorsDispatcher):
         """Report a piece of text; see :attr:`wants_progress`."""
         place = self._metadata.get((event.index, event.channel))
         if place is None:
-            # The same dictionary for all pieces of a text, by which the dispatcher recognizes them.
+            # All pieces of a text share one dictionary, by which the dispatcher recognizes them.
             place = {"index": event.index, "kind": event.kind, "channel": event.channel}
             self._metadata[event.index, event.channel] = place
         self.dispatch(
@@ -110,16 +111,16 @@ class AnswerEventDispatcher(ReactorsDispatcher):
         """Report a complete answer of one text.
 
         Args:
-            arrived: Its time.
+            arrived: When the answer arrived.
         """
         name = self._conversation_id
         wants_progress, wants_updates = self.wants_progress, self.wants(ConversationUpdatedEvent)
         place: dict[str, JsonValue] = {"index": 0, "kind": "text", "channel": "text"}
-        told: list[ConversationEvent] = []
+        events_to_send: list[ConversationEvent] = []
         for event in events:
             if event.__class__ is ContentDeltaEvent:
                 if wants_progress:
-                    told.append(
+                    events_to_send.append(
                         _make_progress(
                             conversation_id=name,
                             timestamp=arrived,
@@ -128,10 +129,10 @@ class AnswerEventDispatcher(ReactorsDispatcher):
                         )
                     )
             elif wants_updates:
-                told.append(
+                events_to_send.append(
                     _make_update(conversation_id=name, timestamp=arrived, event=event, metadata={})
                 )
-        self.dispatch(*told)
+        self.dispatch(*events_to_send)
 
     def list_last(
         self,

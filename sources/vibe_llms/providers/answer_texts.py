@@ -15,7 +15,7 @@ from vibe_llms.messages.contents import TextualContent
 
 
 async def iterate_text(events: AsyncIterable[StreamEvent]) -> AsyncIterator[str]:
-    """Yield the pieces of the answer's text; joined, they are the ``text`` of the response.
+    """Yield the pieces of the answer's text. Joined, they are the ``text`` of the response.
 
     Reasoning, refusals, media and calls are left out. An empty line separates texts as in the
     response.

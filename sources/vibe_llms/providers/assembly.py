@@ -1,7 +1,8 @@
 """The one assembler for all vendors: normalized stream events in, canisters out.
 
-It does no I/O. It completes what decoders leave open (a finished content, the canisters of the
-response) and rejects invalid sequences of events, so that an error of a decoder is noticed.
+It does no I/O. Decoders may leave out the value of a finished content and the canisters of the
+response; the assembler adds them. It rejects invalid sequences of events, so that bugs in decoders
+are noticed.
 """
 
 from __future__ import annotations
@@ -49,20 +50,23 @@ from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
 
 _FOLDED_CHARACTERS = 256
-"""Number of pieces to join: a text of five characters takes as much memory as one of fifty."""
+"""Characters to receive before the pieces of a content are joined: a string of five characters
+takes as much memory as one of fifty."""
 
 _Item = AnyContent | InvocationCanister | ResultCanister
 
 
 @define
-class _Growing:
-    """A content that has begun, and its pieces by channel.
+class _GrowingContent:
+    """A content in progress.
 
     Attributes:
-        tail: Those of ``pieces`` that belong to the current channel.
-        folded: Number of pieces at the beginning of the tail that are joined already.
+        pieces: The received texts, by channel.
+        tail: The list of ``pieces`` for the current channel.
+        folded: Number of elements at the beginning of the tail that are already joined.
         size: Number of characters received.
         unchecked: Size up to which no limit needs to be checked.
+        item: The complete value; ``None`` until the content ends.
     """
 
     start: ContentStartedEvent
@@ -79,10 +83,11 @@ class _Growing:
     native: Native | None = None
 
     def join(self, channel: str) -> str:
+        """Return the text of a channel."""
         return "".join(self.pieces.get(channel, ()))
 
     def fold(self) -> None:
-        """Join the last pieces of the tail."""
+        """Join the pieces of the tail that are not joined yet."""
         tail, folded = self.tail, self.folded
         if len(tail) > folded + 1:
             tail[folded:] = ["".join(tail[folded:])]
@@ -96,7 +101,7 @@ class Assembler:
         provider: The provider's name, for the origin of the canisters; kept as an attribute.
         model: The model of the request; replaced by the name that the vendor reports. Also an
             attribute.
-        protocol: The dialect.
+        protocol: The name of the dialect.
         limits: ``content_characters``, ``arguments_characters`` and ``response_contents`` apply.
     """
 
@@ -117,10 +122,10 @@ class Assembler:
         self._produce_id = produce_id
         self._now = now
         self._turn_id = ""  # until canisters are made
-        self._contents: dict[int, _Growing] = {}
+        self._contents: dict[int, _GrowingContent] = {}
         self._group_natives: dict[int, Native] = {}
         self._finish: ResponseFinishedEvent | None = None
-        self._origin: Origin | None = None  # until more is known
+        self._origin: Origin | None = None  # cached until something in it changes
         self.usage: Usage | None = None
         self.response_id: str | None = None
         self.request_id: str | None = None
@@ -141,20 +146,20 @@ class Assembler:
         if self._finish is not None:
             raise _refuse(f"{event.type} after the end of the response")
         try:
-            return self._take(event)
-        except RequestError as error:  # an invalid value, but not the user's
+            return self._process(event)
+        except RequestError as error:  # an invalid value from the vendor, not from the user
             raise _refuse(error.detail.rstrip(".")) from error
 
-    def _take(self, event: StreamEvent) -> StreamEvent:
+    def _process(self, event: StreamEvent) -> StreamEvent:
         match event:
             case ContentStartedEvent():
                 return self._start(event)
             case ContentFinishedEvent():
                 return self._complete(event)
             case ContentCitedEvent():
-                self._access_growing(event.index).citations.append(event.citation)
+                self._access_open_content(event.index).citations.append(event.citation)
             case UsageEvent():
-                # The origin includes the usage, so make it again.
+                # The origin includes the usage, so it must be made again.
                 self.usage, self._origin = event.usage, None
             case LossEvent():
                 self.losses.append(event.loss)
@@ -176,12 +181,12 @@ class Assembler:
 
     @property
     def native(self) -> Native | None:
-        """Other vendor data about the response."""
+        """Vendor data about the response without a common field."""
         return self._finish.native if self._finish else None
 
     @property
     def origin(self) -> Origin:
-        """The origin of the canisters, if known."""
+        """The origin of the canisters, as far as it is known."""
         if self._origin is None:
             self._origin = self._produce_origin(self._finish)
         return self._origin
@@ -205,23 +210,23 @@ class Assembler:
         because its meaning is unknown.
         """
         origin = self.origin
-        # Once: canisters during the stream and at its end belong to the same turn.
+        # Set it only once: canisters during the stream and at its end belong to the same turn.
         self._turn_id = self._turn_id or self._produce_id()
-        groups: list[AnyCanister | list[tuple[_Growing, AnyContent]]] = []
-        for growing in self._contents.values():
-            item = growing.item
+        groups: list[AnyCanister | list[tuple[_GrowingContent, AnyContent]]] = []
+        for content in self._contents.values():
+            item = content.item
             if item is None:
-                if growing.start.kind in ("invocation", "result"):
+                if content.start.kind in ("invocation", "result"):
                     continue
-                item = _build(growing)
+                item = _build(content)
                 if item is None:
                     continue
             if isinstance(item, (InvocationCanister, ResultCanister)):
                 groups.append(evolve_unchecked(item, origin=origin, turn_id=self._turn_id))
-            elif groups and isinstance(groups[-1], list) and _share(groups[-1], growing):
-                groups[-1].append((growing, item))
+            elif groups and isinstance(groups[-1], list) and _shares_canister(groups[-1], content):
+                groups[-1].append((content, item))
             else:
-                groups.append([(growing, item)])
+                groups.append([(content, item)])
         return tuple(
             self._produce_assistant(group, origin) if isinstance(group, list) else group
             for group in groups
@@ -233,12 +238,12 @@ class Assembler:
         """Make the response from the received events, when it has ended.
 
         Raises:
-            ConverseError: There is no content, as the vendor stopped early or has only begun.
+            ConverseError: There is no content, because the vendor stopped before any.
         """
         origin = self._origin = evolve_unchecked(self.origin, seconds=round(duration_seconds, 6))
         canisters = self.produce_canisters()
         if not canisters and origin.stop_reason is StopReason.INTERRUPTED:
-            raise _refuse_beginning(origin)
+            raise _refuse_unanswered(origin)
         return Response(
             request=request,
             canisters=canisters,
@@ -255,7 +260,7 @@ class Assembler:
         )
 
     def _produce_assistant(
-        self, group: list[tuple[_Growing, AnyContent]], origin: Origin
+        self, group: list[tuple[_GrowingContent, AnyContent]], origin: Origin
     ) -> AssistantCanister:
         first = group[0][0]
         return AssistantCanister(
@@ -272,7 +277,7 @@ class Assembler:
             provider=self.provider,
             model=event.model or self.model,
             response_id=event.response_id or self.response_id,
-        )  # rejects anything but text before it is kept
+        )  # validates the names before they are stored
         self.response_id, self.model = origin.response_id, origin.model
         self.request_id = event.request_id or self.request_id
         self._origin = None
@@ -291,117 +296,120 @@ class Assembler:
                     reason="The vendor sent no id of the invocation; one was generated.",
                 )
             )
-        self._contents[event.index] = _Growing(event, self._produce_id(), self._now())
+        self._contents[event.index] = _GrowingContent(event, self._produce_id(), self._now())
         return event
 
     def feed_delta(self, event: ContentDeltaEvent) -> ContentDeltaEvent:
-        """Process a content delta like :meth:`feed`; faster, as there are thousands of them."""
-        growing = self._contents.get(event.index)
-        if growing is None or growing.item is not None:
+        """Process a content delta like :meth:`feed`, but faster: there are thousands of them."""
+        content = self._contents.get(event.index)
+        if content is None or content.item is not None:
             raise _refuse(f"content {event.index} continues, but it has not begun or has ended")
         text = event.text
         if text.__class__ is not str:
             raise _refuse(f"a piece of content {event.index} is not a text")
-        kind = growing.start.kind
+        kind = content.start.kind
         if event.kind != kind:
             event = ContentDeltaEvent(event.index, text, event.channel, kind)
         if not text:
-            return event  # a million empty pieces must not use memory
-        growing.size = size = growing.size + len(text)
-        if size > growing.unchecked:
-            self._check_size(growing, event.channel)
-        # Fast path for the same channel as before, whose list needs no lookup.
-        if event.channel == growing.channel:
-            growing.tail.append(text)
+            return event  # do not store it: a million empty pieces would use memory
+        content.size = size = content.size + len(text)
+        if size > content.unchecked:
+            self._check_size(content, event.channel)
+        # Fast path: the channel is the same as before, so its list needs no lookup.
+        if event.channel == content.channel:
+            content.tail.append(text)
         else:
-            self._switch_channel(growing, event)
+            self._switch_channel(content, event)
         return event
 
-    def _check_size(self, growing: _Growing, channel: str) -> None:
+    def _check_size(self, content: _GrowingContent, channel: str) -> None:
         limits = self._limits
-        limit, most = "content_characters", limits.content_characters
-        if channel == "arguments" and limits.arguments_characters <= most:
-            limit, most = "arguments_characters", limits.arguments_characters
-        if growing.size > most:
-            raise _exceed(limit, most)
-        growing.fold()
-        growing.unchecked = min(growing.size + _FOLDED_CHARACTERS, most)
+        limit, maximum = "content_characters", limits.content_characters
+        if channel == "arguments" and limits.arguments_characters <= maximum:
+            limit, maximum = "arguments_characters", limits.arguments_characters
+        if content.size > maximum:
+            raise _exceed(limit, maximum)
+        content.fold()
+        content.unchecked = min(content.size + _FOLDED_CHARACTERS, maximum)
 
-    def _switch_channel(self, growing: _Growing, event: ContentDeltaEvent) -> None:
-        self._check_size(growing, event.channel)  # the limit for arguments may be smaller
-        if event.channel == "signature":  # each replaces the one before
-            growing.pieces["signature"] = [event.text]
-            growing.channel = None  # so that the next signature is stored here
+    def _switch_channel(self, content: _GrowingContent, event: ContentDeltaEvent) -> None:
+        self._check_size(content, event.channel)  # the limit for arguments may be smaller
+        if event.channel == "signature":  # each signature replaces the one before
+            content.pieces["signature"] = [event.text]
+            content.channel = None  # so that the next signature is stored here
             return
-        growing.channel = event.channel
-        growing.tail = growing.pieces.setdefault(event.channel, [])
-        growing.folded = len(growing.tail)
-        growing.tail.append(event.text)
+        content.channel = event.channel
+        content.tail = content.pieces.setdefault(event.channel, [])
+        content.folded = len(content.tail)
+        content.tail.append(event.text)
 
     def _complete(self, event: ContentFinishedEvent) -> ContentFinishedEvent:
-        growing = self._access_growing(event.index)
-        growing.native = event.native
+        content = self._access_open_content(event.index)
+        content.native = event.native
         if event.group_native is not None:
-            self._group_natives[growing.start.group] = event.group_native
-        item = event.item if event.item is not None else _build(growing)
+            self._group_natives[content.start.group] = event.group_native
+        item = event.item if event.item is not None else _build(content)
         if item is None:
-            raise _refuse(f"content {event.index} ({growing.start.kind}) ends without a value")
+            raise _refuse(f"content {event.index} ({content.start.kind}) ends without a value")
         if isinstance(item, (InvocationCanister, ResultCanister)):
-            # Keep the name from its beginning, also if another decoder made the final copy.
-            item = evolve_unchecked(item, id=growing.identity, timestamp=growing.timestamp)
-        growing.item = item
+            # Keep the id and the time from the start of the content.
+            item = evolve_unchecked(item, id=content.identity, timestamp=content.timestamp)
+        content.item = item
         if item is event.item:
             return event
         return ContentFinishedEvent(
             index=event.index, item=item, native=event.native, group_native=event.group_native
         )
 
-    def _access_growing(self, index: int) -> _Growing:
-        growing = self._contents.get(index)
-        if growing is None or growing.item is not None:
+    def _access_open_content(self, index: int) -> _GrowingContent:
+        content = self._contents.get(index)
+        if content is None or content.item is not None:
             raise _refuse(f"content {index} ends or is cited, but it has not begun or has ended")
-        return growing
+        return content
 
     def _end(self, event: ResponseFinishedEvent) -> None:
-        for index, growing in self._contents.items():
-            if growing.item is None:
+        for index, content in self._contents.items():
+            if content.item is None:
                 raise _refuse(f"the response ends before content {index}")
-        self._origin = self._produce_origin(event)  # or rejects it
+        self._origin = self._produce_origin(event)  # raises if a value is invalid
         self._finish = event
 
 
-def _share(group: list[tuple[_Growing, AnyContent]], growing: _Growing) -> bool:
-    """Return whether a content joins the canister of the contents just before it."""
-    return group[-1][0].start.group == growing.start.group
+def _shares_canister(
+    group: list[tuple[_GrowingContent, AnyContent]], content: _GrowingContent
+) -> bool:
+    """Return whether a content belongs to the same canister as the contents before it."""
+    return group[-1][0].start.group == content.start.group
 
 
-def _build(growing: _Growing) -> _Item | None:
-    """Make the content of the received deltas; ``None`` if only a final copy is complete."""
-    start = growing.start
+def _build(content: _GrowingContent) -> _Item | None:
+    """Make the content from the received deltas; ``None`` if that needs the vendor's final copy."""
+    start = content.start
     match start.kind:
         case "text":
-            text, native = growing.join("text"), growing.native
-            return TextualContent(text, citations=growing.citations, native=native)
+            text, native = content.join("text"), content.native
+            return TextualContent(text, citations=content.citations, native=native)
         case "refusal":
-            return RefusalContent(growing.join("text"), native=growing.native)
+            return RefusalContent(content.join("text"), native=content.native)
         case "reasoning":
-            summary = growing.join("summary")
+            summary = content.join("summary")
             return ReasoningContent(
-                text=growing.join("text"),
-                summary=(summary,) if summary else (),  # only a final copy tells where a part ends
-                signature=growing.join("signature") or None,
-                native=growing.native,
+                text=content.join("text"),
+                # Only the vendor's final copy shows where a part ends.
+                summary=(summary,) if summary else (),
+                signature=content.join("signature") or None,
+                native=content.native,
             )
         case "invocation":
             return InvocationCanister(
                 invocation_id=start.invocation_id or "",
                 name=start.name or "",
-                arguments=growing.join("arguments"),
+                arguments=content.join("arguments"),
                 form=start.form,
                 owner=start.owner,
-                native=growing.native,
-                id=growing.identity,
-                timestamp=growing.timestamp,
+                native=content.native,
+                id=content.identity,
+                timestamp=content.timestamp,
             )
         case _:
             return None
@@ -424,11 +432,11 @@ def _refuse(reason: str) -> ConverseError:
     )
 
 
-def _refuse_beginning(origin: Origin) -> ConverseError:
-    named = f" of response {origin.response_id}" if origin.response_id else ""
-    said = origin.native_stop_reason or origin.stop_reason
+def _refuse_unanswered(origin: Origin) -> ConverseError:
+    of_response = f" of response {origin.response_id}" if origin.response_id else ""
+    state = origin.native_stop_reason or origin.stop_reason
     return ConverseError(
-        detail=f"{origin.provider} has not answered: state {said!r}{named}, no content.",
+        detail=f"{origin.provider} has not answered: state {state!r}{of_response}, no content.",
         remedy="Send the request again: background responses are not polled.",
         stage=Stage.DECODE,
     )

@@ -46,14 +46,16 @@ class Attempt:
     def produce_source(self) -> EventSource:
         """Return a source that sends the request when it is first read."""
         client, vendor = self._client, self._client.vendor
-        kind = CONTENT_TYPES[vendor.framing] if self._streaming else "application/json"
-        source = WireSource(self, kind, vendor.request_id_headers)
+        content_type = CONTENT_TYPES[vendor.framing] if self._streaming else "application/json"
+        source = WireSource(self, content_type, vendor.request_id_headers)
         return SettlingSource(source, self._ticket) if client.limiter.counts_tokens else source
 
     def repeat(self) -> EventSource:
-        """Return the source of another attempt."""
-        again = Attempt(self._client, self._model, self._native, self._request, self._streaming)
-        return again.produce_source()
+        """Return a source that sends the same request again."""
+        next_attempt = Attempt(
+            self._client, self._model, self._native, self._request, self._streaming
+        )
+        return next_attempt.produce_source()
 
     def open_exchange(self) -> Awaitable[Exchange]:
         """Send the request when the rate limiter allows it."""
@@ -63,7 +65,7 @@ class Attempt:
         )
 
     def produce_decoder(self) -> Decoder:
-        """Make the vendor's decoder, which names invocables as the request does."""
+        """Make the vendor's decoder, with the original names and kinds of invocables."""
         vendor = self._client.vendor
         decoder = vendor.produce_decoder(self._model, self._request)
         if aliases := find_aliases(self._request, vendor.quirks):

@@ -1,7 +1,8 @@
 """Vendors' batches: many requests at once, answered hours later, at a lower price.
 
-A vendor's batch contains one *chunk* of requests. This module keeps no state: before a caller
-submits a chunk, it records its intention, and calls :meth:`VendorBatches.find` after a crash.
+A vendor's batch contains one *chunk* of requests. This module keeps no state. Before a caller
+submits a chunk, it records that it will; after a crash, it calls :meth:`VendorBatches.find` to
+learn whether the vendor received the chunk.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonObject
 
 SKEW_SECONDS: Final = 300
-"""Maximum difference between the vendor's clock and ours, when times are compared."""
+"""Maximum difference between the vendor's clock and ours; allowed for when times are compared."""
 
 
 class Fate(enum.StrEnum):
@@ -57,7 +58,7 @@ class BatchRequest:
     Attributes:
         id: Identifies its result: at most 64 letters, digits, ``_`` and ``-``.
         data: The request.
-        heading: The part of the native request that is sent in headers.
+        heading: The fields of the native request that are sent as headers.
     """
 
     id: str
@@ -74,7 +75,7 @@ class BatchState:
         created: The time of creation, in seconds since 1970.
         has_ended: Whether all results are final.
         requests: Number of requests.
-        done: Number of requests that have ended; some vendors report it only at the end.
+        done: Number of requests that have ended; some vendors report it only when the batch ends.
         failure: Why the vendor rejected the whole batch; empty if it did not.
     """
 
@@ -92,6 +93,7 @@ class BatchResult:
 
     Attributes:
         id: Id of the request.
+        fate: The outcome.
         body: The answer, or the vendor's error; empty if there is none.
         status: The HTTP status for the body; ``None`` if unknown.
     """
@@ -108,7 +110,7 @@ class Sighting:
 
     Attributes:
         id: The vendor's id; empty if it was not found.
-        is_undecided: Whether a batch in progress could be it.
+        is_undecided: Whether a batch in progress may be the one.
     """
 
     id: str = ""
@@ -126,12 +128,12 @@ class VendorBatches(Protocol):
         """Return a native request in the format of a batch. Raises RequestError."""
 
     async def submit(self, chunk: str, requests: Sequence[BatchRequest]) -> str:
-        """Submit requests; return the vendor's id of the batch. Never retried here.
+        """Submit requests, once, without retries; return the vendor's id of the batch.
 
         If it fails, :func:`was_refused` tells whether the vendor may nevertheless have accepted it.
 
         Args:
-            chunk: Our name for it, by which :meth:`find` finds it.
+            chunk: Our name for the batch, by which :meth:`find` finds it.
         """
 
     async def find(
@@ -140,9 +142,9 @@ class VendorBatches(Protocol):
         """Search for a batch whose submission was not confirmed.
 
         Args:
-            chunk: Our name for it.
+            chunk: Our name for the batch.
             since: The earliest time of its submission, in seconds since 1970.
-            requests: The names of its requests.
+            requests: The ids of its requests.
             known: The vendor's ids of other batches.
         """
 
@@ -156,7 +158,7 @@ class VendorBatches(Protocol):
         """
 
     async def cancel(self, identity: str) -> None:
-        """Ask the vendor to cancel; answers from before can be read when the batch has ended."""
+        """Ask the vendor to cancel. Earlier answers can be read when the batch has ended."""
 
 
 def was_refused(error: ConverseError) -> bool:

@@ -1,4 +1,4 @@
-"""The batches of one model: our requests in, our responses out."""
+"""Batches of one model: translates requests and responses for the vendor's batches."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ class BatchableModel(Protocol):
 
 
 class ModelBatches:
-    """Batches for one model; :class:`VendorBatches` is the part of its vendor.
+    """Batches for one model. A :class:`VendorBatches` exchanges them with the vendor.
 
     Args:
         model: The model of the requests.
-        theirs: The vendor's batches.
+        vendor_batches: The vendor's batches.
 
     Attributes:
         bounds: The limits of one batch.
@@ -68,13 +68,13 @@ class ModelBatches:
         policy: The retry policy.
     """
 
-    def __init__(self, model: BatchableModel, theirs: VendorBatches) -> None:
+    def __init__(self, model: BatchableModel, vendor_batches: VendorBatches) -> None:
         self._model = model
-        self._theirs = theirs
+        self._vendor_batches = vendor_batches
         context = model.client.vendor.context
         self.policy = RetryPolicy.of(context.limits)
         self.clock: Clock = context.clock
-        self.bounds: BatchBounds = theirs.bounds
+        self.bounds: BatchBounds = vendor_batches.bounds
 
     def translate(self, identity: str, request: Request) -> Translation[BatchRequest]:
         """Return a request in the format of a batch, with the losses.
@@ -85,7 +85,7 @@ class ModelBatches:
             LimitError: It exceeds the size of a batch.
         """
         native = self._model.translate(request, streaming=False)
-        encoded = self._theirs.encode(identity, native.value)
+        encoded = self._vendor_batches.encode(identity, native.value)
         if len(encoded.data) > self.bounds.bytes:
             raise LimitError(
                 detail=f"The request has {len(encoded.data):,} bytes; the limit of a batch is "
@@ -99,29 +99,29 @@ class ModelBatches:
 
     async def submit(self, chunk: str, requests: Sequence[BatchRequest]) -> str:
         """Submit requests, once; see :meth:`VendorBatches.submit`."""
-        return await self._theirs.submit(chunk, requests)
+        return await self._vendor_batches.submit(chunk, requests)
 
     async def find(
         self, chunk: str, *, since: float, requests: Sequence[str], known: Collection[str]
     ) -> Sighting:
         """Search for a batch of unknown submission; see :meth:`VendorBatches.find`."""
         return await repeat(
-            lambda: self._theirs.find(chunk, since=since, requests=requests, known=known),
+            lambda: self._vendor_batches.find(chunk, since=since, requests=requests, known=known),
             self.policy,
             self.clock,
         )
 
     async def poll(self, identity: str) -> BatchState:
         """Return the state of a batch. Raises ConverseError."""
-        return await repeat(lambda: self._theirs.poll(identity), self.policy, self.clock)
+        return await repeat(lambda: self._vendor_batches.poll(identity), self.policy, self.clock)
 
     def read(self, state: BatchState) -> AsyncIterator[BatchResult]:
         """Yield the results of a batch that has ended, in any order. Raises ConverseError."""
-        return self._theirs.read(state)
+        return self._vendor_batches.read(state)
 
     async def cancel(self, identity: str) -> None:
         """Ask the vendor to cancel. Raises ConverseError."""
-        await repeat(lambda: self._theirs.cancel(identity), self.policy, self.clock)
+        await repeat(lambda: self._vendor_batches.cancel(identity), self.policy, self.clock)
 
     async def read_response(
         self, result: BatchResult, request: Request, losses: Sequence[Loss] = ()
@@ -142,8 +142,8 @@ class ModelBatches:
     def produce_error(self, result: BatchResult) -> ConverseError:
         """Make the error of a request that was not answered."""
         model, client = self._model.descriptor, self._model.client
-        if (told := _FATES.get(result.fate)) is not None:
-            fault, detail = told
+        if (explanation := _FATES.get(result.fate)) is not None:
+            fault, detail = explanation
             return ProviderError(provider=model.provider, fault=fault, detail=detail, remedy=_AGAIN)
         return client.clean(
             client.vendor.produce_error(
@@ -164,7 +164,7 @@ class ModelBatches:
         )
         return self._model.client.clean(error)
 
-    def miss(self, error: ProviderError) -> ConverseError:
+    def refuse_deleted(self, error: ProviderError) -> ConverseError:
         """Make the error of a batch whose results the vendor has deleted.
 
         Args:
@@ -183,10 +183,10 @@ class ModelBatches:
 async def receive_lines(
     client: VendorClient, path: str, body: JsonObject | None = None, *, model: str = ""
 ) -> AsyncGenerator[bytes]:
-    """Request lines, and yield each as it arrives, without its end.
+    """Send a request, and yield each line of the answer as it arrives, without its line end.
 
     Args:
-        body: Body of the request; without one, a file is read.
+        body: Body of a POST request; without one, send a GET request.
         model: The model, for errors.
 
     Raises:

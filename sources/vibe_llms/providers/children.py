@@ -1,7 +1,7 @@
-"""Servers as child processes: started if the user configures it, and stopped when we end.
+"""Model servers as child processes: started if so configured, and stopped when this process ends.
 
-A watchdog process (see :mod:`vibe_llms.processes`) starts the server and stops it when we end,
-however we do, so that it is never orphaned.
+A watchdog process (see :mod:`vibe_llms.processes`) starts the server. It stops the server when this
+process ends, even by a crash, so that the server is never orphaned.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from vibe_llms.processes.outputs import OutputLog
 from vibe_llms.processes.programs import CHUNK_BYTES, Program
 
 GRACE_SECONDS: Final = 5.0
-"""Seconds for a server to end after it was asked to."""
+"""Grace period in seconds for a server to end after it was told to stop."""
 
-_KEPT: Final = frozenset(
+_PASSED_KEYS: Final = frozenset(
     {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "LLAMA_API_KEY", "OLLAMA_API_KEY", "VLLM_API_KEY"}
 )
-"""The keys that a model server may need: to download models, and to authenticate clients."""
+"""Keys that are passed to the server: to download models and to authenticate clients."""
 
 _QUIET_SECONDS: Final = 1.0
 _POLL_SECONDS: Final = 0.05
@@ -46,10 +46,10 @@ class ChildSettings:
     Attributes:
         name: The provider's name, for messages.
         command: The program and its arguments; ``{port}`` stands for the port to listen on.
-        environment: Variables added to ours, which are passed without others' keys; ``{port}``
-            likewise.
-        health_path: Returns status 200 as soon as the server is ready.
-        startup_seconds: Maximum time until then.
+        environment: Variables to add to those of this process, from which the keys of other
+            services are removed; ``{port}`` is replaced, too.
+        health_path: Path that returns status 200 as soon as the server is ready.
+        startup_seconds: Maximum time until the server is ready.
         log_path: The file for the server's output.
         remedy: How to install the program if it is missing.
     """
@@ -76,7 +76,7 @@ class ChildServer:
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._running: _Running | None = None
-        self._deaths = 0
+        self._restarts = 0
 
     async def acquire(self) -> str:
         """Return the base URL of the server; start it if it is not running.
@@ -95,8 +95,8 @@ class ChildServer:
         try:
             return await asyncio.shield(starting)
         except asyncio.CancelledError:
-            # Other callers may wait for the same start; only the failure of a start must be
-            # reported.
+            # Let the start continue, as other callers may wait for it. Retrieve its error, so that
+            # asyncio does not log it as unhandled.
             starting.add_done_callback(lambda done: done.cancelled() or done.exception())
             raise
 
@@ -110,7 +110,7 @@ class ChildServer:
         self._stopped.set()
         with self._lock:
             running, self._running = self._running, None
-            self._deaths = 0
+            self._restarts = 0
         if running is not None:
             running.stop()
 
@@ -121,8 +121,8 @@ class ChildServer:
             if running is not None and running.is_alive:
                 return running.url
             if running is not None:
-                self._deaths += 1
-                if self._deaths > 1:
+                self._restarts += 1
+                if self._restarts > 1:
                     raise self._refuse("has died again", running)
             self._running = None
             started = _Running(self._settings)
@@ -159,9 +159,9 @@ class ChildServer:
 
     def _refuse(self, what: str, running: _Running) -> ConverseError:
         lines = running.tail()
-        said = f" Last output: {' / '.join(lines)}." if lines else ""
+        output_note = f" Last output: {' / '.join(lines)}." if lines else ""
         return ConverseError(
-            detail=f"The server of {self._settings.name}, {running.command}, {what}.{said}",
+            detail=f"The server of {self._settings.name}, {running.command}, {what}.{output_note}",
             remedy=f"Its output is in {self._settings.log_path}.",
             stage=Stage.CONNECT,
         )
@@ -182,18 +182,18 @@ class _Running:
         self._port = find_free_port()
         self.url = f"http://127.0.0.1:{self._port}"
         self._health_path = settings.health_path
-        arguments = [self._fill(text) for text in settings.command[1:]]
+        arguments = [self._insert_port(text) for text in settings.command[1:]]
         self.command = " ".join((settings.command[0], *arguments))
-        environment = {name: self._fill(text) for name, text in settings.environment.items()}
+        environment = {name: self._insert_port(text) for name, text in settings.environment.items()}
         self._log = OutputLog(settings.log_path)
         self._program = Program(
             (program, *arguments),
             grace_seconds=GRACE_SECONDS,
-            environment={**strip_keys(os.environ, _KEPT), **environment},
+            environment={**strip_keys(os.environ, _PASSED_KEYS), **environment},
         )
-        # It keeps a reference, so that a server which is never closed runs until the interpreter
-        # ends.
-        self._reader = threading.Thread(target=self._keep_output, daemon=True)
+        # The thread keeps a reference to this object, so that a server which is never closed runs
+        # until the interpreter ends.
+        self._reader = threading.Thread(target=self._log_output, daemon=True)
         self._reader.start()
         self._finalize = weakref.finalize(self, self._program.stop, GRACE_SECONDS + 2)
 
@@ -224,13 +224,13 @@ class _Running:
             self._reader.join(1)  # the last output may not have arrived yet
         return self._log.tail()
 
-    def _keep_output(self) -> None:
+    def _log_output(self) -> None:
         with self._program.output as output:
             while data := output.read(CHUNK_BYTES):
                 self._log.write(data)
         self._log.close()
 
-    def _fill(self, text: str) -> str:
+    def _insert_port(self, text: str) -> str:
         return text.replace("{port}", str(self._port))
 
 

@@ -1,9 +1,9 @@
-"""Complete responses without a stream: received as one, without a stream's overhead.
+"""Fast path for callers that want a complete response instead of a stream.
 
 For a small call, a stream's machinery (a generator, an assembler, a clean-up that several callers
-may await) costs as much as its answer, and a simple answer does not even need events. Reactors
-receive the events of such an answer at once. Errors, canisters received before them, and the
-closing of the source are the same as those of
+may await) costs as much as the answer itself, and a simple answer does not even need events.
+Reactors receive all events of such an answer at once. Errors, the canisters received before an
+error, and the closing of the source are the same as with
 :class:`vibe_llms.providers.streams.ResponseStream`.
 """
 
@@ -41,13 +41,13 @@ _Native = TypeVar("_Native")
 async def receive_complete(
     model: SendingModel[_Native], request: Request, *, streaming: bool
 ) -> Response:
-    """Send a request to a model, and receive the whole answer; it must fit the window unchanged.
+    """Send a request that fits the window unchanged, and receive the whole answer.
 
     Raises:
         ConverseError: The response failed; its ``arrived`` are the canisters received so far.
     """
     source: EventSource | None = None
-    assembler: Assembler | None = None  # most need none
+    assembler: Assembler | None = None  # not needed for simple answers
     started = time.perf_counter()
     try:
         translation = await model.translate_apart(request, streaming=streaming)
@@ -68,7 +68,7 @@ async def receive_complete(
         raise ours  # noqa: B904  # it is the same error, or has its cause already
     finally:
         if source is not None and not getattr(source, "is_spent", False):
-            # To the end, even if the caller is cancelled.
+            # Finish closing, even if the caller is cancelled.
             await finish(close_quietly(source, model.descriptor.provider))
 
 
@@ -79,7 +79,7 @@ async def receive_with_reactors(
     *,
     streaming: bool,
 ) -> Response:
-    """Do the same for an answer with reactors; the request must fit the window unchanged.
+    """Do the same as :func:`receive_complete`, and notify reactors.
 
     Raises:
         ConverseError: The response failed; its ``arrived`` are the canisters received so far.
@@ -97,16 +97,16 @@ async def receive_with_reactors(
         if isinstance(source, SimpleResponseSource):
             response = source.produce_response(request, losses, time.perf_counter() - started)
     except BaseException as error:
-        # Errors, and answers that need an assembler, are left to a stream.
+        # A stream handles errors, and below also answers that need an assembler.
         stream = _resume(model, request, dispatcher, partial(_fail, error), started)
         return await stream.receive_complete()
     if not isinstance(source, SimpleResponseSource):
-        opened = partial(_give, Translation(source, losses))
-        return await _resume(model, request, dispatcher, opened, started).receive_complete()
+        open_source = partial(_return, Translation(source, losses))
+        return await _resume(model, request, dispatcher, open_source, started).receive_complete()
     try:
         arrived = response.canisters[0].timestamp
         dispatcher.dispatch_text(source.list_events(response, losses), arrived)
-    finally:  # also if a reactor exits the program
+    finally:  # also if a reactor raises SystemExit
         last = dispatcher.list_last("completed", response.canisters, response=response)
         rest = dispatcher.dispatch_all(last)
         if rest or not dispatcher.is_idle:
@@ -121,7 +121,7 @@ def _resume(
     open_source: Callable[[], Awaitable[Translation[EventSource]]],
     started: float,
 ) -> ResponseStream:
-    """Make the stream of an answer whose start reactors know already.
+    """Make the stream of an answer whose start was already reported to the reactors.
 
     Args:
         open_source: Returns or raises the result of sending the request.
@@ -140,7 +140,7 @@ def _resume(
 async def _dispatch_late(
     dispatcher: AnswerEventDispatcher, events: Sequence[ConversationEvent]
 ) -> None:
-    """Report the end if asynchronous reactors are still running."""
+    """Report the last events while asynchronous reactors are still running."""
     try:
         if dispatcher.is_full:
             await dispatcher.wait_for_room()
@@ -148,7 +148,7 @@ async def _dispatch_late(
         await finish(dispatcher.finish(*events))
 
 
-async def _give(opened: Translation[EventSource]) -> Translation[EventSource]:
+async def _return(opened: Translation[EventSource]) -> Translation[EventSource]:
     return opened
 
 

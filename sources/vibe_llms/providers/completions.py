@@ -1,4 +1,4 @@
-"""Shared parts of vendors of Chat Completions."""
+"""Shared parts of vendors that use the Chat Completions protocol."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from vibe_llms.tables.kinds import COUNT
 
 if TYPE_CHECKING:
     from vibe_llms.dialects.calls import CallForm
-    from vibe_llms.providers.surveys import SurveyedModel, Told
+    from vibe_llms.providers.surveys import CapabilityWord, SurveyedModel
 
 
 class CompletionsVendor(Vendor):
-    """A service that speaks Chat Completions."""
+    """A service with the Chat Completions protocol."""
 
     dialect = chat_completions
     quirks: Quirks = Quirks()
 
     def compose_path(self, model: ModelDescriptor, *, streaming: bool) -> str:
-        """Return the path after the base URL, which ends in the version."""
+        """Return the path after the base URL, which ends with the version."""
         return "/chat/completions"
 
     def find_form(self, genus: Genus, model: ModelDescriptor) -> CallForm[Any, Any] | None:
-        """Return the common form of a genus, with the service's quirks; ``None`` without any."""
+        """Return OpenAI's format for a genus with the service's quirks; ``None`` if it has none."""
         match genus:
             case Genus.EMBEDDER if (embeddings := self.call_quirks.embeddings) is not None:
                 from vibe_llms.dialects.embeddings.openai import produce_form
@@ -48,7 +48,7 @@ class CompletionsVendor(Vendor):
 
     @property
     def call_quirks(self) -> CallQuirks:
-        """The quirks of its calls by genus; by default it has none."""
+        """The quirks of its calls by genus. By default it has no calls outside of conversations."""
         return CallQuirks()
 
     async def survey(self, client: VendorClient) -> Sequence[SurveyedModel]:
@@ -89,20 +89,23 @@ def read_model(entry: Mapping[str, Any]) -> SurveyedModel:
     )
 
 
-def _read_capabilities(entry: Mapping[str, Any]) -> dict[str, Told]:
+def _read_capabilities(entry: Mapping[str, Any]) -> dict[str, CapabilityWord]:
     """Read the capabilities that OpenRouter and Mistral report of a model."""
-    capabilities: dict[str, Told] = {}
+    capabilities: dict[str, CapabilityWord] = {}
     architecture = entry.get("architecture")
     if isinstance(architecture, Mapping) and isinstance(architecture.get("input_modalities"), list):
-        taken = architecture["input_modalities"]
+        modalities = architecture["input_modalities"]
         words = {"images": "image", "files": "file", "audio": "audio", "video": "video"}
         capabilities = {
-            f"supports_{name}": "yes" if word in taken else "no" for name, word in words.items()
+            f"supports_{name}": "yes" if word in modalities else "no"
+            for name, word in words.items()
         }
-    told = entry.get("capabilities")
-    if isinstance(told, Mapping):
+    reported = entry.get("capabilities")
+    if isinstance(reported, Mapping):
         named = {"vision": "supports_images", "function_calling": "supports_invocations"}
         capabilities |= {
-            name: "yes" if told[word] else "no" for word, name in named.items() if word in told
+            name: "yes" if reported[word] else "no"
+            for word, name in named.items()
+            if word in reported
         }
     return capabilities

@@ -19,7 +19,7 @@ _Native = TypeVar("_Native")
 
 
 class ModelBase(SendingModel[_Native]):
-    """A ``ConverserModel`` whose provider only implements the translation and the sending.
+    """A ``ConverserModel`` for which a provider only implements translation and sending.
 
     Args:
         descriptor: The model's name and attributes.
@@ -32,7 +32,7 @@ class ModelBase(SendingModel[_Native]):
         if request.window != "stop":
             from vibe_llms.providers.windows import cut_request
 
-            # Turns that would be left out need not be translatable.
+            # Only check the turns that would be sent.
             request = cut_request(request, self)
         self.translate(request, streaming=True)
 
@@ -59,22 +59,22 @@ class ModelBase(SendingModel[_Native]):
 
     @property
     def _can_stream(self) -> bool:
-        told = self._descriptor.attributes.access_capability("supports_streaming")
-        return told is not Capability.NO
+        capability = self._descriptor.attributes.access_capability("supports_streaming")
+        return capability is not Capability.NO
 
     def open_within_window(
         self, request: Request, assembler: Assembler, *, streaming: bool
     ) -> Awaitable[Translation[EventSource]]:
-        """Open a request like :meth:`open`, but shorten it to the model's window.
+        """Translate and send a request like :meth:`open`, but shorten it to the model's window.
 
         Args:
-            assembler: Notes the summaries that were requested for it.
+            assembler: Records the summaries that were requested.
         """
         if request.window == "stop":
             return self.open(request, streaming=streaming)
-        from vibe_llms.providers.windows import Fitting
+        from vibe_llms.providers.windows import WindowFitter
 
-        return Fitting(self, request, assembler, streaming=streaming).open()
+        return WindowFitter(self, request, assembler, streaming=streaming).open()
 
     def _answer(
         self, request: Request, reactors: ConversationReactors | None, *, streaming: bool

@@ -1,4 +1,4 @@
-"""Look-up of a vendor's key, as a type that does not print."""
+"""Look-up of a vendor's key, as a :class:`.Secret`, which is not printed."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def acquire_key(
     variables: tuple[str, ...],
     directory: Path | None = None,
 ) -> Secret | None:
-    """Return the key of the settings or the environment, read anew at each call.
+    """Look up the key in the settings, the environment and the storage; again at each call.
 
-    In this order: ``api_key``, ``api_key_file`` (the whole file, stripped of white space), the
-    variable that ``api_key_variable`` names, or otherwise the vendor's usual ones, and finally the
-    key stored by ``vibe credentials set``.
+    The first of these wins: the setting ``api_key``; the file ``api_key_file`` (its whole content,
+    stripped of white space); the variable that ``api_key_variable`` names, by default the vendor's
+    usual ones; and the key stored by ``vibe credentials set``.
 
     Args:
         variables: The vendor's usual environment variables; none if it does not use keys.
@@ -46,13 +46,13 @@ def acquire_key(
         return ensure_key(Secret(str(settings["api_key"])), f"{place}.api_key")
     if path := settings.get("api_key_file"):
         return ensure_key(_read_file(str(path), f"{place}.api_key_file"), str(path))
-    named = settings.get("api_key_variable")
-    for variable in (str(named),) if named else variables:
+    chosen = settings.get("api_key_variable")
+    for variable in (str(chosen),) if chosen else variables:
         if os.environ.get(variable):
             remember_key(variable)
             return ensure_key(Secret(os.environ[variable]), f"the variable {variable}")
-    kept = None if directory is None else read_stored_key(provider, directory)
-    return None if kept is None else ensure_key(kept, f"the stored key of {provider}")
+    stored = None if directory is None else read_stored_key(provider, directory)
+    return None if stored is None else ensure_key(stored, f"the stored key of {provider}")
 
 
 def advise_key(provider: str, variable: str = "") -> str:
@@ -68,7 +68,7 @@ def advise_key(provider: str, variable: str = "") -> str:
 
 
 def advise_of_key(error: ConverseError, provider: str, variables: tuple[str, ...]) -> None:
-    """Add to the error of a rejected key where the key is looked up.
+    """Add to the error of a rejected key where to check the key.
 
     Args:
         variables: The vendor's usual environment variables; none if it does not use keys.
@@ -88,9 +88,9 @@ def _read_file(path: str, place: str) -> Secret:
         raise ConfigurationError.at(place, str(error)) from None
 
 
-def ensure_key(found: Secret, place: str) -> Secret:
-    """Reject a key that cannot be sent in a header; the error does not show it."""
-    text = found.reveal().strip()
+def ensure_key(key: Secret, place: str) -> Secret:
+    """Return the key without white space around it. Raise ConfigurationError if it is invalid."""
+    text = key.reveal().strip()
     if _is_key(text):
         return Secret(text)
     message = "Invalid key: it is empty, or contains blanks or non-ASCII characters."

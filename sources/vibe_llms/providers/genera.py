@@ -1,4 +1,4 @@
-"""Access to models by genus, and the errors if there is none."""
+"""Access to models by genus, and the errors if a provider has none of a genus."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COMMANDS: Final = {
     Genus.MODERATOR: "moderate",
     Genus.RANKER: "rank",
 }
-"""The commands that call models of other genera than conversers."""
+"""The commands for models that are not conversers."""
 
 
 async def access_model(client: Client, name: str, genus: Genus) -> CallModel[Any, Any]:

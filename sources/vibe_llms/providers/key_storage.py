@@ -1,7 +1,7 @@
 """Storage of providers' keys: the system's keyring if there is one, else a file.
 
-Only the user can read the file. An empty file in its place says that the keyring has the key, so
-that the keyring, which may prompt the user, is only asked for keys that it has.
+Only the user can read the file. If the keyring has the key, an empty marker file says so. Without
+it, the keyring is not queried, since that may prompt the user.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ SERVICE: Final = "vibe-llms"
 """Service name in the keyring; each key's user name is its provider."""
 
 _FILE: Final = "key"
-_MARK: Final = "key-in-keyring"
+_KEYRING_MARKER: Final = "key-in-keyring"
 
 
 def store_key(provider: str, directory: Path, key: Secret) -> str:
-    """Store the key of a provider, replacing an earlier one; return its location, for people.
+    """Store the key of a provider, replacing an earlier one; return a description of its location.
 
     Args:
         directory: The provider's data folder.
@@ -36,31 +36,32 @@ def store_key(provider: str, directory: Path, key: Secret) -> str:
         directory.mkdir(parents=True, exist_ok=True)
         if keyring is not None:
             keyring.set_password(SERVICE, provider, key.reveal())
-            _write(directory / _MARK, b"")
-            (directory / _FILE).unlink(missing_ok=True)  # until now it was the only copy
+            _write(directory / _KEYRING_MARKER, b"")
+            # Deleted last: until now it was the only copy.
+            (directory / _FILE).unlink(missing_ok=True)
             return "the system's keyring"
         _write(directory / _FILE, key.reveal().encode("ascii"))
-        (directory / _MARK).unlink(missing_ok=True)
-    except Exception as error:  # a keyring has errors of its own, one set for each system
+        (directory / _KEYRING_MARKER).unlink(missing_ok=True)
+    except Exception as error:  # each keyring backend has its own errors
         text = " ".join(f"{type(error).__name__}: {error}".split())
         raise StoreError(
             path=str(directory),
             detail=f"The key of {provider} cannot be stored: {text.replace(key.reveal(), '***')}.",
             remedy="Set it in an environment variable, or in a file that api_key_file names.",
-        ) from None  # it may hold the key
+        ) from None  # the original error may contain the key
     return f"{directory / _FILE}, which only you can read"
 
 
 def find_stored_key(directory: Path) -> str:
-    """Return the location of a key, for people; empty without one. Does not ask the keyring."""
-    if (directory / _MARK).is_file():
+    """Describe the location of a key; empty without one. Does not query the keyring."""
+    if (directory / _KEYRING_MARKER).is_file():
         return "the system's keyring"
     return str(directory / _FILE) if (directory / _FILE).is_file() else ""
 
 
 def read_stored_key(provider: str, directory: Path) -> Secret | None:
     """Return the stored key of a provider; ``None`` if it is missing or unreadable."""
-    if (directory / _MARK).is_file():
+    if (directory / _KEYRING_MARKER).is_file():
         keyring = _access_keyring()
         with contextlib.suppress(Exception):  # treat a locked keyring as if it had no key
             text = keyring.get_password(SERVICE, provider) if keyring is not None else None
@@ -76,11 +77,11 @@ def read_stored_key(provider: str, directory: Path) -> Secret | None:
 
 def delete_key(provider: str, directory: Path) -> bool:
     """Delete the key of a provider; return whether there was one. Raises StoreError."""
-    was_kept = bool(find_stored_key(directory))
+    was_stored = bool(find_stored_key(directory))
     try:
-        if (directory / _MARK).is_file() and (keyring := _access_keyring()) is not None:
+        if (directory / _KEYRING_MARKER).is_file() and (keyring := _access_keyring()) is not None:
             keyring.delete_password(SERVICE, provider)
-        for name in (_MARK, _FILE):
+        for name in (_KEYRING_MARKER, _FILE):
             (directory / name).unlink(missing_ok=True)
     except Exception as error:
         raise StoreError(
@@ -88,7 +89,7 @@ def delete_key(provider: str, directory: Path) -> bool:
             detail=f"The key of {provider} cannot be removed: {type(error).__name__}.",
             remedy=f"Remove the entry {SERVICE!r} of {provider!r} in the keyring's own program.",
         ) from error
-    return was_kept
+    return was_stored
 
 
 def _access_keyring() -> ModuleType | None:
@@ -99,7 +100,7 @@ def _access_keyring() -> ModuleType | None:
         return None
     try:
         return keyring if keyring.get_keyring().priority > 0 else None
-    except Exception:  # whatever is wrong with the keyring, use a file
+    except Exception:  # if the keyring does not work, use a file
         return None
 
 

@@ -1,7 +1,7 @@
-"""Custom tools, which take free text, for vendors that only support functions.
+"""Lowering of custom tools, which take free text, to functions for vendors that only support those.
 
 A custom tool is sent as a function with one text argument; a call of it is returned as free text.
-The request alone tells which functions these are, so no state is kept.
+The request shows which functions these are, so no state is kept.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.messages.requests import Request
 from vibe_llms.providers.wrapped_text import FIELD, WrappedText, unwrap
 
-_TAKING: Final = frozenset({"chat_completions", "converse", "responses"})
+_PROTOCOLS_WITH_CUSTOM_TOOLS: Final = frozenset({"chat_completions", "converse", "responses"})
 """Protocols with custom tools."""
 
 SCHEMA: Final[JsonObject] = {
@@ -52,10 +52,10 @@ def find_lowered(request: Request, protocol: str, quirks: Any = None) -> frozens
     Raises:
         RequestError: The native of an invocable is invalid.
     """
-    if all(each.schema is not None for each in request.invocables):  # mostly there are none
+    if all(each.schema is not None for each in request.invocables):  # no custom tools, as usual
         return frozenset()
-    is_taken = protocol in _TAKING and getattr(quirks, "takes_custom", True)
-    if is_taken or not getattr(quirks, "takes_tools", True):
+    has_custom = protocol in _PROTOCOLS_WITH_CUSTOM_TOOLS and getattr(quirks, "takes_custom", True)
+    if has_custom or not getattr(quirks, "takes_tools", True):
         return frozenset()
     return frozenset(
         each.name for each in request.invocables if each.schema is None and not is_vendors_own(each)
@@ -63,10 +63,7 @@ def find_lowered(request: Request, protocol: str, quirks: Any = None) -> frozens
 
 
 def lower(request: Request, names: Collection[str]) -> Translation[Request]:
-    """Return the request with functions for the custom tools that have these names.
-
-    Earlier calls of them are calls of these functions.
-    """
+    """Replace the custom tools that have these names, and earlier calls of them, by functions."""
     if not names:
         return Translation(request)
     losses: list[Loss] = []
@@ -102,13 +99,14 @@ def _lower(invocable: InvocableDescription, path: str) -> InvocableDescription:
     if form is not None and form["type"] == "grammar":
         syntax = _SYNTAXES.get(str(form["syntax"]), f"{form['syntax']} grammar")
         sentences.append(f"The text must match this {syntax}:\n\n{form['definition']}")
-    told = invocable.description.rstrip()
-    description = "\n\n".join(([told] if told else []) + sentences)
+    if original := invocable.description.rstrip():
+        sentences.insert(0, original)
+    description = "\n\n".join(sentences)
     return attrs.evolve(invocable, description=description, schema=SCHEMA, native=native)
 
 
 class CustomCalls:
-    """Converter of calls of lowered tools back to free text, for the events of one answer.
+    """Converts the calls of lowered tools back to free text, in the events of one answer.
 
     Args:
         names: The names of the lowered tools.
@@ -142,14 +140,14 @@ class CustomCalls:
         return is_call and start.name in self._names
 
     def _finish(self, event: ContentFinishedEvent, text: WrappedText) -> Sequence[StreamEvent]:
-        said: list[StreamEvent] = []
+        last_deltas: list[StreamEvent] = []
         if rest := text.finish():
-            said.append(ContentDeltaEvent(event.index, rest, "arguments"))
+            last_deltas.append(ContentDeltaEvent(event.index, rest, "arguments"))
         if isinstance(event.item, InvocationCanister):
             whole = text.text if text.is_begun else unwrap(event.item.arguments)
             item = attrs.evolve(event.item, form="text", arguments=whole)
             event = attrs.evolve(event, item=item)
-        return (*said, event)
+        return (*last_deltas, event)
 
 
 class LoweringDecoder:

@@ -1,7 +1,7 @@
 """Aliases for invocables whose names a vendor does not accept, in both directions.
 
-An alias is derived from the name, so that it is the same at every turn: vendors' caches compare
-bytes. The names in an answer are restored from the request; no state is kept.
+An alias is derived from the name, so that it is the same at every turn, which vendors' prompt
+caches require. The request shows which names in an answer must be restored, so no state is kept.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.messages.requests import Request
 from vibe_llms.messages.tool_names import clean_name, mark_name
 
-_NAMED: Final = (InvocationCanister, ResultCanister)
+_CANISTERS_WITH_NAMES: Final = (InvocationCanister, ResultCanister)
 _Named = TypeVar("_Named", bound=InvocationCanister | ResultCanister)
 
 
 def apply_aliases(request: Request, aliases: Mapping[str, str]) -> Translation[Request]:
-    """Return the request with names that the vendor accepts; each change is a loss.
+    """Replace the names that the vendor does not accept by aliases; each one is a loss.
 
     Args:
         aliases: See :func:`find_aliases`.
@@ -41,10 +41,10 @@ def apply_aliases(request: Request, aliases: Mapping[str, str]) -> Translation[R
         )
         for name, alias in aliases.items()
     ]
-    fitted = attrs.evolve(
+    aliased = attrs.evolve(
         request,
         canisters=[
-            _rename(each, aliases) if isinstance(each, _NAMED) else each
+            _rename(each, aliases) if isinstance(each, _CANISTERS_WITH_NAMES) else each
             for each in request.canisters
         ],
         invocables=[
@@ -53,17 +53,17 @@ def apply_aliases(request: Request, aliases: Mapping[str, str]) -> Translation[R
         ],
         invocation_choice=aliases.get(request.invocation_choice, request.invocation_choice),
     )
-    return Translation(fitted, losses)
+    return Translation(aliased, losses)
 
 
-KNOWN: Final = 10_000
-KNOWN_LENGTH: Final = 128
-"""Most names that are remembered as valid for a pattern, and how long they may be."""
+MOST_KNOWN: Final = 10_000
+MOST_KNOWN_CHARACTERS: Final = 128
+"""Limits of the cache of valid names for a pattern: how many names, and how long."""
 
 
 @functools.cache
-def _access_known(pattern: str) -> set[str]:
-    """Return names that fit a pattern; a request may have a thousand, the same in each turn."""
+def _access_known_names(pattern: str) -> set[str]:
+    """Return the cache of names that match a pattern: each turn checks up to a thousand again."""
     return set()
 
 
@@ -73,55 +73,59 @@ def find_aliases(request: Request, quirks: Any) -> dict[str, str]:
     Each alias differs from all other names in the request.
 
     Args:
-        quirks: Quirks of the vendor; one that accepts any name needs no ``name_pattern``.
+        quirks: Quirks of the vendor; without ``name_pattern``, it accepts any name.
 
     Raises:
-        RequestError: The vendor data of an invocable are invalid.
+        RequestError: The native data of an invocable are invalid.
     """
     pattern: str | None = getattr(quirks, "name_pattern", None)
     if pattern is None:
         return {}
-    # Fast path: each turn checks the whole conversation, and most need no alias. Compares classes,
-    # as isinstance takes twice as long.
-    said = {
+    # Fast path: each turn checks the whole conversation, and most need no alias. Classes are
+    # compared because isinstance takes twice as long.
+    used_names = {
         each.name
         for each in request.canisters
         if type(each) is InvocationCanister or type(each) is ResultCanister
     }
     if request.invocables:
-        said.update([each.name for each in request.invocables])
-    is_taken, known = re.compile(pattern).fullmatch, _access_known(pattern)
-    if said <= known:
+        used_names.update([each.name for each in request.invocables])
+    is_valid, known = re.compile(pattern).fullmatch, _access_known_names(pattern)
+    if used_names <= known:
         return {}
-    if all(not name or is_taken(name) for name in said):
-        if len(known) + len(said) > KNOWN:
+    if all(not name or is_valid(name) for name in used_names):
+        if len(known) + len(used_names) > MOST_KNOWN:
             known.clear()
-        known.update(name for name in said if name and len(name) <= KNOWN_LENGTH)
+        known.update(name for name in used_names if name and len(name) <= MOST_KNOWN_CHARACTERS)
         return {}
     names = _survey_names(request)
-    strange = [name for name in names if not is_taken(name)]
+    invalid_names = [name for name in names if not is_valid(name)]
     aliases: dict[str, str] = {}
-    used = {*names, *(each.name for each in request.invocables)} if strange else set[str]()
-    for name in strange:
-        aliases[name] = next(alias for alias in _derive_aliases(name) if alias not in used)
-        used.add(aliases[name])
+    taken = {*names, *(each.name for each in request.invocables)} if invalid_names else set[str]()
+    for name in invalid_names:
+        aliases[name] = next(alias for alias in _derive_aliases(name) if alias not in taken)
+        taken.add(aliases[name])
     return aliases
 
 
 def _survey_names(request: Request) -> dict[str, str]:
-    """Return the path of each name sent to a vendor, except for those of its own tools."""
+    """Return the path of each name to check: all but those of the vendor's own tools."""
     places: dict[str, str] = {}
     for index, each in enumerate(request.invocables):
         if each.schema is not None or not is_vendors_own(each):
             places.setdefault(each.name, f"invocables[{index}].name")
     for index, canister in enumerate(request.canisters):
-        if isinstance(canister, _NAMED) and canister.owner is Owner.OURS and canister.name:
+        if (
+            isinstance(canister, _CANISTERS_WITH_NAMES)
+            and canister.owner is Owner.OURS
+            and canister.name
+        ):
             places.setdefault(canister.name, f"canisters[{index}].name")
     return places
 
 
 def _derive_aliases(name: str) -> Iterator[str]:
-    """Yield aliases for a name; always the same ones for the same name."""
+    """Yield possible aliases for a name; always the same ones for the same name."""
     clean = clean_name(name)
     if not (clean[0].isalpha() or clean[0] == "_"):
         clean = f"_{clean}"  # Gemini does not accept a digit there

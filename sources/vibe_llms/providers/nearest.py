@@ -13,12 +13,12 @@ from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.controls import Control, IntervalControl, OptionsControl, SequenceControl
 
 EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-"""From the least reasoning to the most."""
+"""All efforts, from the least reasoning to the most."""
 
 _EFFORT: Final = "reasoning_effort"
 _BUDGET: Final = "reasoning_budget_tokens"
 _BUDGETS: Final = {"minimal": 1_024, "low": 1_024, "medium": 8_192}
-_MOST: Final = 24_576
+_HIGHEST_BUDGET: Final = 24_576
 """Budget of the highest effort, as Google maps efforts for models that have budgets:
 https://ai.google.dev/gemini-api/docs/openai#thinking (read 2026-11-26).
 """
@@ -41,8 +41,8 @@ def find_nearest(
         case OptionsControl():
             effort = _choose_effort(value, control.options)
             return None if effort is None else (name, effort)
-        case SequenceControl(maximum_items=int() as most) if isinstance(value, (list, tuple)):
-            return name, list(value[:most])
+        case SequenceControl(maximum_items=int() as maximum) if isinstance(value, (list, tuple)):
+            return name, list(value[:maximum])
         case IntervalControl(maximum=int() | float() as bound) if _exceeds(value, bound):
             return name, bound
         case None if name == _BUDGET:
@@ -58,9 +58,9 @@ def _choose_effort(value: JsonValue, options: Sequence[JsonValue]) -> str | None
         return None
     if value in options:
         return value
-    some = [each for each in EFFORTS if each in options and each != "none"]
-    less = [each for each in some if EFFORTS.index(each) < EFFORTS.index(value)]
-    return less[-1] if less else next(iter(some), None)
+    supported = [each for each in EFFORTS if each in options and each != "none"]
+    lower = [each for each in supported if EFFORTS.index(each) < EFFORTS.index(value)]
+    return lower[-1] if lower else next(iter(supported), None)
 
 
 def _exceeds(value: JsonValue, bound: float) -> bool:
@@ -71,25 +71,27 @@ def _exceeds(value: JsonValue, bound: float) -> bool:
 def _find_effort(
     value: JsonValue, request: Request, controls: Mapping[str, Control]
 ) -> tuple[str, JsonValue] | None:
+    """Return the effort that corresponds to a budget."""
     control = controls.get(_EFFORT)
     if not isinstance(control, OptionsControl) or _EFFORT in request.controls:
         return None
     if not isinstance(value, int) or value < 0:  # a negative budget leaves the choice to the model
         return None
-    fitting = (each for each in ("low", "medium") if value < 2 * _BUDGETS[each])
-    effort = _choose_effort("none" if value == 0 else next(fitting, "high"), control.options)
+    similar = next((each for each in ("low", "medium") if value < 2 * _BUDGETS[each]), "high")
+    effort = _choose_effort("none" if value == 0 else similar, control.options)
     return None if effort is None else (_EFFORT, effort)
 
 
 def _find_budget(
     value: JsonValue, request: Request, controls: Mapping[str, Control], provider: str
 ) -> tuple[str, JsonValue] | None:
+    """Return the budget that corresponds to an effort."""
     control = controls.get(_BUDGET)
     if not isinstance(control, IntervalControl) or _BUDGET in request.controls:
         return None
     if value not in EFFORTS:
         return None
-    tokens = 0 if value == "none" else _BUDGETS.get(str(value), _MOST)
+    tokens = 0 if value == "none" else _BUDGETS.get(str(value), _HIGHEST_BUDGET)
     if tokens and find_obstacle(request, provider):
         return None
     limit = request.controls.get("max_tokens", getattr(controls.get("max_tokens"), "default", None))
@@ -127,7 +129,7 @@ def _has_reasoned(request: Request, provider: str) -> bool:
 
 
 def explain(name: str, request: Request, attributes: ModelAttributes) -> str:
-    """Return why a control that the model does not have has no alternative; empty if unknown."""
+    """Return why an unsupported control has no alternative; empty if unknown."""
     if name != _EFFORT or attributes.access_control(_BUDGET) is None:
         return ""
     obstacle = find_obstacle(request, attributes.address.provider)

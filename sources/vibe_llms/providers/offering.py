@@ -1,4 +1,4 @@
-"""Plugin hooks of a module with one provider: they import nothing of it before it is used."""
+"""Plugin hooks for a package with one provider, which is only imported when it is used."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ def offer_provider(
     Args:
         summary: The provider in one line.
         provider: Its class, as ``module:Class``.
-        vendor: Its second argument besides the context, likewise; optional.
+        vendor: The vendor's class, likewise; the second argument of the provider, after the
+            context.
         name: The provider's name; by default the one in the configuration.
     """
 
     def produce_provider(context: ProviderContext) -> Provider:
-        parts = [_access(vendor)] if vendor else []
-        made: Provider = _access(provider)(context, *parts)
-        return made
+        arguments = [_access(vendor)] if vendor else []
+        instance: Provider = _access(provider)(context, *arguments)
+        return instance
 
     @hook
     def survey_providers() -> list[ProviderSpecification]:
@@ -47,7 +48,7 @@ def offer_provider(
 
 
 def offer_attributes(folder: str) -> Callable[[], list[ModelAttributesSpecification]]:
-    """Make the hook ``survey_model_attributes``, for providers with names of their own.
+    """Make the hook ``survey_model_attributes``, for providers whose names the user chooses.
 
     Args:
         folder: The folder below ``data/providers`` with the attributes of their models.
@@ -60,6 +61,6 @@ def offer_attributes(folder: str) -> Callable[[], list[ModelAttributesSpecificat
     return survey_model_attributes
 
 
-def _access(place: str) -> Any:
-    module, _, name = place.partition(":")
+def _access(path: str) -> Any:
+    module, _, name = path.partition(":")
     return getattr(importlib.import_module(module), name)

@@ -1,6 +1,6 @@
 """OpenAI's batches: a file of requests is uploaded, and files of answers and errors come back.
 
-A batch has our name in its metadata, so that it can be found again with certainty.
+Our name for a batch is in its metadata, so that the batch can be found again with certainty.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _NAME: Final = "vibe_chunk"
 
 _PAGE: Final = 100
 _FORM_BYTES: Final = 1_024
-"""Upper bound for the size of the form around a file."""
+"""Upper bound for the size of the multipart form around a file."""
 
-_ENDS: Final = frozenset({"cancelled", "completed", "expired", "failed"})
+_END_STATES: Final = frozenset({"cancelled", "completed", "expired", "failed"})
 _EXPIRED: Final = "batch_expired"
 _CANCELLED: Final = "batch_cancelled"
-_FAILURES: Final = 3
+_MOST_FAILURES: Final = 3
 """Maximum errors to report of a rejected file."""
 
 
@@ -127,22 +127,22 @@ class FileBatches:
 
     async def poll(self, identity: str) -> BatchState:
         """Return the state of a batch."""
-        return _read_state(await self._ask(identity))
+        return _read_state(await self._request_batch(identity))
 
     async def read(self, state: BatchState) -> AsyncIterator[BatchResult]:
         """Read both files; neither has a request that was cancelled before it ran."""
-        told = await self._ask(state.id)
+        batch = await self._request_batch(state.id)
         count = 0
         for field in ("output_file_id", "error_file_id"):
-            file = told.get(field)
+            file = batch.get(field)
             if not file:
                 continue
             path = f"/files/{quote(str(file), safe='')}/content"
             async for line in receive_lines(self._client, path):
                 count += 1
                 yield _read_result(line)
-        # Each counted request has a line, so a missing one was not received.
-        done = max(state.done, _read_state(told).done)
+        # Each counted request has a line; if one is missing, the file is incomplete.
+        done = max(state.done, _read_state(batch).done)
         if count < done:
             raise StreamTruncatedError(
                 detail=f"Received {count:,} of {done:,} results of the batch {state.id}."
@@ -152,7 +152,7 @@ class FileBatches:
         """Ask the vendor to cancel a batch."""
         await self._client.request_json("POST", f"/batches/{quote(identity, safe='')}/cancel")
 
-    async def _ask(self, identity: str) -> Any:
+    async def _request_batch(self, identity: str) -> Any:
         return await self._client.request_json("GET", f"/batches/{quote(identity, safe='')}")
 
     async def _upload(self, chunk: str, data: bytes) -> str:
@@ -167,7 +167,7 @@ class FileBatches:
         )
         file = answer.get("id") if isinstance(answer, Mapping) else None
         if not isinstance(file, str):
-            raise _produce_nonsense()
+            raise _refuse_answer()
         return file
 
 
@@ -186,46 +186,46 @@ def _compose_form(boundary: str, name: str, data: bytes) -> bytes:
 def _read_state(answer: object) -> BatchState:
     """Decode the state of a batch. Raises ConverseError."""
     try:
-        told: Any = answer
-        counts = told.get("request_counts") or {}
+        batch: Any = answer
+        counts = batch.get("request_counts") or {}
         return BatchState(
-            id=str(told["id"]),
-            created=float(told["created_at"]),
-            has_ended=told["status"] in _ENDS,
+            id=str(batch["id"]),
+            created=float(batch["created_at"]),
+            has_ended=batch["status"] in _END_STATES,
             requests=int(counts.get("total") or 0),
             done=int(counts.get("completed") or 0) + int(counts.get("failed") or 0),
-            failure=_read_failure(told) if told["status"] == "failed" else "",
+            failure=_read_failure(batch) if batch["status"] == "failed" else "",
         )
     except (AttributeError, LookupError, TypeError, ValueError) as error:
-        raise _produce_nonsense() from error
+        raise _refuse_answer() from error
 
 
-def _read_failure(told: Any) -> str:
+def _read_failure(batch: Any) -> str:
     """Return in one line why a file was rejected."""
-    errors = (told.get("errors") or {}).get("data") or ()
-    said = []
-    for each in errors[:_FAILURES]:
-        line = f"line {each['line']}: " if each.get("line") else ""
-        said.append(f"{line}{each.get('message') or each.get('code')}")
-    return "; ".join(said) or "no reason given"
+    errors = (batch.get("errors") or {}).get("data") or ()
+    reasons = []
+    for each in errors[:_MOST_FAILURES]:
+        place = f"line {each['line']}: " if each.get("line") else ""
+        reasons.append(f"{place}{each.get('message') or each.get('code')}")
+    return "; ".join(reasons) or "no reason given"
 
 
-def _produce_nonsense() -> ConverseError:
+def _refuse_answer() -> ConverseError:
     return ConverseError(detail="The answer about a batch is invalid.", stage=Stage.DECODE)
 
 
 def _read_result(line: bytes) -> BatchResult:
-    read = decode_line(_decode_line, line)
-    answer, error_said = read.response, read.error
+    result = decode_line(_decode_line, line)
+    answer, error = result.response, result.error
     if answer is not None:
-        is_right = answer.status_code is not None and 200 <= answer.status_code < 300
+        is_success = answer.status_code is not None and 200 <= answer.status_code < 300
         return BatchResult(
-            id=read.custom_id,
-            fate=Fate.ANSWERED if is_right else Fate.FAILED,
+            id=result.custom_id,
+            fate=Fate.ANSWERED if is_success else Fate.FAILED,
             body=bytes(answer.body),
             status=answer.status_code,
         )
-    code = None if error_said is None else error_said.code
+    code = None if error is None else error.code
     fate = {_EXPIRED: Fate.EXPIRED, _CANCELLED: Fate.CANCELLED}.get(code or "", Fate.FAILED)
-    body = msgspec.json.encode({"error": error_said}) if fate is Fate.FAILED else b""
-    return BatchResult(id=read.custom_id, fate=fate, body=body)
+    body = msgspec.json.encode({"error": error}) if fate is Fate.FAILED else b""
+    return BatchResult(id=result.custom_id, fate=fate, body=body)

@@ -28,8 +28,8 @@ SIBLINGS: Final = (
 )
 """The two protocols of the service: they share the account and its files."""
 
-_BEHALVES: Final = {"organization": "OPENAI_ORG_ID", "project": "OPENAI_PROJECT_ID"}
-"""Environment variables of the organization and project of a key, as in the official package."""
+_ACCOUNT_VARIABLES: Final = {"organization": "OPENAI_ORG_ID", "project": "OPENAI_PROJECT_ID"}
+"""Environment variables with the organization and the project, as in the official package."""
 
 
 class OpenAIService(Vendor):
@@ -61,19 +61,21 @@ class OpenAIService(Vendor):
     def compose_headers(self, key: Secret | None, native: JsonObject) -> Mapping[str, str | Secret]:
         """Return the key, and its organization and project."""
         headers = dict(super().compose_headers(key, native))
-        for name, variable in _BEHALVES.items() if self._is_itself() else ():
-            behalf = str(self.settings.values.get(name) or os.environ.get(variable, "")).strip()
-            if behalf:
-                headers[f"openai-{name}"] = behalf
+        for name, variable in _ACCOUNT_VARIABLES.items() if self._is_at_openai() else ():
+            identity = str(self.settings.values.get(name) or os.environ.get(variable, "")).strip()
+            if identity:
+                headers[f"openai-{name}"] = identity
         return headers
 
-    def _is_itself(self) -> bool:
-        """True if the account is one at OpenAI itself, to which the environment variables apply."""
-        given = self.settings
-        return given.base_url == self.base_url or not _BEHALVES.keys().isdisjoint(given.values)
+    def _is_at_openai(self) -> bool:
+        """Return whether the account is at OpenAI, to which these environment variables apply."""
+        settings = self.settings
+        return settings.base_url == self.base_url or not _ACCOUNT_VARIABLES.keys().isdisjoint(
+            settings.values
+        )
 
     def produce_batches(self, client: VendorClient, model: ModelDescriptor) -> VendorBatches | None:
-        """Return the file batches, which have other paths at Azure."""
+        """Return the file batches; ``None`` for Azure, which has other paths."""
         if "azure_endpoint" in self.settings.values:
             return None
         from vibe_llms.providers.openai_batches import FileBatches
@@ -81,7 +83,7 @@ class OpenAIService(Vendor):
         return FileBatches(client, self.compose_path(model, streaming=False))
 
     def find_form(self, genus: Genus, model: ModelDescriptor) -> CallForm[Any, Any] | None:
-        """Return the form of ``/embeddings`` or ``/moderations``."""
+        """Return the format of ``/embeddings`` or ``/moderations``."""
         if genus is Genus.MODERATOR:
             from vibe_llms.dialects.moderations import FORM
 
@@ -103,7 +105,7 @@ class OpenAIService(Vendor):
     def produce_sdk_client(self, key: Secret | None) -> Any:
         """Make the official library's client, for Azure if an endpoint is set.
 
-        Without a key the library looks for one, and for the rest of its settings, by itself.
+        Without a key, the library looks for one and for its other settings itself.
 
         Raises:
             ConfigurationError: The library rejects the settings.

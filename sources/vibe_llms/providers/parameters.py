@@ -1,4 +1,4 @@
-"""Unsupported parameters: adapted or left out if the request is lenient; vendor parameters."""
+"""Adaptation of unsupported parameters of lenient requests, and merging of native parameters."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.controls import check_controls
 from vibe_llms.providers.nearest import explain, find_nearest
 
-_OURS = frozenset({"model", "stream"})
-"""Fields that select the model and the form of the answer."""
+_FIXED_FIELDS = frozenset({"model", "stream"})
+"""Fields that native parameters cannot set: they select the model and the form of the answer."""
 
-_TOOLS = ("tools",)
+_TOOLS_PATH = ("tools",)
 
 
 def leave_out_controls(
@@ -31,26 +31,27 @@ def leave_out_controls(
 
     An unsupported value is replaced by the nearest supported one, if there is one.
     """
-    known = {control.name: control for control in attributes.controls}
-    kept: dict[str, JsonValue] = {}
+    controls = {control.name: control for control in attributes.controls}
+    supported: dict[str, JsonValue] = {}
     losses: list[Loss] = []
     for name, value in request.controls.items():
         try:
-            kept |= check_controls({name: value}, attributes.controls)
+            supported |= check_controls({name: value}, attributes.controls)
         except ControlError as error:
             path, reason = f"controls.{name}", error.detail.rstrip(".")
-            nearest = find_nearest(name, request, known, attributes.address.provider)
+            nearest = find_nearest(name, request, controls, attributes.address.provider)
             try:
-                kept |= check_controls({} if nearest is None else dict([nearest]), known.values())
+                if nearest is not None:
+                    supported |= check_controls(dict([nearest]), controls.values())
             except ControlError:
                 nearest = None
             if nearest is None:
                 reason = explain(name, request, attributes) or reason
                 losses.append(Loss(kind=LossKind.DROPPED, path=path, reason=reason))
             else:
-                told = f"{reason}; {nearest[0]} is sent as {nearest[1]!r}"
-                losses.append(Loss(kind=LossKind.COERCED, path=path, reason=told))
-    return (attrs.evolve(request, controls=kept) if losses else request), tuple(losses)
+                reason = f"{reason}; {nearest[0]} is sent as {nearest[1]!r}"
+                losses.append(Loss(kind=LossKind.COERCED, path=path, reason=reason))
+    return (attrs.evolve(request, controls=supported) if losses else request), tuple(losses)
 
 
 def add_native(
@@ -58,60 +59,72 @@ def add_native(
 ) -> tuple[object, tuple[Loss, ...]]:
     """Return a native request with the caller's native parameters, and the losses.
 
-    The caller's native parameters are the most specific, so they win: silently over defaults, with
-    a loss over other parts of the request. Tools are combined.
+    The caller's native parameters are the most specific, so they override everything else. To
+    override a default is not a loss; to override another part of the request is one. Tools are
+    combined.
 
     Args:
-        request: The caller's request; its native data do not name a protocol.
+        request: The caller's request, whose native data do not name a protocol.
         body: The translation of the rest of the request.
-        produce_default: Returns the translation without the request's parameters, to find defaults.
+        produce_default: Translates a request; used with an otherwise empty one, to find defaults.
     """
     assert request.native is not None
-    told = msgspec.json.decode(request.native.data, type=dict[str, Any])
+    parameters = msgspec.json.decode(request.native.data, type=dict[str, Any])
     if not isinstance(body, Mapping):
-        return body, tuple(_lose(name, "this model has no vendor parameters") for name in told)
-    losses = [_lose(name, "it is set by the request itself") for name in told if name in _OURS]
-    told = {name: value for name, value in told.items() if name not in _OURS}
-    overruled = dict(_find_overruled(told, body, ()))
-    if overruled:
-        usual = produce_default(Request(canisters=[UserCanister("?")], model=request.model))
+        return body, tuple(
+            _produce_loss(name, "this model has no vendor parameters") for name in parameters
+        )
+    losses = [
+        _produce_loss(name, "it is set by the request itself")
+        for name in parameters
+        if name in _FIXED_FIELDS
+    ]
+    parameters = {name: value for name, value in parameters.items() if name not in _FIXED_FIELDS}
+    overridden = dict(_find_overridden(parameters, body, ()))
+    if overridden:
+        default = produce_default(Request(canisters=[UserCanister("?")], model=request.model))
         losses += [
             Loss(
                 kind=LossKind.COERCED,
                 path=f"native.{'.'.join(path)}",
                 reason="it overrides another part of the request",
             )
-            for path, value in overruled.items()
-            if look_up(usual, path) != value
+            for path, value in overridden.items()
+            if look_up(default, path) != value
         ]
-    return _merge(body, told), tuple(losses)
+    return _merge(body, parameters), tuple(losses)
 
 
-def _lose(name: str, reason: str) -> Loss:
+def _produce_loss(name: str, reason: str) -> Loss:
     return Loss(kind=LossKind.DROPPED, path=f"native.{name}", reason=reason)
 
 
-def _find_overruled(
-    told: Mapping[str, Any], body: Mapping[str, Any], place: tuple[str, ...]
+def _find_overridden(
+    parameters: Mapping[str, Any], body: Mapping[str, Any], prefix: tuple[str, ...]
 ) -> Iterator[tuple[tuple[str, ...], Any]]:
-    for name, value in told.items():
-        path = (*place, name)
-        if name not in body or value == body[name] or path == _TOOLS:
+    """Yield the path and the value of each field of the body that a parameter overrides."""
+    for name, value in parameters.items():
+        path = (*prefix, name)
+        if name not in body or value == body[name] or path == _TOOLS_PATH:
             continue
         if isinstance(value, Mapping) and isinstance(body[name], Mapping):
-            yield from _find_overruled(value, body[name], path)
+            yield from _find_overridden(value, body[name], path)
         else:
             yield path, body[name]
 
 
-def _merge(body: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, Any]:
+def _merge(body: Mapping[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
     merged = dict(body)
-    for name, value in told.items():
-        known = merged.get(name)
-        if isinstance(value, Mapping) and isinstance(known, Mapping):
-            merged[name] = _merge(known, value)
-        elif (name,) == _TOOLS and isinstance(value, list) and isinstance(known, (list, tuple)):
-            merged[name] = [*known, *value]
+    for name, value in parameters.items():
+        current = merged.get(name)
+        if isinstance(value, Mapping) and isinstance(current, Mapping):
+            merged[name] = _merge(current, value)
+        elif (
+            (name,) == _TOOLS_PATH
+            and isinstance(value, list)
+            and isinstance(current, (list, tuple))
+        ):
+            merged[name] = [*current, *value]
         else:
             merged[name] = value
     return merged

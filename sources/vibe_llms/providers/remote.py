@@ -192,13 +192,13 @@ class RemoteClient:
         return [self.describe(model.name, model) for model in survey.models]
 
     async def _survey(self) -> Sequence[SurveyedModel]:
-        from vibe_llms.providers.surveys import is_sound
+        from vibe_llms.providers.surveys import has_valid_fields
 
         try:
             models = await self.vendor.survey(self)
-            if all(map(is_sound, models)):
+            if all(map(has_valid_fields, models)):
                 return models
-            models = ()  # a traceback may show variables
+            models = ()  # so that a traceback does not show them
             reason = "an entry has a field of the wrong type"
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             if isinstance(error, ConverseError):
@@ -279,7 +279,7 @@ class RemoteClient:
         """
         vendor = self.vendor
         try:
-            # Encoded before its ticket, as its usage is estimated from its size.
+            # Encode it before waiting, as its usage is estimated from its size.
             request = self._compose(method, path, body, encoded)
             if ticket is not None:
                 await ticket.acquire(len(request.body))

@@ -34,12 +34,12 @@ class RemoteModel(ModelBase[JsonObject]):
     def __init__(self, descriptor: ModelDescriptor, client: VendorClient) -> None:
         vendor = client.vendor
         super().__init__(descriptor, client.processors.tokenizer, vendor.context.limits)
-        self.protocol = vendor.dialect.PROTOCOL  # type: ignore[misc]  # it is the vendor's
+        self.protocol = vendor.dialect.PROTOCOL  # type: ignore[misc]  # depends on the vendor
         self._client = self.client = client
         self._vendor = vendor
         self.keeps_responses = vendor.keeps_responses
         self._processors = cache_translations(client.processors)
-        # A vendor that composes the body itself may look at the texts.
+        # A vendor with its own `nativize` may use the texts for other fields.
         is_simple = type(vendor).nativize is Vendor.nativize and are_verbatim(client.processors)
         self._write = RequestTemplates(self._translate).nativize if is_simple else self._translate
         self._read_simple = vendor.find_simple_reader(streaming=False)
@@ -48,7 +48,7 @@ class RemoteModel(ModelBase[JsonObject]):
 
     @cached_property
     def known_quirks(self) -> Any:
-        """Known habits of the vendor with this model."""
+        """The known quirks of the vendor for this model."""
         return self._vendor.find_known_quirks(self._descriptor)
 
     def nativize(self, request: Request, *, streaming: bool) -> Translation[JsonObject]:
@@ -63,7 +63,7 @@ class RemoteModel(ModelBase[JsonObject]):
         )
 
     def check(self, request: Request) -> None:
-        """Reject a request that cannot be sent, also for lack of a key; sends nothing."""
+        """Reject a request that cannot be sent, also if the key is missing; sends nothing."""
         super().check(request)
         self._client.require_key()
 
@@ -71,7 +71,7 @@ class RemoteModel(ModelBase[JsonObject]):
         """Return a source that sends the request when it is first read, or already has the answer.
 
         If there is a fast path for the answer, the request is sent here: an answer without
-        streaming usually arrives at once, and so may all of a short stream.
+        streaming usually arrives at once, and a short stream may do so, too.
         """
 
         attempt = Attempt(self._client, self._descriptor, native, request, streaming)
@@ -80,14 +80,17 @@ class RemoteModel(ModelBase[JsonObject]):
         if read is not None and isinstance(source, WireSource):
             provider = self._descriptor.provider
             try:
-                said = await source.receive_simple(read, self._limits.event_bytes)
+                response = await source.receive_simple(read, self._limits.event_bytes)
             except BaseException:  # usually cancelled
                 await finish(close_quietly(source, provider))
                 raise
-            # A longer one is read in the normal way, which enforces the limit.
-            if said is not None and len(said.text) <= self._limits.content_characters:
+            # Longer answers take the usual path, which enforces the limit.
+            if response is not None and len(response.text) <= self._limits.content_characters:
                 return SimpleResponseSource(
-                    said, provider=provider, protocol=self.protocol, request_id=source.request_id
+                    response,
+                    provider=provider,
+                    protocol=self.protocol,
+                    request_id=source.request_id,
                 )
         clock = self._vendor.context.clock
         return RetryingSource(attempt.repeat, self._policy, clock=clock, source=source)
@@ -103,12 +106,12 @@ class RemoteModel(ModelBase[JsonObject]):
 
     def produce_batches(self) -> ModelBatches | None:
         """Return the model's batches; ``None`` if the vendor has none."""
-        theirs = self._vendor.produce_batches(self._client, self._descriptor)
-        if theirs is None:
+        vendor_batches = self._vendor.produce_batches(self._client, self._descriptor)
+        if vendor_batches is None:
             return None
         from vibe_llms.providers.batching import ModelBatches
 
-        return ModelBatches(self, theirs)
+        return ModelBatches(self, vendor_batches)
 
     def compose_path(self, *, streaming: bool) -> str:
         """Return the path after the base URL for requests."""

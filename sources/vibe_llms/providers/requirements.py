@@ -21,13 +21,13 @@ from vibe_llms.exceptions import (
 )
 from vibe_llms.foundation.attrs_classes import frozen
 
-_KNOCK_SECONDS: Final = 0.3
+_CONNECT_SECONDS: Final = 0.3
 """Seconds to wait for a connection to a local server; a closed port refuses at once."""
 
 
-_THERE: Final = ("CertificateFault", "TlsFault", "ProxyRefusal", "ProxyUnreachable")
-"""Errors that show that a server, or something before it, listens, but cannot be used: kinds of
-``wire.http.faults``, by the names that remain of them.
+_LISTENING_FAULTS: Final = ("CertificateFault", "TlsFault", "ProxyRefusal", "ProxyUnreachable")
+"""Errors after which a server or a proxy is known to be listening: names of classes in
+``wire.http.faults``. Errors carry only their names, as foreign errors are sanitized.
 """
 
 
@@ -47,6 +47,7 @@ class Requirement:
     """A missing requirement of a provider.
 
     Attributes:
+        kind: Kind of the requirement.
         name: Name of the variable, package or program; the address of a server.
         remedy: How to meet it, as one sentence.
     """
@@ -72,62 +73,64 @@ class Requirement:
 
 
 def find_packages(modules: Iterable[str], remedy: str) -> tuple[Requirement, ...]:
-    """Return the requirement of packages whose modules cannot be imported; imports none.
+    """Return the requirement of packages whose modules are not installed; imports none of them.
 
     Args:
         modules: Their names.
         remedy: How to install them.
     """
-    lacking = [module for module in modules if not _is_there(module)]
-    return (Requirement(RequirementKind.PACKAGE, ", ".join(lacking), remedy),) if lacking else ()
+    missing = [module for module in modules if not _is_installed(module)]
+    return (Requirement(RequirementKind.PACKAGE, ", ".join(missing), remedy),) if missing else ()
 
 
 def find_server(base_url: str, remedy: str) -> tuple[Requirement, ...]:
     """Return the requirement of a server on this machine that is not running.
 
-    A server elsewhere is not contacted: that would take long, and be noticed there.
+    A server on another machine is not contacted, as that could take long.
     """
     parts = urlsplit(base_url)
     if parts.hostname not in ("127.0.0.1", "::1", "localhost"):
         return ()
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
-        socket.create_connection((parts.hostname, port), _KNOCK_SECONDS).close()
+        socket.create_connection((parts.hostname, port), _CONNECT_SECONDS).close()
     except OSError:
         return (Requirement(RequirementKind.SERVER, f"{parts.hostname}:{port}", remedy),)
     return ()
 
 
 def advise_of_server(error: ConverseError, advice: str) -> None:
-    """Add to the error of a server that is not running how to start it.
+    """Add to the error of a server that is not running how to start the server.
 
     Args:
         advice: What to do; empty if the user does not start the server.
     """
     if not advice or not isinstance(error, TransportError) or error.stage is not Stage.CONNECT:
         return
-    is_there = getattr(error.__cause__, "type", "") in _THERE
-    if not is_there and not isinstance(error, TransportTimeoutError):
+    is_listening = getattr(error.__cause__, "type", "") in _LISTENING_FAULTS
+    if not is_listening and not isinstance(error, TransportTimeoutError):
         error.remedy = advice
 
 
 def advise_of_address(error: ConverseError, model: str, url: str) -> None:
-    """Add to the error of a 404 the address of the request: the base URL may be wrong.
+    """Add the address of the request to the error of a 404, as the base URL may be wrong.
 
     Nothing is added if the server says that it does not have the model.
     """
     if not isinstance(error, ProviderError) or error.status != 404:
         return
     path = urlsplit(url).path
-    if not model or model not in error.detail.replace(path, ""):  # a path may name the model, too
-        from vibe_llms.wire.size_limits import describe_address  # loads all that requests need
+    # The path may contain the model's name.
+    if not model or model not in error.detail.replace(path, ""):
+        from vibe_llms.wire.size_limits import describe_address  # imported only here, as it is slow
 
-        asked = f"The request went to {describe_address(url)}{path}."
-        error.remedy = f"{error.remedy} {asked}".lstrip()  # not for a gateway's clients
+        address = f"The request went to {describe_address(url)}{path}."
+        # In the remedy, which a gateway's clients do not see.
+        error.remedy = f"{error.remedy} {address}".lstrip()
 
 
 def find_variable(provider: str, variables: Iterable[str], setting: str) -> tuple[Requirement, ...]:
-    """Return the requirement of environment variables; a setting can replace them."""
+    """Return the requirements of unset environment variables, which a setting can replace."""
     return tuple(
         Requirement(
             RequirementKind.SETTING, name, f"Set {name}, or {setting} in [providers.{provider}]."
@@ -168,7 +171,7 @@ def refuse_requirements(provider: str, requirements: Iterable[Requirement]) -> N
             raise TransportError(detail=detail, remedy=requirement.remedy, stage=Stage.CONNECT)
 
 
-def _is_there(module: str) -> bool:
+def _is_installed(module: str) -> bool:
     try:
         return find_spec(module) is not None
     except (ImportError, ValueError):

@@ -1,8 +1,9 @@
 """Retry policy: visible, bounded, and never after content was received.
 
-The transport never retries, and the retries of official libraries are turned off. Here a request
-that failed before any content is sent again, if its error says that this may help. Each retry is an
-event. A tool is never executed twice, for tools run after an answer.
+The transport never retries, and the retries of official libraries are turned off. Only this module
+sends a request again: one that failed before any content, and whose error says that a retry may
+help. Each retry is reported as an event. A tool is never executed twice by a retry, since tools
+only run after an answer is complete.
 """
 
 from __future__ import annotations
@@ -54,37 +55,38 @@ class RetryPolicy:
         """Return the policy for the limits ``attempts`` and ``retry_seconds``."""
         return cls(attempts=limits.attempts, longest_seconds=limits.retry_seconds)
 
-    def decide(self, error: ConverseError, attempt: int, chance: float) -> float | None:
+    def decide(self, error: ConverseError, attempt: int, jitter: float) -> float | None:
         """Return the seconds to wait before the next attempt; ``None`` to give up.
 
         Args:
             error: The error of the attempt.
             attempt: Its number, from 1.
-            chance: From 0 to 1: jitter, spreads the waits of many clients by up to a quarter.
+            jitter: From 0 to 1; shortens the wait by up to a quarter, so that many clients do not
+                retry at the same time.
         """
         if not error.is_retryable or attempt >= self.attempts:
             return None
-        asked: float | None = None
+        requested_seconds: float | None = None
         if isinstance(error, AccessError | ProviderError):
-            asked = error.retry_after_seconds
-        if asked is not None:
-            return asked if asked <= self.longest_seconds else None
+            requested_seconds = error.retry_after_seconds
+        if requested_seconds is not None:
+            return requested_seconds if requested_seconds <= self.longest_seconds else None
         longest = min(_LAST_SECONDS, self.longest_seconds)
         wait = compute_backoff(_FIRST_SECONDS, attempt - 1, longest)
-        return wait * (1 - 0.25 * chance)
+        return wait * (1 - 0.25 * jitter)
 
 
 async def repeat(
-    ask: Callable[[], Awaitable[_T]],
+    send: Callable[[], Awaitable[_T]],
     policy: RetryPolicy,
     clock: Clock,
     draw: Callable[[], float] = random.random,
 ) -> _T:
-    """Call something that may be retried, as often as the policy allows. Raises ConverseError."""
+    """Call a function, and repeat it after errors as the policy allows. Raises ConverseError."""
     attempt = 1
     while True:
         try:
-            return await ask()
+            return await send()
         except ConverseError as error:
             wait = policy.decide(error, attempt, draw())
             if wait is None:
@@ -124,7 +126,7 @@ class RetryingSource:
     async def receive(self) -> Sequence[StreamEvent] | None:
         """Return the next events, at least one; ``None`` at the end. Raises ConverseError."""
         if self._wait is not None:
-            # Only now, when the reader knows of the wait.
+            # Wait only now, as the reader has received the event that reports the wait.
             wait, self._wait = self._wait, None
             await self._clock.sleep(wait)
             self._source = self._produce_source()
@@ -150,7 +152,7 @@ class RetryingSource:
         wait = self._policy.decide(error, self._attempt, self._draw())
         if wait is None:
             raise error
-        # Closed before the wait, during which its connection would be idle.
+        # Close it before the wait, during which its connection would be idle.
         await self._source.close()
         self._attempt += 1
         self._wait = wait

@@ -1,7 +1,7 @@
 """Sanitize and truncate upstream error text: one bounded line, without secrets.
 
-Our errors contain a vendor's messages, and a vendor or a proxy may send back what it received. So
-every error of an exchange passes through here once.
+Our errors contain messages from vendors, and a vendor or a proxy may repeat secrets that it
+received. So every error of an exchange is sanitized here once.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from vibe_llms.foundation.secrets import Secret
 from vibe_llms.wire.scrubbing import Scrubber
 
 LONGEST_CHARACTERS: Final = 2_000
-"""Maximum characters of one text in an error: more than vendors' messages for people have."""
+"""Maximum characters of one text in an error; vendors' messages for people are shorter."""
 
 _DEPTH: Final = 8
-_HELD: Final = ("doc", "object", "body", "response")
-"""Attributes of foreign errors with the data that they could not read."""
+_DATA_ATTRIBUTES: Final = ("doc", "object", "body", "response")
+"""Attributes in which foreign errors store the data that they could not read."""
 
 
 def clean_error(error: ConverseError, secrets: Iterable[Secret]) -> ConverseError:
@@ -59,10 +59,10 @@ class EventCleaner:
 
     def clean(self, event: NativeEvent) -> NativeEvent:
         """Return the event without secrets."""
-        if self._scrubber is None:  # making one takes a millisecond
+        if self._scrubber is None:  # created when needed, as that takes a millisecond
             self._scrubber = Scrubber(self.list_secrets())
-        scrubber, said = self._scrubber, event.kind + event.native.data
-        if scrubber.scrub_text(said) == said:
+        scrubber, text = self._scrubber, event.kind + event.native.data
+        if scrubber.scrub_text(text) == text:
             return event
         data = json.dumps(_scrub_json(json.loads(event.native.data), scrubber), ensure_ascii=False)
         native = attrs.evolve(event.native, data=data)
@@ -75,7 +75,7 @@ def decode_answer(
     """Decode a JSON answer.
 
     Args:
-        who: The sender, for the error.
+        who: The subject of the error's sentence, such as ``openai answered /models``.
         clean: Sanitizes the error.
 
     Raises:
@@ -86,7 +86,8 @@ def decode_answer(
         return value
     except UNREADABLE as error:
         cause = error
-    answer = b""  # raised outside of the handler: a traceback shows the variables of its context
+    # Raised outside of the handler and without the answer: a traceback shows local variables.
+    answer = b""
     refusal = ConverseError(detail=f"{who} with invalid JSON.", stage=Stage.DECODE)
     refusal.__cause__ = cause
     del cause
@@ -117,12 +118,12 @@ def _clean(error: ConverseError, scrubber: Scrubber, depth: int) -> None:
     if cause is not None:
         error.__cause__ = _clean_cause(cause, scrubber, depth)
     if context is not None:
-        # A cause that is the same error would be cleaned twice, so keep only the cause.
+        # If both are the same error, keep only the cause, so that it is not cleaned twice.
         error.__context__ = None if context is cause else _clean_cause(context, scrubber, depth)
 
 
 def _clean_cause(cause: BaseException, scrubber: Scrubber, depth: int) -> BaseException | None:
-    if depth == 0:  # drop it rather than show it unchecked
+    if depth == 0:  # too deep: drop it rather than show it unchecked
         return None
     if isinstance(cause, ConverseError):
         _clean(cause, scrubber, depth - 1)
@@ -137,9 +138,9 @@ def _clean_cause(cause: BaseException, scrubber: Scrubber, depth: int) -> BaseEx
 
 
 def _list_texts(cause: BaseException) -> Iterator[str]:
-    """Yield the text of a foreign error, and those of the data that it holds."""
+    """Yield the text of a foreign error, and the texts of the data in it."""
     yield f"{cause} {cause!r}"
-    for name in ("args", "__dict__", *_HELD):
+    for name in ("args", "__dict__", *_DATA_ATTRIBUTES):
         yield repr(getattr(cause, name, None))
 
 
@@ -147,11 +148,11 @@ def _clean_value(value: Any, scrubber: Scrubber) -> Any:
     if isinstance(value, tuple):
         cleaned = tuple(_clean_value(each, scrubber) for each in value)
         return value if cleaned == value else cleaned
-    # Enumerations are texts, too; sanitizing would make plain texts of them.
+    # Enumerations are strings, too; sanitizing would turn them into plain strings.
     if not isinstance(value, str) or isinstance(value, enum.Enum):
         return value
     text = " ".join(scrubber.scrub_text(value).split())
-    if not text.isprintable():  # without control characters of terminals
+    if not text.isprintable():  # control characters could affect a terminal
         text = "".join(character if character.isprintable() else "?" for character in text)
     if len(text) > LONGEST_CHARACTERS:
         text = f"{text[:LONGEST_CHARACTERS]}…"

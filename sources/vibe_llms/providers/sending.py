@@ -1,4 +1,4 @@
-"""Translation and sending of requests: the half of a model that vendors differ in."""
+"""Translation and sending of requests: the part of a model in which vendors differ."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _Native = TypeVar("_Native")
 
 _MANY_CANISTERS: Final = 1_000
 _MANY_INVOCABLES: Final = 1_000
-"""With more of them, translation is too slow for the event loop: some 5 to 10 milliseconds at the
-first turn. The tools of later turns are already translated.
+"""Beyond these numbers, translation would block the event loop for too long: some 5 to 10
+milliseconds at the first turn. The tools of later turns are already translated.
 """
 
 
@@ -39,7 +39,7 @@ class SendingModel(abc.ABC, Generic[_Native]):
     """
 
     protocol: ClassVar[str]
-    """The dialect, such as ``chat_completions``."""
+    """Name of the dialect, such as ``chat_completions``."""
 
     def __init__(
         self,
@@ -84,27 +84,30 @@ class SendingModel(abc.ABC, Generic[_Native]):
     def complete_controls(self, request: Request) -> Mapping[str, JsonValue]:
         """Return the controls of a request, with the defaults of the model's attributes.
 
-        These defaults are sent, so that they apply whatever the vendor's are. If the requested
-        reasoning could use up the whole answer, the maximum length is raised by as much.
+        These defaults are sent, so that they override the vendor's own. If the requested reasoning
+        could use up the whole answer, the maximum length is raised by the reasoning budget.
         """
         attributes, controls = self._descriptor.attributes, request.controls
         defaults = attributes.control_defaults
-        usual, budget = defaults.get("max_tokens"), controls.get("reasoning_budget_tokens")
-        if isinstance(usual, int) and isinstance(budget, int) and budget >= usual:
-            most = attributes.access_value("output_limit_tokens")
-            longer = usual + budget
-            defaults = {**defaults, "max_tokens": min(longer, most) if is_integer(most) else longer}
+        tokens, budget = defaults.get("max_tokens"), controls.get("reasoning_budget_tokens")
+        if isinstance(tokens, int) and isinstance(budget, int) and budget >= tokens:
+            limit = attributes.access_value("output_limit_tokens")
+            tokens += budget
+            defaults = {
+                **defaults,
+                "max_tokens": min(tokens, limit) if is_integer(limit) else tokens,
+            }
         return {**defaults, **controls}
 
     def translate(self, request: Request, *, streaming: bool) -> Translation[_Native]:
         """Translate a request, and check ``strict``.
 
         Raises:
-            RequestError: The request asks nothing, or the model does not support it.
+            RequestError: The prompt is blank, or the model does not support the request.
             TranslationLossError: There are losses, and the request is strict.
         """
         refuse_blank_prompt(request)
-        translation = self._nativize_wishes(request, streaming=streaming)
+        translation = self._nativize_adapted(request, streaming=streaming)
         if request.strict:
             refuse_losses(translation.losses)
         return translation
@@ -115,25 +118,25 @@ class SendingModel(abc.ABC, Generic[_Native]):
             return self.translate(request, streaming=streaming)
         return await run_outside_loop(partial(self.translate, request, streaming=streaming))
 
-    def _nativize_wishes(self, request: Request, *, streaming: bool) -> Translation[_Native]:
-        """Translate a request; leave out unsupported parameters if it is lenient."""
+    def _nativize_adapted(self, request: Request, *, streaming: bool) -> Translation[_Native]:
+        """Translate a request; adapt controls if it is lenient, and add native parameters."""
         # Native parameters without a protocol are for any vendor.
-        is_spoken = request.native is not None and not request.native.protocol
-        if not (request.lenient or is_spoken):
+        has_native_for_any = request.native is not None and not request.native.protocol
+        if not (request.lenient or has_native_for_any):
             return self.nativize(request, streaming=streaming)
         from vibe_llms.providers.parameters import add_native, leave_out_controls
 
         losses: tuple[Loss, ...] = ()
-        fitting = attrs.evolve(request, native=None) if is_spoken else request
+        supported = attrs.evolve(request, native=None) if has_native_for_any else request
         if request.lenient:
-            fitting, losses = leave_out_controls(fitting, self._descriptor.attributes)
-        translation = self.nativize(fitting, streaming=streaming)
+            supported, losses = leave_out_controls(supported, self._descriptor.attributes)
+        translation = self.nativize(supported, streaming=streaming)
         native = translation.value
-        if is_spoken:
-            body, overruled = add_native(
-                request, native, lambda usual: self.nativize(usual, streaming=streaming).value
+        if has_native_for_any:
+            body, override_losses = add_native(
+                request, native, lambda default: self.nativize(default, streaming=streaming).value
             )
-            native, losses = cast(_Native, body), (*losses, *overruled)
+            native, losses = cast(_Native, body), (*losses, *override_losses)
         return Translation(native, (*losses, *translation.losses))
 
     async def open(self, request: Request, *, streaming: bool) -> Translation[EventSource]:
@@ -160,13 +163,13 @@ def is_large(request: Request) -> bool:
 
 
 def refuse_blank_prompt(request: Request) -> None:
-    """Reject a request that asks nothing: only blank texts follow the last answer.
+    """Reject a request with only blank texts after the last answer.
 
-    Vendors differ: some reject it, some answer at random, Ollama loads the model and says nothing.
-    A result of a tool may be empty.
+    Vendors differ: some reject it, some answer at random, and Ollama loads the model and answers
+    nothing. The result of a tool may be empty, however.
 
     Raises:
-        RequestError: There is neither a text that is not blank nor any other content.
+        RequestError: There is no text that is not blank, and no other content.
     """
     if is_input_blank(request.canisters) and not request.continuation:
         raise RequestError(

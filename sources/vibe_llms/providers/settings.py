@@ -31,7 +31,8 @@ _VARIABLE: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def _is_address(value: Any) -> bool:
-    if isinstance(value, str):  # a variable stands for a whole address, or for a part of one
+    # An environment variable stands for a whole address, or for a part of one.
+    if isinstance(value, str):
         value = _VARIABLE.sub("variable", re.sub(r"^\{\w+\}", "https://variable", value))
     return is_web_address(value)
 
@@ -68,13 +69,13 @@ SETTINGS: Final[Mapping[str, Kind]] = {
 """The settings that every remote provider has, and the kind of each."""
 
 TRANSPORTS: Final = ("direct", "sdk")
-"""The shipped transports; plugins have others."""
+"""The built-in transports; plugins can add others."""
 
 TLS_FILES: Final = ("certificate_authorities", "client_certificate", "client_key")
 """The settings that name files (PEM)."""
 
 _LEFT_TO_PACKAGES: Final = (*TLS_FILES, "connect_seconds", "headers", "proxy")
-"""Settings of our own connections only: an official package has its own."""
+"""Settings that only our own connections have, as official packages manage their connections."""
 
 
 @frozen(kw_only=True)
@@ -83,12 +84,13 @@ class RemoteSettings:
 
     Attributes:
         values: All of them, including those of the vendor; relative paths start at the folder of
-        the
-            configuration file.
+            the configuration file.
         base_url: The service's address; unset environment variables in it are kept as ``{NAME}``.
-        headers: Sent with each request, and override ours of the same name; their names are in
-        lower
-            case, and their values are secret.
+        headers: Sent with each request; they override ours of the same name. Their names are in
+            lower case, and their values are secret.
+        timeouts: Timeouts of requests.
+        model: The default model; empty if none is set.
+        rates: The user's rate limits.
     """
 
     values: Mapping[str, Any] = attrs.field(repr=False)
@@ -104,7 +106,7 @@ class RemoteSettings:
         return tuple(_VARIABLE.findall(self.base_url))
 
     def access_secret(self, name: str) -> Secret | None:
-        """Return the text of a setting, if it is set, so that it does not print."""
+        """Return the text of a setting, if it is set, as a secret."""
         return Secret(str(self.values[name])) if name in self.values else None
 
     def access_path(self, name: str) -> Path | None:
@@ -155,31 +157,34 @@ def read_settings(
 
 def _find_address(values: Mapping[str, Any], base_url: str, variables: Sequence[str]) -> str:
     """Return the address of the settings, else of the environment, else of the vendor."""
-    written, place = str(values.get("base_url", "")), "base_url"
-    if not written:
-        named = [name for name in variables if os.environ.get(name, "").strip()]
-        written, place = (os.environ[named[0]].strip(), named[0]) if named else (base_url, place)
-    used = _VARIABLE.findall(written)
-    filled = _VARIABLE.sub(_fill, written)
+    template, origin = str(values.get("base_url", "")), "base_url"
+    if not template:
+        template = base_url
+        for variable in variables:
+            if value := os.environ.get(variable, "").strip():
+                template, origin = value, variable
+                break
+    used = _VARIABLE.findall(template)
+    filled = _VARIABLE.sub(_insert_variable, template)
     # Missing variables are reported when a request is sent: other commands do not need them.
     if filled and not _VARIABLE.search(filled):
-        reader = TableReader(locate_by_name(" and ".join(used) or place))
+        reader = TableReader(locate_by_name(" and ".join(used) or origin))
         ADDRESS.read(filled, (), reader)
         reader.finish()
     return filled.rstrip("/")
 
 
 def strip_version(base_url: str, versions: Sequence[str]) -> str:
-    """Return an address without the version at its end, with which the vendor's paths begin.
+    """Remove a version from the end of an address, as the vendor's paths begin with one.
 
     Args:
-        versions: Last segments that are versions.
+        versions: The segments that are versions.
     """
     address, _, last = base_url.rpartition("/")
     return address.rstrip("/") if last in versions and not address.endswith("/") else base_url
 
 
-def _fill(match: re.Match[str]) -> str:
+def _insert_variable(match: re.Match[str]) -> str:
     return os.environ.get(match[1], "").strip().rstrip("/") or match[0]
 
 

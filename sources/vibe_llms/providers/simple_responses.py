@@ -23,7 +23,7 @@ from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
 from vibe_llms.messages.trusting import trusted
 
-# The typed decoder has validated its fields; the others are set here.
+# Without validation: the typed decoder has validated its fields, and the others are set here.
 _make_text: Final = trusted(TextualContent)
 _make_origin: Final = trusted(Origin)
 _make_canister: Final = trusted(AssistantCanister)
@@ -39,21 +39,21 @@ _TEXT_STARTED: Final = ContentStartedEvent(index=0, kind="text")
 
 
 class SimpleResponseSource:
-    """Event source of a complete response, which can also be taken at once.
+    """Event source of a complete response, which can also be read without events.
 
     Args:
-        said: The response.
+        simple: The complete response.
         provider: Provider, for the origin of the canister.
         protocol: Dialect of the response.
-        request_id: The vendor's id for the exchange.
+        request_id: The vendor's id of the HTTP request.
     """
 
     is_spent = True
 
     def __init__(
-        self, said: SimpleResponse, *, provider: str, protocol: str, request_id: str | None
+        self, simple: SimpleResponse, *, provider: str, protocol: str, request_id: str | None
     ) -> None:
-        self._said = said
+        self._simple = simple
         self._provider = provider
         self._protocol = protocol
         self._request_id = request_id
@@ -68,16 +68,16 @@ class SimpleResponseSource:
             losses: Losses of the request.
             seconds: Duration.
         """
-        said = self._said
-        text = _make_text(text=said.text)
+        simple = self._simple
+        text = _make_text(text=simple.text)
         origin = _make_origin(
             provider=self._provider,
-            model=said.model,
+            model=simple.model,
             protocol=self._protocol,
-            response_id=said.response_id,
-            stop_reason=said.stop_reason,
-            native_stop_reason=said.native_stop_reason,
-            usage=said.usage,
+            response_id=simple.response_id,
+            stop_reason=simple.stop_reason,
+            native_stop_reason=simple.native_stop_reason,
+            usage=simple.usage,
             seconds=round(seconds, 6),
         )
         canister = _make_canister(
@@ -86,14 +86,14 @@ class SimpleResponseSource:
             id=produce_identity(),
             origin=origin,
             turn_id=produce_identity(),
-            native=said.group_native,
+            native=simple.group_native,
         )
         metadata = _make_metadata(
             origin=origin,
             duration_seconds=seconds,
             first_seconds=seconds,
             request_id=self._request_id,
-            native=said.native,
+            native=simple.native,
         )
         return _make_response(
             request=request,
@@ -111,23 +111,23 @@ class SimpleResponseSource:
             response: The response, if it was produced before.
             losses: Losses of the request.
         """
-        said = self._said
+        simple = self._simple
         text = None if response is None else response.canisters[0].content[0]
         return [
             *[LossEvent(loss=loss) for loss in losses],
             _make_start(
-                response_id=said.response_id,
-                model=said.model,
+                response_id=simple.response_id,
+                model=simple.model,
                 request_id=self._request_id,
             ),
             _TEXT_STARTED,
-            *[ContentDeltaEvent(0, piece) for piece in said.pieces or (said.text,)],
-            _make_content_end(index=0, item=text, group_native=said.group_native),
-            *([] if said.usage is None else [_make_account(usage=said.usage)]),
+            *[ContentDeltaEvent(0, piece) for piece in simple.pieces or (simple.text,)],
+            _make_content_end(index=0, item=text, group_native=simple.group_native),
+            *([] if simple.usage is None else [_make_account(usage=simple.usage)]),
             _make_end(
-                stop_reason=said.stop_reason,
-                native_stop_reason=said.native_stop_reason,
-                native=said.native,
+                stop_reason=simple.stop_reason,
+                native_stop_reason=simple.native_stop_reason,
+                native=simple.native,
                 response=response,
             ),
         ]

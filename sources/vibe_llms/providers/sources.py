@@ -26,13 +26,13 @@ from vibe_llms.wire.selection import (
 )
 
 
-def _blame_vendor(error: RequestError) -> ConverseError:
-    """Convert a validation error of our values to an error of the answer that has them."""
+def _convert_invalid_answer(error: RequestError) -> ConverseError:
+    """Convert a validation error of our classes to one about the values in the answer."""
     return ConverseError(detail=f"Invalid answer: {error.detail}", stage=Stage.DECODE)
 
 
-def _blame_end(error: ConverseError) -> ConverseError:
-    """Convert the error of an invalid last event to one of a truncated stream."""
+def _convert_invalid_end(error: ConverseError) -> ConverseError:
+    """Convert the error of an invalid last event to that of a truncated stream."""
     if type(error) is not ConverseError or not isinstance(error.__cause__, ValueError):
         return error
     return StreamTruncatedError(
@@ -42,13 +42,13 @@ def _blame_end(error: ConverseError) -> ConverseError:
 
 
 class SourceAttempt(Protocol):
-    """One attempt of a request, as a source uses it."""
+    """The part of :class:`.attempts.Attempt` that a source uses."""
 
     def open_exchange(self) -> Awaitable[Exchange]:
         """Send the request; the status of its answer is not an error."""
 
     def produce_decoder(self) -> Decoder:
-        """Make a decoder for this answer when it arrives."""
+        """Make the decoder for the answer."""
 
     def produce_framer(self) -> Framer:
         """Make the framer of a streamed answer."""
@@ -57,7 +57,7 @@ class SourceAttempt(Protocol):
         """Sanitize an error; see :func:`vibe_llms.providers.sanitization.clean_error`."""
 
     def scrub(self, event: NativeEvent) -> NativeEvent:
-        """Do the same for an unknown event of the vendor."""
+        """Remove secrets from an unknown event of the vendor."""
 
 
 class WireSource:
@@ -66,8 +66,8 @@ class WireSource:
     Args:
         attempt: Sends the request, and makes the decoder and framer.
         content_type: The requested content type: JSON, or that of a stream. An answer of another
-            type is read by its own.
-        request_id_headers: Headers with the vendor's id for the exchange.
+            type is read according to that type.
+        request_id_headers: Headers with the vendor's id of the request.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class WireSource:
         """
         try:
             exchange = await self._attempt.open_exchange()
-            self._take(exchange)
+            self._accept(exchange)
             self._beginning = strip_beginning(await exchange.receive())
         except ConverseError as error:
             self._error = error
@@ -116,18 +116,18 @@ class WireSource:
             exchange = self._exchange
             if exchange is None:
                 exchange = await self._attempt.open_exchange()
-                self._take(exchange)
+                self._accept(exchange)
             events: list[StreamEvent] = []
             if self._framer is None and not self._ended:
                 events += await self._begin(exchange)
             while not events and not self._ended:
                 self._read(await exchange.receive(), events)
         except ConverseError as error:
-            # Before the answer, the request is at fault.
-            if type(error) is RequestError and self._is_blamed():
-                blame = _blame_vendor(error)
-                blame.__cause__ = error  # before sanitizing: the message is the vendor's
-                raise self._attempt.clean(blame) from blame.__cause__
+            # Before an answer has arrived, a RequestError is about the request itself.
+            if type(error) is RequestError and self._is_vendors_error():
+                converted = _convert_invalid_answer(error)
+                converted.__cause__ = error  # before sanitizing: the message is the vendor's
+                raise self._attempt.clean(converted) from converted.__cause__
             raise self._attempt.clean(error)  # noqa: B904  # it is the same error
         scrub = self._attempt.scrub
         events = [scrub(each) if type(each) is NativeEvent else each for each in events]
@@ -142,7 +142,7 @@ class WireSource:
 
     @property
     def request_id(self) -> str | None:
-        """The vendor's id for the exchange, until an event has it."""
+        """The vendor's id of the request, until an event has reported it."""
         return self._request_id
 
     async def close(self) -> None:
@@ -160,22 +160,22 @@ class WireSource:
                         pass
         await self._exchange.close()
 
-    def _is_blamed(self) -> bool:
-        """Return whether an error of a request is caused by the answer."""
+    def _is_vendors_error(self) -> bool:
+        """Return whether a RequestError is caused by invalid data in the answer."""
         return self._exchange is not None and not getattr(self._decoder, "relays_errors", False)
 
-    def _take(self, exchange: Exchange) -> None:
-        """Store an answer, and the vendor's id for the exchange."""
+    def _accept(self, exchange: Exchange) -> None:
+        """Store an answer, and the vendor's id of the request."""
         self._exchange = exchange
         headers = exchange.headers
         for name in self._request_id_headers:
-            said = headers.get(name, "")
-            if said and is_encodable(said):  # ignore bytes that are not text
-                self._request_id = said
+            request_id = headers.get(name, "")
+            if request_id and is_encodable(request_id):  # ignore bytes that are not text
+                self._request_id = request_id
                 return
 
     async def _begin(self, exchange: Exchange) -> list[StreamEvent]:
-        """Read the type of the answer; return its first events, or all of a complete answer."""
+        """Detect the form of the answer; return its first events, or all of a complete answer."""
         kind, wanted, is_over = read_kind(exchange.headers), self._content_type, False
         form = recognize_form(self._beginning, kind, wanted)
         while form is AnswerForm.UNCLEAR:
@@ -202,7 +202,7 @@ class WireSource:
         return decoder.decode_response(body)
 
     def _read(self, data: bytes, events: list[StreamEvent]) -> None:
-        """Add the events of some bytes. Events before an error are returned before it."""
+        """Append the events in some bytes; raise an error only after the events before it."""
         framer, decoder = self._framer, self._decoder
         assert framer is not None
         assert decoder is not None
@@ -218,25 +218,25 @@ class WireSource:
                 self._ended = True
                 events += decoder.finish()
         except ConverseError as error:
-            self._error = _blame_end(error) if is_cut else error
+            self._error = _convert_invalid_end(error) if is_cut else error
             if not events:
                 raise self._error from error.__cause__
 
     def _name_request(self, events: list[StreamEvent]) -> list[StreamEvent]:
-        """Add the vendor's id for the exchange to the event that begins the response."""
-        name, self._request_id = self._request_id, None
-        if name is None:
+        """Add the vendor's id of the request to the event that begins the response."""
+        request_id, self._request_id = self._request_id, None
+        if request_id is None:
             return events
         for index, event in enumerate(events):
             if isinstance(event, ResponseStartedEvent):
-                events[index] = attrs.evolve(event, request_id=name)
+                events[index] = attrs.evolve(event, request_id=request_id)
                 return events
-        self._request_id = name  # for later events
+        self._request_id = request_id  # for later events
         return events
 
 
 async def read_problem(exchange: Exchange) -> JsonObject | str:
-    """Return the body of an answer with an error status: data if it is JSON."""
+    """Read the body of an answer with an error status: data if it is JSON, else a text."""
     async with exchange:
         try:
             return decode_problem(await exchange.read(_PROBLEM_BYTES))
@@ -245,7 +245,7 @@ async def read_problem(exchange: Exchange) -> JsonObject | str:
 
 
 def decode_problem(body: bytes) -> JsonObject | str:
-    """Decode the body of an error: data if it is JSON."""
+    """Decode the body of an error: data if it is JSON, else a text."""
     import msgspec
 
     from vibe_llms.foundation.json_errors import UNREADABLE
@@ -254,7 +254,8 @@ def decode_problem(body: bytes) -> JsonObject | str:
         problem = msgspec.json.decode(body)
     except UNREADABLE:
         return body.decode("utf-8", "replace")
-    if isinstance(problem, list) and len(problem) == 1:  # as Gemini ends a stream that is a list
+    # As at the end of Gemini's streams, which are lists.
+    if isinstance(problem, list) and len(problem) == 1:
         problem = problem[0]
     return problem if isinstance(problem, Mapping) else {"error": problem}
 

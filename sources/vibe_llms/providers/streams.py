@@ -38,14 +38,14 @@ from vibe_llms.providers.simple_responses import SimpleResponseSource
 
 
 class EventSource(Protocol):
-    """The source of a stream's events: a transport, its framing and a decoder, joined.
+    """The source of a stream's events, which combines a transport, its framing and a decoder.
 
     ``receive`` returns the events of one read, at least one, and ``None`` at the end. It is never
-    called again after ``None`` or an error. It may be cancelled while it waits; then ``close``
-    follows. ``close`` releases everything at once, whatever the state, and is called exactly once;
-    it is not called after an attribute ``is_spent``, if there is one, was true. If possible,
-    connect in the first ``receive``, so that what happens before (such as a retry) can be reported
-    as an event.
+    called again after ``None`` or an error. It may be cancelled while it waits; then
+    ``close`` follows. ``close`` releases everything at once, in any state, and is called exactly
+    once. A source may have an attribute ``is_spent``; once it is true, ``close`` is not called. If
+    possible, connect in the first ``receive``, so that what happens before (such as a retry) can be
+    reported as an event.
     """
 
     async def receive(self) -> Sequence[StreamEvent] | None: ...
@@ -58,13 +58,13 @@ class ResponseStream(Closing):
 
     Args:
         request: The request.
-        assembler: A new one, which knows the provider and the model.
+        assembler: A new assembler for this response.
         open_source: Translates and sends the request; called once, when the stream is first used.
             Also returns the losses of the translation.
         reactors: Receive all events.
         limits: ``reactor_queue_events`` applies.
         streaming: Whether the answer was requested as a stream; for the reactors.
-        dispatcher: Used instead of reactors: has already reported the start.
+        dispatcher: Used instead of ``reactors`` if the start was already reported.
         started: The time of the start, by ``time.perf_counter``; by default the first use.
     """
 
@@ -94,7 +94,7 @@ class ResponseStream(Closing):
         self._response: Response | None = None
         self._error: ConverseError | None = None
         self._reader: asyncio.Task[object] | None = None
-        self._stopped_at: int | None = None  # how often the reader was cancelled before
+        self._cancellations: int | None = None  # of the reader, before `close` cancelled it
         self._cleaning: asyncio.Future[None] | None = None
 
     @property
@@ -136,23 +136,23 @@ class ResponseStream(Closing):
         raise error
 
     async def receive_complete(self) -> Response:
-        """Receive everything and return the response, if no other task uses the stream.
+        """Receive everything and return the response; only if no other task uses the stream.
 
         Raises:
             ConverseError: The response failed; its ``arrived`` are the canisters received so far.
         """
-        while await self.receive() is not None:  # which ends the stream in all cases
+        while await self.receive() is not None:  # in the end, this closes the stream
             pass
         assert self._response is not None  # no other task could close it
         return self._response
 
     async def close(self) -> None:
-        """Stop the response, whichever task reads it. May be called again."""
+        """Stop the response, even if another task reads it. May be called again."""
         reader = self._reader
         # A task that closes the stream from within its own loop must not cancel itself.
-        waits = reader is not None and reader is not asyncio.current_task()
-        if reader is not None and waits and self._cleaning is None:
-            self._stopped_at = reader.cancelling()
+        must_cancel = reader is not None and reader is not asyncio.current_task()
+        if reader is not None and must_cancel and self._cleaning is None:
+            self._cancellations = reader.cancelling()
             reader.cancel()
         await self._end("interrupted")
 
@@ -182,11 +182,11 @@ class ResponseStream(Closing):
                 received = await self._source.receive()
                 # Closed during the wait: do not report events that arrived later.
                 batch = None if self._cleaning is not None else self._process(received)
-            # Slow reactors pause the stream, instead of a queue that grows without limit.
+            # Slow reactors pause the stream; otherwise their queue would grow without limit.
             if self._dispatcher is not None and self._dispatcher.is_full:
                 await self._dispatcher.wait_for_room()
             if self._response is not None:
-                # Before the last events are returned, as the caller may never read again.
+                # End before the last events are returned, as the caller may never read again.
                 await self._end("completed")
             return batch
         except asyncio.CancelledError:
@@ -204,10 +204,10 @@ class ResponseStream(Closing):
 
     def _was_stopped(self) -> bool:
         """Return whether ``close``, in another task, cancelled the reader."""
-        if self._reader is None or self._stopped_at is None:
+        if self._reader is None or self._cancellations is None:
             return False
-        # Undo our own cancellation; another one at the same time still counts.
-        return self._reader.uncancel() <= self._stopped_at
+        # Undo our own cancellation, unless someone else cancelled the reader, too.
+        return self._reader.uncancel() <= self._cancellations
 
     async def _open(self) -> list[StreamEvent] | None:
         self._started = self._started or time.perf_counter()
@@ -226,10 +226,10 @@ class ResponseStream(Closing):
             return None
         self._source = opened.value
         if isinstance(opened.value, SimpleResponseSource):
-            return self._take_whole(opened.value, opened.losses)
-        return [self._take(LossEvent(loss=loss)) for loss in opened.losses]
+            return self._process_simple(opened.value, opened.losses)
+        return [self._process_event(LossEvent(loss=loss)) for loss in opened.losses]
 
-    def _take_whole(
+    def _process_simple(
         self, answer: SimpleResponseSource, losses: Sequence[Loss]
     ) -> list[StreamEvent]:
         """Process a complete simple answer, which needs no assembler."""
@@ -248,21 +248,21 @@ class ResponseStream(Closing):
         if dispatcher is not None:
             dispatcher.moment = access_now()
         listener = dispatcher if dispatcher is not None and dispatcher.wants_progress else None
-        taken: list[StreamEvent] = []
+        completed: list[StreamEvent] = []
         for event in received:
-            # Fast path for all pieces of text: quicker than `isinstance` and `_take`.
+            # Fast path for pieces of text: faster than `isinstance` and `_process_event`.
             if event.__class__ is ContentDeltaEvent:
                 event = feed_delta(event)
                 if self._first_seconds is None:
                     self._first_seconds = time.perf_counter() - self._started
                 if listener is not None and event.channel != "signature":
                     listener.dispatch_progress(event)
-                taken.append(event)
+                completed.append(event)
             else:
-                taken.append(self._take(event))
-        return taken
+                completed.append(self._process_event(event))
+        return completed
 
-    def _take(self, event: StreamEvent) -> StreamEvent:
+    def _process_event(self, event: StreamEvent) -> StreamEvent:
         """Let the assembler complete an event, and notify the reactors."""
         event = self._assembler.feed(event)
         if isinstance(event, ResponseFinishedEvent):
@@ -285,7 +285,7 @@ class ResponseStream(Closing):
         )
 
     async def _fail(self, error: ConverseError) -> ResponseFailedEvent:
-        # An error after its end makes the answer a failed one.
+        # Even if the response was complete, an error makes it a failed one.
         self._response = None
         assembler = self._assembler
         canisters = assembler.produce_canisters()
@@ -295,22 +295,22 @@ class ResponseStream(Closing):
         return ResponseFailedEvent(error=error, canisters=canisters)
 
     async def _end(self, outcome: Ending) -> None:
-        """Close the source and let the reactors finish, once; all callers wait for that."""
+        """Close the source and let the reactors finish. Only once, but all callers wait for it."""
         if self._cleaning is None:
-            # Closed or cancelled after everything had arrived, it is complete nevertheless.
+            # If everything had arrived before it was closed or cancelled, it is complete.
             outcome = "completed" if self._response is not None else outcome
             if self._has_ended_at_once(outcome):
                 return
             if self._cleaning is None:
-                # A task, so that cancelling those who wait for it does not end it.
+                # A task of its own, so that cancelling the callers does not cancel the clean-up.
                 self._cleaning = asyncio.ensure_future(self._clean(outcome))
         if self._dispatcher is not None and self._dispatcher.runs_in(asyncio.current_task()):
-            return  # a reactor closes its own stream: the clean-up waits for the reactor
-        # A cancelled caller also waits for the clean-up, which has limits of its own.
+            return  # called by a reactor, for which the clean-up itself waits
+        # A cancelled caller also waits for the clean-up, which has its own time limits.
         await finish(self._cleaning)
 
     def _has_ended_at_once(self, outcome: Ending) -> bool:
-        """End without a task if there is nothing to wait for, as after a call."""
+        """End without a task if there is nothing to wait for; return whether that was possible."""
         dispatcher = self._dispatcher
         if not getattr(self._source, "is_spent", False):
             return False
@@ -360,7 +360,7 @@ def produce_truncation() -> StreamTruncatedError:
 
 
 def ensure_ours(error: Exception) -> ConverseError:
-    """Convert a foreign error, which only a bug in a provider lets through, to our own class."""
+    """Convert a foreign error, which must come from a bug in a provider, to our own class."""
     if isinstance(error, ConverseError):
         return error
     text = " ".join(str(error).split())

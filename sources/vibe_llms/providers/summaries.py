@@ -1,4 +1,4 @@
-"""Summaries of the oldest turns of a conversation by a model, in as many calls as necessary."""
+"""Summaries of a conversation's oldest turns, written by a model in as many calls as necessary."""
 
 from __future__ import annotations
 
@@ -37,58 +37,68 @@ class Summary:
 
     Attributes:
         text: The model's text.
-        origins: Origins of the calls made for it now, with their usage; none if it was cached.
+        origins: Origins of the model calls that wrote it, with their usage; empty if it was cached.
     """
 
     text: str
     origins: tuple[Origin, ...] = ()
 
     def describe_usage(self) -> str:
-        """Return its usage, to append to a sentence; empty if unknown."""
+        """Return the usage of these calls, to append to a sentence; empty if unknown."""
         usages = [origin.usage for origin in self.origins if origin.usage is not None]
-        read = sum(usage.total_input_tokens or 0 for usage in usages)
-        written = sum(usage.total_output_tokens or 0 for usage in usages)
-        return f" ({read:,} tokens in, {written:,} out)" if read or written else ""
+        input_tokens = sum(usage.total_input_tokens or 0 for usage in usages)
+        output_tokens = sum(usage.total_output_tokens or 0 for usage in usages)
+        if not (input_tokens or output_tokens):
+            return ""
+        return f" ({input_tokens:,} tokens in, {output_tokens:,} out)"
 
 
 async def summarize(
-    model: ConverserModel, request: Request, gone: Sequence[AnyCanister], before: str, tokens: int
+    model: ConverserModel,
+    request: Request,
+    turns: Sequence[AnyCanister],
+    earlier_summary: str,
+    tokens: int,
 ) -> Summary:
-    """Request a summary of turns from the model.
+    """Let the model summarize turns.
 
     Args:
-        request: The request that contains the turns: its model, and the conversation's id.
-        gone: The turns, oldest first.
-        before: A summary of earlier turns, which this one replaces; may be empty.
+        request: The request that contains the turns; provides the model and the conversation's id.
+        turns: The turns, oldest first.
+        earlier_summary: A summary of earlier turns, which this one replaces; may be empty.
         tokens: Maximum tokens to summarize in one call.
 
     Raises:
         ConverseError: There is no answer, or it is empty.
     """
     attributes = model.descriptor.attributes
-    bounds: dict[str, Any] = {}
+    controls: dict[str, Any] = {}
     reasons = attributes.access_capability("supports_reasoning") is not Capability.NO
     if attributes.access_control("max_tokens") is not None and not reasons:
-        bounds["max_tokens"] = SUMMARY_TOKENS  # reasoning could spend all of them
+        controls["max_tokens"] = SUMMARY_TOKENS  # reasoning could spend all of them
     origins: list[Origin] = []
-    for chunk in _divide(gone, tokens):
-        told = f"Summary so far:\n\n{before}\n\nWhat was said then:\n\n" if before else ""
+    for chunk in _divide(turns, tokens):
+        context = (
+            f"Summary so far:\n\n{earlier_summary}\n\nWhat was said then:\n\n"
+            if earlier_summary
+            else ""
+        )
         question = Request(
-            canisters=(SupervisorCanister(_INSTRUCTIONS), UserCanister(f"{told}{chunk}")),
+            canisters=(SupervisorCanister(_INSTRUCTIONS), UserCanister(f"{context}{chunk}")),
             model=request.model,
-            controls=bounds,
+            controls=controls,
             conversation_id=request.conversation_id,
         )
         response = await model.converse(question)
         origins.append(response.metadata.origin)
-        before = response.text.strip()
-        if not before:
+        earlier_summary = response.text.strip()
+        if not earlier_summary:
             raise ConverseError(
                 detail=f"{model.descriptor} gave an empty summary of the oldest turns.",
                 remedy='Drop them instead (window = "drop"), or begin a new conversation.',
                 stage=Stage.DECODE,
             )
-    return Summary(text=before, origins=tuple(origins))
+    return Summary(text=earlier_summary, origins=tuple(origins))
 
 
 def _divide(canisters: Sequence[AnyCanister], tokens: int) -> Iterator[str]:

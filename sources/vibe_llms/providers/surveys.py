@@ -1,7 +1,7 @@
 """Lists of vendors' models: requested at most once a day, and cached on disk with their age.
 
-The copy is in the provider's cache directory. A damaged copy is ignored; an old one is used if the
-vendor cannot be reached.
+The cached list is in the provider's cache directory. A damaged one is ignored; an old one is used
+if the vendor cannot be reached.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from vibe_llms.foundation.json_types import JsonValue
 MAXIMUM_AGE_SECONDS: Final = 86_400.0
 _FILE_NAME: Final = "models.json"
 
-Told: TypeAlias = Literal["yes", "no", "unknown"]
-"""Value of a capability in a list."""
+CapabilityWord: TypeAlias = Literal["yes", "no", "unknown"]
+"""Value of a capability in a vendor's list."""
 
 
 @frozen(kw_only=True)
@@ -43,18 +43,18 @@ class SurveyedModel:
     title: str | None = None
     context_window_tokens: int | None = None
     output_limit_tokens: int | None = None
-    capabilities: Mapping[str, Told] = attrs.field(factory=dict)
+    capabilities: Mapping[str, CapabilityWord] = attrs.field(factory=dict)
 
     @property
-    def facts(self) -> dict[str, JsonValue]:
-        """The same with the keys of an attribute file, without unknown values."""
-        said: dict[str, JsonValue] = {
+    def learnt(self) -> dict[str, JsonValue]:
+        """The known values, with the keys of an attribute file."""
+        fields: dict[str, JsonValue] = {
             "title": self.title,
             "context_window_tokens": self.context_window_tokens,
             "output_limit_tokens": self.output_limit_tokens,
             **self.capabilities,
         }
-        return {key: value for key, value in said.items() if value is not None}
+        return {key: value for key, value in fields.items() if value is not None}
 
 
 @frozen(kw_only=True)
@@ -75,7 +75,7 @@ class Survey:
 
     @property
     def age_seconds(self) -> float:
-        """Its age; never negative, whatever the clock does."""
+        """Age of the list; never negative, even if the clock was changed."""
         return max((datetime.now(UTC) - self.fetched_at).total_seconds(), 0.0)
 
 
@@ -86,28 +86,28 @@ async def acquire_survey(
     address: str = "",
     refresh: bool = False,
 ) -> Survey:
-    """Return the cached copy if it is young enough; otherwise ask the vendor and cache the answer.
+    """Return the cached list if it is recent; otherwise request it from the vendor and cache it.
 
     Args:
         directory: The provider's own cache directory; created if missing.
-        fetch: Asks the vendor.
-        address: The vendor's address. A copy from another address is ignored.
-        refresh: Ask the vendor, however young the copy is.
+        fetch: Requests the list from the vendor.
+        address: The vendor's address. A list from another address is ignored.
+        refresh: Request the list even if the cached one is recent.
 
     Raises:
-        ConverseError: The vendor cannot be reached, and there is no copy of any age.
+        ConverseError: The request failed, and there is no cached list.
     """
-    kept = access_survey(directory)
-    if kept is not None and kept.address != address:
-        kept = None
-    if kept is not None and not refresh and _is_young(kept):
-        return kept
+    cached = access_survey(directory)
+    if cached is not None and cached.address != address:
+        cached = None
+    if cached is not None and not refresh and _is_recent(cached):
+        return cached
     try:
         models = tuple(await fetch())
     except ConverseError:
-        if kept is None:
+        if cached is None:
             raise
-        return kept
+        return cached
     survey = Survey(models=models, fetched_at=datetime.now(UTC), address=address)
     with contextlib.suppress(OSError):  # a full or read-only disk must not fail this call
         directory.mkdir(parents=True, exist_ok=True)
@@ -116,7 +116,7 @@ async def acquire_survey(
 
 
 def access_survey(directory: Path) -> Survey | None:
-    """Read the cached copy, of whatever age; ``None`` if it is missing or unreadable."""
+    """Read the cached list, regardless of its age; ``None`` if it is missing or unreadable."""
     try:
         return msgspec.json.decode(read_file(directory / _FILE_NAME), type=Survey)
     except (OSError, msgspec.DecodeError, RecursionError, ValueError):
@@ -127,13 +127,13 @@ def choose_only(provider: str, names: Sequence[str]) -> str:
     """Return the only model. Raises UnknownNameError if there are others, or none."""
     if len(names) == 1:
         return names[0]
-    several = f"{provider} has several models: {', '.join(names)}."
+    many = f"{provider} has several models: {', '.join(names)}."
     example = f"{provider}:{(*names, 'NAME')[0]}"
     raise UnknownNameError(
         kind="model",
         name=provider,
         known=tuple(names),
-        detail=several if names else f"{provider} lists no models.",
+        detail=many if names else f"{provider} lists no models.",
         remedy=f"Name one, as {example}, or set model in [providers.{provider}].",
     )
 
@@ -147,14 +147,14 @@ def describe_age(seconds: float) -> str:
     return "just now"
 
 
-def _is_young(survey: Survey) -> bool:
-    # Otherwise a copy from the future, after an error of the clock, would be young for years.
+def _is_recent(survey: Survey) -> bool:
+    # Not `age_seconds`, as a list from the future, after an error of the clock, is not recent.
     age = (datetime.now(UTC) - survey.fetched_at).total_seconds()
     return -60.0 <= age <= MAXIMUM_AGE_SECONDS
 
 
-def is_sound(model: SurveyedModel) -> bool:
-    """Return whether all fields of a model have valid types; they come from outside."""
+def has_valid_fields(model: SurveyedModel) -> bool:
+    """Return whether all fields of a model from a vendor have valid types."""
     try:
         msgspec.convert(attrs.asdict(model), SurveyedModel)
     except msgspec.ValidationError:

@@ -1,7 +1,7 @@
-"""Providers whose models only exchange text: a plugin's author writes only the answer.
+"""Base class of providers whose models only exchange text; a plugin author only writes the answer.
 
 Everything else that the contract requires is done here: unsupported input is rejected or reported
-as a loss, the conversation is brought into order, pieces become events, and tokens are estimated.
+as a loss, the conversation is repaired, pieces of text become events, and tokens are estimated.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.conversing import ModelBase
 from vibe_llms.providers.interfaces import ModelDescriptor, Translation
 
-_LACKING: Final = dict.fromkeys(
+_UNSUPPORTED: Final = dict.fromkeys(
     (
         "supports_images",
         "supports_audio",
@@ -58,12 +58,12 @@ class Utterance(NamedTuple):
 
 
 class TextProvider(abc.ABC):
-    """A provider of models that only exchange text. Derive from it, and write ``answer``.
+    """A provider of models that only exchange text. Derive from it, and implement ``answer``.
 
     Attributes:
         models: The names of its models, the default one first. Others are rejected; without any
             names, every name is accepted.
-        context: Its settings, directories and more.
+        context: The provider's settings, directories and more.
     """
 
     models: ClassVar[Sequence[str]] = ()
@@ -72,11 +72,11 @@ class TextProvider(abc.ABC):
         self.context = context
 
     @abc.abstractmethod
-    def answer(self, said: Sequence[Utterance], model: str) -> AsyncIterator[str]:
-        """Answer, piece by piece: an asynchronous generator of texts.
+    def answer(self, messages: Sequence[Utterance], model: str) -> AsyncIterator[str]:
+        """Yield the answer piece by piece: an asynchronous generator of texts.
 
         Args:
-            said: The whole conversation, oldest first.
+            messages: The whole conversation, oldest first.
             model: The name of the model.
         """
 
@@ -86,12 +86,12 @@ class TextProvider(abc.ABC):
         return self.context.name
 
     def produce_client(self) -> TextClient:
-        """Make a client, through which a host reaches the models. Opens nothing."""
+        """Make a client. Does not connect to anything."""
         return TextClient(self)
 
 
 class TextClient:
-    """Gives access to the models."""
+    """Client of a :class:`TextProvider`."""
 
     def __init__(self, provider: TextProvider) -> None:
         self.provider = provider
@@ -113,13 +113,13 @@ class TextClient:
     def _describe(self, name: str) -> ModelDescriptor:
         context = self.provider.context
         attributes = context.produce_attributes().integrate(
-            name, facts=_LACKING, facts_source="the provider only supports text"
+            name, learnt=_UNSUPPORTED, learnt_from="the provider only supports text"
         )
         return ModelDescriptor(provider=context.name, name=name, attributes=attributes)
 
 
 class TextModel(ModelBase[Sequence[Utterance]]):
-    """One of the models."""
+    """Model of a :class:`TextProvider`."""
 
     protocol = _PROTOCOL
 
@@ -150,7 +150,7 @@ class TextModel(ModelBase[Sequence[Utterance]]):
 
 
 def _read(entry: HistoryEntry, ledger: Ledger) -> Utterance:
-    """Read a canister. Losses have the path from before repairs."""
+    """Convert a canister. Losses have its path in the original conversation."""
     canister, path = entry.canister, entry.path
     ledger.omit_native(canister.native, path)
     for name in ("title", "is_error"):
@@ -186,7 +186,7 @@ def _read_texts(entry: HistoryEntry, ledger: Ledger) -> Iterator[str]:
 
 
 class TextSource:
-    """Makes events of pieces of text; without streaming, one read returns all of them."""
+    """Converts pieces of text to events; without streaming, one read returns all of them."""
 
     def __init__(self, pieces: AsyncIterator[str], provider: str, *, streaming: bool) -> None:
         self._pieces = pieces

@@ -1,4 +1,4 @@
-"""Token counts by the vendor if it offers them; otherwise estimates."""
+"""Token counts by the vendor if it supports that; otherwise estimates."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 ComposeCount: TypeAlias = Callable[[JsonObject, ModelDescriptor], tuple[str, JsonObject]]
 """Returns the path and the body of a request that counts tokens."""
 
-_LACKING: Final = (404, 405, 501)
-"""Statuses of servers that implement a protocol without its counting."""
+_UNSUPPORTED_STATUSES: Final = (404, 405, 501)
+"""Statuses of servers that implement a protocol without token counting."""
 
 
 class CountingClient(Protocol):
-    """A client that writes a request and asks the vendor about it."""
+    """A client that translates a request and lets the vendor count its tokens."""
 
     def nativize(
         self, request: Request, model: ModelDescriptor, *, streaming: bool = False
@@ -49,7 +49,7 @@ class CountingClient(Protocol):
 
 
 class VendorTokenizer(EstimatingTokenizer):
-    """Asks the vendor to count requests, which is exact; if that is impossible, it estimates."""
+    """Tokenizer that lets the vendor count requests, which is exact; estimates if that fails."""
 
     def __init__(self, client: CountingClient, compose: ComposeCount, field: str) -> None:
         self._client = client
@@ -61,14 +61,16 @@ class VendorTokenizer(EstimatingTokenizer):
         native = self._client.nativize(request, model).value
         path, body = self._compose(native, model)
         try:
-            return await self._ask(path, body, model)
+            return await self._request_count(path, body, model)
         except (ProviderError, TransportError) as error:
             # If the vendor is unreachable or does not count, an estimate is better than an error.
-            if isinstance(error, ProviderError) and not _is_lacking(error):
+            if isinstance(error, ProviderError) and not _is_unsupported(error):
                 raise
             return await super().count_request(request, model)
 
-    async def _ask(self, path: str, body: JsonObject, model: ModelDescriptor) -> TokenCount:
+    async def _request_count(
+        self, path: str, body: JsonObject, model: ModelDescriptor
+    ) -> TokenCount:
         answer = await self._client.request_json("POST", path, body)
         tokens = answer.get(self._field) if isinstance(answer, Mapping) else None
         if not isinstance(tokens, int):
@@ -79,5 +81,5 @@ class VendorTokenizer(EstimatingTokenizer):
         return TokenCount(tokens=tokens)
 
 
-def _is_lacking(error: ProviderError) -> bool:
-    return error.fault is ProviderFault.NOT_FOUND or error.status in _LACKING
+def _is_unsupported(error: ProviderError) -> bool:
+    return error.fault is ProviderFault.NOT_FOUND or error.status in _UNSUPPORTED_STATUSES

@@ -24,7 +24,7 @@ def produce_transport(context: ProviderContext, settings: RemoteSettings) -> Tra
     """Create the transport that a provider's table chooses; the default is ``direct``.
 
     Args:
-        settings: Checked settings that choose no official package.
+        settings: Checked settings, whose transport is not an official package.
 
     Raises:
         PluginError: The plugin's factory fails, or returns something else.
@@ -34,22 +34,22 @@ def produce_transport(context: ProviderContext, settings: RemoteSettings) -> Tra
     if chosen == "direct":
         return direct()
     specification = next(each for each in context.survey_transports() if each.name == chosen)
-    given = TransportContext(
+    transport_context = TransportContext(
         provider=context.name,
         limits=context.limits,
         timeouts=settings.timeouts,
         produce_direct=direct,
     )
-    blame = Blame(specification, context.name)
-    with blame.laying("cannot be created: the factory"):
-        made = specification.factory(given)
-    if all(callable(getattr(made, name, None)) for name in ("send", "close")):
-        return PluggedTransport(made, blame)
-    raise blame.compose(f"cannot be created: the factory returned {type(made).__name__}")
+    attribution = ErrorAttribution(specification, context.name)
+    with attribution.catching("cannot be created: the factory"):
+        transport = specification.factory(transport_context)
+    if all(callable(getattr(transport, name, None)) for name in ("send", "close")):
+        return PluggedTransport(transport, attribution)
+    raise attribution.compose(f"cannot be created: the factory returned {type(transport).__name__}")
 
 
 def ensure_files(context: ProviderContext, settings: RemoteSettings) -> None:
-    """Check that the certificates and keys in a provider's table can be used.
+    """Check that the certificates and client keys in a provider's table can be used.
 
     Raises:
         ConfigurationError: One cannot be used.
@@ -59,7 +59,7 @@ def ensure_files(context: ProviderContext, settings: RemoteSettings) -> None:
 
 
 @frozen
-class Blame:
+class ErrorAttribution:
     """Attribution of errors to the plugin whose transport failed.
 
     Attributes:
@@ -71,24 +71,25 @@ class Blame:
     provider: str
 
     @contextmanager
-    def laying(self, deed: str) -> Iterator[None]:
-        """Raise a PluginError for any error but a ConverseError. Cancellation passes through."""
+    def catching(self, action: str) -> Iterator[None]:
+        """Convert any error except a ConverseError to a PluginError; let cancellation pass."""
         try:
             yield
         except ConverseError:
             raise
-        # A plugin that calls `sys.exit` may not end the program that it is part of.
+        # A plugin that calls `sys.exit` must not end the program.
         except (Exception, SystemExit) as error:
-            words = f"{deed} raised {type(error).__name__}: {error}".rstrip(": ")
+            words = f"{action} raised {type(error).__name__}: {error}".rstrip(": ")
             raise self.compose(words) from error
 
-    def compose(self, deed: str) -> PluginError:
+    def compose(self, action: str) -> PluginError:
         """Return the error that names the plugin and what its transport did."""
         name, plugin = self.specification.name, self.specification.plugin
-        of = f"of the plugin {plugin!r}" if plugin else "of a plugin"
+        owner = f"of the plugin {plugin!r}" if plugin else "of a plugin"
         return PluginError(
             plugin=plugin or name,
-            detail=f"The transport {name!r} {of}, chosen by [providers.{self.provider}], {deed}.",
+            detail=f"The transport {name!r} {owner}, chosen by [providers.{self.provider}], "
+            f"{action}.",
             remedy="Report this to the plugin's author, or choose transport = 'direct'.",
             stage=Stage.SEND,
         )
@@ -99,19 +100,19 @@ class PluggedTransport:
     """A plugin's transport; its errors name the plugin."""
 
     _transport: Transport
-    _blame: Blame
+    _attribution: ErrorAttribution
 
     async def send(self, request: WireRequest) -> Exchange:
         """Send a request. Raises PluginError, in addition to the errors of any transport."""
-        with self._blame.laying("broke: send"):
+        with self._attribution.catching("broke: send"):
             exchange = await self._transport.send(request)
         if callable(getattr(exchange, "receive", None)):
-            return PluggedExchange(exchange, self._blame)
-        raise self._blame.compose(f"broke: send returned {type(exchange).__name__}")
+            return PluggedExchange(exchange, self._attribution)
+        raise self._attribution.compose(f"broke: send returned {type(exchange).__name__}")
 
     async def close(self) -> None:
         """Close all connections."""
-        with self._blame.laying("broke: close"):
+        with self._attribution.catching("broke: close"):
             await self._transport.close()
 
 
@@ -120,18 +121,18 @@ class PluggedExchange(Closing):
     """An exchange of a plugin's transport; its errors name the plugin."""
 
     _exchange: Exchange
-    _blame: Blame
+    _attribution: ErrorAttribution
 
     @property
     def status(self) -> int:
         """The HTTP status."""
-        with self._blame.laying("broke: status"):
+        with self._attribution.catching("broke: status"):
             return self._exchange.status
 
     @property
     def headers(self) -> Mapping[str, str]:
         """The headers of the answer."""
-        with self._blame.laying("broke: headers"):
+        with self._attribution.catching("broke: headers"):
             return self._exchange.headers
 
     @property
@@ -141,17 +142,17 @@ class PluggedExchange(Closing):
 
     async def receive(self) -> bytes:
         """Return the bytes of the body that have arrived."""
-        with self._blame.laying("broke: receive"):
+        with self._attribution.catching("broke: receive"):
             return await self._exchange.receive()
 
     async def read(self, limit: int | None = None) -> bytes:
         """Return the whole body."""
-        with self._blame.laying("broke: read"):
+        with self._attribution.catching("broke: read"):
             return await self._exchange.read(limit)
 
     async def close(self) -> None:
         """Close the exchange."""
-        with self._blame.laying("broke: close"):
+        with self._attribution.catching("broke: close"):
             await self._exchange.close()
 
 

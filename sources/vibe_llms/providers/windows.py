@@ -1,8 +1,9 @@
 """Requests that exceed the model's window: send them without their oldest turns.
 
-Two signs show that one does: the estimate of its tokens, before it is sent, and the vendor's
-error, after which it is shortened further and sent again. :mod:`vibe_llms.models.windows` decides
-which turns to leave out; here they are left out, or summarized by the same model.
+A request is shortened if the estimate of its tokens exceeds the window. If the vendor nevertheless
+rejects it as too long, it is shortened further and sent again. :mod:`vibe_llms.models.windows`
+decides which turns to leave out; this module leaves them out, or lets the same model summarize
+them.
 """
 
 from __future__ import annotations
@@ -28,19 +29,19 @@ from vibe_llms.providers.streams import EventSource
 from vibe_llms.providers.summaries import SUMMARY_TITLE, SUMMARY_TOKENS, Summary, summarize
 
 _ATTEMPTS: Final = 4
-"""How often a conversation is shortened further when the vendor still rejects it."""
+"""Maximum number of times that a request is shortened further after the vendor rejected it."""
 _KEPT_SUMMARIES: Final = 64
 
 _summaries: OrderedDict[tuple[str, ...], Summary] = OrderedDict()
-"""This process's summaries, by the model and the ids of the canisters that they replace.
+"""Cache of summaries, by the model and the ids of the canisters that they replace.
 
-So a conversation is not summarized again at each turn. They are stored nowhere else: a summary is
-not part of the conversation, and ``/compact`` makes a conversation that begins with one.
+It avoids summarizing a conversation again at each turn. Summaries are not stored elsewhere: they
+are not part of the conversation, unlike one that ``/compact`` writes at the start of a new one.
 """
 
 
 class WindowedModel(ConverserModel, Protocol):
-    """Model whose requests are fitted into its window."""
+    """Model whose requests can be shortened to its window."""
 
     def complete_controls(self, request: Request) -> Mapping[str, JsonValue]:
         """Return the controls of a request, with the model's defaults."""
@@ -50,7 +51,7 @@ class WindowedModel(ConverserModel, Protocol):
 
 
 def cut_request(request: Request, model: WindowedModel) -> Request:
-    """Return the request as it would be sent by the estimate: without the turns that are too much.
+    """Return the request without the turns that exceed the window by the estimate.
 
     Raises:
         TranslationLossError: Turns would be left out, and the request is strict.
@@ -68,11 +69,11 @@ def cut_request(request: Request, model: WindowedModel) -> Request:
     return replace_canisters(request, cut.keep(request.canisters))
 
 
-class Fitting:
-    """Fits one request into the window of a model.
+class WindowFitter:
+    """Shortens one request to the window of a model, and sends it.
 
     Args:
-        assembler: Notes the summaries that were requested.
+        assembler: Records the summaries that were requested.
     """
 
     def __init__(
@@ -86,15 +87,15 @@ class Fitting:
         self._room, self._output = measure_room(attributes, model.complete_controls(request))
         self._needs_cut = False
         self._gone: tuple[int, ...] = ()
-        self._told: set[Loss] = set()
+        self._reported_losses: set[Loss] = set()
 
     async def open(self) -> Translation[EventSource]:
-        """Send the part that fits by the estimate. Raises ConverseError."""
+        """Send the part that fits the window by the estimate. Raises ConverseError."""
         room, attributes = self._room, self._model.descriptor.attributes
         self._needs_cut = room is not None and not surely_fits(self._request, attributes, room)
         opened = await self._open()
-        self._told.update(opened.losses)
-        return Translation(_FittingSource(self, opened.value), opened.losses)
+        self._reported_losses.update(opened.losses)
+        return Translation(_ShrinkingSource(self, opened.value), opened.losses)
 
     async def shrink(self, error: ContextOverflowError) -> Translation[EventSource]:
         """Send less, after the vendor has rejected the request.
@@ -103,32 +104,31 @@ class Fitting:
             ContextOverflowError: Nothing more can be left out: the given error.
             ConverseError: Any other error of sending.
         """
-        former = self._gone
+        gone = self._gone
         self._learn_room(error)
-        cut = self._cut()
-        # The same request would be rejected again.
-        if len(cut.omitted) <= len(former):
+        # Without a further turn to leave out, the same request would be rejected again.
+        if len(self._cut().gone) <= len(gone):
             raise error
         return await self._open()
 
     @cached_property
     def _measures(self) -> tuple[list[int], int]:
-        """The sizes of the canisters, and of the rest; counted when turns must be left out."""
+        """The sizes of the canisters and of the rest; measured only if turns must be left out."""
         return measure_canisters(self._request, self._model.descriptor.attributes)
 
     def _learn_room(self, error: ContextOverflowError) -> None:
-        """Learn the available room from an error, in tokens as estimated here."""
+        """Set the room for input by an error, in tokens as estimated here."""
         sizes, rest = self._measures
         gone = set(self._gone)
         sent = rest + sum(size for index, size in enumerate(sizes) if index not in gone)
-        # Our estimate was too low, and not every vendor says by how much: a quarter less each time.
+        # Our estimate was too low, and not every vendor says by how much: try a quarter less.
         room = sent * 3 // 4
         if error.tokens and error.limit and error.tokens > error.limit:
-            # The limit includes the answer, but that must not take the whole window.
-            told = max(error.limit - self._output, error.limit // 2)
-            # The vendor's count and our estimate are of the same request, so scale one by the
-            # other.
-            room = min(room, sent * told // error.tokens)
+            # The limit includes the answer, which must not use the whole window.
+            input_limit = max(error.limit - self._output, error.limit // 2)
+            # Both the vendor's count and our estimate are for the same request, so their ratio
+            # converts the limit to our estimate.
+            room = min(room, sent * input_limit // error.tokens)
         self._room, self._needs_cut = max(room, 1), True
 
     def _cut(self) -> Cut:
@@ -139,8 +139,7 @@ class Fitting:
         cut = cut_oldest(self._request.canisters, sizes, room)
         if not cut.omitted or self._request.window != "summarize":
             return cut
-        # If turns are left out, the summary needs room, too, for which more may have to be left
-        # out.
+        # The summary needs room, too, for which more turns may have to be left out.
         return cut_oldest(self._request.canisters, sizes, max(room - SUMMARY_TOKENS, room // 2))
 
     async def _open(self) -> Translation[EventSource]:
@@ -149,13 +148,13 @@ class Fitting:
             fitted, losses = await self._fit(cut)
             try:
                 opened = await self._model.open(fitted, streaming=self._streaming)
-            except ContextOverflowError as error:  # some models know it before they send anything
+            except ContextOverflowError as error:  # some models detect it before they send anything
                 self._learn_room(error)
                 if len(self._cut().omitted) <= len(cut.omitted):
                     raise
                 continue
-            moved = (self._restore_path(loss) for loss in opened.losses)
-            return Translation(opened.value, (*losses, *moved))
+            restored = (self._restore_path(loss) for loss in opened.losses)
+            return Translation(opened.value, (*losses, *restored))
         raise AssertionError
 
     async def _fit(self, cut: Cut) -> tuple[Request, tuple[Loss, ...]]:
@@ -178,26 +177,26 @@ class Fitting:
         return replace_canisters(self._request, kept), tuple(cut.survey_losses(kind, reason))
 
     async def _summarize(self, cut: Cut) -> Summary:
-        gone = [self._request.canisters[index] for index in cut.omitted]
-        known, rest = self._find_known(gone)
+        gone = [self._request.canisters[index] for index in cut.gone]
+        cached, rest = self._find_cached(gone)
         if not rest:
-            return known
+            return cached
         chunk = max((self._room or 0) // 2, 1)
-        summary = await summarize(self._model, self._request, rest, known.text, chunk)
+        summary = await summarize(self._model, self._request, rest, cached.text, chunk)
         self._assembler.summaries += summary.origins
-        _keep(self._name(gone), summary)
+        _cache_summary(self._compose_key(gone), summary)
         return summary
 
-    def _find_known(self, gone: Sequence[AnyCanister]) -> tuple[Summary, Sequence[AnyCanister]]:
+    def _find_cached(self, gone: Sequence[AnyCanister]) -> tuple[Summary, Sequence[AnyCanister]]:
         """Return the cached summary of as many turns as possible, and the turns after it."""
-        # The longest first, which leaves the least to summarize.
+        # Try the longest first, which leaves the fewest turns to summarize.
         for end in range(len(gone), 0, -1):
-            known = _summaries.get(self._name(gone[:end]))
-            if known is not None:
-                return attrs.evolve(known, origins=()), gone[end:]  # it was paid for earlier
+            cached = _summaries.get(self._compose_key(gone[:end]))
+            if cached is not None:
+                return attrs.evolve(cached, origins=()), gone[end:]  # its cost was reported earlier
         return Summary(text=""), gone
 
-    def _name(self, gone: Sequence[AnyCanister]) -> tuple[str, ...]:
+    def _compose_key(self, gone: Sequence[AnyCanister]) -> tuple[str, ...]:
         return (str(self._model.descriptor), gone[0].id, gone[-1].id, str(len(gone)))
 
     def _restore_path(self, loss: Loss) -> Loss:
@@ -205,22 +204,23 @@ class Fitting:
         if not self._gone:
             return loss
         gone = set(self._gone)
-        places: list[int] = [i for i in range(len(self._request.canisters)) if i not in gone]
+        indices: list[int] = [i for i in range(len(self._request.canisters)) if i not in gone]
         if self._request.window == "summarize":
-            places.insert(self._gone[0], self._gone[0])  # of the summary, which has no other path
+            # The summary is in place of the first of these turns.
+            indices.insert(self._gone[0], self._gone[0])
         return attrs.evolve(
             loss,
             path=re.sub(
                 r"^canisters\[(\d+)\]",
-                lambda found: f"canisters[{places[int(found[1])]}]",
+                lambda match: f"canisters[{indices[int(match[1])]}]",
                 loss.path,
             ),
         )
 
-    def take_new(self, losses: Sequence[Loss]) -> list[StreamEvent]:
+    def report_new_losses(self, losses: Sequence[Loss]) -> list[StreamEvent]:
         """Return events for losses that were not reported yet."""
-        new = [loss for loss in dict.fromkeys(losses) if loss not in self._told]
-        self._told.update(new)
+        new = [loss for loss in dict.fromkeys(losses) if loss not in self._reported_losses]
+        self._reported_losses.update(new)
         return [LossEvent(loss=loss) for loss in new]
 
 
@@ -234,29 +234,29 @@ def _compose_reason(cut: Cut, room: int, summary: Summary | None = None) -> str:
     )
 
 
-def _keep(name: tuple[str, ...], summary: Summary) -> None:
-    _summaries[name] = summary
+def _cache_summary(key: tuple[str, ...], summary: Summary) -> None:
+    _summaries[key] = summary
     while len(_summaries) > _KEPT_SUMMARIES:
         _summaries.popitem(last=False)
 
 
-class _FittingSource:
-    """An event source that sends less if the vendor rejects the request before any answer."""
+class _ShrinkingSource:
+    """Event source that shortens the request if the vendor rejects it as too long."""
 
-    def __init__(self, fitting: Fitting, source: EventSource) -> None:
-        self._fitting = fitting
+    def __init__(self, fitter: WindowFitter, source: EventSource) -> None:
+        self._fitter = fitter
         self._source = source
         self._has_begun = False
-        self._left = _ATTEMPTS
+        self._remaining_attempts = _ATTEMPTS
 
     async def receive(self) -> Sequence[StreamEvent] | None:
         """Return the next events. Raises ConverseError."""
         try:
             events = await self._source.receive()
         except ContextOverflowError as error:
-            if self._has_begun or not self._left:
+            if self._has_begun or not self._remaining_attempts:
                 raise
-            self._left -= 1
+            self._remaining_attempts -= 1
             return await self._send_less(error)
         self._has_begun = self._has_begun or any(
             not isinstance(event, (RetryEvent, LossEvent)) for event in events or ()
@@ -264,10 +264,10 @@ class _FittingSource:
         return events
 
     async def _send_less(self, error: ContextOverflowError) -> Sequence[StreamEvent] | None:
-        opened = await self._fitting.shrink(error)
-        refused, self._source = self._source, opened.value
-        await refused.close()
-        events = self._fitting.take_new(opened.losses)
+        opened = await self._fitter.shrink(error)
+        rejected, self._source = self._source, opened.value
+        await rejected.close()
+        events = self._fitter.report_new_losses(opened.losses)
         return events or await self.receive()
 
     async def close(self) -> None:

@@ -17,8 +17,10 @@ _OPENING: Final = re.compile(rf'\s*\{{\s*"{FIELD}"\s*:\s*"')
 _PLAIN: Final = re.compile(r'[^"\\]+')
 _ESCAPE: Final = re.compile(r'\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt])')
 _HIGH: Final = re.compile(r"\\u[dD][89abAB]..")
+"""The first half of a surrogate pair."""
+
 _LONGEST_OPENING: Final = 256
-"""Longer input without an opening is read as a whole at the end."""
+"""Maximum characters of the opening. Longer input without one is read as a whole at its end."""
 
 
 class WrappedText:
@@ -29,87 +31,90 @@ class WrappedText:
     """
 
     def __init__(self) -> None:
-        self._said: list[str] = []
-        self._held: list[str] = []  # the pieces that have not been read
+        self._pieces: list[str] = []
+        self._unread: list[str] = []  # pieces that are not decoded yet
         self._length = 0
-        self._rest = ""  # an escape that has not come whole
+        self._rest = ""  # an incomplete escape
         self._state: Literal["opening", "text", "ended", "whole"] = "opening"
 
     @property
     def text(self) -> str:
         """The text unwrapped so far."""
-        return "".join(self._said)
+        return "".join(self._pieces)
 
     @property
     def is_begun(self) -> bool:
         """True if any input has arrived."""
-        return self._state != "opening" or bool(self._held)
+        return self._state != "opening" or bool(self._unread)
 
     def feed(self, piece: str) -> str:
         """Return the next part of the text, which may be empty."""
         if self._state == "opening":
-            self._held.append(piece)
+            self._unread.append(piece)
             self._length += len(piece)
-            held = "".join(self._held)
-            opening = _OPENING.match(held)
+            unread = "".join(self._unread)
+            opening = _OPENING.match(unread)
             if opening is None:
                 if self._length > _LONGEST_OPENING:
                     self._state = "whole"
                 return ""
-            self._state, self._held = "text", []
-            piece = held[opening.end() :]
+            self._state, self._unread = "text", []
+            piece = unread[opening.end() :]
         elif self._state == "whole":
-            self._held.append(piece)
-        return self._tell(self._read(piece)) if self._state == "text" else ""
+            self._unread.append(piece)
+        return self._record(self._read(piece)) if self._state == "text" else ""
 
     def finish(self) -> str:
         """Return the rest of the text, at the end of the input."""
-        if self._held:
-            return self._tell(_unwrap_object("".join(self._held)))
+        if self._unread:
+            return self._record(_unwrap_object("".join(self._unread)))
         rest, self._rest = self._rest, ""
         # An escape that was cut off is dropped.
-        return self._tell("\ufffd") if _HIGH.match(rest) and self._state == "text" else ""
+        return self._record("\ufffd") if _HIGH.match(rest) and self._state == "text" else ""
 
-    def _tell(self, text: str) -> str:
+    def _record(self, text: str) -> str:
         if text:
-            self._said.append(text)
+            self._pieces.append(text)
         return text
 
     def _read(self, piece: str) -> str:
         """Decode a JSON string up to its end, or up to an incomplete escape."""
-        text, at, said = self._rest + piece, 0, list[str]()
+        text, position = self._rest + piece, 0
+        decoded: list[str] = []
         self._rest = ""
-        while at < len(text):
-            if plain := _PLAIN.match(text, at):
-                said.append(plain.group())
-                at = plain.end()
-            elif text[at] == '"':
+        while position < len(text):
+            if plain := _PLAIN.match(text, position):
+                decoded.append(plain.group())
+                position = plain.end()
+            elif text[position] == '"':
                 self._state = "ended"
                 break
             else:
-                read = _read_escape(text, at)
-                if read is None:
-                    self._rest = text[at:]
+                escape = _read_escape(text, position)
+                if escape is None:
+                    self._rest = text[position:]
                     break
-                character, at = read
-                said.append(character)
-        return "".join(said)
+                character, position = escape
+                decoded.append(character)
+        return "".join(decoded)
 
 
-def _read_escape(text: str, at: int) -> tuple[str, int] | None:
+def _read_escape(text: str, position: int) -> tuple[str, int] | None:
     """Return the character of an escape and its end; ``None`` if the escape is incomplete."""
-    escape = _ESCAPE.match(text, at)
-    if escape is None:  # one that JSON does not know stays as it is
-        is_cut = len(text) - at < len("\\u0000") and re.fullmatch(r"\\(u[0-9a-fA-F]*)?", text[at:])
-        return None if is_cut else (text[at], at + 1)
-    if not _HIGH.match(text, at):
+    escape = _ESCAPE.match(text, position)
+    if escape is None:  # an escape that is invalid in JSON stays unchanged, unless it is incomplete
+        is_incomplete = len(text) - position < len("\\u0000") and re.fullmatch(
+            r"\\(u[0-9a-fA-F]*)?", text[position:]
+        )
+        return None if is_incomplete else (text[position], position + 1)
+    if not _HIGH.match(text, position):
         character = json.loads(f'"{escape.group()}"')
         is_half = "\ud800" <= character <= "\udfff"
         return "\ufffd" if is_half else character, escape.end()
     low = _ESCAPE.match(text, escape.end())
     if low is None:
-        is_cut = re.fullmatch(r"(\\(u[0-9a-fA-F]*)?)?", text[escape.end() :])
-        return None if is_cut else ("\ufffd", escape.end())
+        is_incomplete = re.fullmatch(r"(\\(u[0-9a-fA-F]*)?)?", text[escape.end() :])
+        return None if is_incomplete else ("\ufffd", escape.end())
     pair = json.loads(f'"{escape.group()}{low.group()}"')
     return (pair, low.end()) if len(pair) == 1 else ("\ufffd", escape.end())
 
@@ -131,8 +136,9 @@ def _unwrap_object(whole: str) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, dict):
-        said = value.get(FIELD, next(iter(value.values())) if len(value) == 1 else None)
-        if isinstance(said, str):
-            return said
+        only_value = next(iter(value.values())) if len(value) == 1 else None
+        text = value.get(FIELD, only_value)
+        if isinstance(text, str):
+            return text
         return "" if not value else whole
     return whole

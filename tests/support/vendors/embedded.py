@@ -13,7 +13,7 @@ from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.local.client import CONTEXT_TOKENS, PARALLEL
 from vibe_llms.providers.local.embedding import choose_pin
 from vibe_llms.providers.local.inference import LoadSettings, acquire_server, release_server
-from vibe_llms.providers.local.pins import SMOLLM2, Pin, compose_kept_path
+from vibe_llms.providers.local.pins import SMOLLM2, Pin, compose_stored_path
 from vibe_llms.providers.local.weights import acquire_weights
 
 
@@ -47,7 +47,7 @@ def acquire_shared_weights(pin: Pin = SMOLLM2) -> Path:
 
 def lend_weights(data_directory: Path) -> None:
     """Puts the weights into another data directory, where ``local`` will find them."""
-    place = compose_kept_path(SMOLLM2, data_directory / "providers" / "local")
+    place = compose_stored_path(SMOLLM2, data_directory / "providers" / "local")
     place.parent.mkdir(parents=True, exist_ok=True)
     if not place.exists():
         place.symlink_to(acquire_shared_weights())
@@ -57,7 +57,7 @@ def lend_embedder(directory: Path) -> None:
     """Puts the embedder's folder, with its library, into a data directory of the provider."""
     pin = choose_pin()
     shared = acquire_shared_weights(pin).parent
-    place = compose_kept_path(pin, directory).parent
+    place = compose_stored_path(pin, directory).parent
     place.parent.mkdir(parents=True, exist_ok=True)
     place.symlink_to(shared)
 

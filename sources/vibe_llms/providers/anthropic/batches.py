@@ -1,7 +1,7 @@
 """Anthropic's Message Batches.
 
-They have no field for our name and no idempotency key, and a batch in progress does not show its
-requests: only the results, once it has ended, tell which batch it is.
+They have neither a field for our name nor an idempotency key, and a batch in progress does not show
+its requests. Only its results, which exist when it has ended, show which batch it is.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ https://platform.claude.com/docs/en/build-with-claude/batch-processing, read 202
 
 _PATH: Final = "/v1/messages/batches"
 _PAGE: Final = 100
-_HEADING: Final = ("betas", *SAMPLING_FIELDS)
+_HEADER_FIELDS: Final = ("betas", *SAMPLING_FIELDS)
 _BRACKETS: Final = len('{"requests":[]}')
 
 _FATES: Final = {
@@ -82,14 +82,14 @@ class MessageBatches:
         return BatchRequest(
             id=identity,
             data=encode_body({"custom_id": identity, "params": params}),
-            heading={name: native[name] for name in _HEADING if name in native},
+            heading={name: native[name] for name in _HEADER_FIELDS if name in native},
         )
 
     async def submit(self, chunk: str, requests: Sequence[BatchRequest]) -> str:
         """Send all requests at once."""
         body = b'{"requests":[' + b",".join(each.data for each in requests) + b"]}"
         answer = await self._client.request_json(
-            "POST", _PATH, _join_headings(requests), encoded=EncodedBody(body)
+            "POST", _PATH, _merge_headings(requests), encoded=EncodedBody(body)
         )
         return _read_state(answer).id
 
@@ -108,7 +108,7 @@ class MessageBatches:
         return Sighting(is_undecided=is_undecided)
 
     async def poll(self, identity: str) -> BatchState:
-        """Return the state of a batch; its counts change only when the whole batch has ended."""
+        """Return the state of a batch. Its counts stay 0 until the whole batch has ended."""
         return _read_state(await self._client.request_json("GET", _compose_path(identity)))
 
     async def read(self, state: BatchState) -> AsyncIterator[BatchResult]:
@@ -117,7 +117,7 @@ class MessageBatches:
         async for line in receive_lines(self._client, f"{_compose_path(state.id)}/results"):
             count += 1
             yield _read_result(line)
-        # Each request has a line, so a missing one was not received.
+        # Each request has a line; if one is missing, the answer is incomplete.
         if count < state.requests:
             raise StreamTruncatedError(
                 detail=f"Received {count:,} of {state.requests:,} results of the batch {state.id}."
@@ -144,6 +144,7 @@ class MessageBatches:
                 return
 
     async def _read_first_name(self, state: BatchState) -> str:
+        """Return the id of the request with the first result; empty without results."""
         results = self.read(state)
         try:
             async for result in results:
@@ -157,15 +158,15 @@ def _compose_path(identity: str) -> str:
     return f"{_PATH}/{quote(identity, safe='')}"
 
 
-def _join_headings(requests: Sequence[BatchRequest]) -> JsonObject:
-    """Merge the data for headers of all requests."""
-    joined: dict[str, Any] = {}
+def _merge_headings(requests: Sequence[BatchRequest]) -> JsonObject:
+    """Merge the header fields of all requests, which are sent together."""
+    merged: dict[str, Any] = {}
     betas: dict[str, None] = {}
     for request in requests:
-        joined |= {name: value for name, value in request.heading.items() if value is not None}
-        said = request.heading.get("betas")
-        betas |= dict.fromkeys(map(str, said)) if isinstance(said, (list, tuple)) else {}
-    return {**joined, "betas": list(betas)}
+        merged |= {name: value for name, value in request.heading.items() if value is not None}
+        values = request.heading.get("betas")
+        betas |= dict.fromkeys(map(str, values)) if isinstance(values, (list, tuple)) else {}
+    return {**merged, "betas": list(betas)}
 
 
 def _read_entries(page: object) -> list[Any]:
@@ -176,13 +177,13 @@ def _read_entries(page: object) -> list[Any]:
 def _read_state(answer: object) -> BatchState:
     """Decode the state of a batch. Raises ConverseError."""
     try:
-        told: Any = answer
-        counts = {name: int(told["request_counts"][name]) for name in ("processing", *_COUNTS)}
+        batch: Any = answer
+        counts = {name: int(batch["request_counts"][name]) for name in ("processing", *_COUNTS)}
         done = sum(counts[name] for name in _COUNTS)
         return BatchState(
-            id=str(told["id"]),
-            created=datetime.fromisoformat(told["created_at"]).timestamp(),
-            has_ended=told["processing_status"] == "ended",
+            id=str(batch["id"]),
+            created=datetime.fromisoformat(batch["created_at"]).timestamp(),
+            has_ended=batch["processing_status"] == "ended",
             requests=counts["processing"] + done,
             done=done,
         )
@@ -193,10 +194,10 @@ def _read_state(answer: object) -> BatchState:
 
 
 def _read_result(line: bytes) -> BatchResult:
-    read = decode_line(_decode_line, line)
-    result = read.result
+    decoded = decode_line(_decode_line, line)
+    result = decoded.result
     return BatchResult(
-        id=read.custom_id,
+        id=decoded.custom_id,
         fate=_FATES.get(result.type, Fate.FAILED),
         body=bytes(result.message) or bytes(result.error),
     )

@@ -33,11 +33,12 @@ anthropic 2.12.0.
 """
 
 SAMPLING_VERSION: Final = "2023-06-01"
-"""The last version that accepts temperature and the like, which older models still have."""
+"""The last version that accepts sampling parameters, such as temperature, which only older models
+support."""
 
 _PAGE: Final = 1000
 
-_UNCOUNTED: Final = frozenset(
+_UNCOUNTED_FIELDS: Final = frozenset(
     {
         "container",
         "diagnostics",
@@ -52,7 +53,7 @@ _UNCOUNTED: Final = frozenset(
         "top_p",
     }
 )
-"""Parameters of a request that do not affect its token count and that the count call rejects."""
+"""Parameters that do not affect the token count of a request, and that counting rejects."""
 
 
 class AnthropicVendor(Vendor):
@@ -76,7 +77,7 @@ class AnthropicVendor(Vendor):
 
     def read_settings(self) -> RemoteSettings:
         """Check the user's settings: only the official clients can reach a cloud."""
-        if "cloud" in self.context.settings:  # a cloud has a key and address of its own
+        if "cloud" in self.context.settings:  # a cloud has its own key and address
             self.key_variables = self.base_url_variables = ()
         settings = super().read_settings()
         if "cloud" in settings.values and settings.values.get("transport") != "sdk":
@@ -86,11 +87,11 @@ class AnthropicVendor(Vendor):
 
     def compose_count(self, native: JsonObject, model: ModelDescriptor) -> tuple[str, JsonObject]:
         """Return the path and body of the call that counts a request's tokens."""
-        body = {name: value for name, value in native.items() if name not in _UNCOUNTED}
+        body = {name: value for name, value in native.items() if name not in _UNCOUNTED_FIELDS}
         return "/v1/messages/count_tokens", body
 
     def produce_batches(self, client: VendorClient, model: ModelDescriptor) -> VendorBatches | None:
-        """Return the Message Batches; the clouds have other batches."""
+        """Return the Message Batches; ``None`` for a cloud, whose batches are different."""
         if "cloud" in self.settings.values:
             return None
         from vibe_llms.providers.anthropic.batches import MessageBatches
@@ -104,16 +105,16 @@ class AnthropicVendor(Vendor):
         return {name: value for name, value in native.items() if name != "betas"}
 
     def compose_path(self, model: ModelDescriptor, *, streaming: bool) -> str:
-        """Return the path; the body says whether the answer is streamed."""
+        """Return the path, which is the same with and without streaming."""
         return "/v1/messages"
 
     def compose_headers(self, key: Secret | None, native: JsonObject) -> Mapping[str, str | Secret]:
         """Return the headers: the key, the version of the protocol, and beta features.
 
-        The version is an older one if the request sets a temperature or the like, which only older
-        models have: the newest version rejects them.
+        If the request sets a sampling parameter such as temperature, which only older models
+        support, the version is an older one, as the newest version rejects these parameters.
         """
-        version = SAMPLING_VERSION if _is_sampled(native) else VERSION
+        version = SAMPLING_VERSION if _sets_sampling(native) else VERSION
         headers: dict[str, str | Secret] = {
             "anthropic-version": str(self.settings.values.get("version", version))
         }
@@ -153,7 +154,7 @@ class AnthropicVendor(Vendor):
                 return models
 
 
-def _is_sampled(native: JsonObject) -> bool:
+def _sets_sampling(native: JsonObject) -> bool:
     """Return whether a request sets sampling parameters, which newer versions reject."""
     return any(native.get(name) is not None for name in SAMPLING_FIELDS)
 
@@ -165,13 +166,16 @@ _CAPABILITIES: Final = {
     "supports_adaptive_reasoning": ("thinking", "types", "adaptive"),
     "supports_schema": ("structured_outputs",),
 }
-"""Path in the vendor's list of models, for each of our capabilities."""
+"""For each of our capabilities, its path in an entry of the vendor's list of models."""
 
 
 def _read_model(model: Mapping[str, Any]) -> SurveyedModel:
     from vibe_llms.providers.surveys import SurveyedModel
 
-    told = {name: _find(model.get("capabilities"), path) for name, path in _CAPABILITIES.items()}
+    supported_by_name = {
+        name: _find_supported(model.get("capabilities"), path)
+        for name, path in _CAPABILITIES.items()
+    }
     return SurveyedModel(
         name=str(model["id"]),
         title=model.get("display_name"),
@@ -179,14 +183,14 @@ def _read_model(model: Mapping[str, Any]) -> SurveyedModel:
         output_limit_tokens=model.get("max_tokens"),
         capabilities={
             name: "yes" if supported else "no"
-            for name, supported in told.items()
+            for name, supported in supported_by_name.items()
             if supported is not None
         },
     )
 
 
-def _find(fields: Any, path: Sequence[str]) -> bool | None:
-    """Return whether something is supported; ``None`` if the list does not say."""
+def _find_supported(fields: Any, path: Sequence[str]) -> bool | None:
+    """Return whether the capability at a path is supported; ``None`` if the list does not say."""
     for name in path:
         fields = fields.get(name) if isinstance(fields, Mapping) else None
     supported = fields.get("supported") if isinstance(fields, Mapping) else None

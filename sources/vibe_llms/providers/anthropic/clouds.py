@@ -23,7 +23,7 @@ CLOUDS: Final = {
         {"project": "project_id", "region": "region"},
     ),
 }
-"""For each cloud its client, the client's name for the key, and its names for our settings.
+"""For each cloud, the class of its client, and the client's names for the key and for our settings.
 
 The clients look for missing settings in the environment and in the clouds' own files.
 """
@@ -31,7 +31,7 @@ The clients look for missing settings in the environment and in the clouds' own 
 _MODULES: Final = {"bedrock": ("boto3",), "vertex": ("google.auth",)}
 """Further packages that a cloud requires: the extras of the official package."""
 
-_ITSELF: Final = ("AsyncAnthropic", "api_key", dict[str, str]())
+_ANTHROPIC: Final = ("AsyncAnthropic", "api_key", dict[str, str]())
 
 
 def advise_cloud(cloud: str | None) -> str:
@@ -58,7 +58,7 @@ def survey_cloud_requirements(
 
 
 def _has_region() -> bool:
-    """Return whether Amazon's tools will find a region; calling them would take a second."""
+    """Return whether Amazon's tools will find a region. To call them would take a second."""
     if os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION"):
         return True
     profile = os.environ.get("AWS_PROFILE") or os.environ.get("AWS_DEFAULT_PROFILE") or "default"
@@ -73,7 +73,7 @@ def _has_region() -> bool:
         except OSError:
             continue
         except (ValueError, RuntimeError, configparser.Error):
-            return True  # the tools report what is wrong with it
+            return True  # let the tools report what is wrong with the file
         if any(parser.get(each, "region", fallback="") for each in (profile, f"profile {profile}")):
             return True
     return False
@@ -87,8 +87,8 @@ def produce_cloud_client(provider: str, settings: Mapping[str, Any], key: Secret
         ConfigurationError: The client rejects these settings.
     """
     cloud = settings.get("cloud")
-    name, key_name, names = CLOUDS[cloud] if cloud else _ITSELF
-    options = {names[word]: settings[word] for word in names if word in settings}
+    name, key_name, option_names = CLOUDS[cloud] if cloud else _ANTHROPIC
+    options = {option: settings[name] for name, option in option_names.items() if name in settings}
     if "base_url" in settings:
         options["base_url"] = settings["base_url"]
     if key is not None:
@@ -96,7 +96,8 @@ def produce_cloud_client(provider: str, settings: Mapping[str, Any], key: Secret
     try:
         import anthropic
 
-        return getattr(anthropic, name)(max_retries=0, **options)  # our own policy retries
+        # Retries are up to our own policy.
+        return getattr(anthropic, name)(max_retries=0, **options)
     except ImportError as error:
         raise DependencyError(
             package="anthropic",

@@ -1,8 +1,8 @@
 """The provider ``remote``: the models of another vibe-llms, through its gateway.
 
 It uses our own protocol, which is lossless. Modules that other providers do not have: ``learning``
-(the other side's attributes of models) and ``relaying`` (responses assembled there). Another
-gateway is another table with this module.
+(the attributes that the other side reports) and ``relaying`` (responses with the origin that the
+other side reports). To use several gateways, write one table with this module for each.
 """
 
 from __future__ import annotations

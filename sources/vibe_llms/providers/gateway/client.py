@@ -63,7 +63,7 @@ class GatewayVendor(Vendor):
 
 
 class GatewayTokenizer(EstimatingTokenizer):
-    """Tokenizer that asks the other side, and estimates if it is unreachable."""
+    """Tokenizer that lets the other side count, and estimates if it is unreachable."""
 
     def __init__(self, client: VendorClient) -> None:
         self._client = client
@@ -72,10 +72,10 @@ class GatewayTokenizer(EstimatingTokenizer):
         """Count the tokens of a request, including overhead. Raises ConverseError."""
         body = self._client.nativize(request, model).value
         try:
-            told = await self._client.request_json("POST", f"{PATH}/count", body)
+            count = await self._client.request_json("POST", f"{PATH}/count", body)
         except TransportError:
             return await super().count_request(request, model)
-        return converse.normalize_count(told, model.provider)
+        return converse.normalize_count(count, model.provider)
 
 
 class GatewayClient(RemoteClient):
@@ -83,7 +83,7 @@ class GatewayClient(RemoteClient):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self._told: dict[str, ReportedModel] = {}
+        self._reported_models: dict[str, ReportedModel] = {}
 
     async def access_model(self, name: str = "") -> GatewayModel:
         """Return a model by its address on the other side; by default the default model there.
@@ -93,44 +93,47 @@ class GatewayClient(RemoteClient):
             ConverseError: The default model cannot be requested, or the protocol version differs.
         """
         name = name or self.vendor.settings.model
-        told: Sequence[ReportedModel] = ()
+        models: Sequence[ReportedModel] = ()
         try:
-            told = await self.learn(name)
+            models = await self.learn(name)
         except (ProviderError, TransportError):
             if not name:  # the request itself will report the error
                 raise
-        if not told:
+        if not models:
             name = name or self.describe("").name
             return GatewayModel(self.describe(name), self, name)
-        name = name or told[0].address
-        self._told[name] = told[0]
-        return GatewayModel(self.describe(name), self, told[0].model or told[0].address)
+        reported = models[0]
+        name = name or reported.address
+        self._reported_models[name] = reported
+        return GatewayModel(self.describe(name), self, reported.model or reported.address)
 
     async def learn(self, name: str | None = None) -> Sequence[ReportedModel]:
-        """Request the attributes of a model from the other side; of all models without a name.
+        """Request the attributes of one model from the other side, or of all models.
 
         Args:
-            name: Empty for its default model.
+            name: Empty for the default model of the other side; ``None`` for all models.
 
         Raises:
             ConverseError: The other side is unreachable, or does not have this model.
         """
         query = "" if name is None else f"?model={quote(name, safe=':')}"
-        told = await self.request_json("GET", f"{PATH}/models{query}")
-        models = converse.normalize_models(told, self.provider.name)
-        self._told |= {each.address: each for each in models}
+        answer = await self.request_json("GET", f"{PATH}/models{query}")
+        models = converse.normalize_models(answer, self.provider.name)
+        self._reported_models |= {each.address: each for each in models}
         return models
 
     def describe(self, name: str, surveyed: SurveyedModel | None = None) -> ModelDescriptor:
-        """Return the descriptor of a model, with the other side's sources."""
-        usual = super().describe(name, surveyed)
-        told = self._told.get(usual.name)
-        if told is None:
-            return usual
-        rules = compose_rules(told, usual.name, self.provider.name)
+        """Return the descriptor of a model, with the attributes that the other side reports."""
+        descriptor = super().describe(name, surveyed)
+        reported = self._reported_models.get(descriptor.name)
+        if reported is None:
+            return descriptor
+        rules = compose_rules(reported, descriptor.name, self.provider.name)
         integrator = attrs.evolve(self._integrator, rules=(*self._integrator.rules, *rules))
-        attributes = integrator.integrate(usual.name)
-        return attrs.evolve(usual, attributes=attributes, origin=told.model or told.address)
+        attributes = integrator.integrate(descriptor.name)
+        return attrs.evolve(
+            descriptor, attributes=attributes, origin=reported.model or reported.address
+        )
 
 
 class GatewayModel(RemoteModel):
@@ -145,27 +148,27 @@ class GatewayModel(RemoteModel):
         self._address = address
 
     def complete_controls(self, request: Request) -> Mapping[str, JsonValue]:
-        """Return the controls with the defaults set here; the other side adds its own."""
+        """Return the controls with this side's defaults; the other side adds its own."""
         attributes = self._descriptor.attributes
-        ours = {}
+        defaults = {}
         for name, value in attributes.control_defaults.items():
             provenance = attributes.access_provenance(name)
             if provenance is None or provenance.layer is not AttributeLayer.VENDOR:
-                ours[name] = value
-        return {**ours, **request.controls}
+                defaults[name] = value
+        return {**defaults, **request.controls}
 
     def check(self, request: Request) -> None:
         """Reject a request that the other side is known to reject; sends nothing."""
         self.translate(request, streaming=True)
         self._client.require_key()
 
-    def _nativize_wishes(self, request: Request, *, streaming: bool) -> Translation[JsonObject]:
+    def _nativize_adapted(self, request: Request, *, streaming: bool) -> Translation[JsonObject]:
         return self.nativize(request, streaming=streaming)
 
     def open_within_window(
         self, request: Request, assembler: Assembler, *, streaming: bool
     ) -> Awaitable[Translation[EventSource]]:
-        """Open it unchanged: the other side shortens it."""
+        """Send it unchanged: the other side shortens it."""
         return self.open(request, streaming=streaming)
 
     def produce_assembler(self) -> RelayedAssembler:

@@ -1,7 +1,7 @@
-"""The other side's attributes of its models, as rules that apply here as well.
+"""Conversion of the attributes that the other side reports for its models to rules for this side.
 
-They count as reported by the vendor: stronger than the shipped data, weaker than the user's own.
-Each value keeps the source that it has there.
+These rules count as reported by the vendor: they override the built-in data, and the user's own
+data override them. Each value keeps the source that the other side gives.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from vibe_llms.models.rules import Rule
 from vibe_llms.providers.surveys import SurveyedModel
 from vibe_llms.tables.kinds import COUNT, is_text
 
-_TOLD: Final = ("yes", "no", "unknown")
+_CAPABILITY_WORDS: Final = ("yes", "no", "unknown")
 
 
-def compose_rules(told: ReportedModel, model: str, provider: str) -> tuple[Rule, ...]:
-    """Return the other side's attributes of a model, one rule for each value.
+def compose_rules(reported: ReportedModel, model: str, provider: str) -> tuple[Rule, ...]:
+    """Return the attributes that the other side reports for a model, one rule for each value.
 
     Args:
-        model: Its name here, which may differ from its address there.
+        model: The model's name on this side, which may differ from its address on the other.
         provider: The provider that reported them.
     """
     # The kind of a control must come before its other fields.
-    values = sorted(told.values, key=lambda each: not each.key.endswith(".kind"))
+    values = sorted(reported.values, key=lambda each: not each.key.endswith(".kind"))
     return tuple(
         Rule(
-            provenance=_trace(each, provider),
+            provenance=_produce_provenance(each, provider),
             model=model,
-            values={} if each.control else {each.key: _direct(each)},
-            controls={each.control: {"merge": {_name_field(each): _direct(each)}}}
+            values={} if each.control else {each.key: _compose_directive(each)},
+            controls={each.control: {"merge": {_name_field(each): _compose_directive(each)}}}
             if each.control
             else {},
         )
@@ -46,18 +46,18 @@ def summarize(models: Sequence[ReportedModel]) -> list[SurveyedModel]:
     return [_summarize(each) for each in models]
 
 
-def _summarize(told: ReportedModel) -> SurveyedModel:
-    known: dict[str, Any] = {each.key: each.value for each in told.values if not each.removed}
+def _summarize(reported: ReportedModel) -> SurveyedModel:
+    known: dict[str, Any] = {each.key: each.value for each in reported.values if not each.removed}
     title = known.get("title")
     return SurveyedModel(
-        name=told.address,
+        name=reported.address,
         title=title if is_text(title) else None,
         context_window_tokens=_count(known.get("context_window_tokens")),
         output_limit_tokens=_count(known.get("output_limit_tokens")),
         capabilities={
             key: value
             for key, value in known.items()
-            if key.startswith("supports_") and value in _TOLD
+            if key.startswith("supports_") and value in _CAPABILITY_WORDS
         },
     )
 
@@ -66,20 +66,20 @@ def _count(value: Any) -> int | None:
     return value if COUNT.is_right(value) else None
 
 
-def _trace(told: ReportedValue, provider: str) -> Provenance:
-    layer = " ".join(filter(None, (told.layer, told.name)))
+def _produce_provenance(value: ReportedValue, provider: str) -> Provenance:
+    layer = " ".join(filter(None, (value.layer, value.name)))
     return Provenance(
         layer=AttributeLayer.VENDOR,
         name=f"({provider}: {layer})" if layer else f"({provider})",
-        source=told.source or f"the models that {provider} lists",
-        date=told.date,
+        source=value.source or f"the models that {provider} lists",
+        date=value.date,
     )
 
 
-def _name_field(told: ReportedValue) -> str:
-    return told.key.partition(".")[2] or "default"
+def _name_field(value: ReportedValue) -> str:
+    return value.key.partition(".")[2] or "default"
 
 
-def _direct(told: ReportedValue) -> JsonObject:
+def _compose_directive(value: ReportedValue) -> JsonObject:
     """Wrap a value, so that one that looks like a directive is not treated as one."""
-    return {"remove": True} if told.removed else {"replace": told.value}
+    return {"remove": True} if value.removed else {"replace": value.value}

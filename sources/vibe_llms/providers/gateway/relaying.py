@@ -12,27 +12,28 @@ from vibe_llms.providers.assembly import Assembler
 
 
 class RelayedAssembler(Assembler):
-    """Assembles a response as if it had been requested here.
+    """Assembles a response as if its vendor had been called from this side.
 
-    Its origin is that of the other side: the vendor, the model and the dialect. So the vendor's
-    signatures stay valid wherever the conversation continues, and its prices apply.
+    The origin is the one that the other side reports: the vendor, the model and the dialect. So the
+    vendor's signatures stay valid wherever the conversation continues, and its prices apply.
 
     Args:
         address: The model on the other side, if known before the answer.
-        provider: The provider's name here, used in the origin until more is known.
+        provider: The provider's name on this side, used in the origin until the vendor is known.
     """
 
     def __init__(self, address: str, provider: str, **more: Any) -> None:
         name, _, model = address.partition(":")
         is_known = bool(model) and is_provider_name(name)
-        there = ModelAddress(name, model.strip()) if is_known else ModelAddress(provider, address)
-        super().__init__(provider=there.provider, model=there.name, **more)
+        origin = ModelAddress(name, model.strip()) if is_known else ModelAddress(provider, address)
+        super().__init__(provider=origin.provider, model=origin.name, **more)
 
-    def _take(self, event: StreamEvent) -> StreamEvent:
+    def _process(self, event: StreamEvent) -> StreamEvent:
         if isinstance(event, RetryEvent):
-            # Each side counts its own attempts; the sum is how often the request was sent.
+            # Each side counts its own attempts; the sum is the number of times the request was
+            # sent.
             event = attrs.evolve(event, attempt=self.attempts + 1)
-        return super()._take(event)
+        return super()._process(event)
 
     def _end(self, event: ResponseFinishedEvent) -> None:
         super()._end(event)
@@ -41,6 +42,6 @@ class RelayedAssembler(Assembler):
         metadata = event.response.metadata
         self._origin = metadata.origin
         self.provider, self.model = metadata.origin.provider, metadata.origin.model
-        self.attempts += metadata.attempts - 1  # those without an event
+        self.attempts += metadata.attempts - 1  # add those of the other side that have no event
         self.request_id = metadata.request_id
         self.summaries = metadata.summaries

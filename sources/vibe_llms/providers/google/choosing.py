@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def produce_vendor(context: ProviderContext) -> GoogleVendor:
-    """Make the vendor: Vertex AI if the settings name a project there, otherwise the Gemini API."""
+    """Make the vendor: Vertex AI if the settings name a project or a cloud, else the Gemini API."""
     if "project" not in context.settings and "cloud" not in context.settings:
         from vibe_llms.providers.google.client import GoogleVendor
 

@@ -21,7 +21,7 @@ from vibe_llms.tables.kinds import WORD, Kind
 
 if TYPE_CHECKING:
     from vibe_llms.dialects.calls import CallForm
-    from vibe_llms.providers.surveys import SurveyedModel, Told
+    from vibe_llms.providers.surveys import CapabilityWord, SurveyedModel
 
 _PAGE = 1000
 
@@ -40,7 +40,7 @@ class GoogleVendor(Vendor):
     count_field = "totalTokens"
     further_settings: ClassVar[Mapping[str, Kind]] = {"api_version": WORD}
     version = "v1beta"
-    # Thoughts must be requested; inline data cannot have a name here.
+    # Thoughts are only sent on request, and inline data cannot have a name.
     quirks = Quirks(shows_thoughts=True, takes_display_names=False)
 
     def compose_path(self, model: ModelDescriptor, *, streaming: bool) -> str:
@@ -61,12 +61,12 @@ class GoogleVendor(Vendor):
     def compose_resource(self, model: ModelDescriptor) -> str:
         """Return the resource name of a model."""
         name = quote_name(model)
-        return name if "/" in name else f"models/{name}"  # tuned models are elsewhere
+        return name if "/" in name else f"models/{name}"  # tuned models have another prefix
 
     def compose_count(self, native: JsonObject, model: ModelDescriptor) -> tuple[str, JsonObject]:
         """Return the path and body of the call that counts a request, including its tools."""
-        whole = {"model": self.compose_resource(model), **native}
-        return self.compose_method(model, "countTokens"), {"generateContentRequest": whole}
+        request = {"model": self.compose_resource(model), **native}
+        return self.compose_method(model, "countTokens"), {"generateContentRequest": request}
 
     def compose_headers(self, key: Secret | None, native: JsonObject) -> Mapping[str, str | Secret]:
         """Return the key."""
@@ -80,7 +80,7 @@ class GoogleVendor(Vendor):
         )
 
     def find_form(self, genus: Genus, model: ModelDescriptor) -> CallForm[Any, Any] | None:
-        """Return the form of ``batchEmbedContents``."""
+        """Return the format of ``batchEmbedContents``."""
         if genus is not Genus.EMBEDDER:
             return None
         from vibe_llms.dialects.embeddings.google import produce_form
@@ -95,33 +95,33 @@ class GoogleVendor(Vendor):
         while True:
             query = urlencode({"pageSize": _PAGE} | ({"pageToken": token} if token else {}))
             page: Any = await client.request_json("GET", f"{self.compose_root()}/models?{query}")
-            models += [_read_model(each) for each in page.get("models", ()) if _answers(each)]
+            models += [_read_model(each) for each in page.get("models", ()) if _can_answer(each)]
             before, token = token, page.get("nextPageToken") or ""
-            if not token or token == before:  # otherwise the loop would not end
+            if not token or token == before:  # the same token would request the same page forever
                 return models
 
 
 def quote_name(model: ModelDescriptor) -> str:
-    """Return a model's name as part of a path; refuse one that leads elsewhere."""
+    """Return a model's name quoted for a path; reject one that leads to another path."""
     if not {".", ".."}.isdisjoint(model.name.split("/")):
         raise UnknownNameError(kind="model", name=model.name)
     return quote(model.name, safe="/@:-._~")
 
 
 class _GoogleTokenizer(VendorTokenizer):
-    """Tokenizer that also counts texts, which is free there."""
+    """Tokenizer that also lets the vendor count texts, which is free."""
 
     async def count_text(self, text: str, model: ModelDescriptor) -> TokenCount:
         """Count the tokens of a text as a user's message. Raises ConverseError."""
         if not text:
             return TokenCount(tokens=0)
         path, _ = self._compose({}, model)
-        return await self._ask(
+        return await self._request_count(
             path, {"contents": [{"role": "user", "parts": [{"text": text}]}]}, model
         )
 
 
-def _answers(model: Mapping[str, Any]) -> bool:
+def _can_answer(model: Mapping[str, Any]) -> bool:
     methods = model.get("supportedGenerationMethods", ("generateContent",))
     return "generateContent" in methods
 
@@ -129,7 +129,7 @@ def _answers(model: Mapping[str, Any]) -> bool:
 def _read_model(model: Mapping[str, Any]) -> SurveyedModel:
     from vibe_llms.providers.surveys import SurveyedModel
 
-    capabilities: dict[str, Told] = {}
+    capabilities: dict[str, CapabilityWord] = {}
     if isinstance(model.get("thinking"), bool):
         capabilities["supports_reasoning"] = "yes" if model["thinking"] else "no"
     return SurveyedModel(

@@ -1,4 +1,4 @@
-"""Vertex AI: the same models at another address, with an access token as the key."""
+"""Vertex AI: Gemini models at another address, with an access token as the key."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GLOBAL: Final = "global"
 PROJECT_VARIABLE: Final = "GOOGLE_CLOUD_PROJECT"
 LOCATION_VARIABLE: Final = "GOOGLE_CLOUD_LOCATION"
 TOKEN_VARIABLE: Final = "CLOUDSDK_AUTH_ACCESS_TOKEN"
-"""The variables that the official package reads, except that the last one is gcloud's."""
+"""Environment variables: two that the official package reads, and the token of gcloud."""
 
 
 class VertexVendor(GoogleVendor):
@@ -47,7 +47,7 @@ class VertexVendor(GoogleVendor):
 
     def read_settings(self) -> RemoteSettings:
         """Check the user's settings. Raises ConfigurationError."""
-        # The global location is part of paths, but not of the host name.
+        # The host name begins with the location, unless it is the global one.
         region = "" if self._access_location() == GLOBAL else f"{self._access_location()}-"
         self.base_url = f"https://{region}aiplatform.googleapis.com"
         return super().read_settings()
@@ -63,8 +63,8 @@ class VertexVendor(GoogleVendor):
         return str(self.context.settings.get("project") or os.environ.get(PROJECT_VARIABLE, ""))
 
     def _access_location(self) -> str:
-        named = self.context.settings.get("location") or os.environ.get(LOCATION_VARIABLE)
-        return str(named or GLOBAL)
+        location = self.context.settings.get("location") or os.environ.get(LOCATION_VARIABLE)
+        return str(location or GLOBAL)
 
     def compose_resource(self, model: ModelDescriptor) -> str:
         """Return the resource name of a model of the project."""
@@ -77,7 +77,7 @@ class VertexVendor(GoogleVendor):
         return f"projects/{quote(self._access_project())}/locations/{location}/{name}"
 
     def find_form(self, genus: Genus, model: ModelDescriptor) -> CallForm[Any, Any] | None:
-        """Return the form of ``embedContent``, or of ``predict`` for earlier models."""
+        """Return the format of ``embedContent``, or of ``predict`` for earlier models."""
         if genus is not Genus.EMBEDDER:
             return None
         from vibe_llms.dialects.embeddings.vertex import produce_form, takes_contents

@@ -41,13 +41,13 @@ from vibe_llms.providers.local.inference import (
 )
 from vibe_llms.providers.local.invocations import (
     INVOCATIONS,
-    choose,
+    find_effective_choice,
     select_offered,
 )
 from vibe_llms.providers.local.messages import MESSAGES
 from vibe_llms.providers.local.pins import SMOLLM2, Pin
 from vibe_llms.providers.local.tokenizer import LocalTokenizer
-from vibe_llms.providers.local.weights import acquire_weights, find_named, find_weights
+from vibe_llms.providers.local.weights import acquire_weights, ensure_file, find_weights
 from vibe_llms.providers.lowering import CustomCalls, find_lowered, lower
 from vibe_llms.providers.requirements import (
     Requirement,
@@ -62,11 +62,11 @@ if TYPE_CHECKING:
     from vibe_llms.providers.local.embedding import E5Library
 
 CONTEXT_TOKENS: Final = 8192
-"""The default window: all that the embedded weights support.
+"""The default window: the maximum of the embedded weights.
 
-Measured with them on 2026-11-22: a process that converses takes 344 MB, and 206 MB with a window of
-2,048. A cache in eight bits would take 258 MB and read a prompt a third more slowly. Starting with
-a smaller window and reloading the model later would read the whole conversation again.
+Measured with them on 2026-11-22: a process that converses uses 344 MB, or 206 MB with a window of
+2,048. An eight-bit cache would use 258 MB but read a prompt a third more slowly. Starting with a
+smaller window and reloading the model later would mean reading the whole conversation again.
 """
 PARALLEL: Final = 2
 LOADED_MODELS: Final = 3
@@ -159,18 +159,19 @@ class LocalClient:
             name: ``smollm2``, which is the default, or the path of a GGUF file.
 
         Raises:
-            DependencyError: llama.cpp is not installed; nothing is downloaded in vain.
-            UnknownNameError: The name is neither.
+            DependencyError: llama.cpp is not installed. Checked first, so that no weights are
+                downloaded that could not be used.
+            UnknownNameError: The name is neither of these.
             WeightsError: The file is missing, or the weights cannot be downloaded.
             TrustError: The user did not agree to the download.
         """
         requirements = find_packages((ENGINE,), advise_extra("local", ENGINE))
         refuse_requirements(self.provider.name, requirements)
         if _is_path(name):
-            return self._produce_model(name, find_named(Path(name)))
+            return self._produce_model(name, ensure_file(Path(name)))
         path = self._settings.path
         if path is not None and name in ("", SMOLLM2.model, path.stem):
-            return self._produce_model(path.stem, find_named(path))
+            return self._produce_model(path.stem, ensure_file(path))
         if name not in ("", SMOLLM2.model):
             raise UnknownNameError(
                 kind="local model",
@@ -261,12 +262,14 @@ class LocalClient:
         server.used_at = time.monotonic()
         return server
 
-    async def use(self, settings: LoadSettings, ask: Callable[[LoadedModel], Awaitable[_T]]) -> _T:
-        """Call a loaded model; load it again if it was evicted before the call."""
+    async def use(
+        self, settings: LoadSettings, function: Callable[[LoadedModel], Awaitable[_T]]
+    ) -> _T:
+        """Call a function with a loaded model; load it again if it was evicted in the meantime."""
         while True:
             server = await self.acquire(settings)
             try:
-                return await ask(server)
+                return await function(server)
             except ConverseError:
                 if not server.is_evicted:
                     raise
@@ -278,12 +281,12 @@ class LocalClient:
             server = min(loaded, key=lambda each: (each.slots.taken > 0, each.used_at))
             taken = 0
             try:
-                while taken < server.settings.parallel:  # with all slots, none is running
+                while taken < server.settings.parallel:  # when all slots are taken, it is idle
                     await server.slots.acquire()
                     taken += 1
                 await finish(asyncio.to_thread(self._evict, server))
             finally:
-                for _ in range(taken):  # to waiting callers, which load it again
+                for _ in range(taken):  # waiting callers get them, and load the model again
                     server.slots.release()
 
     def _evict(self, server: LoadedModel) -> None:
@@ -341,7 +344,7 @@ class LocalModel(ModelBase[JsonObject]):
     def complete_controls(self, request: Request) -> Mapping[str, JsonValue]:
         """Return the controls, with the defaults of the model's attributes.
 
-        Structured output repeats itself: names of tools and fields, quotes and brackets. There
+        Structured output naturally repeats names, quotes and brackets. For such output,
         llama.cpp's own default applies, which does not penalize repetition.
         """
         controls = super().complete_controls(request)
@@ -362,31 +365,31 @@ class LocalModel(ModelBase[JsonObject]):
             "stream_options": {"include_usage": True},
         }
         if "messages" in parts.invocations:
-            native["messages"] = _lead(parts.invocations["messages"], parts.messages["messages"])
+            native["messages"] = _prepend(parts.invocations["messages"], parts.messages["messages"])
         ledger = Ledger(protocol=self.protocol)
         ledger.omit_native(request.native, "request")  # llama.cpp would ignore it silently
         return Translation(native, (*lowered.losses, *parts.losses, *ledger.losses))
 
     async def send(self, native: JsonObject, request: Request, *, streaming: bool) -> _Source:
         """Pass the request to llama.cpp; load the model first if necessary."""
-        choice = choose(request, self.descriptor).value
+        choice = find_effective_choice(request, self.descriptor).value
         offered = select_offered(request.invocables, choice)
         decoder = LocalDecoder(
             provider=self.descriptor.provider,
             model=self.descriptor.name,
-            offered=[invocable.name for invocable in offered],
-            watches=request.schema is None,
+            invocable_names=[invocable.name for invocable in offered],
+            stops_loops=request.schema is None,
         )
         exchange = await self._use(lambda server: server.open_exchange(native))
         calls = CustomCalls(find_lowered(request, "local"))
         return _Source(exchange, decoder, calls, self.descriptor, streaming=streaming)
 
 
-def _lead(given: Any, messages: Any) -> Sequence[Mapping[str, Any]]:
-    """Put instructions first, then examples: most templates support only one system message."""
+def _prepend(additions: Any, messages: Any) -> Sequence[Mapping[str, Any]]:
+    """Put one system message first, which most templates require, then examples and the rest."""
     leading = [messages[0]] if messages and messages[0]["role"] == "system" else []
-    instructions = [each for each in given if each["role"] == "system"]
-    examples = [each for each in given if each["role"] != "system"]
+    instructions = [each for each in additions if each["role"] == "system"]
+    examples = [each for each in additions if each["role"] != "system"]
     texts = [each["content"] for each in (*leading, *instructions)]
     instruction = [{"role": "system", "content": "\n\n".join(texts)}] if texts else []
     return [*instruction, *examples, *messages[len(leading) :]]

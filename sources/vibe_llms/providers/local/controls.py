@@ -19,7 +19,7 @@ QUIRKS = Quirks(
     takes_refusals=False,
     maximum_stops=None,
 )
-"""Quirks of llama.cpp, if a model's template supports plain text only."""
+"""Quirks of llama.cpp with templates that only support plain text."""
 
 
 def _write(request: Request, model: ModelDescriptor) -> Translation[JsonObject]:
@@ -27,8 +27,8 @@ def _write(request: Request, model: ModelDescriptor) -> Translation[JsonObject]:
     translation = nativize_controls(request.controls, model.attributes, QUIRKS)
     if "seed" not in translation.value:
         return translation
-    # Cached input differs from recomputed input in the last bits: a seed repeats an answer only if
-    # all input is recomputed.
+    # Cached input differs from recomputed input in the last bits. To repeat an answer with the same
+    # seed, all input must be recomputed.
     return Translation({**translation.value, "cache_prompt": False}, translation.losses)
 
 

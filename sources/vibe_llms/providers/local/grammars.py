@@ -16,36 +16,39 @@ from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Loss, LossKind
 
 END_RULE: Final = "end"
-"""The rule of a grammar for the token that ends a turn. The caller that has loaded the model adds
-it. Without it, a constrained text continues until the window is full, as llguidance knows one
-such token, and llama.cpp may pass it another one than the template's.
+"""The rule of a grammar for the token that ends a turn; added when the model is loaded.
+
+Without it, a constrained text may continue until the window is full: llguidance knows only one such
+token, and llama.cpp may pass it a different one than that of the template.
 """
 _CLASSES: Final = {"d": "0-9", "w": "A-Za-z0-9_", "s": " \\t\\n\\r"}
-_FOREIGN_PATTERN: Final = re.compile(r"\\[A-Za-z0-9]|\(\?(?!:)")
+_UNSUPPORTED_PATTERN: Final = re.compile(r"\\[A-Za-z0-9]|\(\?(?!:)")
 _PLAIN_ESCAPES: Final = ("\\n", "\\r", "\\t")
 _COUNTS: Final = frozenset({"minItems", "maxItems", "minLength", "maxLength"})
-_MOST: Final = 10_000
-"""Larger counts and references are not enforced: llama.cpp expands them, and may never finish."""
-_UNKNOWN: Final = frozenset(
+_HIGHEST_COUNT: Final = 10_000
+"""Maximum of counts and expanded references that are enforced: llama.cpp expands them all, which
+may take forever."""
+_UNSUPPORTED_KEYWORDS: Final = frozenset(
     {
         *("not", "if", "then", "else", "dependentRequired", "dependentSchemas"),
         *("minProperties", "maxProperties", "propertyNames", "unevaluatedProperties"),
         *("contains", "minContains", "maxContains", "uniqueItems", "unevaluatedItems"),
     }
 )
-"""Keywords that llguidance does not support, as tried with xllamacpp 2026.10."""
-_NAMES: Final = frozenset({"properties", "patternProperties", "$defs", "definitions"})
+"""Keywords that llguidance does not support (tested with xllamacpp 2026.10)."""
+_KEYWORDS_WITH_NAMES: Final = frozenset({"properties", "patternProperties", "$defs", "definitions"})
 """Keywords whose objects have arbitrary names as keys."""
 PROBE: Final = "~#~"
-"""A text with which no model begins an answer by itself."""
+"""A text with which no model begins an answer unless a grammar requires it."""
 
 
 def prepare_schema(schema: Any, losses: list[Loss], path: str = "schema") -> Any:
-    """Return a schema that llama.cpp supports; unsupported keywords are removed and reported.
+    """Return a schema that llama.cpp supports; remove and report unsupported keywords.
 
-    llama.cpp itself would report them only on standard error, or try forever with a hostile schema.
+    llama.cpp itself would only report them on standard error, and a hostile schema could block it
+    forever.
     """
-    if _count_ways(schema) > _MOST:
+    if _count_expanded(schema) > _HIGHEST_COUNT:
         reason = "its references expand to more than llama.cpp can process"
         losses.append(Loss(kind=LossKind.DROPPED, path=path, reason=reason))
         is_object = isinstance(schema, Mapping) and schema.get("type") == "object"
@@ -53,33 +56,33 @@ def prepare_schema(schema: Any, losses: list[Loss], path: str = "schema") -> Any
     return _prepare(schema, losses, path)
 
 
-def _count_ways(schema: Any) -> int:
+def _count_expanded(schema: Any) -> int:
     """Count the parts of a schema with all references expanded, up to the limit."""
     counted: dict[str, int] = {}
 
     def count(part: Any) -> int:
         if isinstance(part, (list, tuple)):
-            return min(_MOST + 1, 1 + sum(map(count, part)))
+            return min(_HIGHEST_COUNT + 1, 1 + sum(map(count, part)))
         if not isinstance(part, Mapping):
             return 1
         total = 1 + sum(count(value) for name, value in part.items() if name not in _DEFINITIONS)
         reference = part.get("$ref")
         if isinstance(reference, str):
             if reference not in counted:
-                counted[reference] = 1  # a recursive one becomes a rule of the grammar
+                counted[reference] = 1  # if it is recursive, it becomes one rule of the grammar
                 counted[reference] = count(_follow(schema, reference))
             total += counted[reference]
-        return min(_MOST + 1, total)
+        return min(_HIGHEST_COUNT + 1, total)
 
     try:
         return count(schema)
     except RecursionError:
-        return _MOST + 1
+        return _HIGHEST_COUNT + 1
 
 
 def _follow(schema: Any, reference: str) -> Any:
     for step in reference.removeprefix("#").split("/")[1:]:
-        # In this order, or `~01` would become a slash (RFC 6901).
+        # In the other order, `~01` would become a slash (RFC 6901).
         step = step.replace("~1", "/").replace("~0", "~")
         schema = schema.get(step) if isinstance(schema, Mapping) else None
     return schema
@@ -95,7 +98,7 @@ def _prepare(schema: Any, losses: list[Loss], path: str, *, are_names: bool = Fa
             # A property named `not` or `pattern` is not a keyword.
             if are_names:
                 prepared[name] = _prepare(value, losses, f"{path}.{name}")
-            elif name in _UNKNOWN or (name in _COUNTS and _is_beyond(value)):
+            elif name in _UNSUPPORTED_KEYWORDS or (name in _COUNTS and _is_too_high(value)):
                 reason = f"llama.cpp cannot enforce {name!r}"
                 losses.append(Loss(kind=LossKind.DROPPED, path=f"{path}.{name}", reason=reason))
             elif name == "pattern" and isinstance(value, str):
@@ -108,16 +111,18 @@ def _prepare(schema: Any, losses: list[Loss], path: str, *, are_names: bool = Fa
             elif name in ("const", "enum", "default", "examples"):  # data, not schemas
                 prepared[name] = value
             else:
-                named = name in _NAMES
-                prepared[name] = _prepare(value, losses, f"{path}.{name}", are_names=named)
+                are_value_names = name in _KEYWORDS_WITH_NAMES
+                prepared[name] = _prepare(
+                    value, losses, f"{path}.{name}", are_names=are_value_names
+                )
         return prepared
     if isinstance(schema, (list, tuple)):
         return [_prepare(item, losses, f"{path}[{index}]") for index, item in enumerate(schema)]
     return schema
 
 
-def _is_beyond(count: object) -> bool:
-    return isinstance(count, (int, float)) and count > _MOST
+def _is_too_high(count: object) -> bool:
+    return isinstance(count, (int, float)) and count > _HIGHEST_COUNT
 
 
 def _prepare_pattern(pattern: str) -> str | None:
@@ -128,15 +133,15 @@ def _prepare_pattern(pattern: str) -> str | None:
     within = False
     for piece in re.findall(r"\\.|.", pattern, re.DOTALL):
         if piece[0] == "\\" and piece[1:] in _CLASSES:
-            written = _CLASSES[piece[1:]]
-            # A class inside of brackets needs no brackets of its own.
-            pieces.append(written if within else f"[{written}]")
+            prepared = _CLASSES[piece[1:]]
+            # Inside brackets, a class needs no brackets of its own.
+            pieces.append(prepared if within else f"[{prepared}]")
             continue
         within = piece == "[" or (within and piece != "]")
         pieces.append(piece)
-    written = "".join(pieces)
-    foreign = set(_FOREIGN_PATTERN.findall(written)).difference(_PLAIN_ESCAPES)
-    return None if foreign else written
+    prepared = "".join(pieces)
+    unsupported = set(_UNSUPPORTED_PATTERN.findall(prepared)).difference(_PLAIN_ESCAPES)
+    return None if unsupported else prepared
 
 
 def compose_invocation_schema(
@@ -149,10 +154,10 @@ def compose_invocation_schema(
         path = f"invocables[{index}].schema"
         arguments = prepare_schema(invocable.schema, losses, path)
         if b'"$ref"' in msgspec.json.encode(arguments):
-            # References count from the root, which is another one now.
-            place = f"arguments{index}"
-            definitions[place] = _move_references(arguments, f"#/$defs/{place}")
-            arguments = {"$ref": f"#/$defs/{place}"}
+            # References are relative to the root of a schema, so move the schema to a definition.
+            definition = f"arguments{index}"
+            definitions[definition] = _move_references(arguments, f"#/$defs/{definition}")
+            arguments = {"$ref": f"#/$defs/{definition}"}
         alternatives.append(
             {
                 "type": "object",
@@ -188,23 +193,24 @@ def compose_choice_grammar(invocation: JsonObject, answer: JsonObject | None) ->
         "start: invocation | answer",
         f"invocation: %json {_write(invocation)}",
     ]
-    lines += [_WORDS] if answer is None else [f"answer: %json {_write(answer)}"]
+    lines += [_TEXT_RULE] if answer is None else [f"answer: %json {_write(answer)}"]
     return "\n".join((*lines, ""))
 
 
 def compose_probe(grammar: str) -> str:
-    """Return a grammar whose answer begins with the probe, if the given grammar is valid."""
+    """Return a grammar that requires the probe at the beginning, if the given grammar is valid."""
     return grammar.replace("start: ", f'start: "{PROBE}" wanted?\nwanted: ', 1)
 
 
-def compose_words_grammar() -> str:
+def compose_text_grammar() -> str:
     """Return a grammar for a text that is not an invocation."""
-    return f"%llguidance {{}}\nstart: answer\n{_WORDS}\n"
+    return f"%llguidance {{}}\nstart: answer\n{_TEXT_RULE}\n"
 
 
-_WORDS: Final = rf"answer: /[^{{](.|\n)*/ {END_RULE}?"
+_TEXT_RULE: Final = rf"answer: /[^{{](.|\n)*/ {END_RULE}?"
 
 
 def _write(schema: JsonObject) -> str:
-    lenient = {"x-guidance": {"lenient": True}}  # unsupported keywords have been reported
+    # Unsupported keywords are already reported as losses.
+    lenient = {"x-guidance": {"lenient": True}}
     return msgspec.json.encode({**lenient, **schema}).decode("utf-8")

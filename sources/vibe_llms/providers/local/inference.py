@@ -1,8 +1,8 @@
 """llama.cpp in this process: a loaded model, and one running request.
 
-The only module that uses ``xllamacpp``. It blocks in threads of its own and passes the chunks to
-the event loop; it does not know canisters. Its requests and chunks are plain data in the Chat
-Completions dialect of llama.cpp's server.
+This is the only module that uses ``xllamacpp``. It runs each request in a thread and passes the
+chunks to the event loop; it does not know canisters. Its requests and chunks are plain data in the
+Chat Completions dialect of llama.cpp's server.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from vibe_llms.foundation.semaphores import Semaphore
 from vibe_llms.providers.local.grammars import END_RULE, PROBE, compose_probe
 
 BATCH_TOKENS = 16
-"""A stop takes effect between two batches: at 60 tokens a second, within 0.3 seconds. Reading a
-prompt takes a fifth longer than with batches of 32.
+"""Tokens of a prompt to read at once. A stop takes effect between two batches: at 60 tokens a
+second, within 0.3 seconds. Reading a prompt takes a fifth longer than with batches of 32.
 """
 PROBE_TOKENS: Final = 8
-NOT_FOLLOWED: Final = "The grammar is not followed"
+NOT_ENFORCED: Final = "The grammar is not followed"
 _COUNTING_SECONDS = 30.0
 _END: Final = object()
 
 
 @frozen(kw_only=True)
 class LoadSettings:
-    """The settings that tell loaded models apart.
+    """The settings that identify a loaded model: requests with equal settings share it.
 
     Attributes:
         path: The GGUF file; paths that lead to the same file are equal.
@@ -57,10 +57,10 @@ class LoadSettings:
     @_file.default
     def _identify(self) -> object:
         try:
-            found = self.path.stat()
+            status = self.path.stat()
         except OSError:  # loading it reports the error
             return str(self.path)
-        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+        return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 class LoadedModel:
@@ -84,7 +84,7 @@ class LoadedModel:
         self._exchanges: set[LocalExchange] = set()
         self._lock = threading.Lock()
         self._end = ""
-        self._followed: set[str] = set()
+        self._enforced: set[str] = set()
         self._engine: Any = _load(settings, self._key)
         # Leaving a process right after loading sometimes hangs unless one token was generated.
         self._engine.handle_chat_completions(
@@ -106,10 +106,11 @@ class LoadedModel:
             await self.slots.acquire()
         try:
             if isinstance(grammar := request.get("grammar"), str):
-                end = await asyncio.to_thread(self._access_end)  # over HTTP, and blocks
+                # Blocks, as it sends an HTTP request.
+                end = await asyncio.to_thread(self._access_end)
                 request = {**request, "grammar": f"{grammar}{END_RULE}: {end}\n"}
             return self._start(request)
-        # Once its thread runs, the thread releases the slot; until then, do so here.
+        # Release the slot here if the thread was not started; otherwise the thread does so.
         except BaseException:
             self.slots.release()
             raise
@@ -123,28 +124,28 @@ class LoadedModel:
         exchange.thread.start()
         return exchange
 
-    def ensure_followed(self, engine: Any, grammar: str) -> None:
-        """Try a grammar once. llama.cpp does not report an invalid grammar, but ignores it.
+    def ensure_enforced(self, engine: Any, grammar: str) -> None:
+        """Test a grammar, once: llama.cpp does not report an invalid grammar, but ignores it.
 
         Raises:
             EngineFault: The grammar is not enforced.
         """
-        if grammar in self._followed:
+        if grammar in self._enforced:
             return
-        question = {
+        probe = {
             "messages": [{"role": "user", "content": "Hi"}],
             "max_tokens": PROBE_TOKENS,
             "temperature": 0,
             "grammar": compose_probe(grammar),
         }
-        answer = engine.handle_chat_completions(question)
+        answer = engine.handle_chat_completions(probe)
         try:
             text = answer["choices"][0]["message"]["content"]
         except (TypeError, LookupError):
             raise EngineFault(answer) from None
         if not text.startswith(PROBE):
-            raise EngineFault({"error": {"message": NOT_FOLLOWED}})
-        self._followed.add(grammar)
+            raise EngineFault({"error": {"message": NOT_ENFORCED}})
+        self._enforced.add(grammar)
 
     def retire(self, exchange: LocalExchange) -> None:
         """Remove an exchange whose thread is about to end. Called by that thread."""
@@ -155,31 +156,31 @@ class LoadedModel:
     async def count_request(self, request: JsonObject) -> int:
         """Count the exact input tokens of a request, including the template."""
         body = await asyncio.to_thread(
-            self._ask, "POST", "/v1/chat/completions/input_tokens", request
+            self._request, "POST", "/v1/chat/completions/input_tokens", request
         )
         return int(body["input_tokens"])
 
     async def count_text(self, text: str) -> int:
-        """Count the exact tokens of a text by itself."""
+        """Count the exact tokens of a text alone."""
         # The special token that begins each conversation is not part of a text.
-        question: JsonObject = {"content": text, "add_special": False}
-        body = await asyncio.to_thread(self._ask, "POST", "/tokenize", question)
+        content: JsonObject = {"content": text, "add_special": False}
+        body = await asyncio.to_thread(self._request, "POST", "/tokenize", content)
         return len(body["tokens"])
 
     def _access_end(self) -> str:
         """Return the token that ends a turn of this model, as written in a grammar."""
         if not self._end:
-            text = self._ask("GET", "/props")["eos_token"]
-            tokens = self._ask("POST", "/tokenize", {"content": text})["tokens"]
+            text = self._request("GET", "/props")["eos_token"]
+            tokens = self._request("POST", "/tokenize", {"content": text})["tokens"]
             self._end = " ".join(f"<[{token}]>" for token in tokens)
         return self._end
 
-    def _ask(self, method: str, path: str, body: JsonObject | None = None) -> Any:
-        """Send a request to the loopback port: the wheel offers no counting inside the process."""
+    def _request(self, method: str, path: str, body: JsonObject | None = None) -> Any:
+        """Send a request to llama.cpp's loopback port: the package cannot count tokens directly."""
         with self._lock:
             if self._engine is None:
                 raise refuse_closed()
-            engine = self._engine  # keeps the model open until the answer
+            engine = self._engine  # this reference keeps the model open until the answer
         address = engine.listening_address.removeprefix("http://")
         connection = http.client.HTTPConnection(address, timeout=_COUNTING_SECONDS)
         headers = {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"}
@@ -203,7 +204,7 @@ class LoadedModel:
             exchange.stop()  # stop all before waiting for any
         for exchange in exchanges:
             exchange.thread.join()
-        del engine  # last: the destructor ends llama.cpp's own threads
+        del engine  # only now: the destructor ends llama.cpp's own threads
 
 
 class LocalExchange:
@@ -214,11 +215,12 @@ class LocalExchange:
         self._engine = engine
         self._request = {**request, "stream": True, "return_progress": True}
         self._loop = asyncio.get_running_loop()
-        # Not bounded by more than the window: llama.cpp itself would only queue it.
-        self._arrived: asyncio.Queue[Any] = asyncio.Queue()
+        # No limit other than the window: otherwise llama.cpp would only queue the chunks itself.
+        self._queue: asyncio.Queue[Any] = asyncio.Queue()
         self._ended = asyncio.Event()
         self._stopping = threading.Event()
-        # Not a daemon thread: one inside llama.cpp when Python exits crashes the process.
+        # Not a daemon thread: if it were inside llama.cpp when Python exits, the process would
+        # crash.
         self.thread = threading.Thread(target=self._run, name="vibe-llms-inference")
 
     async def receive(self) -> list[JsonObject] | None:
@@ -227,14 +229,14 @@ class LocalExchange:
         Raises:
             EngineFault: llama.cpp rejects the request, or failed.
         """
-        arrived = [await self._arrived.get()]
-        while not self._arrived.empty():
-            arrived.append(self._arrived.get_nowait())
-        if arrived[-1] is _END:
-            arrived.pop()
-            self._arrived.put_nowait(_END)  # for the next call, which must find it, too
+        items = [await self._queue.get()]
+        while not self._queue.empty():
+            items.append(self._queue.get_nowait())
+        if items[-1] is _END:
+            items.pop()
+            self._queue.put_nowait(_END)  # for the next call, which must find it, too
         chunks = []
-        for item in arrived:
+        for item in items:
             if isinstance(item, EngineFault):
                 raise item
             chunks.append(item)
@@ -246,37 +248,37 @@ class LocalExchange:
         await self._ended.wait()
 
     def stop(self) -> None:
-        """Ask llama.cpp to stop after the current token, or batch of input."""
+        """Let llama.cpp stop after the current token, or batch of input."""
         self._stopping.set()
 
     def _run(self) -> None:
         try:
             if isinstance(grammar := self._request.get("grammar"), str):
-                self._server.ensure_followed(self._engine, grammar)
-            answer = self._engine.handle_chat_completions(self._request, self._take)
+                self._server.ensure_enforced(self._engine, grammar)
+            answer = self._engine.handle_chat_completions(self._request, self._receive_chunk)
             if isinstance(answer, dict) and "error" in answer:
-                self._hand_over(EngineFault(answer))
+                self._put(EngineFault(answer))
         except EngineFault as fault:
-            self._hand_over(fault)
+            self._put(fault)
         except Exception as error:
-            self._hand_over(EngineFault({"error": {"message": str(error)}}))
+            self._put(EngineFault({"error": {"message": str(error)}}))
         finally:
-            self._engine = None  # otherwise references to this keep the model loaded
-            self._hand_over(_END)
+            self._engine = None  # otherwise references to this exchange would keep the model loaded
+            self._put(_END)
             self._server.retire(self)
             self._call(self._ended.set)
 
-    def _take(self, chunk: Any) -> bool:
+    def _receive_chunk(self, chunk: Any) -> bool:
         """Receive a chunk; ``True`` stops llama.cpp. An exception here would stop it silently."""
         if self._stopping.is_set() or not threading.main_thread().is_alive():
             return True  # Python is exiting and waits for this thread
         if "error" in chunk:
-            self._hand_over(EngineFault(chunk))
+            self._put(EngineFault(chunk))
             return True
-        return not self._hand_over(chunk)
+        return not self._put(chunk)
 
-    def _hand_over(self, item: object) -> bool:
-        return self._call(self._arrived.put_nowait, item)
+    def _put(self, item: object) -> bool:
+        return self._call(self._queue.put_nowait, item)
 
     def _call(self, function: Any, *arguments: object) -> bool:
         try:
@@ -287,10 +289,11 @@ class LocalExchange:
 
 
 class EngineFault(Exception):
-    """An error message of llama.cpp; not shown to users, as ``errors`` maps it.
+    """An error message of llama.cpp. ``errors`` converts it to an error for users.
 
     Attributes:
-        facts: Its dictionary: ``message``, and optionally ``type``, ``code`` and sizes.
+        facts: The dictionary of the error: ``message``, and optionally ``type``, ``code`` and
+            sizes.
     """
 
     def __init__(self, answer: object) -> None:
@@ -308,8 +311,8 @@ def _load(settings: LoadSettings, key: str) -> Any:
     parameters.n_parallel = settings.parallel
     parameters.kv_unified = True  # otherwise each slot gets only a part of the window
     parameters.n_batch = parameters.n_ubatch = BATCH_TOKENS
-    # Its threads wait for each other in a busy loop. Leave one core free: with all cores in use, a
-    # machine with other work took three times as long.
+    # Leave one core free: the threads of llama.cpp wait for each other in a busy loop, and on a
+    # busy machine it took three times as long with all cores.
     threads = max(1, (os.cpu_count() or 2) - 1)
     parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = threads
     parameters.cache_ram_mib = 0  # no second copy of old prompts
@@ -347,7 +350,7 @@ class _SharedModel:
 
 
 _shared: dict[LoadSettings, _SharedModel] = {}
-_places_lock = threading.Lock()
+_shared_lock = threading.Lock()
 
 
 def acquire_server(settings: LoadSettings) -> LoadedModel:
@@ -359,8 +362,8 @@ def acquire_server(settings: LoadSettings) -> LoadedModel:
         DependencyError: xllamacpp is not installed.
         WeightsError: llama.cpp cannot load the file.
     """
-    # Only for the look-up: loading another model need not wait for this one.
-    with _places_lock:
+    # Lock only the look-up, so that loading one model does not block others.
+    with _shared_lock:
         shared = _shared.setdefault(settings, _SharedModel())
     with shared.lock:
         if shared.server is None:
@@ -373,7 +376,7 @@ def release_server(server: LoadedModel, *, evict: bool = False) -> None:
     """Release a loaded model; the last release closes it. Blocks.
 
     Args:
-        evict: Other clients may load it again.
+        evict: Whether it is closed to make room, so that callers may load it again.
     """
     shared = _shared[server.settings]
     with shared.lock:
@@ -386,7 +389,7 @@ def release_server(server: LoadedModel, *, evict: bool = False) -> None:
 
 @atexit.register
 def _close_all() -> None:
-    """Close what clients left open: all of our threads have been joined by now."""
+    """Close the models that clients left open. By now, all of our threads have ended."""
     for shared in _shared.values():
         if shared.server is not None:
             shared.server.close()

@@ -1,4 +1,4 @@
-"""Invocables of ``local``: described to the model in words, and enforced by a grammar."""
+"""Invocables of ``local``: described to the model as text, and enforced by a grammar."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.local.grammars import (
     compose_choice_grammar,
     compose_invocation_schema,
-    compose_words_grammar,
+    compose_text_grammar,
     prepare_schema,
 )
 from vibe_llms.providers.local.messages import write_invocation
@@ -32,13 +32,13 @@ from vibe_llms.providers.local.messages import write_invocation
 def _write(request: Request, model: ModelDescriptor) -> Translation[JsonObject]:
     """Return ``messages`` with the description, and the constraints on the answer.
 
-    These include a schema: one grammar serves both.
+    A schema is also a constraint: one grammar enforces both it and the invocations.
     """
-    choice = choose(request, model)
+    choice = find_effective_choice(request, model)
     constraint = constrain(request.invocables, choice.value, request.schema, model)
     native = constraint.value
     if not native and repeats_result(request, model):
-        native = hold_to_words()
+        native = require_text()
     return Translation(native, (*choice.losses, *constraint.losses))
 
 
@@ -55,7 +55,7 @@ def constrain(
 ) -> Translation[JsonObject]:
     """Return the description of the invocables, and the grammar for them or for a schema.
 
-    The first of the messages instructs; those after it, if any, are examples.
+    The first message has the instructions; further messages are examples.
     """
     losses: list[Loss] = []
     offered = withhold_schemaless(select_offered(invocables, choice), losses)
@@ -70,19 +70,19 @@ def constrain(
     invocation = compose_invocation_schema(offered, losses)
     if choice == "auto":
         native["grammar"] = compose_choice_grammar(invocation, answer)
-        told = model.attributes.access_capability("supports_described_invocations")
-        if answer is None and told is Capability.NO:
+        capability = model.attributes.access_capability("supports_described_invocations")
+        if answer is None and capability is Capability.NO:
             messages += _demonstrate(offered)
     else:
         native |= nativize_schema(invocation).value
     return Translation(native, losses)
 
 
-def hold_to_words() -> JsonObject:
-    """Return an example and a grammar that make the model answer a result in words.
+def require_text() -> JsonObject:
+    """Return an example and a grammar that make the model answer a result with text.
 
-    The example repeats the result: a model whose example rephrases it negates the result ("It is
-    not rain in Rome").
+    The answer in the example repeats the result literally: with a rephrased one, the model negated
+    results ("It is not rain in Rome").
     """
     call = write_invocation("day", "{}")
     messages = (
@@ -91,13 +91,13 @@ def hold_to_words() -> JsonObject:
         {"role": "user", "content": "Result of day:\nIt is Monday."},
         {"role": "assistant", "content": "It is Monday."},
     )
-    return {"messages": messages, "grammar": compose_words_grammar()}
+    return {"messages": messages, "grammar": compose_text_grammar()}
 
 
-def choose(request: Request, model: ModelDescriptor) -> Translation[str]:
-    """Return the effective choice: a very small model may only answer in words after a result.
+def find_effective_choice(request: Request, model: ModelDescriptor) -> Translation[str]:
+    """Return the effective choice: after a result, a very small model must answer with text.
 
-    It would repeat the call that it sees until its window is full.
+    Otherwise it would repeat the call that it sees until its window is full.
     """
     may_choose = bool(request.invocables) and request.invocation_choice == "auto"
     if not (may_choose and repeats_result(request, model)):
@@ -133,18 +133,18 @@ def _describe(invocables: Sequence[InvocableDescription]) -> str:
 
 
 def _demonstrate(invocables: Sequence[InvocableDescription]) -> Iterator[JsonObject]:
-    """Yield example turns that show a very small model how to answer in words, and how to invoke.
+    """Yield example turns that show a very small model how to answer with text, and how to invoke.
 
-    It does not follow a mere description: the embedded model never invoked. The order, the single
-    greeting and the description as a question were best, of some thirty measured variants, at
-    telling questions that need a call from others.
+    A description alone is not enough: the embedded model never invoked. Of some thirty measured
+    variants, this order, with one greeting and the description as a question, was the best at
+    distinguishing questions that need a call from others.
     """
     yield {"role": "user", "content": "Hello!"}
     yield {"role": "assistant", "content": "Hello! How can I help you?"}
     for invocable in invocables:
         schema = invocable.schema or {}
-        wanted = schema.get("required") or schema.get("properties") or ()
-        arguments = {str(name): "…" for name in cast(Iterable[object], wanted)}
+        names = schema.get("required") or schema.get("properties") or ()
+        arguments = {str(name): "…" for name in cast(Iterable[object], names)}
         written = write_invocation(invocable.name, msgspec.json.encode(arguments).decode("utf-8"))
         yield {"role": "user", "content": invocable.description or invocable.name}
         yield {"role": "assistant", "content": written}

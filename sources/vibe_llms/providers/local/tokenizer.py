@@ -1,4 +1,4 @@
-"""Tokenizer of ``local``: llama.cpp counts, so counts are exact."""
+"""Tokenizer of ``local``. llama.cpp counts the tokens, so counts are exact."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class LocalTokenizer:
     """Counts with the loaded model, which is loaded at the first count.
 
     Args:
-        use: Calls the loaded model.
+        use: Calls a function with the loaded model.
         nativize: Translates a request as for sending.
     """
 
@@ -28,7 +28,7 @@ class LocalTokenizer:
         self._nativize = nativize
 
     async def count_text(self, text: str, model: ModelDescriptor) -> TokenCount:
-        """Count the tokens of a text by itself. Raises WeightsError."""
+        """Count the tokens of a text alone. Raises WeightsError."""
         return TokenCount(tokens=await self._use(lambda server: server.count_text(text)))
 
     async def count_request(self, request: Request, model: ModelDescriptor) -> TokenCount:

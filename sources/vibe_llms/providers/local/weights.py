@@ -7,11 +7,11 @@ from pathlib import Path
 
 from vibe_llms.exceptions import TrustError, WeightsError
 from vibe_llms.plugins.specification.models import ProviderContext
-from vibe_llms.providers.local.pins import Pin, compose_kept_path
+from vibe_llms.providers.local.pins import Pin, compose_stored_path
 
 
-def find_named(path: Path) -> Path:
-    """Return the file that the user named.
+def ensure_file(path: Path) -> Path:
+    """Return the model file that the user named; ``~`` stands for the home folder.
 
     Raises:
         WeightsError: The file is missing.
@@ -29,7 +29,7 @@ def find_named(path: Path) -> Path:
 def find_installed(pin: Pin) -> Path | None:
     """Return the weights in the installed distribution, found by its metadata.
 
-    It is never imported: that would require a dependency that must be compiled.
+    The distribution is not imported, as that would require a dependency that must be compiled.
     """
     from importlib import metadata
 
@@ -44,17 +44,17 @@ def find_installed(pin: Pin) -> Path | None:
     return None
 
 
-def find_kept(pin: Pin, directory: Path) -> Path | None:
+def find_downloaded(pin: Pin, directory: Path) -> Path | None:
     """Return the weights of an earlier download, if they are complete."""
-    path = compose_kept_path(pin, directory)
+    path = compose_stored_path(pin, directory)
     # The hash was verified before the file got its name; its size reveals later damage.
-    whole = path.is_file() and path.stat().st_size == pin.size_bytes
-    return path if whole else None
+    is_complete = path.is_file() and path.stat().st_size == pin.size_bytes
+    return path if is_complete else None
 
 
 def find_weights(pin: Pin, directory: Path) -> Path | None:
-    """Return the weights if they are on this machine; downloads nothing."""
-    return find_installed(pin) or find_kept(pin, directory)
+    """Return the weights if they are on this machine; do not download them."""
+    return find_installed(pin) or find_downloaded(pin, directory)
 
 
 def acquire_weights(

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.models.genera import Genus
-from vibe_llms.providers.surveys import SurveyedModel, Told
+from vibe_llms.providers.surveys import CapabilityWord, SurveyedModel
 from vibe_llms.tables.kinds import COUNT
 
 _CAPABILITIES: Final = {
@@ -57,7 +57,7 @@ def _find_window(info: object) -> int | None:
     return window if COUNT.is_right(window) else None
 
 
-def _read_capabilities(words: object) -> dict[str, Told]:
+def _read_capabilities(words: object) -> dict[str, CapabilityWord]:
     if not isinstance(words, Sequence) or isinstance(words, str):
         return {}
     return {ours: "yes" if word in words else "no" for word, ours in _CAPABILITIES.items()}

@@ -52,7 +52,7 @@ class OpenAIResponsesVendor(OpenAIService):
     def keeps_responses(self) -> bool:
         """True if a response can be retrieved later; most servers except OpenAI's store none."""
         said = self.settings.values.get("keeps_responses")
-        return self._is_itself() if said is None else bool(said)
+        return self._is_at_openai() if said is None else bool(said)
 
     def compose_path(self, model: ModelDescriptor, *, streaming: bool) -> str:
         """Return the path of the method that answers."""

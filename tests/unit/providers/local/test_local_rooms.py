@@ -73,7 +73,7 @@ MAIL = InvocableDescription(
 
 def decode(pieces: list[str], word: str = "stop", offered: tuple[str, ...] = ("f",)) -> Assembler:
     """Reads an answer in pieces, as llama.cpp would stream them."""
-    decoder = LocalDecoder(provider="local", model="smollm2", offered=offered)
+    decoder = LocalDecoder(provider="local", model="smollm2", invocable_names=offered)
     assembler = Assembler(provider="local", model="smollm2")
     chunks: list[dict[str, Any]] = [{"choices": [{"index": 0, "delta": {"content": None}}]}]
     chunks += [{"choices": [{"index": 0, "delta": {"content": piece}}]} for piece in pieces]
@@ -122,7 +122,7 @@ def test_what_is_no_invocation_stays_text(text: str, losses: int) -> None:
 
 def test_text_is_held_back_only_while_it_may_be_an_invocation() -> None:
     """An answer in words streams at once."""
-    decoder = LocalDecoder(provider="local", model="smollm2", offered=["f"])
+    decoder = LocalDecoder(provider="local", model="smollm2", invocable_names=["f"])
 
     held = decoder.decode({"choices": [{"delta": {"content": "\n"}}]})
     shown = decoder.decode({"choices": [{"delta": {"content": "It"}}]})

