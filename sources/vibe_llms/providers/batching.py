@@ -170,14 +170,14 @@ class ModelBatches:
         Args:
             error: The vendor's error.
         """
-        gone = ProviderError(
+        deletion = ProviderError(
             provider=self._model.descriptor.provider,
             fault=ProviderFault.NOT_FOUND,
             status=error.status,
             detail=f"its batch's results were deleted, and may have been billed: {error.detail}",
             remedy="Submit it again.",
         )
-        return self._model.client.clean(gone)
+        return self._model.client.clean(deletion)
 
 
 async def receive_lines(

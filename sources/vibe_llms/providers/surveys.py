@@ -46,7 +46,7 @@ class SurveyedModel:
     capabilities: Mapping[str, CapabilityWord] = attrs.field(factory=dict)
 
     @property
-    def learnt(self) -> dict[str, JsonValue]:
+    def facts(self) -> dict[str, JsonValue]:
         """The known values, with the keys of an attribute file."""
         fields: dict[str, JsonValue] = {
             "title": self.title,

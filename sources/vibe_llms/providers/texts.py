@@ -113,7 +113,7 @@ class TextClient:
     def _describe(self, name: str) -> ModelDescriptor:
         context = self.provider.context
         attributes = context.produce_attributes().integrate(
-            name, learnt=_UNSUPPORTED, learnt_from="the provider only supports text"
+            name, facts=_UNSUPPORTED, facts_source="the provider only supports text"
         )
         return ModelDescriptor(provider=context.name, name=name, attributes=attributes)
 

@@ -86,7 +86,7 @@ class WindowFitter:
         self._streaming = streaming
         self._room, self._output = measure_room(attributes, model.complete_controls(request))
         self._needs_cut = False
-        self._gone: tuple[int, ...] = ()
+        self._omitted: tuple[int, ...] = ()
         self._reported_losses: set[Loss] = set()
 
     async def open(self) -> Translation[EventSource]:
@@ -104,10 +104,10 @@ class WindowFitter:
             ContextOverflowError: Nothing more can be left out: the given error.
             ConverseError: Any other error of sending.
         """
-        gone = self._gone
+        omitted = self._omitted
         self._learn_room(error)
         # Without a further turn to leave out, the same request would be rejected again.
-        if len(self._cut().gone) <= len(gone):
+        if len(self._cut().omitted) <= len(omitted):
             raise error
         return await self._open()
 
@@ -119,8 +119,8 @@ class WindowFitter:
     def _learn_room(self, error: ContextOverflowError) -> None:
         """Set the room for input by an error, in tokens as estimated here."""
         sizes, rest = self._measures
-        gone = set(self._gone)
-        sent = rest + sum(size for index, size in enumerate(sizes) if index not in gone)
+        omitted = set(self._omitted)
+        sent = rest + sum(size for index, size in enumerate(sizes) if index not in omitted)
         # Our estimate was too low, and not every vendor says by how much: try a quarter less.
         room = sent * 3 // 4
         if error.tokens and error.limit and error.tokens > error.limit:
@@ -158,7 +158,7 @@ class WindowFitter:
         raise AssertionError
 
     async def _fit(self, cut: Cut) -> tuple[Request, tuple[Loss, ...]]:
-        self._gone = cut.omitted
+        self._omitted = cut.omitted
         if not cut.omitted:
             return self._request, ()
         canisters = self._request.canisters
@@ -177,37 +177,38 @@ class WindowFitter:
         return replace_canisters(self._request, kept), tuple(cut.survey_losses(kind, reason))
 
     async def _summarize(self, cut: Cut) -> Summary:
-        gone = [self._request.canisters[index] for index in cut.gone]
-        cached, rest = self._find_cached(gone)
+        omitted = [self._request.canisters[index] for index in cut.omitted]
+        cached, rest = self._find_cached(omitted)
         if not rest:
             return cached
         chunk = max((self._room or 0) // 2, 1)
         summary = await summarize(self._model, self._request, rest, cached.text, chunk)
         self._assembler.summaries += summary.origins
-        _cache_summary(self._compose_key(gone), summary)
+        _cache_summary(self._compose_key(omitted), summary)
         return summary
 
-    def _find_cached(self, gone: Sequence[AnyCanister]) -> tuple[Summary, Sequence[AnyCanister]]:
+    def _find_cached(self, omitted: Sequence[AnyCanister]) -> tuple[Summary, Sequence[AnyCanister]]:
         """Return the cached summary of as many turns as possible, and the turns after it."""
         # Try the longest first, which leaves the fewest turns to summarize.
-        for end in range(len(gone), 0, -1):
-            cached = _summaries.get(self._compose_key(gone[:end]))
+        for end in range(len(omitted), 0, -1):
+            cached = _summaries.get(self._compose_key(omitted[:end]))
             if cached is not None:
-                return attrs.evolve(cached, origins=()), gone[end:]  # its cost was reported earlier
-        return Summary(text=""), gone
+                # Its cost was reported earlier.
+                return attrs.evolve(cached, origins=()), omitted[end:]
+        return Summary(text=""), omitted
 
-    def _compose_key(self, gone: Sequence[AnyCanister]) -> tuple[str, ...]:
-        return (str(self._model.descriptor), gone[0].id, gone[-1].id, str(len(gone)))
+    def _compose_key(self, omitted: Sequence[AnyCanister]) -> tuple[str, ...]:
+        return (str(self._model.descriptor), omitted[0].id, omitted[-1].id, str(len(omitted)))
 
     def _restore_path(self, loss: Loss) -> Loss:
         """Change the path in a loss of the translation to that in the original conversation."""
-        if not self._gone:
+        if not self._omitted:
             return loss
-        gone = set(self._gone)
-        indices: list[int] = [i for i in range(len(self._request.canisters)) if i not in gone]
+        omitted = set(self._omitted)
+        indices: list[int] = [i for i in range(len(self._request.canisters)) if i not in omitted]
         if self._request.window == "summarize":
             # The summary is in place of the first of these turns.
-            indices.insert(self._gone[0], self._gone[0])
+            indices.insert(self._omitted[0], self._omitted[0])
         return attrs.evolve(
             loss,
             path=re.sub(

@@ -225,7 +225,7 @@ class OllamaClient(HostingClient):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self._learnt: dict[str, JsonObject] = {}
+        self._facts: dict[str, JsonObject] = {}
 
     async def access_model(self, name: str = "") -> RemoteModel:
         """Return a model; download it to the server if it is missing and the user agrees.
@@ -245,7 +245,7 @@ class OllamaClient(HostingClient):
 
     async def _acquire_facts(self, model: str) -> JsonObject:
         """Return the server's data about a model, or minimal data if it cannot provide them."""
-        if model not in self._learnt:
+        if model not in self._facts:
             try:
                 shown = await self.request_json("POST", "/api/show", {"model": model})
             except ConverseError as error:
@@ -255,8 +255,8 @@ class OllamaClient(HostingClient):
                     raise
                 await pull(self, model)
                 shown = await self.request_json("POST", "/api/show", {"model": model})
-            self._learnt[model] = learn(shown)
-        return self._learnt[model]
+            self._facts[model] = learn(shown)
+        return self._facts[model]
 
 
 class OllamaProvider(HostingProvider):
