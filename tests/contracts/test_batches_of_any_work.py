@@ -1,4 +1,4 @@
-"""Engines and functions are the work of a batch on every runner, found by their names."""
+"""Engines and functions, found by their names, can be the work of a batch on every runner."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def show(report: Any) -> list[Any]:
 async def test_the_same_work_gives_the_same_on_every_runner(
     tmp_path: Path, application: Application, base: str
 ) -> None:
-    """Nothing but the URL changes; what fails, fails everywhere with the same words."""
+    """Only the URL changes; failures have the same messages everywhere."""
     url = "local:" if base == "local" else choose_url(base, tmp_path)
     lent: Any = {"functions": [invert, describe], "produce_tools": produce_tools}
     async with open_batches(url, application=application, chunk=3, **lent) as runner:
@@ -121,7 +121,9 @@ async def test_the_same_work_gives_the_same_on_every_runner(
 
 
 @asynccontextmanager
-async def working(folder: Path, application: Application, **lent: Any) -> AsyncIterator[Batches]:
+async def run_work_here(
+    folder: Path, application: Application, **lent: Any
+) -> AsyncIterator[Batches]:
     """Performs batches in this process."""
     url, given = choose_url("sqlite", folder), {"produce_tools": produce_tools, **lent}
     async with open_batches(url, application=application, chunk=8, **given) as runner:
@@ -130,15 +132,15 @@ async def working(folder: Path, application: Application, **lent: Any) -> AsyncI
 
 
 @pytest.mark.slow
-async def test_what_cannot_go_elsewhere_is_refused_in_one_line(
+async def test_work_that_a_worker_cannot_load_is_rejected_in_one_line(
     tmp_path: Path, application: Application
 ) -> None:
-    """Before anything is handed over; each line says what to do."""
+    """It is rejected before anything is queued; each message tells how to fix it."""
 
     async def nothing(names: Sequence[str]) -> list[Any]:
         return [FunctionsEnsemble("money", (produce_invoker(convert, name="exchange"),))]
 
-    async with working(tmp_path, application, functions=[invert]) as runner:
+    async with run_work_here(tmp_path, application, functions=[invert]) as runner:
         produce: Any = partial(BatchChannel, runner=runner)
         with pytest.raises(TypeError, match=r"A lambda has no name .*: define it as `async def"):
             produce(lambda number: invert(number))
@@ -154,11 +156,11 @@ async def test_what_cannot_go_elsewhere_is_refused_in_one_line(
         with pytest.raises(UnknownNameError, match=r"no function 'describe' .*Pass the function"):
             await produce(describe).collect([{"text": ""}])
         assert not await runner.survey()
-    async with working(tmp_path, application, produce_tools=nothing) as runner:
+    async with run_work_here(tmp_path, application, produce_tools=nothing) as runner:
         engine = Engine("", [produce_money()], application=application)
         with pytest.raises(RequestError, match=r"other tools .*: convert, exchange differ"):
             await BatchChannel(engine, runner=runner).collect(["?"])
-    async with working(tmp_path, application, produce_tools=None) as runner:
+    async with run_work_here(tmp_path, application, produce_tools=None) as runner:
         with pytest.raises(UnknownNameError, match=r"nsemble 'money'.*\[ensembles.money\]"):
             await BatchChannel(engine, runner=runner).collect(["?"])
         loose = Engine("", convert, application=application)
@@ -172,7 +174,7 @@ async def test_what_cannot_go_elsewhere_is_refused_in_one_line(
 @NEEDS_DBOS
 @pytest.mark.slow
 @pytest.mark.parametrize("base", BASES)
-async def test_a_worker_of_the_command_line_lends_functions(
+async def test_a_worker_started_from_the_command_line_provides_functions(
     tmp_path: Path, base: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "inverting.py").write_text("async def invert(number):\n    return 1 / number\n")
@@ -200,11 +202,11 @@ def rename(function: Any, name: str) -> Any:
 
 
 @pytest.mark.slow
-async def test_the_limits_of_an_engine_hold_for_each_of_its_items(
+async def test_the_limits_of_an_engine_apply_to_each_item(
     tmp_path: Path, application: Application
 ) -> None:
-    """And a run that has failed leaves nothing behind."""
-    async with working(tmp_path, application) as runner:
+    """A failed run leaves nothing behind."""
+    async with run_work_here(tmp_path, application) as runner:
         limits = attrs.evolve(application.configuration.limits, run_steps=1)
         engine = Engine("", [produce_money()], limits=limits, application=application)
         report = await BatchChannel(engine, runner=runner).collect(["?", "!"])
@@ -217,10 +219,12 @@ async def test_the_limits_of_an_engine_hold_for_each_of_its_items(
 @NEEDS_DBOS
 @pytest.mark.slow
 @pytest.mark.parametrize("base", BASES)
-async def test_what_is_done_once_is_asked_about_where_its_worker_was_killed(
+async def test_a_tool_that_must_run_once_needs_approval_after_its_worker_was_killed(
     tmp_path: Path, base: str
 ) -> None:
-    """The others go on where they were; approved, the item goes on, too, and each is paid once."""
+    """The other items continue where they were; after the approval this item continues, too, and
+    each is paid for once.
+    """
     url = choose_url(base, tmp_path)
     (tmp_path / "config.toml").touch()
     for turn in range(3):
@@ -234,10 +238,10 @@ async def test_what_is_done_once_is_asked_about_where_its_worker_was_killed(
     assert sorted(paid) == ["Q0", "Q1", "Q2"]
 
 
-async def test_an_input_that_another_worker_has_is_left_to_it(
+async def test_an_input_of_another_worker_is_skipped(
     tmp_path: Path, application: Application
 ) -> None:
-    """It is no failure of the input; and what another has brought meanwhile is not done anew."""
+    """The input has not failed, and the result of the other worker is not computed again."""
     converted: list[float] = []
 
     def count(amount: float, rate: float = 2.0) -> float:
@@ -254,7 +258,7 @@ async def test_an_input_that_another_worker_has_is_left_to_it(
     batches = Batches(database, FakeQueue(), maker=maker)
     engine = Engine("", await produce(()), application=application)
     batch = await BatchChannel(engine, runner=batches).submit(["Q0", "Q1"])
-    stale = take_again(database, batch)
+    stale = reclaim(database, batch)
     runs = await maker.produce(batch, decode_spec(stale.spec))
     assert isinstance(runs, EnginePerformer)
     name = runs.name(stale.rows[0])
@@ -266,7 +270,7 @@ async def test_an_input_that_another_worker_has_is_left_to_it(
     assert (await batches.find(batch)).done == 1
     log.close()
     application.store.delete(name)
-    await executor.perform(take_again(database, batch))
+    await executor.perform(reclaim(database, batch))
     assert (await batches.find(batch)).done == 2
     assert converted == [21.0, 21.0]
     with pytest.raises(StoreError, match="Another worker has already stored"):
@@ -280,10 +284,10 @@ async def test_an_input_that_another_worker_has_is_left_to_it(
 
 
 @pytest.mark.parametrize("asks", [False, True])
-async def test_what_a_dead_worker_has_left_of_its_runs_goes_unless_somebody_is_asked(
+async def test_runs_that_a_dead_worker_left_are_removed_unless_they_wait_for_an_answer(
     tmp_path: Path, application: Application, monkeypatch: pytest.MonkeyPatch, *, asks: bool
 ) -> None:
-    """It died when the result was written, and before its run was removed."""
+    """The worker died after the result was written, and before its run was removed."""
 
     async def produce(_: Sequence[str]) -> list[Any]:
         return [produce_money(produce_invoker(convert, needs_approval=asks))]
@@ -294,7 +298,7 @@ async def test_what_a_dead_worker_has_left_of_its_runs_goes_unless_somebody_is_a
     engine = Engine("", await produce(()), application=application)
     batches = Batches(database, FakeQueue(), maker=maker)
     batch = await BatchChannel(engine, runner=batches).submit(["Q0", "Q1"])
-    taken = take_again(database, batch)
+    taken = reclaim(database, batch)
     runs = await maker.produce(batch, decode_spec(taken.spec))
     assert isinstance(runs, EnginePerformer)
     names = [runs.name(each) for each in taken.rows]
@@ -308,7 +312,7 @@ async def test_what_a_dead_worker_has_left_of_its_runs_goes_unless_somebody_is_a
     assert set(application.store.survey()) == set(names)
     log.close()
     application.store.delete(names[0])
-    await living.perform(take_again(database, batch))
+    await living.perform(reclaim(database, batch))
     assert (await batches.find(batch)).done == 2
     assert set(application.store.survey()) == (set(names) if asks else set())
     for each in (runs, dying, living):
@@ -317,7 +321,7 @@ async def test_what_a_dead_worker_has_left_of_its_runs_goes_unless_somebody_is_a
     await application.close()
 
 
-def take_again(database: BatchDatabase, batch: str) -> TakenChunk:
+def reclaim(database: BatchDatabase, batch: str) -> TakenChunk:
     taken = take(database, batch, 0)
     assert taken is not None
     return taken

@@ -1,7 +1,7 @@
-"""Each row of the table of services keeps the contract, against the simulator.
+"""Each row of the table of compatible services passes the provider contract, against the simulator.
 
-Rows differ by data alone, so two of them keep it by default, and all others with ``-m slow``. That
-each is asked where it is, with its own key, and takes a turn with tools, is always tried.
+Rows differ only in data, so two of them are tested by default, and all others with ``-m slow``. The
+address, the key and one turn with tools are tested for every row.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ for _kind in KINDS.values():
 
 
 @pytest.mark.parametrize("name", sorted(KINDS))
-async def test_a_service_is_asked_where_it_is_with_its_own_key(
+async def test_a_service_is_called_at_its_address_with_its_own_key(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The address and the variable are those of its row; nobody else's key goes there."""
+    """The address and the variable are those of its row; no other key is sent."""
     kind = KINDS[name]
     for other in KINDS.values():
         for variable in other.key_variables:
@@ -80,8 +80,8 @@ async def test_a_service_is_asked_where_it_is_with_its_own_key(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(KINDS) - TRIED_ALREADY - WITHOUT_TOOLS))
-def test_a_service_takes_a_turn_with_tools(name: str, tmp_path: Path) -> None:
-    """Streamed and whole: a call comes, its result goes back, and nothing is lost."""
+def test_a_service_supports_a_turn_with_tools(name: str, tmp_path: Path) -> None:
+    """Streamed and complete: a call arrives, its result is sent, and nothing is lost."""
 
     async def converse(stream: bool) -> tuple[str, tuple[object, ...]]:
         settings = {"base_url": f"{simulator.url}/v1", "api_key": "k"}

@@ -1,4 +1,4 @@
-"""What every store promises, whatever it is made of."""
+"""The contract that every conversation store fulfills, whatever its backend."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EXAMPLE = Path(__file__).parents[1] / "fixtures" / "example-plugins" / "sqlite_s
 
 
 def load_example() -> ModuleType:
-    """Imports the plugin that the authors' page shows."""
+    """Import the plugin that the authors' guide shows."""
     specification = importlib.util.spec_from_file_location("sqlite_store", EXAMPLE)
     assert specification is not None
     assert specification.loader is not None
@@ -28,21 +28,21 @@ def load_example() -> ModuleType:
 
 
 class TestMemory(StoreContract):
-    """The store that forgets."""
+    """The store in memory."""
 
     def produce_store(self, directory: Path) -> ConversationStore:
         return MemoryStore()
 
 
 class TestDirectory(StoreContract):
-    """The store that ships."""
+    """The store in a directory."""
 
     def produce_store(self, directory: Path) -> ConversationStore:
         return DirectoryStore(directory)
 
 
 class TestExample(StoreContract):
-    """A stranger's."""
+    """The store of the example plugin."""
 
     def produce_store(self, directory: Path) -> ConversationStore:
         store: ConversationStore = load_example().SqliteStore(
@@ -52,7 +52,7 @@ class TestExample(StoreContract):
 
 
 class TestExampleWithRuns(StoreContract):
-    """A stranger's, whose logs and inboxes are of its own kind."""
+    """The store of the example plugin, with its own logs and inboxes."""
 
     def produce_store(self, directory: Path) -> ConversationStore:
         with pytest.MonkeyPatch.context() as patch:
@@ -71,14 +71,14 @@ class Forgetful(MemoryStore):
 
 
 class Careless(MemoryStore):
-    """Takes whatever it is given for an identity, and never secures."""
+    """Accepts anything as an identity, and never secures."""
 
     def secure(self, identity: str) -> None:
-        """Does not even look."""
+        """Do nothing, without a check."""
 
 
-def test_a_store_that_loses_breaks_promises_in_words(tmp_path: Path) -> None:
-    """Whoever wrote it reads what happened and what to do."""
+def test_a_store_that_loses_canisters_fails_with_an_explanation(tmp_path: Path) -> None:
+    """The message tells the author of the store what happened and what to do."""
 
     class Broken(StoreContract):
         def produce_store(self, directory: Path) -> ConversationStore:
@@ -90,8 +90,8 @@ def test_a_store_that_loses_breaks_promises_in_words(tmp_path: Path) -> None:
         Broken().test_a_fork_shares_the_history_and_goes_its_own_way(tmp_path)
 
 
-def test_a_store_that_does_not_look_breaks_promises(tmp_path: Path) -> None:
-    """Also the method that may do nothing says which conversation there is not."""
+def test_a_store_that_does_not_check_identities_fails(tmp_path: Path) -> None:
+    """Even a method that may do nothing must report an unknown conversation."""
 
     class Broken(StoreContract):
         def produce_store(self, directory: Path) -> ConversationStore:

@@ -1,4 +1,4 @@
-"""The script of the tutorial, unchanged, gives the same answers whoever performs."""
+"""The script of the tutorial gives the same answers on every runner, unchanged."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def write_program(folder: Path) -> None:
 
 
 async def ask(folder: Path, url: str) -> str:
-    """Runs the program; returns what it prints."""
+    """Run the program; return what it prints."""
     homes = {name: str(folder) for name in ("HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME")}
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -52,7 +52,7 @@ async def ask(folder: Path, url: str) -> str:
         pytest.param("postgresql", marks=[LACKING, pytest.mark.postgresql]),
     ],
 )
-async def test_the_script_of_the_tutorial_says_the_same(tmp_path: Path, base: str) -> None:
+async def test_the_script_of_the_tutorial_prints_the_same(tmp_path: Path, base: str) -> None:
     write_program(tmp_path)
     path = write_script(tmp_path, {"contents": [say("A line that is served in order.")]})
     (tmp_path / "config.toml").write_text(f'model = "scripted:{path}"\n')
@@ -63,8 +63,8 @@ async def test_the_script_of_the_tutorial_says_the_same(tmp_path: Path, base: st
 
 
 @pytest.mark.slow
-async def test_the_script_says_why_where_nothing_came_of_it(tmp_path: Path) -> None:
-    """As where the model is not there: it is the first thing that somebody meets."""
+async def test_the_script_prints_why_it_failed(tmp_path: Path) -> None:
+    """For example, if the model does not exist: this is the first error that a new user meets."""
     write_program(tmp_path)
     (tmp_path / "config.toml").write_text(f'model = "scripted:{tmp_path}/nowhere.json"\n')
     said = await ask(tmp_path, "local:")

@@ -1,4 +1,4 @@
-"""The store that several machines share keeps what every store promises, on a real server."""
+"""The shared store in PostgreSQL passes the store contract, on a real server."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class TestPostgresql(StoreContract):
 
 
 class TestPostgresqlBesideAFolder(TestPostgresql):
-    """The same with its content in a folder that machines share."""
+    """The same store, with its content in a shared folder."""
 
     def produce_store(self, directory: Path) -> ConversationStore:
         folder = directory / "shared"

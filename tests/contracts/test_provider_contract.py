@@ -1,4 +1,4 @@
-"""Every provider keeps the contract: those that ship, and a stranger's."""
+"""Every provider passes the provider contract: built-in ones, and those of plugins."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from vibe_llms.testing.contracts.worlds import CANARY, World
 from vibe_llms.testing.simulator import FAULTS, QUIRKS
 
 
-def test_every_quirk_of_the_simulator_is_tried() -> None:
-    """A new fault or quirk needs a row that says what becomes of an answer under it."""
+def test_every_quirk_of_the_simulator_is_tested() -> None:
+    """A new fault or quirk needs a row with the expected effect on an answer."""
     assert survey_names() == FAULTS.keys() | QUIRKS.keys()
     assert all(hasattr(SimulatedContract, promise) for promise in ELSEWHERE.values())
 
 
 class TestScripted(ProviderContract):
-    """The provider that plays scripts."""
+    """The provider that replays scripts."""
 
     module = "vibe_llms.providers.scripted"
     model = "echo"
@@ -37,16 +37,17 @@ class TestScripted(ProviderContract):
 
 @pytest.mark.samples
 class _Peer(SimulatedContract):
-    """One of many that speak Chat Completions by the same code: they take turns at oddities.
+    """One of many providers that share the code of Chat Completions: each is tested with some of
+    the oddities.
 
-    The one at its source is tried under all of them.
+    OpenAI's own provider is tested with all of them.
     """
 
     turn: ClassVar[int]
 
     @pytest.fixture(autouse=True)
     def take_turns(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Leaves this one its share of the oddities."""
+        """Leave this provider its share of the oddities."""
         monkeypatch.setattr(simulated, "ODDITIES", dict(sample(ODDITIES.items(), self.turn)))
 
 
@@ -54,28 +55,28 @@ FIXTURES = Path(__file__).parents[1] / "fixtures"
 EXAMPLES = [str(FIXTURES / "example-provider" / "sources"), str(FIXTURES / "example-vendor")]
 
 
-class _Strangers:
-    """Plugins that do not ship."""
+class _ExamplePlugins:
+    """Plugins that are not built in."""
 
     @pytest.fixture(autouse=True)
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Puts the strangers' modules on the path, of other processes too."""
+        """Put the plugins' modules on the path, also of other processes."""
         for folder in EXAMPLES:
             monkeypatch.syspath_prepend(folder)
         paths = [*EXAMPLES, os.environ.get("PYTHONPATH", "")]
         monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
 
 
-class TestStranger(_Strangers, ProviderContract):
-    """The provider of a stranger's package."""
+class TestExampleProvider(_ExamplePlugins, ProviderContract):
+    """The provider of an example package."""
 
     module = "parrot_provider"
     name = "parrot"
     invokes = False
 
 
-class TestStrangersVendor(_Strangers, _Peer):
-    """A stranger's vendor that speaks Chat Completions, in one file."""
+class TestExampleVendor(_ExamplePlugins, _Peer):
+    """A plugin's provider for Chat Completions, in one file."""
 
     turn = 0
     module = "toucan_provider"
@@ -86,14 +87,14 @@ class TestStrangersVendor(_Strangers, _Peer):
 
 @pytest.fixture(scope="module")
 def loaded() -> Iterator[Path]:
-    """The weights, loaded once for all promises."""
+    """The weights, loaded once for all tests."""
     with keep_loaded(acquire_shared_weights()) as path:
         yield path
 
 
 @pytest.mark.weights
 class TestLocal(ProviderContract):
-    """The embedded model, which says what it likes."""
+    """The embedded model, whose answers are not scripted."""
 
     module = "vibe_llms.providers.local"
     invokes = False
@@ -102,7 +103,7 @@ class TestLocal(ProviderContract):
 
     @pytest.fixture(autouse=True)
     def provide(self, monkeypatch: pytest.MonkeyPatch, loaded: Path) -> None:
-        """Names the weights."""
+        """Configure the weights."""
         monkeypatch.setattr(type(self), "settings", {"path": str(loaded)})
 
 
@@ -128,7 +129,7 @@ class TestOllama(SimulatedContract):
 
 
 class TestOpenAIConversations(SimulatedContract):
-    """Chat Completions at its source, which shows no reasoning."""
+    """Chat Completions of OpenAI, which returns no reasoning."""
 
     module = "vibe_llms.providers.openai_conversations"
     path = "/v1"
@@ -166,7 +167,7 @@ class TestPerplexity(_Peer):
 
 
 class TestRemote(ProviderContract):
-    """Another vibe-llms, whose model is a script."""
+    """Another vibe-llms, whose model is scripted."""
 
     module = "vibe_llms.providers.gateway"
     name = "remote"
@@ -176,7 +177,7 @@ class TestRemote(ProviderContract):
 
     @contextlib.contextmanager
     def prepare(self, directory: Path) -> Iterator[World]:
-        """Starts the other side, and configures the provider to ask there."""
+        """Start the other side, and configure the provider to call it."""
         with FarSide({"model": "scripted:echo"}).run_in_thread() as far:
             settings = {"base_url": far.url, "api_key": CANARY}
             yield World(
@@ -185,7 +186,7 @@ class TestRemote(ProviderContract):
 
 
 class TestRemoteVendor(SimulatedContract):
-    """A vendor behind another vibe-llms: what it does wrong is told as if it were asked here."""
+    """A vendor behind another vibe-llms: its errors are reported as if it were called directly."""
 
     module = "vibe_llms.providers.gateway"
     name = "remote"
@@ -205,14 +206,14 @@ class TestRemoteVendor(SimulatedContract):
 
 
 class _Compatible(_Peer):
-    """A row of the table of compatible vendors."""
+    """A row of the table of compatible services."""
 
     module = "vibe_llms.providers.openai_compatible"
     path = "/v1"
 
 
 class TestDeepSeek(_Compatible):
-    """With reasoning that must come back."""
+    """With reasoning that must be sent back."""
 
     turn = 3
     name = "deepseek"
@@ -221,7 +222,7 @@ class TestDeepSeek(_Compatible):
 
 
 class TestGroq(_Compatible):
-    """With usage of its own."""
+    """With its own format of usage."""
 
     turn = 4
     name = "groq"
@@ -257,7 +258,7 @@ class TestXai(_Compatible):
 
 
 class TestLlamaCpp(_Compatible):
-    """The server of llama.cpp, by its quirks; the real one is asked elsewhere."""
+    """The server of llama.cpp, by its quirks; other tests use the real one."""
 
     turn = 8
     name = "llamacpp"

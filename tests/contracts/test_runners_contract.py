@@ -1,4 +1,4 @@
-"""One suite for every runner: what becomes of runs is the same, whoever performs them."""
+"""One contract for every runner: runs have the same outcome, whichever runner performs them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ Build = Callable[..., Premises]
     ]
 )
 def build(request: pytest.FixtureRequest, tmp_path: Path) -> Build:
-    """Makes premises with this runner; all that are made share runs."""
+    """Make environments with this runner; all of them share their runs."""
     return produce_build(request.param, tmp_path)
 
 
@@ -64,12 +64,12 @@ def build(request: pytest.FixtureRequest, tmp_path: Path) -> Build:
     ]
 )
 def build_queue(request: pytest.FixtureRequest, tmp_path: Path) -> Build:
-    """The same, with a runner that has queues."""
+    """Make the same, with a runner that has queues."""
     return produce_build(request.param, tmp_path)
 
 
 def produce_build(base: str, folder: Path, server: Server | None = None) -> Build:
-    """Makes what makes premises."""
+    """Make the function that makes environments."""
     if base == "postgresql":
         url = produce_url(folder, server)
         return lambda tools=(), **more: Premises(
@@ -81,7 +81,7 @@ def produce_build(base: str, folder: Path, server: Server | None = None) -> Buil
 
 @asynccontextmanager
 async def opened(premises: Premises) -> AsyncIterator[Premises]:
-    """Performs, and closes what it has opened."""
+    """Perform runs, and close what was opened."""
     try:
         async with asyncio.timeout(60), premises:
             yield premises
@@ -91,7 +91,7 @@ async def opened(premises: Premises) -> AsyncIterator[Premises]:
 
 
 def look(where: str) -> str:
-    """Looks."""
+    """Look."""
     return f"seen: {where}"
 
 
@@ -118,7 +118,9 @@ PAY = produce_invoker(pay, effect="once", needs_approval=True)
     ],
 )
 async def test_the_history_is_the_same(tmp_path: Path, base: str) -> None:
-    """Calls at once, a fault, an approval, a message: what is said, and what is told of it."""
+    """Parallel calls, a fault, an approval, a message: the conversation and the events are the
+    same.
+    """
     build = produce_build(base, tmp_path)
     turns = (
         [invoke("look", "a", where="x"), invoke("look", "b", where="y"), invoke("fail", "c")],
@@ -164,8 +166,8 @@ async def test_the_history_is_the_same(tmp_path: Path, base: str) -> None:
     assert kinds.count("invocation.started") == kinds.count("invocation.finished") == 4
 
 
-async def test_a_stop_is_heard_in_the_middle_of_a_step(build: Build) -> None:
-    """And taken back: the step is done again, where its tool bears that."""
+async def test_a_run_can_be_stopped_in_the_middle_of_a_step(build: Build) -> None:
+    """Once resumed, the step is repeated if its tool allows that."""
     begun, is_held = asyncio.Event(), True
 
     async def work() -> str:
@@ -188,8 +190,8 @@ async def test_a_stop_is_heard_in_the_middle_of_a_step(build: Build) -> None:
     assert texts[-2:] == ["worked", "Done."]
 
 
-async def test_a_function_is_performed_once_and_asks_no_model(build: Build) -> None:
-    """Under its key, whoever performs it; what it returned is the last word."""
+async def test_a_function_is_called_once_and_without_a_model(build: Build) -> None:
+    """Once for its key, on any runner; its return value is the answer."""
     asked: list[float] = []
 
     def convert(amount: float, rate: float) -> float:
@@ -218,8 +220,8 @@ async def test_a_function_is_performed_once_and_asks_no_model(build: Build) -> N
     assert not [kind for kind in kinds if kind.startswith("generation.")]
 
 
-async def test_however_often_it_is_woken_it_is_performed_once(build: Build) -> None:
-    """Asked for under one key, and woken by everybody who knows it."""
+async def test_a_run_is_performed_once_however_often_it_is_woken(build: Build) -> None:
+    """It is requested under one key, and woken by everyone who knows it."""
     calls: list[str] = []
 
     async def note(text: str) -> str:
@@ -243,8 +245,8 @@ async def test_however_often_it_is_woken_it_is_performed_once(build: Build) -> N
     assert kinds.count("run.started") == kinds.count("run.requested") == 1
 
 
-async def test_a_poison_run_is_set_aside_and_says_why(build: Build) -> None:
-    """After five beginnings without rest; the others are performed."""
+async def test_a_run_that_keeps_crashing_is_set_aside_with_a_reason(build: Build) -> None:
+    """After five attempts without progress; the other runs are performed."""
     premises = build()
     poison = await premises.start(premises.spec(DONE))
     await premises.host.close()
@@ -260,10 +262,10 @@ async def test_a_poison_run_is_set_aside_and_says_why(build: Build) -> None:
 
 
 @pytest.mark.slow
-async def test_logs_are_tidied_beside_all_else(
+async def test_logs_are_repaired_while_other_runs_continue(
     build_queue: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What somebody asks for who has died since is found, however long that takes."""
+    """A run that was requested by a process that died since is found, however long that takes."""
     begun, go_on = threading.Event(), threading.Event()
 
     def tidy(self: RunWorker) -> None:
@@ -284,10 +286,10 @@ async def test_logs_are_tidied_beside_all_else(
 
 
 @pytest.mark.slow
-async def test_a_worker_that_leaves_hands_back_what_it_has_begun_and_takes_no_more(
+async def test_a_worker_that_shuts_down_returns_its_runs_and_claims_no_more(
     build_queue: Build,
 ) -> None:
-    """Also what is queued while it leaves: the next worker finishes all of it."""
+    """Also runs that are queued during the shutdown: the next worker finishes all of them."""
     begun = asyncio.Event()
 
     async def hang() -> str:
@@ -323,8 +325,8 @@ async def test_a_worker_that_leaves_hands_back_what_it_has_begun_and_takes_no_mo
 
 
 @pytest.mark.slow
-async def test_what_waits_in_a_queue_is_stopped_there(build_queue: Build) -> None:
-    """No worker performs it, also one that comes later; and it can be taken back."""
+async def test_a_queued_run_can_be_stopped(build_queue: Build) -> None:
+    """No worker performs it, not even a later one; and the stop can be undone."""
     asker = build_queue(queues=())
     async with opened(asker):
         run_id = await asker.start(asker.spec(DONE))
@@ -341,8 +343,8 @@ async def test_what_waits_in_a_queue_is_stopped_there(build_queue: Build) -> Non
 
 
 @pytest.mark.slow
-async def test_what_is_urgent_goes_first(build_queue: Build) -> None:
-    """Of one queue that performs one run at a time; and nothing of another queue."""
+async def test_urgent_runs_come_first(build_queue: Build) -> None:
+    """In one queue that performs one run at a time; other queues are not affected."""
     asker = build_queue(queues=())
     async with opened(asker):
         ids = {}
@@ -350,28 +352,28 @@ async def test_what_is_urgent_goes_first(build_queue: Build) -> None:
             spec = asker.spec(DONE, priority=priority, queue="few")
             ids[priority] = await asker.start(spec)
         other = await asker.start(asker.spec(DONE, queue="nobody"))
-        await _let_queue(asker)
+        await _wait_for_queue(asker)
     async with opened(build_queue(queues=(Queue("few", each=1, total=1),))) as worker:
         ended = {each: await worker.wait(run_id, "ended") for each, run_id in ids.items()}
         assert (await worker.runs.find(other)).state == "queued"
     assert sorted(ended, key=lambda each: ended[each].updated) == [7, 3, 0, -5]
 
 
-async def _let_queue(premises: Premises) -> None:
-    """Waits until all is queued that was asked for."""
+async def _wait_for_queue(premises: Premises) -> None:
+    """Wait until all requested runs are queued."""
     waking = premises.host._waking  # type: ignore[attr-defined]
     await asyncio.gather(*waking)
 
 
 @attrs.define
-class Surroundings:
-    """A server that may go away, and a run that works with it."""
+class Outage:
+    """A server that may be unreachable, and a run that uses it."""
 
     server: Server
     build: Build
 
     def cut(self) -> None:
-        """Ends all connections, as a fault of the network does."""
+        """Close all connections, like a network failure."""
         with psycopg.connect(self.server.url, autocommit=True) as connection:
             connection.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
@@ -382,15 +384,17 @@ class Surroundings:
 @pytest.mark.postgresql
 @pytest.mark.slow
 @LACKING
-async def test_a_database_that_goes_away_and_comes_back(
+async def test_runs_survive_an_outage_of_the_database(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Connections are cut in each step, and the server is killed in one: every result is right,
-    what may be done again is, and what happens once is asked about."""
+    """Connections are closed in each step, and the server is killed in one.
+
+    Every result is right; steps are repeated if that is allowed, and otherwise need an approval.
+    """
     for module in (claims, database_log):  # a claim that could not be given back runs out
         monkeypatch.setattr(module, "LEASE_SECONDS", 1.0)
     server = Server()
-    around = Surroundings(server, produce_build("postgresql", tmp_path, server))
+    around = Outage(server, produce_build("postgresql", tmp_path, server))
     paid: list[str] = []
 
     async def note(number: int) -> str:
@@ -406,7 +410,7 @@ async def test_a_database_that_goes_away_and_comes_back(
         return f"noted {number}"
 
     async def pay_once() -> str:
-        """Pays, and nobody can write it down."""
+        """Pay, while the database is unreachable."""
         paid.append("paid")
         server.kill()
         asyncio.get_running_loop().call_later(0.5, server.start)
@@ -451,8 +455,8 @@ async def _wait(premises: Premises, run_id: str, state: str) -> None:
 
 @LACKING
 @pytest.mark.postgresql
-async def test_whoever_asks_for_runs_survives_a_database_that_goes_away(tmp_path: Path) -> None:
-    """Starting and waiting do, as workers do; what was asked for is asked for once."""
+async def test_callers_survive_an_outage_of_the_database(tmp_path: Path) -> None:
+    """Starting and waiting work again, as workers do; a requested run is started once."""
     server = Server()
     script = write_script(tmp_path, {"contents": DONE})
     spec = RunSpec(model=f"scripted:{script}")
@@ -485,7 +489,7 @@ async def test_whoever_asks_for_runs_survives_a_database_that_goes_away(tmp_path
 @LACKING
 @pytest.mark.postgresql
 async def test_runners_and_batches_are_opened_when_the_database_is_back(tmp_path: Path) -> None:
-    """And a batch that is handed over, or looked at, while it is away is so once."""
+    """A batch that is submitted or inspected during an outage is so once."""
     server = Server()
     script = write_script(tmp_path, {"contents": DONE})
     url = produce_url(tmp_path, server)
@@ -535,7 +539,7 @@ async def test_runners_and_batches_are_opened_when_the_database_is_back(tmp_path
 
 @LACKING
 @pytest.mark.postgresql
-async def test_a_role_or_database_that_is_not_there_is_told_at_once(tmp_path: Path) -> None:
+async def test_a_missing_role_or_database_is_reported_at_once(tmp_path: Path) -> None:
     server = Server()
     address, _, _ = produce_url(tmp_path, server).rpartition("/")
     try:
@@ -551,7 +555,7 @@ async def test_a_role_or_database_that_is_not_there_is_told_at_once(tmp_path: Pa
         server.close()
 
 
-async def test_without_patience_it_is_told_at_once() -> None:
+async def test_without_patience_an_outage_is_reported_at_once() -> None:
     tries = 0
 
     async def fail() -> None:

@@ -1,4 +1,4 @@
-"""What every face of runs keeps, here and over HTTP, and whoever performs them."""
+"""One contract for every interface of runs: local and over HTTP, on any runner."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ PAY = produce_invoker(pay, effect="once", needs_approval=True)
 
 
 @attrs.define
-class House:
-    """Runs behind some face, and where they are kept."""
+class RunsEnvironment:
+    """Runs behind an interface, and their store."""
 
     runs: Runs
     premises: Premises
@@ -109,212 +109,221 @@ def _choose_postgresql(folder: Path) -> dict[str, Any]:
     ],
     ids=["local", "remote", "sqlite", "postgresql"],
 )
-async def house(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[House]:
+async def environment(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> AsyncIterator[RunsEnvironment]:
     enter, choose = request.param
     premises = Premises(tmp_path, tools=[PAY], **(choose(tmp_path) if choose else {}))
     async with enter(premises) as runs:
-        yield House(runs, premises)
+        yield RunsEnvironment(runs, premises)
     if premises.shared is not None:
         premises.shared.database.close()
 
 
 @pytest.mark.slow
-async def test_what_is_told_is_the_log_once_and_in_order(house: House) -> None:
-    run_id = (await house.start(DONE)).id
-    told = await house.watch(run_id, follow=False)
-    logged = list(house.premises.store.open_log(run_id).read())
+async def test_events_are_those_of_the_log_once_and_in_order(environment: RunsEnvironment) -> None:
+    run_id = (await environment.start(DONE)).id
+    told = await environment.watch(run_id, follow=False)
+    logged = list(environment.premises.store.open_log(run_id).read())
     assert [each for each in told if isinstance(each, LoggedEvent)] == logged
     for after in range(len(logged) + 1):
-        again = await house.watch(run_id, after=after, follow=False)
+        again = await environment.watch(run_id, after=after, follow=False)
         assert [each for each in again if isinstance(each, LoggedEvent)] == logged[after:]
 
 
 @pytest.mark.slow
-async def test_a_number_that_is_not_there_yet_is_refused(house: House) -> None:
-    run_id = (await house.start(DONE)).id
-    await house.wait(run_id, "ended")
+async def test_watching_after_a_future_event_is_rejected(environment: RunsEnvironment) -> None:
+    run_id = (await environment.start(DONE)).id
+    await environment.wait(run_id, "ended")
     with pytest.raises(RequestError, match="the last event of this run is") as caught:
-        await house.watch(run_id, after=99_999)
+        await environment.watch(run_id, after=99_999)
     assert caught.value.path == "event"
 
 
 @pytest.mark.slow
-async def test_leaving_changes_nothing(house: House) -> None:
-    run_id = (await house.start([invoke("pay")], DONE)).id
-    async with aclosing(house.runs.watch(run_id)) as told:
+async def test_a_watcher_that_leaves_changes_nothing(environment: RunsEnvironment) -> None:
+    run_id = (await environment.start([invoke("pay")], DONE)).id
+    async with aclosing(environment.runs.watch(run_id)) as told:
         async for _ in told:
             break
-    assert (await house.wait(run_id, "waiting")).waiting == 1
+    assert (await environment.wait(run_id, "waiting")).waiting == 1
 
 
 @pytest.mark.slow
-async def test_whoever_waits_hears_where_it_stands(house: House) -> None:
-    run_id = (await house.start([invoke("pay")], DONE)).id
+async def test_waiting_returns_the_state_of_the_run(environment: RunsEnvironment) -> None:
+    run_id = (await environment.start([invoke("pay")], DONE)).id
     async with asyncio.timeout(60):
-        assert (await house.runs.wait(run_id, states=["waiting"])).waiting == 1
-        ended = asyncio.create_task(house.runs.wait(run_id))
-        (waiting,) = await house.runs.survey_approvals(run_id)
-        await house.runs.approve(run_id, allow(waiting.request))
+        assert (await environment.runs.wait(run_id, states=["waiting"])).waiting == 1
+        ended = asyncio.create_task(environment.runs.wait(run_id))
+        (waiting,) = await environment.runs.survey_approvals(run_id)
+        await environment.runs.approve(run_id, allow(waiting.request))
         assert (await ended).reason == "answered"
 
 
 @pytest.mark.slow
-async def test_of_several_answers_the_first_counts(house: House) -> None:
-    run_id = (await house.start([invoke("pay")], DONE)).id
-    await house.wait(run_id, "waiting")
-    (waiting,) = await house.runs.survey_approvals(run_id)
+async def test_of_several_answers_the_first_counts(environment: RunsEnvironment) -> None:
+    run_id = (await environment.start([invoke("pay")], DONE)).id
+    await environment.wait(run_id, "waiting")
+    (waiting,) = await environment.runs.survey_approvals(run_id)
     approval = allow(waiting.request)
-    assert await house.runs.approve(run_id, approval, key=waiting.key) == waiting
+    assert await environment.runs.approve(run_id, approval, key=waiting.key) == waiting
     with pytest.raises(UnknownNameError) as caught:
-        await house.runs.approve(run_id, approval)
+        await environment.runs.approve(run_id, approval)
     assert caught.value.kind == "waiting call"
-    assert (await house.wait(run_id, "ended")).reason == "answered"
-    assert list(await house.runs.survey_approvals(run_id)) == []
+    assert (await environment.wait(run_id, "ended")).reason == "answered"
+    assert list(await environment.runs.survey_approvals(run_id)) == []
 
 
 @pytest.mark.slow
-async def test_an_answer_to_another_call_is_told_which_one_waits(house: House) -> None:
-    run_id = (await house.start([invoke("pay")], DONE)).id
-    await house.wait(run_id, "waiting")
-    (waiting,) = await house.runs.survey_approvals(run_id)
+async def test_an_answer_to_another_call_reports_which_call_waits(
+    environment: RunsEnvironment,
+) -> None:
+    run_id = (await environment.start([invoke("pay")], DONE)).id
+    await environment.wait(run_id, "waiting")
+    (waiting,) = await environment.runs.survey_approvals(run_id)
     with pytest.raises(UnknownNameError) as caught:
-        await house.runs.approve(run_id, allow(waiting.request), key="another")
+        await environment.runs.approve(run_id, allow(waiting.request), key="another")
     assert f"({waiting.key})" in str(caught.value)
     assert caught.value.name not in caught.value.known
 
 
 @pytest.mark.slow
-async def test_a_run_is_asked_for_once_under_a_key(house: House) -> None:
-    spec = house.premises.spec(DONE)
+async def test_a_key_starts_one_run(environment: RunsEnvironment) -> None:
+    spec = environment.premises.spec(DONE)
     said = [SupervisorCanister("Be brief."), UserCanister("Do it.")]
-    found = {(await house.runs.start(spec, said, key="k")).id for _ in range(3)}
+    found = {(await environment.runs.start(spec, said, key="k")).id for _ in range(3)}
     assert len(found) == 1
     with pytest.raises(RequestError) as caught:
-        await house.runs.start(spec, [UserCanister("Something else.")], key="k")
+        await environment.runs.start(spec, [UserCanister("Something else.")], key="k")
     assert caught.value.path == "key"
 
 
 @pytest.mark.slow
-async def test_an_order_that_may_not_be_is_refused(house: House) -> None:
-    spec = RunSpec(model=house.premises.spec(DONE).model, limits={"run_stpes": 1})
+async def test_an_invalid_request_is_rejected(environment: RunsEnvironment) -> None:
+    spec = RunSpec(model=environment.premises.spec(DONE).model, limits={"run_stpes": 1})
     with pytest.raises(ConfigurationError, match="Unknown limit") as caught:
-        await house.runs.start(spec, [UserCanister("Do it.")])
+        await environment.runs.start(spec, [UserCanister("Do it.")])
     assert [each.place for each in caught.value.findings] == ["run.limits.run_stpes"]
-    spec = attrs.evolve(house.premises.spec(DONE), variables={"word": 1})
+    spec = attrs.evolve(environment.premises.spec(DONE), variables={"word": 1})
     with pytest.raises(ConfigurationError, match="Only tasks have variables"):
-        await house.runs.start(spec, [UserCanister("Do it.")])
+        await environment.runs.start(spec, [UserCanister("Do it.")])
     with pytest.raises(RequestError, match="The first message is missing"):
-        await house.runs.start(house.premises.spec(DONE))
-    assert not await house.runs.survey()
+        await environment.runs.start(environment.premises.spec(DONE))
+    assert not await environment.runs.survey()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("said", ["", " \n"])
-async def test_blanks_are_not_said(house: House, said: str) -> None:
-    """A run that began with them would only fail."""
-    spec = house.premises.spec(DONE)
+async def test_a_blank_message_is_rejected(environment: RunsEnvironment, said: str) -> None:
+    """A run that began with one would only fail."""
+    spec = environment.premises.spec(DONE)
     with pytest.raises((ConfigurationError, RequestError), match=r"first message is missing|empty"):
-        await house.runs.start(spec, [SupervisorCanister("Be brief."), UserCanister(said)])
-    assert not await house.runs.survey()
-    run_id = (await house.start(DONE)).id
-    await house.wait(run_id, "ended")
+        await environment.runs.start(spec, [SupervisorCanister("Be brief."), UserCanister(said)])
+    assert not await environment.runs.survey()
+    run_id = (await environment.start(DONE)).id
+    await environment.wait(run_id, "ended")
     with pytest.raises((ConfigurationError, RequestError), match=r"first message is missing|empty"):
-        await house.runs.send(run_id, UserCanister(said))
-    assert (await house.runs.find(run_id)).state == "ended"
+        await environment.runs.send(run_id, UserCanister(said))
+    assert (await environment.runs.find(run_id)).state == "ended"
 
 
 @pytest.mark.slow
-async def test_runs_are_listed_by_where_they_stand(house: House) -> None:
-    ended = [(await house.start(DONE, [invoke("pay")])).id for _ in range(5)]
+async def test_runs_are_listed_by_their_state(environment: RunsEnvironment) -> None:
+    ended = [(await environment.start(DONE, [invoke("pay")])).id for _ in range(5)]
     for run_id in ended:
-        await house.wait(run_id, "ended")
+        await environment.wait(run_id, "ended")
     waiting = ended.pop()
-    await house.runs.send(waiting, UserCanister("Pay."))
-    await house.wait(waiting, "waiting")
-    everything = [each.id for each in await house.runs.survey()]
+    await environment.runs.send(waiting, UserCanister("Pay."))
+    await environment.wait(waiting, "waiting")
+    everything = [each.id for each in await environment.runs.survey()]
     assert {*everything} == {*ended, waiting}
     assert everything[0] == waiting
-    assert [each.id for each in await house.runs.survey(states=["waiting"])] == [waiting]
-    assert {each.id for each in await house.runs.survey(states=["ended", "due"])} == {*ended}
-    some = await house.runs.survey(states=["ended", "due"], limit=2)
+    assert [each.id for each in await environment.runs.survey(states=["waiting"])] == [waiting]
+    assert {each.id for each in await environment.runs.survey(states=["ended", "due"])} == {*ended}
+    some = await environment.runs.survey(states=["ended", "due"], limit=2)
     assert [each.id for each in some] == everything[1:3]
-    assert not await house.runs.survey(states=[])
-    assert [each.id for each in await house.runs.survey(limit=2)] == everything[:2]
-    behind = await house.runs.survey(after=everything[1], limit=3)
+    assert not await environment.runs.survey(states=[])
+    assert [each.id for each in await environment.runs.survey(limit=2)] == everything[:2]
+    behind = await environment.runs.survey(after=everything[1], limit=3)
     assert [each.id for each in behind] == everything[2:5]
     with pytest.raises(RequestError) as caught:
-        await house.runs.survey(after="nobody")
+        await environment.runs.survey(after="nobody")
     assert caught.value.path == "after"
 
 
 @pytest.mark.slow
-async def test_what_is_said_is_heard(house: House) -> None:
-    run_id = (await house.start(DONE, DONE)).id
-    last = await house.wait(run_id, "ended")
-    await house.runs.send(run_id, UserCanister("Once more."))
-    await house.wait(run_id, "ended", after=last.sequence)
-    kinds = house.premises.read_kinds(run_id)
+async def test_a_message_reaches_the_run(environment: RunsEnvironment) -> None:
+    run_id = (await environment.start(DONE, DONE)).id
+    last = await environment.wait(run_id, "ended")
+    await environment.runs.send(run_id, UserCanister("Once more."))
+    await environment.wait(run_id, "ended", after=last.sequence)
+    kinds = environment.premises.read_kinds(run_id)
     assert kinds.count("message.received") == 1
     assert kinds.count("generation.finished") == 2
 
 
 @pytest.mark.slow
-async def test_a_stopped_run_goes_on_when_it_is_resumed(house: House) -> None:
-    run_id = (await house.start([invoke("pay")], DONE)).id
-    await house.wait(run_id, "waiting")
-    await house.runs.stop(run_id, reason="Enough.")
-    stopped = await house.wait(run_id, "stopped")
+async def test_a_stopped_run_continues_when_it_is_resumed(environment: RunsEnvironment) -> None:
+    run_id = (await environment.start([invoke("pay")], DONE)).id
+    await environment.wait(run_id, "waiting")
+    await environment.runs.stop(run_id, reason="Enough.")
+    stopped = await environment.wait(run_id, "stopped")
     assert stopped.detail == "Enough."
-    await house.runs.resume(run_id)
-    await house.wait(run_id, "waiting", after=stopped.sequence)
+    await environment.runs.resume(run_id)
+    await environment.wait(run_id, "waiting", after=stopped.sequence)
 
 
 @pytest.mark.slow
-async def test_an_attached_run_is_detached(house: House) -> None:
-    spec = house.premises.spec([invoke("pay")], DONE, attached=True)
-    run_id = (await house.runs.start(spec, [UserCanister("Do it.")])).id
-    assert (await house.wait(run_id, "waiting")).is_attached
-    await house.runs.detach(run_id)
-    assert not (await house.runs.find(run_id)).is_attached
+async def test_an_attached_run_is_detached(environment: RunsEnvironment) -> None:
+    spec = environment.premises.spec([invoke("pay")], DONE, attached=True)
+    run_id = (await environment.runs.start(spec, [UserCanister("Do it.")])).id
+    assert (await environment.wait(run_id, "waiting")).is_attached
+    await environment.runs.detach(run_id)
+    assert not (await environment.runs.find(run_id)).is_attached
 
 
 @pytest.mark.slow
-async def test_a_fork_is_a_run_of_its_own(house: House) -> None:
-    run_id = (await house.start(DONE, DONE)).id
-    await house.wait(run_id, "ended")
-    fork = await house.runs.fork(run_id)
+async def test_a_fork_is_a_run_of_its_own(environment: RunsEnvironment) -> None:
+    run_id = (await environment.start(DONE, DONE)).id
+    await environment.wait(run_id, "ended")
+    fork = await environment.runs.fork(run_id)
     assert fork.id != run_id
     with pytest.raises(RequestError, match="Only flows have nodes"):
-        await house.runs.fork(run_id, node="A")
+        await environment.runs.fork(run_id, node="A")
     with pytest.raises(RequestError, match="Only flows have nodes"):
-        await house.runs.fork(run_id, visit=2)
+        await environment.runs.fork(run_id, visit=2)
 
 
 @pytest.mark.slow
-async def test_a_deleted_run_is_gone_for_those_who_watch_it(house: House) -> None:
-    run_id = (await house.start(DONE)).id
-    await house.wait(run_id, "ended")
-    watching = asyncio.create_task(house.watch(run_id))
+async def test_watchers_notice_a_deleted_run(environment: RunsEnvironment) -> None:
+    run_id = (await environment.start(DONE)).id
+    await environment.wait(run_id, "ended")
+    watching = asyncio.create_task(environment.watch(run_id))
     await asyncio.sleep(0)
-    await house.runs.delete(run_id)
+    await environment.runs.delete(run_id)
     with pytest.raises(UnknownConversationError):
         await watching
-    for ask in (house.runs.find, house.runs.stop, house.runs.resume, house.runs.delete):
+    for ask in (
+        environment.runs.find,
+        environment.runs.stop,
+        environment.runs.resume,
+        environment.runs.delete,
+    ):
         with pytest.raises(UnknownConversationError) as caught:
             await ask(run_id)
         assert caught.value.identity == run_id
 
 
 @pytest.mark.slow
-async def test_where_a_flow_stands_is_outlined(house: House) -> None:
+async def test_the_state_of_a_flow_is_outlined(environment: RunsEnvironment) -> None:
     task = compose_task('START --> P0["Ask it"] --> END\n', "good")
-    run_id = (await house.runs.start(RunSpec(task=task))).id
-    await house.wait(run_id, "ended")
-    outline = await house.runs.outline(run_id)
-    assert outline == read_outline(house.premises.store, run_id)
+    run_id = (await environment.runs.start(RunSpec(task=task))).id
+    await environment.wait(run_id, "ended")
+    outline = await environment.runs.outline(run_id)
+    assert outline == read_outline(environment.premises.store, run_id)
     assert "Ask it" in [each.title for each in outline.nodes]
-    spoken = (await house.start(DONE)).id
+    spoken = (await environment.start(DONE)).id
     with pytest.raises(RequestError, match="has no diagram"):
-        await house.runs.outline(spoken)
+        await environment.runs.outline(spoken)
     with pytest.raises(UnknownConversationError):
-        await house.runs.outline("nobody")
+        await environment.runs.outline("nobody")

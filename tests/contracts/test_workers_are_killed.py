@@ -1,4 +1,4 @@
-"""Whoever performs a run is killed before and after each of its events, on every runner."""
+"""Workers are killed before and after each event of a run, on every runner."""
 
 from __future__ import annotations
 
@@ -42,8 +42,9 @@ EVENTS = 15
     ],
 )
 async def test_kill_9_at_each_event_of_a_run(tmp_path: Path, base: str, moment: str) -> None:
-    """The next process takes it up: all is said, what happens once does, and each time that a
-    model was asked in vain is told of."""
+    """The next process resumes the run: its conversation is complete, tools that must run once do,
+    and every repeated request to the model is reported.
+    """
     path = write_script(tmp_path, *({"contents": turn} for turn in TURNS))
     store: ConversationStore = DirectoryStore(tmp_path / ".local" / "share" / "vibe-llms")
     url = "local:" if base == "local" else f"sqlite:///{tmp_path}/runner.db"
@@ -86,8 +87,9 @@ async def test_kill_9_at_each_event_of_a_run(tmp_path: Path, base: str, moment: 
     ],
 )
 def test_kill_9_at_each_event_of_a_run_of_a_batch(tmp_path: Path, base: str, moment: str) -> None:
-    """The next worker takes the run up: it has its answer, what happens once does, and nothing of
-    it is left."""
+    """The next worker resumes the run: the item has its answer, tools that must run once do, and
+    nothing of the run is left.
+    """
     url = produce_url(tmp_path) if base == "postgresql" else f"sqlite:///{tmp_path}/runner.db"
     program = [sys.executable, BATCHES, url, tmp_path, moment]
     done = subprocess.run(
