@@ -203,9 +203,9 @@ class LocalRuns:
 
         def write() -> Waiting:
             waiting = self._survey_approvals(run_id, subject)
-            wanted = choose(waiting, approval.digest, key)
-            where = wanted.conversation_id
-            return answer(self.store, where, approval, key=wanted.key, subject=subject)
+            request = choose(waiting, approval.digest, key)
+            where = request.conversation_id
+            return answer(self.store, where, approval, key=request.key, subject=subject)
 
         answered = await asyncio.to_thread(write)
         self._wake(run_id)
@@ -262,18 +262,18 @@ class LocalRuns:
         self._check_channel(summary.spec.get("channel"))
         if summary.kind != "flow" and (node or variables or visit != 1):
             raise _refuse("node", "Only flows have nodes, visits and variables.")
-        wanted = RunRequestedEvent(spec=summary.spec, subject=subject)
+        request = RunRequestedEvent(spec=summary.spec, subject=subject)
 
         def write() -> RunSummary:
             if node:
                 from vibe_llms.flows.forking import begin_fork
 
                 identity = begin_fork(
-                    self.store, run_id, node, wanted, visit=visit, variables=variables
+                    self.store, run_id, node, request, visit=visit, variables=variables
                 )
             else:
                 identity = self.store.fork(run_id)
-                request_run(self.store, identity, wanted, self._find_ending(identity))
+                request_run(self.store, identity, request, self._find_ending(identity))
             return self._read(identity)
 
         return self._wake_if_open(await asyncio.to_thread(write))
@@ -359,8 +359,8 @@ class LocalRuns:
 
             flow = begin_conversation(examine_task(spec.task, strict=False).task, identity)
             canisters, metadata = flow.canisters, flow.metadata
-        wanted = RunRequestedEvent(spec=spec.export(), canisters=tuple(canisters), subject=subject)
-        return begin_run(self.store, identity, metadata, wanted, claims=claims)
+        request = RunRequestedEvent(spec=spec.export(), canisters=tuple(canisters), subject=subject)
+        return begin_run(self.store, identity, metadata, request, claims=claims)
 
     def _survey_approvals(self, run_id: str, subject: str) -> list[Waiting]:
         self._find(run_id, subject)

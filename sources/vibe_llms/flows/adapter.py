@@ -18,12 +18,12 @@ from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.exceptions import ConfigurationError, ConverseError, Finding, StoreError
 from vibe_llms.flows.checking import check_task
 from vibe_llms.flows.checks import TaskCheck
-from vibe_llms.flows.predicates import GivenPredicates, gather_predicates
-from vibe_llms.flows.records import FlowRecord, carry_over, read_record
+from vibe_llms.flows.predicates import PredicatesArgument, gather_predicates
+from vibe_llms.flows.records import FlowRecord, read_record, transfer_visits
 from vibe_llms.flows.resources import FlowListener, Share, TaskResources
 from vibe_llms.flows.results import AdapterResult, refuse
 from vibe_llms.flows.settings import AdapterConfig
-from vibe_llms.flows.task_reading import TaskReading, Written, examine_task
+from vibe_llms.flows.task_reading import TaskReading, TaskSource, examine_task
 from vibe_llms.flows.task_runs import TaskRun
 from vibe_llms.flows.visiting import begin_conversation
 from vibe_llms.foundation.json_types import JsonValue
@@ -42,7 +42,7 @@ class AdapterSettings(TypedDict, total=False):
     store: ConversationStore | None
     approver: Approver | None
     listener: FlowListener | None
-    predicates: GivenPredicates
+    predicates: PredicatesArgument
 
 
 class UniversalAdapter:
@@ -77,7 +77,7 @@ class UniversalAdapter:
         store: ConversationStore | None = None,
         approver: Approver | None = None,
         listener: FlowListener | None = None,
-        predicates: GivenPredicates = (),
+        predicates: PredicatesArgument = (),
         share: Share = list,
     ) -> None:
         self.config = AdapterConfig() if config is None else _ensure_config(config)
@@ -96,7 +96,7 @@ class UniversalAdapter:
         """Application that provides models and tools."""
         return self.resources.application
 
-    async def check(self, task: Written) -> TaskCheck:
+    async def check(self, task: TaskSource) -> TaskCheck:
         """Find all mistakes in a task, as before each run; no model is asked.
 
         Its tools are connected for the check, but not invoked.
@@ -113,7 +113,7 @@ class UniversalAdapter:
 
     async def execute(
         self,
-        task: Written,
+        task: TaskSource,
         variables: Mapping[str, JsonValue] | None = None,
         *,
         run_id: str | None = None,
@@ -143,12 +143,12 @@ class UniversalAdapter:
             return refuse(error.findings)
         if conversation is None:
             conversation = begin_conversation(reading.task, run_id)
-        given = dict(variables or {})
+        run_variables = dict(variables or {})
         run = TaskRun(
             self.resources,
             reading,
             conversation,
-            given,
+            run_variables,
             config=self.config,
             listener=self.listener,
             claimed=claimed,
@@ -183,12 +183,12 @@ class UniversalAdapter:
         else:
             conversation = claimed.conversation
         reading, config = self._compose_config(record)
-        given = record.started.variables
+        run_variables = record.started.variables
         run = TaskRun(
             self.resources,
             reading,
             conversation,
-            given,
+            run_variables,
             config=config,
             listener=self.listener,
             claimed=claimed,
@@ -203,7 +203,7 @@ class UniversalAdapter:
         *,
         visit: int = 1,
         variables: Mapping[str, JsonValue] | None = None,
-        task: Written | None = None,
+        task: TaskSource | None = None,
     ) -> AdapterResult:
         """Repeat a run from a node on: earlier visits are kept, later ones may differ.
 
@@ -226,16 +226,16 @@ class UniversalAdapter:
             reading = await asyncio.to_thread(
                 examine_task, task, strict=self.config.strict_validation
             )
-        given = {**record.started.variables, **(variables or {})}
+        run_variables = {**record.started.variables, **(variables or {})}
         before, conversation = record.cut(node, visit), begin_conversation(reading.task)
         other = (await asyncio.to_thread(check_task, reading)).flow
         if task is not None and other is not None:  # without a flow, the run reports the mistakes
-            before = carry_over(before, node, record.flow, other)
+            before = transfer_visits(before, node, record.flow, other)
         run = TaskRun(
             self.resources,
             reading,
             conversation,
-            given,
+            run_variables,
             before=before,
             config=config,
             listener=self.listener,
@@ -245,13 +245,13 @@ class UniversalAdapter:
     def _compose_config(self, record: FlowRecord) -> tuple[TaskReading, AdapterConfig]:
         """Return the task of a resumed run, with its findings, and the limits of the run."""
         known = {field.name for field in attrs.fields(AdapterConfig)}
-        kept = {name: value for name, value in record.settings.items() if name in known}
+        settings = {name: value for name, value in record.settings.items() if name in known}
         warnings = (
             Finding(place=record.run_id, message=f"Unknown variable {name}.")
             for name in record.settings.keys() - known
         )
         reading = attrs.evolve(record.reading, warnings=(*record.reading.warnings, *warnings))
-        return reading, AdapterConfig(**cast("Any", {**kept, **self.config.export()}))
+        return reading, AdapterConfig(**cast("Any", {**settings, **self.config.export()}))
 
     def _access_store(self) -> ConversationStore:
         if self.resources.store is None:
@@ -271,7 +271,7 @@ def _ensure_config(config: object) -> AdapterConfig:
 
 
 async def execute_task(
-    task: Written,
+    task: TaskSource,
     config: AdapterConfig | None = None,
     *,
     variables: Mapping[str, JsonValue] | None = None,
@@ -282,7 +282,7 @@ async def execute_task(
 
 
 def run_task(
-    task: Written,
+    task: TaskSource,
     config: AdapterConfig | None = None,
     *,
     variables: Mapping[str, JsonValue] | None = None,

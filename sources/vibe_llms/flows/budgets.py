@@ -101,10 +101,10 @@ class VisitGrant:
     def find_error(self, limit: str) -> LimitError | None:
         """Return why the flow cannot continue after a visit has reached a limit, if it cannot."""
         name = self.budgets.get(limit)
-        return None if name is None else tell_limit(name, self.config)
+        return None if name is None else produce_limit_error(name, self.config)
 
 
-def tell_limit(name: str, config: AdapterConfig) -> LimitError:
+def produce_limit_error(name: str, config: AdapterConfig) -> LimitError:
     """Return the error of a run that has reached one of its limits."""
     value = getattr(config, name)
     return LimitError(
@@ -123,17 +123,17 @@ class Budget:
     Attributes:
         config: Config with the budgets.
         settled: Usage of finished visits.
-        whole: Budget of the enclosing flow; ``None`` outside of subflows.
-        forgiven: Usage of unfinished visits before the run was requested again, which resets its
-            limits.
+        parent: Budget of the enclosing flow; ``None`` outside of subflows.
+        excluded: Usage of unfinished visits before the run was requested again; it does not count,
+            because a request resets the limits.
     """
 
     config: AdapterConfig
     settled: Spending = Spending()
-    whole: Budget | None = None
-    forgiven: Spending = Spending()
+    parent: Budget | None = None
+    excluded: Spending = Spending()
     _open: dict[str, Spending | Budget] = attrs.field(factory=dict)
-    _asking: int = 0
+    _visits_in_progress: int = 0
 
     @property
     def open(self) -> Spending:
@@ -149,9 +149,9 @@ class Budget:
         """Record the total usage of the responses in the conversation of a visit."""
         self._open[identity] = spending
 
-    def begin_part(self, identity: str) -> Budget:
+    def begin_subflow(self, identity: str) -> Budget:
         """Return the budget of a subflow, which is part of this one."""
-        part = self._open[identity] = Budget(self.config, whole=self)
+        part = self._open[identity] = Budget(self.config, parent=self)
         return part
 
     def settle(self, identities: Iterable[str]) -> Spending:
@@ -170,35 +170,35 @@ class Budget:
         One request is reserved for each visit in progress; their other usage is not known in
         advance.
         """
-        whole = self
-        while whole.whole is not None:
-            whole = whole.whole
+        parent = self
+        while parent.parent is not None:
+            parent = parent.parent
         try:
-            yield whole._share(limits)
+            yield parent._share(limits)
         finally:
-            whole._asking -= 1
+            parent._visits_in_progress -= 1
 
     def _share(self, limits: Limits) -> VisitGrant:
-        self._asking += 1
-        config, known = self.config, {name: getattr(self.config, name) for name in BUDGETS}
-        budgets = {name: value for name, value in known.items() if value is not None}
+        self._visits_in_progress += 1
+        config, values = self.config, {name: getattr(self.config, name) for name in BUDGETS}
+        budgets = {name: value for name, value in values.items() if value is not None}
         if not budgets:  # no need to add up the usage
             return VisitGrant(limits, {}, config)
-        spent, forgiven, granted = self.spending, self.forgiven, {}
-        used = {
-            "max_requests": spent.requests - forgiven.requests + self._asking - 1,
-            "max_tokens": spent.tokens - forgiven.tokens,
-            "max_cost_cents": (spent.cost_cents or 0.0) - (forgiven.cost_cents or 0.0),
+        spending, excluded, limits_by_name = self.spending, self.excluded, {}
+        usage = {
+            "max_requests": spending.requests - excluded.requests + self._visits_in_progress - 1,
+            "max_tokens": spending.tokens - excluded.tokens,
+            "max_cost_cents": (spending.cost_cents or 0.0) - (excluded.cost_cents or 0.0),
         }
         for name, value in budgets.items():
-            left = math.ceil(value - used[name])  # a visit may start while anything is left
-            if left <= 0:
+            remaining = math.ceil(value - usage[name])  # a visit may start while anything is left
+            if remaining <= 0:
                 # An engine without steps stops before its first request.
                 return VisitGrant(attrs.evolve(limits, run_steps=0), {"run_steps": name}, config)
-            if left <= getattr(limits, BUDGETS[name]):
-                granted[BUDGETS[name]] = left
-        names = {BUDGETS[name]: name for name in budgets if BUDGETS[name] in granted}
-        return VisitGrant(attrs.evolve(limits, **granted), names, config)
+            if remaining <= getattr(limits, BUDGETS[name]):
+                limits_by_name[BUDGETS[name]] = remaining
+        names = {BUDGETS[name]: name for name in budgets if BUDGETS[name] in limits_by_name}
+        return VisitGrant(attrs.evolve(limits, **limits_by_name), names, config)
 
     def _add(self, identities: Iterable[str]) -> Spending:
         total = Spending()

@@ -44,7 +44,7 @@ CONTESTED_CONFIDENCE: Final = 0.5
 
 _NOTHING: Final = PredicateContext()
 
-_SAID: Final = "category"
+_MEMBER: Final = "category"
 """Member of a JSON response that names its category."""
 
 
@@ -88,23 +88,25 @@ async def categorize(
         RequestError: The search for a pattern took too long.
         ConverseError: The judge could not be asked.
     """
-    known = {label: find_rule(rules, label) for label in labels}
-    said = _find_said(response, labels)
-    if said is not None:
-        return said
-    found = await _ask_predicates(response, known, predicates, context)
-    found = found or _look_at_fields(response, known)
-    found = found or await _look_for_patterns(response, known)
-    denied: list[Spot] = []
-    found = found or _look_for_words(
-        response, {label: rule.keywords for label, rule in known.items() if rule}, denied
+    rules_by_label = {label: find_rule(rules, label) for label in labels}
+    explicit = _find_explicit(response, labels)
+    if explicit is not None:
+        return explicit
+    found = await _ask_predicates(response, rules_by_label, predicates, context)
+    found = found or _match_fields(response, rules_by_label)
+    found = found or await _match_patterns(response, rules_by_label)
+    negated: list[Spot] = []
+    found = found or _match_words(
+        response, {label: rule.keywords for label, rule in rules_by_label.items() if rule}, negated
     )
-    found = found or _look_for_words(
-        response, {label: (label,) for label, rule in known.items() if rule is None}, denied
+    found = found or _match_words(
+        response,
+        {label: (label,) for label, rule in rules_by_label.items() if rule is None},
+        negated,
     )
     if found:
         return _choose(found)
-    return await _ask_judge(response, known, judge, denied)
+    return await _ask_judge(response, rules_by_label, judge, negated)
 
 
 def find_rule(rules: Mapping[str, CategoryRule], label: str) -> CategoryRule | None:
@@ -114,42 +116,43 @@ def find_rule(rules: Mapping[str, CategoryRule], label: str) -> CategoryRule | N
     return next((rules[name] for name in rules if normalize(name) == normalize(label)), None)
 
 
-_Known = Mapping[str, CategoryRule | None]
+_RulesByLabel = Mapping[str, CategoryRule | None]
 
 
-def _find_said(response: str, labels: Sequence[str]) -> Category | None:
+def _find_explicit(response: str, labels: Sequence[str]) -> Category | None:
     # The first of equal labels counts.
     names = {normalize(label): label for label in reversed(labels)}
     if (name := names.get(normalize(response))) is not None:
         return Category(name, 1.0, f"The response is {name!r}.")
-    value = find_json(response, lambda value: isinstance(value, Mapping) and _SAID in value)
-    said = value.get(_SAID) if isinstance(value, Mapping) else None
-    if isinstance(said, str) and (name := names.get(normalize(said))) is not None:
-        return Category(name, 1.0, f"The response is JSON whose {_SAID!r} is {show_value(said)}.")
+    value = find_json(response, lambda value: isinstance(value, Mapping) and _MEMBER in value)
+    member = value.get(_MEMBER) if isinstance(value, Mapping) else None
+    if isinstance(member, str) and (name := names.get(normalize(member))) is not None:
+        evidence = f"The response is JSON whose {_MEMBER!r} is {show_value(member)}."
+        return Category(name, 1.0, evidence)
     return None
 
 
-def _survey(known: _Known, kind: str) -> Iterator[tuple[str, CategoryRule, Any]]:
+def _survey(rules_by_label: _RulesByLabel, kind: str) -> Iterator[tuple[str, CategoryRule, Any]]:
     """Yield the labels with a rule of a kind, the rule, and its value of that kind."""
-    for label, rule in known.items():
-        if rule is not None and (said := getattr(rule, kind)):
-            yield label, rule, said
+    for label, rule in rules_by_label.items():
+        if rule is not None and (value := getattr(rule, kind)):
+            yield label, rule, value
 
 
 async def _ask_predicates(
-    response: str, known: _Known, predicates: Predicates, context: PredicateContext
+    response: str, rules_by_label: _RulesByLabel, predicates: Predicates, context: PredicateContext
 ) -> list[Category]:
     found = []
-    for label, _, name in _survey(known, "predicate"):
+    for label, _, name in _survey(rules_by_label, "predicate"):
         ruling = await ask_predicate(predicates, name, response, context)
         if ruling.is_met:
             found.append(Category(label, ruling.confidence, ruling.evidence))
     return sorted(found, key=lambda each: -each.confidence)
 
 
-def _look_at_fields(response: str, known: _Known) -> list[Category]:
+def _match_fields(response: str, rules_by_label: _RulesByLabel) -> list[Category]:
     found = []
-    for label, rule, path in _survey(known, "field"):
+    for label, rule, path in _survey(rules_by_label, "field"):
         value = find_json(response, functools.partial(_has_member, path))
         member = ABSENT if value is ABSENT else find_member(value, path)
         if member is ABSENT:
@@ -169,39 +172,41 @@ def _has_member(path: str, value: JsonValue) -> bool:
     return find_member(value, path) is not ABSENT
 
 
-async def _look_for_patterns(response: str, known: _Known) -> list[Category]:
+async def _match_patterns(response: str, rules_by_label: _RulesByLabel) -> list[Category]:
     found = []
-    for label, _, pattern in _survey(known, "pattern"):
+    for label, _, pattern in _survey(rules_by_label, "pattern"):
         if place := await find_pattern(response, pattern):
             evidence = f"The pattern {pattern!r} matches in {place}."
             found.append(Category(label, PATTERN_CONFIDENCE, evidence))
     return found
 
 
-def _look_for_words(
-    response: str, wanted: Mapping[str, Sequence[str]], denied: list[Spot]
+def _match_words(
+    response: str, words_by_label: Mapping[str, Sequence[str]], negated: list[Spot]
 ) -> list[Category]:
     """Search for the words of all categories at once; negated ones are added to the denied."""
     owners: dict[str, list[str]] = {}
-    for label, words in wanted.items():
+    for label, words in words_by_label.items():
         for word in words:
             owners.setdefault(word.strip().lower(), []).append(label)
     spots: dict[str, list[Spot]] = {}
     for spot in find_words(response, owners):
         if spot.is_negated:
-            denied.append(spot)
+            negated.append(spot)
             continue
         for label in dict.fromkeys(owners[spot.word]):  # a rule may list a word twice
             spots.setdefault(label, []).append(spot)
-    order = list(wanted)
+    order = list(words_by_label)
     ranked = sorted(
         spots, key=lambda label: (-len(spots[label]), -spots[label][-1].start, order.index(label))
     )
     confidence = WORDS_CONFIDENCE if len(ranked) == 1 else CONTESTED_CONFIDENCE
-    return [Category(label, confidence, _tell_words(response, spots[label])) for label in ranked]
+    return [
+        Category(label, confidence, _describe_words(response, spots[label])) for label in ranked
+    ]
 
 
-def _tell_words(response: str, spots: Sequence[Spot]) -> str:
+def _describe_words(response: str, spots: Sequence[Spot]) -> str:
     last = spots[-1]
     others = ", ".join(repr(spot.word) for spot in spots[:-1])
     place = f"{last.word!r} is in {quote(response, last.start, last.end)}"
@@ -219,21 +224,21 @@ def _choose(found: Sequence[Category]) -> Category:
 
 
 async def _ask_judge(
-    response: str, known: _Known, judge: Judge | None, denied: Sequence[Spot]
+    response: str, rules_by_label: _RulesByLabel, judge: Judge | None, negated: Sequence[Spot]
 ) -> Category:
     """Ask a judge about categories with only a description, or without any rule.
 
     A model does not override a rule that was evaluated and did not hold.
     """
-    reason = _explain_none(response, known, denied)
-    is_described = any(rule is not None and not rule.has_rule for rule in known.values())
+    reason = _explain_none(response, rules_by_label, negated)
+    is_described = any(rule is not None and not rule.has_rule for rule in rules_by_label.values())
     if not is_described:
         return Category("", 1.0, reason)
     if judge is None:
         return Category("", 1.0, f"{reason} No model could be asked.")
     descriptions = {
         label: rule.description if rule is not None else ""
-        for label, rule in known.items()
+        for label, rule in rules_by_label.items()
         if rule is None or not rule.has_rule
     }
     judgment = await judge_category(judge, response, descriptions)
@@ -241,9 +246,9 @@ async def _ask_judge(
     return Category(name, judgment.confidence, judgment.evidence)
 
 
-def _explain_none(response: str, known: _Known, denied: Sequence[Spot]) -> str:
-    reason = f"None of {', '.join(map(repr, known))} was found in the response."
-    for spot in denied[:1]:
+def _explain_none(response: str, rules_by_label: _RulesByLabel, negated: Sequence[Spot]) -> str:
+    reason = f"None of {', '.join(map(repr, rules_by_label))} was found in the response."
+    for spot in negated[:1]:
         place = quote(response, spot.start, spot.end)
         reason += f" {spot.word!r} occurs only negated: {place}."
     return reason

@@ -12,7 +12,6 @@ from typing import Final
 import attrs
 
 from vibe_llms.exceptions import ConfigurationError
-from vibe_llms.flows.acting import find_tool_faults, survey_acting
 from vibe_llms.flows.checks import DIAGRAM, Surroundings, TaskCheck, sort_findings, weigh
 from vibe_llms.flows.compiling import compile_flow
 from vibe_llms.flows.faults import FlowFault, TaskRule
@@ -21,13 +20,14 @@ from vibe_llms.flows.interpolation import Template, read_template
 from vibe_llms.flows.invoking import InvocationTemplate, read_invocation
 from vibe_llms.flows.knowledge import Knowledge
 from vibe_llms.flows.labels import Found, find_label_faults, find_predicate_faults
-from vibe_llms.flows.prompting import find_early_choices, find_unused_prompts, survey_speaking
+from vibe_llms.flows.partial_reading import survey_entries, survey_names, survey_templates
+from vibe_llms.flows.prompt_checks import find_early_choices, find_unused_prompts, survey_responding
 from vibe_llms.flows.references import ReferenceChecker, Use
-from vibe_llms.flows.salvaging import survey_entries, survey_names, survey_templates
 from vibe_llms.flows.soundness import find_graph_faults
-from vibe_llms.flows.splitting import find_split_faults
+from vibe_llms.flows.split_checks import find_split_faults
 from vibe_llms.flows.subflows import INPUT, SubflowRefusal, find_subflow
 from vibe_llms.flows.task_reading import TaskReading, examine_task
+from vibe_llms.flows.tool_checks import find_tool_faults, survey_side_effects
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.mermaid import Diagram, parse_diagram
 from vibe_llms.tables.paths import KeyPath
@@ -53,7 +53,7 @@ class _Trail:
 
     files: tuple[Path, ...] = ()
     variables: frozenset[str] = frozenset()
-    known: dict[_Key, TaskCheck] = attrs.field(factory=dict)
+    checks: dict[_Key, TaskCheck] = attrs.field(factory=dict)
 
 
 class _Checker:
@@ -69,7 +69,7 @@ class _Checker:
         self._warnings = list(reading.warnings)
 
     def check(self) -> TaskCheck:
-        task, is_read = self._task, "flow_diagram" not in self._reading.unread
+        task, is_read = self._task, "flow_diagram" not in self._reading.unreadable
         templates = tuple(map(read_template, self._prompts or ()))
         diagram = self._read_diagram() if is_read else None
         flow, invocations, subflows = None, {}, {}
@@ -120,17 +120,17 @@ class _Checker:
     def _survey_flow(
         self, flow: Flow, diagram: Diagram, invocations: Mapping[str, InvocationTemplate]
     ) -> Iterator[Found]:
-        task, around = self._task, self._surroundings
-        tools = around.tools
+        task, surroundings = self._task, self._surroundings
+        tools = surroundings.tools
         in_diagram = [
             *_survey_labels(invocations, diagram),
             *find_graph_faults(flow),
         ]
         if flow.start in flow.nodes:
-            in_diagram += find_split_faults(flow, survey_acting(invocations, tools))
+            in_diagram += find_split_faults(flow, survey_side_effects(invocations, tools))
             if tools is not None:
                 in_diagram += find_tool_faults(flow, invocations, tools)
-        is_open = tools is None and not around.looks_at_tools
+        is_open = tools is None and not surroundings.checks_tools
         if invocations and is_open and not (task.ensembles or task.mcp):
             first = flow.nodes[next(iter(invocations))]
             message = f"{first.id} invokes a tool: provide it when running the task, or "
@@ -153,7 +153,7 @@ class _Checker:
         uses: list[Use] = []
         knowledge = None
         if flow is not None and flow.start in flow.nodes:
-            knowledge = Knowledge(flow, survey_speaking(flow))
+            knowledge = Knowledge(flow, survey_responding(flow))
             early = find_early_choices(task, flow, knowledge)
             yield from ((DIAGRAM, fault) for fault in early)
         for node in flow.nodes.values() if flow is not None else ():
@@ -167,13 +167,13 @@ class _Checker:
             for reference in invocation.references:
                 assert diagram is not None
                 line, column = _locate(diagram, name, reference.line, reference.column)
-                moved = attrs.evolve(reference, line=line, column=column)
-                uses.append(Use(path=DIAGRAM, reference=moved, nodes=(name,)))
-        own = self._trail.variables | survey_names(self._reading, "variables", task.variables)
+                in_diagram_reference = attrs.evolve(reference, line=line, column=column)
+                uses.append(Use(path=DIAGRAM, reference=in_diagram_reference, nodes=(name,)))
+        own_file = self._trail.variables | survey_names(self._reading, "variables", task.variables)
         yield from ReferenceChecker(
             survey_entries(self._reading),
             task.folder,
-            own,
+            own_file,
             self._surroundings.variables,
             flow,
             knowledge,
@@ -199,20 +199,20 @@ class _Checker:
         if isinstance(path, SubflowRefusal):
             self._report([(DIAGRAM, _fault(node, TaskRule.SUBFLOW, path.message))])
             return None
-        own = Path(task.place).resolve()
-        files, file = (*trail.files, own), path.resolve()
+        own_file = Path(task.place).resolve()
+        files, file = (*trail.files, own_file), path.resolve()
         if file in files:
             names = [each.name for each in (*files[files.index(file) :], file)]
-            way = " \N{RIGHTWARDS ARROW} ".join(names)
-            message = f"{way}: a task cannot run itself. Remove one of these nodes."
+            names_in_order = " \N{RIGHTWARDS ARROW} ".join(names)
+            message = f"{names_in_order}: a task cannot run itself. Remove one of these nodes."
             self._report([(DIAGRAM, _fault(node, TaskRule.SUBFLOW, message))])
             return None
         variables = trail.variables.union(task.variables, {INPUT})
         # The variables of a file depend on the path to it: check it once for each set of
         # variables.
         key = (file, variables)
-        if key not in trail.known:
-            if len(trail.known) >= _FILES:
+        if key not in trail.checks:
+            if len(trail.checks) >= _FILES:
                 message = f"The task runs more than {_FILES} other tasks; reduce them."
                 self._report([(DIAGRAM, _fault(node, TaskRule.SUBFLOW, message))])
                 return None
@@ -221,13 +221,15 @@ class _Checker:
             except ConfigurationError as error:
                 self._errors += error.findings
                 return None
-            around = self._surroundings
+            surroundings = self._surroundings
             inside = attrs.evolve(  # a subflow names its own tools
-                around, tools=None, looks_at_tools=around.tools is not None or around.looks_at_tools
+                surroundings,
+                tools=None,
+                checks_tools=surroundings.tools is not None or surroundings.checks_tools,
             )
-            below = _Trail(files, variables, trail.known)
-            trail.known[key] = _Checker(reading, inside, below).check()
-        return trail.known[key]
+            subflow_trail = _Trail(files, variables, trail.checks)
+            trail.checks[key] = _Checker(reading, inside, subflow_trail).check()
+        return trail.checks[key]
 
 
 def _survey_labels(

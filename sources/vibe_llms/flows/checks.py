@@ -1,4 +1,4 @@
-"""Result of a check of a task, and what the check knows of its environment."""
+"""Result of a check of a task, and the environment that the check knows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Final
 import attrs
 
 from vibe_llms.exceptions import ConfigurationError, Finding
-from vibe_llms.flows.acting import Tools
 from vibe_llms.flows.faults import Severity
 from vibe_llms.flows.graphs import Flow, FlowNode
 from vibe_llms.flows.interpolation import Template
@@ -16,6 +15,7 @@ from vibe_llms.flows.invoking import InvocationTemplate
 from vibe_llms.flows.labels import Found
 from vibe_llms.flows.task_reading import TaskReading
 from vibe_llms.flows.tasks import Task
+from vibe_llms.flows.tool_checks import Tools
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.tables.paths import KeyPath
 
@@ -30,9 +30,9 @@ class FlowBound:
         requests: Maximum number of model responses.
         tokens: Maximum input and output tokens; ``None`` if unknown.
         cost_cents: Maximum cost in US cents, of models with paid vendors; ``None`` if unknown.
-        reasons: Why something is unknown, in words that end a sentence.
-        says: Maximum tokens of the final response; ``None`` if unknown.
-        greatest: Node with the greatest share; ``None`` if no node asks a model.
+        reasons: Why something is unknown; each completes a sentence.
+        response_tokens: Maximum tokens of the final response; ``None`` if unknown.
+        largest: Node with the greatest share; ``None`` if no node asks a model.
         visits: Maximum number of visits of that node.
     """
 
@@ -40,8 +40,8 @@ class FlowBound:
     tokens: int | None
     cost_cents: float | None
     reasons: tuple[str, ...] = ()
-    says: int | None = 0
-    greatest: FlowNode | None = None
+    response_tokens: int | None = 0
+    largest: FlowNode | None = None
     visits: int = 0
 
 
@@ -53,13 +53,13 @@ class Surroundings:
         variables: Names of the caller's variables.
         tools: Tools of its ensembles and servers, by name.
         predicates: Names of the predicates of plugins.
-        looks_at_tools: The tools of a subflow are connected and checked after this check.
+        checks_tools: The tools of a subflow are connected and checked after this check.
     """
 
     variables: Collection[str] | None = None
     tools: Tools | None = None
     predicates: Collection[str] | None = None
-    looks_at_tools: bool = False
+    checks_tools: bool = False
 
 
 @frozen(kw_only=True, eq=False)

@@ -63,12 +63,12 @@ def compile_flow(diagram: Diagram, *, prompts: int | None = None) -> Compilation
         node.id: _compile_node(node) for node in diagram.nodes.values() if node.id not in groups
     }
     # Invisible links only affect the layout.
-    seen = [edge for edge in diagram.edges if edge.stroke != "invisible"]
-    whole = [edge for edge in seen if edge.start in nodes and edge.end in nodes]
-    flow = Flow(nodes=nodes, edges=_compile_edges(whole))
+    visible = [edge for edge in diagram.edges if edge.stroke != "invisible"]
+    between_nodes = [edge for edge in visible if edge.start in nodes and edge.end in nodes]
+    flow = Flow(nodes=nodes, edges=_compile_edges(between_nodes))
     faults = [
         *_check_ends(flow),
-        *(fault for edge in seen for fault in _check_edge(edge, groups, diagram.text)),
+        *(fault for edge in visible for fault in _check_edge(edge, groups, diagram.text)),
         *(() if prompts is None else _check_prompts(flow, prompts)),
     ]
     return Compilation(
@@ -133,8 +133,8 @@ def _choose_kind(label: str, *, is_choice: bool) -> EdgeKind:
 def _check_ends(flow: Flow) -> Iterator[FlowFault]:
     for name, word in ((START, "begin"), (END, "end")):
         if name not in flow.nodes:
-            alike = (each for each in flow.nodes if each.upper() == name)
-            near = next((f"; did you mean {each!r}?" for each in alike), ".")
+            similar = (each for each in flow.nodes if each.upper() == name)
+            near = next((f"; did you mean {each!r}?" for each in similar), ".")
             message = f"The node {name} is missing: a flow must {word} somewhere{near}"
             yield FlowFault(line=1, column=1, message=message)
     defaults = Counter(edge.source for edge in flow.edges if edge.kind is EdgeKind.DEFAULT)

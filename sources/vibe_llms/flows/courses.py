@@ -96,16 +96,16 @@ class Sum:
             ended: End of the run; adds usage outside of visits, such as for judging the goal.
         """
         all_ = list(visits)
-        spent: list[NodeFinishedEvent | FlowEndedEvent] = [
+        events: list[NodeFinishedEvent | FlowEndedEvent] = [
             each.finished for each in all_ if each.finished
         ]
         if ended:
-            spent.append(ended)
+            events.append(ended)
         return cls(
             visits=len(all_),
             seconds=_add(*(each.measure(now) for each in all_)),
-            usage=add_usages(each.usage for each in spent),
-            cost_cents=_add(*(each.cost_cents for each in spent)),
+            usage=add_usages(each.usage for each in events),
+            cost_cents=_add(*(each.cost_cents for each in events)),
         )
 
     @property
@@ -145,27 +145,27 @@ class Course:
             course.feed(each.event, each.timestamp)
         return course
 
-    def feed(self, event: object, moment: datetime) -> None:
+    def feed(self, event: object, timestamp: datetime) -> None:
         """Apply an event and its time."""
         match event:
             case FlowStartedEvent():
                 self.started, self.ended = event, None
-                self.began = self.began or moment
+                self.began = self.began or timestamp
                 for visit in self._open.values():  # time between runs does not count
                     visit.state, visit.started, visit.ended = VisitState.WAITING, None, None
             case NodeStartedEvent():
                 visit = self._access(event.node, event.visit, event.branch)
                 visit.state = VisitState.RUNNING
-                visit.started = visit.started or moment
+                visit.started = visit.started or timestamp
                 visit.conversations[event.purpose] = event.conversation_id
             case NodeFinishedEvent():
-                self._finish(event, moment)
+                self._finish(event, timestamp)
             case FlowEndedEvent():
                 self.ended = event
-                self._rest(event, moment)
+                self._rest(event, timestamp)
             case _:
                 return
-        self.last = moment
+        self.last = timestamp
 
     @property
     def states(self) -> Mapping[str, VisitState]:
@@ -201,17 +201,17 @@ class Course:
             self.visits.append(self._open[key])
         return self._open[key]
 
-    def _finish(self, event: NodeFinishedEvent, moment: datetime) -> None:
+    def _finish(self, event: NodeFinishedEvent, timestamp: datetime) -> None:
         visit = self._access(event.node, event.visit, event.branch)
         del self._open[event.node, event.visit, event.branch]
         visit.state = VisitState.FAILED if event.detail else VisitState.DONE
-        visit.ended, visit.finished = moment, event
+        visit.ended, visit.finished = timestamp, event
         for edge in event.edges:
             self.edges[edge] = self.edges.get(edge, 0) + 1
 
-    def _rest(self, event: FlowEndedEvent, moment: datetime) -> None:
+    def _rest(self, event: FlowEndedEvent, timestamp: datetime) -> None:
         for visit in self._open.values():
-            visit.ended = moment
+            visit.ended = timestamp
             is_cause = event.reason == "failed" and visit.node == event.node
             visit.state = VisitState.FAILED if is_cause else VisitState.WAITING
 
@@ -229,5 +229,5 @@ _Number = TypeVar("_Number", int, float)
 
 
 def _add(*parts: _Number | None) -> _Number | None:
-    known = [each for each in parts if each is not None]
-    return sum(known) if known else None
+    values = [each for each in parts if each is not None]
+    return sum(values) if values else None

@@ -37,9 +37,11 @@ def log_event(event: FlowEvent, flow: Flow) -> None:
             _logger.debug("%s starts, visit %d%s", event.node, event.visit, what)
         case NodeFinishedEvent():
             targets = ", ".join(flow.edges[index].target for index in event.edges)
-            said = f": {shorten_value(event.response)}" if event.response else ""
-            chosen = f" [{event.category}: {event.evidence}]" if event.category else ""
-            failed = f" {event.detail}" if event.detail else ""
-            _logger.debug("%s → %s%s%s%s", event.node, targets or "done", chosen, failed, said)
+            response = f": {shorten_value(event.response)}" if event.response else ""
+            category = f" [{event.category}: {event.evidence}]" if event.category else ""
+            failure = f" {event.detail}" if event.detail else ""
+            _logger.debug(
+                "%s → %s%s%s%s", event.node, targets or "done", category, failure, response
+            )
         case FlowEndedEvent():
             _logger.debug("run %s: %s %s", event.run_id, event.reason, event.detail)

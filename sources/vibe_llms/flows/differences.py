@@ -126,10 +126,10 @@ def draw_difference(old: Task, new: Task, styles: Mapping[str, str] = STYLES) ->
     difference = compare_tasks(old, new)
     before = parse_diagram(old.flow_diagram.mermaid)
     after = parse_diagram(new.flow_diagram.mermaid)
-    kept = {each.node: each for each in difference.nodes if each.change is not Change.REMOVED}
+    remaining = {each.node: each for each in difference.nodes if each.change is not Change.REMOVED}
     legend = _survey_legend(difference, {*before.nodes, *after.nodes}) if styles else []
     lines = [
-        *label_nodes(after, {name: _describe(each) for name, each in kept.items()}),
+        *label_nodes(after, {name: _describe(each) for name, each in remaining.items()}),
         *_restore_nodes(before, difference),
         *_restore_edges(before, difference),
         *_compose_legend(legend),
@@ -137,9 +137,9 @@ def draw_difference(old: Task, new: Task, styles: Mapping[str, str] = STYLES) ->
     if not lines:
         return after.text
     # Styles refer to edges by numbers, which are known only in the complete diagram.
-    whole = parse_diagram(append_lines(after.text, lines))
-    looks = style_edges(whole, _style_edges(len(after.edges), difference))
-    whole = parse_diagram(append_lines(whole.text, looks))
+    complete = parse_diagram(append_lines(after.text, lines))
+    style_lines = style_edges(complete, _style_edges(len(after.edges), difference))
+    complete = parse_diagram(append_lines(complete.text, style_lines))
     members = {
         f"flow-{change}": [
             *(each.node for each in difference.nodes if each.change is change),
@@ -148,7 +148,7 @@ def draw_difference(old: Task, new: Task, styles: Mapping[str, str] = STYLES) ->
         for change in Change
     }
     shown = {f"flow-{name}": style for name, style in styles.items() if members[f"flow-{name}"]}
-    return str(add_classes(whole, shown, members))
+    return str(add_classes(complete, shown, members))
 
 
 @frozen(kw_only=True)
@@ -201,13 +201,13 @@ def _find_details(
         yield "prompt"
 
 
-def _find_missing(here: _Side, there: _Side, change: Change) -> Iterator[EdgeChange]:
+def _find_missing(side: _Side, other: _Side, change: Change) -> Iterator[EdgeChange]:
     """Yield the edges missing on the other side; one that it has less often, by the difference."""
-    left = [(edge.source, edge.target, edge.label) for edge in there.flow.edges]
-    for edge, number in zip(here.flow.edges, here.numbers, strict=True):
+    unmatched = [(edge.source, edge.target, edge.label) for edge in other.flow.edges]
+    for edge, number in zip(side.flow.edges, side.numbers, strict=True):
         key = (edge.source, edge.target, edge.label)
-        if key in left:
-            left.remove(key)
+        if key in unmatched:
+            unmatched.remove(key)
         else:
             yield EdgeChange(
                 source=key[0], target=key[1], label=key[2], change=change, number=number
@@ -225,7 +225,7 @@ def _restore_nodes(before: Diagram, difference: TaskDifference) -> Iterator[str]
             node = before.nodes[each.node]
             opening, closing = BRACKETS.get(node.shape, ("[", "]"))
             label = f"{quote(node.label.text)} {MARKS[Change.REMOVED]}"
-            yield f'{_name(node.id)}{opening}"{label}"{closing}'
+            yield f'{_escape_keyword(node.id)}{opening}"{label}"{closing}'
 
 
 def _restore_edges(before: Diagram, difference: TaskDifference) -> Iterator[str]:
@@ -233,30 +233,30 @@ def _restore_edges(before: Diagram, difference: TaskDifference) -> Iterator[str]
         if each.change is Change.REMOVED:
             edge: Edge = before.edges[each.number]
             label = f'|"{quote(edge.label.text)}"|' if edge.label else ""
-            yield f"{_name(edge.start)} -->{label} {_name(edge.end)}"
+            yield f"{_escape_keyword(edge.start)} -->{label} {_escape_keyword(edge.end)}"
 
 
-def _name(id_: str) -> str:
+def _escape_keyword(id_: str) -> str:
     """Return the name of a node at the beginning of a line, where keywords have a meaning."""
     return f"{id_}_" if id_ in ("call", "click", "href") else id_
 
 
 def _style_edges(count: int, difference: TaskDifference) -> dict[int, str]:
     """Return the styles of edges by their numbers in the complete diagram, removed ones last."""
-    gone = [each for each in difference.edges if each.change is Change.REMOVED]
+    removed = [each for each in difference.edges if each.change is Change.REMOVED]
     added = [each for each in difference.edges if each.change is Change.ADDED]
     return {
         **{each.number: _EDGE_STYLES[Change.ADDED] for each in added},
-        **{count + place: _EDGE_STYLES[Change.REMOVED] for place, _ in enumerate(gone)},
+        **{count + place: _EDGE_STYLES[Change.REMOVED] for place, _ in enumerate(removed)},
     }
 
 
-def _survey_legend(difference: TaskDifference, taken: set[str]) -> list[Change]:
+def _survey_legend(difference: TaskDifference, used_ids: set[str]) -> list[Change]:
     """Return the changes to explain; none if the diagram already uses the legend's names."""
     shown = {each.change for each in difference.nodes}
     shown |= {each.change for each in difference.edges}
-    is_free = not any(name.startswith(_LEGEND) for name in taken)
-    return [change for change in Change if change in shown and is_free]
+    is_available = not any(name.startswith(_LEGEND) for name in used_ids)
+    return [change for change in Change if change in shown and is_available]
 
 
 def _compose_legend(changes: Sequence[Change]) -> Iterator[str]:

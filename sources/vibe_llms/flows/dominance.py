@@ -83,11 +83,11 @@ def find_natural_loops(
 
 def _climb(above: dict[str, str], name: str) -> str:
     """Return the outermost known loop of a node; compresses the path to it."""
-    way = []
+    path = []
     while name in above:
-        way.append(name)
+        path.append(name)
         name = above[name]
-    for each in way:
+    for each in path:
         above[each] = name
     return name
 
@@ -154,12 +154,12 @@ def _find_dominators(successors: Successors, start: str) -> dict[str, str]:
         """Return the node with the least semidominator on the path up; compresses the path."""
         if above[number] < 0:
             return number
-        way = []
+        path = []
         while above[above[number]] >= 0:
-            way.append(number)
+            path.append(number)
             number = above[number]
         last = number
-        for number in reversed(way):
+        for number in reversed(path):
             if semi[label[above[number]]] < semi[label[number]]:
                 label[number] = label[above[number]]
             above[number] = above[above[number]]

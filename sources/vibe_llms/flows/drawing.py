@@ -31,7 +31,7 @@ STYLES: Final[Mapping[str, str]] = {
     VisitState.FAILED: "fill:#fee2e2,stroke:#b91c1c,stroke-width:4px,color:#7f1d1d",
     UNREACHED: "fill:#f8fafc,stroke:#94a3b8,stroke-dasharray:4 4,color:#64748b",
 }
-"""Styles of nodes by state, for light and dark backgrounds; marks and lines show it, too."""
+"""Styles of nodes by state, for light and dark backgrounds; marks and lines show the state, too."""
 
 _TAKEN: Final = "stroke-width:3.5px"
 _NOT_TAKEN: Final = "opacity:0.45"
@@ -54,26 +54,26 @@ def annotate(text: str, course: Course, styles: Mapping[str, str] = STYLES) -> s
     numbers = match_edges(diagram, flow)
     counts = {numbers[edge]: count for edge, count in course.edges.items() if edge < len(numbers)}
     repeated = {number: f" {TIMES}{count}" for number, count in counts.items() if count > 1}
-    looks = {number: _TAKEN if number in counts else _NOT_TAKEN for number in numbers}
+    edge_styles = {number: _TAKEN if number in counts else _NOT_TAKEN for number in numbers}
     classified = _classify(diagram, flow, course, styles)
     return append_lines(
         label_edges(classified, repeated),
-        [*label_nodes(diagram, _describe(flow, course)), *style_edges(diagram, looks)],
+        [*label_nodes(diagram, _describe(flow, course)), *style_edges(diagram, edge_styles)],
     )
 
 
 def _describe(flow: Flow, course: Course) -> dict[str, str]:
     """Return the text to add to each node that was reached."""
-    found = {}
+    additions = {}
     for name, state in course.states.items():
         if name in flow.nodes:
             total = Sum.of(course.survey(name))
             cost = [describe_tokens(total.tokens), describe_cost(total.cost_cents or None)]
             words = [each for each in describe_sum(total) if each not in cost]
             lines = [" · ".join(filter(None, each)) for each in (words, cost)]
-            said = f"{MARKS[state]} {'<br/>'.join(filter(None, lines))}".rstrip()
-            found[name] = ("<br/>" if any(lines) else " ") + said
-    return found
+            addition = f"{MARKS[state]} {'<br/>'.join(filter(None, lines))}".rstrip()
+            additions[name] = ("<br/>" if any(lines) else " ") + addition
+    return additions
 
 
 def _classify(diagram: Diagram, flow: Flow, course: Course, styles: Mapping[str, str]) -> Diagram:

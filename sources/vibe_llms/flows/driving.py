@@ -14,7 +14,7 @@ from vibe_llms.engine.contexts import RunContext
 from vibe_llms.events.flow import FlowEndedEvent, FlowEvent, FlowStartedEvent, NodeFinishedEvent
 from vibe_llms.events.runs import StopRequestedEvent
 from vibe_llms.exceptions import ConverseError
-from vibe_llms.flows.budgets import tell_limit
+from vibe_llms.flows.budgets import produce_limit_error
 from vibe_llms.flows.debugging import enable_logging, log_event
 from vibe_llms.flows.machine import Pass, Stop, VisitNode, decide
 from vibe_llms.flows.settings import AdapterConfig
@@ -25,10 +25,10 @@ from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.foundation.portal import finish
 
-LOOK_SECONDS: Final = 0.5
+POLL_SECONDS: Final = 0.5
 """Interval at which waiting visits are checked for answers while others work."""
 
-_BREATH: Final = 64
+_PASSES_BETWEEN_PAUSES: Final = 64
 """Number of nodes without work after which the event loop runs other tasks."""
 
 
@@ -52,7 +52,7 @@ class FlowDriver:
     answer: Callable[[], Awaitable[None]]
     temporary_errors: tuple[type[ConverseError], ...] = ()
     _working: dict[int, asyncio.Task[NodeFinishedEvent | Rest]] = attrs.field(factory=dict)
-    _held: set[int] = attrs.field(factory=set)
+    _occupied: set[int] = attrs.field(factory=set)
     _resting: dict[int, Rest] = attrs.field(factory=dict)
     _attention: Attention = attrs.field(init=False)
 
@@ -84,10 +84,10 @@ class FlowDriver:
                     verification = await self._verify()
         except TimeoutError as error:
             if not clock.expired():
-                await self._rest(Rest(reason="failed", detail=repr(error)), None)
+                await self._end(Rest(reason="failed", detail=repr(error)), None)
                 raise
             stop = self._attention.stop
-            rest = _describe_stopped(stop) if stop else self._tell_limit("timeout_ms")
+            rest = _describe_stopped(stop) if stop else self._rest_at_limit("timeout_ms")
         except ConverseError as error:
             rest = Rest(reason="failed", detail=str(error), error=error)
         except asyncio.CancelledError:
@@ -95,38 +95,38 @@ class FlowDriver:
             if stop is None and self.temporary_errors:  # no end yet: the next worker resumes it
                 await self.context.emit(leave_run())
                 raise
-            await self._rest(_describe_stopped(stop) if stop else Rest(reason="cancelled"), None)
+            await self._end(_describe_stopped(stop) if stop else Rest(reason="cancelled"), None)
             raise
         except Exception as error:
-            await self._rest(Rest(reason="failed", detail=repr(error)), None)
+            await self._end(Rest(reason="failed", detail=repr(error)), None)
             raise
         if isinstance(rest.error, self.temporary_errors):
             raise rest.error
         if rest.reason == "ended":
             await self.answer()
-        await self._rest(rest, verification)
+        await self._end(rest, verification)
 
     async def _work(self) -> Rest:
-        working, held, state = self._working, self._held, self.state
+        working, occupied, state = self._working, self._occupied, self.state
         passed = 0
         try:
             while True:
                 if stop := await self._attention.look():
                     return _describe_stopped(stop)
-                match decide(state, held, self.config.max_iterations):
+                match decide(state, occupied, self.config.max_iterations):
                     case Pass(event):
                         await self._emit(event)
                         passed += 1
-                        if passed % _BREATH == 0:
+                        if passed % _PASSES_BETWEEN_PAUSES == 0:
                             await asyncio.sleep(0)
                     case VisitNode() as visit:
                         task = asyncio.create_task(self._visit(visit))
                         working[visit.branch.number] = task
-                        held.add(visit.branch.number)
+                        occupied.add(visit.branch.number)
                     case Stop(limit, node) if not working:
-                        return self._tell_limit(limit, node) if limit else Rest(reason="ended")
+                        return self._rest_at_limit(limit, node) if limit else Rest(reason="ended")
                     case None if not working:
-                        return _sum_up([*self._resting.values()])
+                        return _combine_rests([*self._resting.values()])
                     case _:  # visits in progress are billed: let them end
                         if rest := await self._await_visits():
                             return rest
@@ -137,16 +137,16 @@ class FlowDriver:
 
     async def _await_visits(self) -> Rest | None:
         """Wait for visits to end and continue there; return why the flow cannot continue."""
-        patience = LOOK_SECONDS if self._resting else None
+        patience = POLL_SECONDS if self._resting else None
         done, _ = await asyncio.wait(
             self._working.values(), return_when=asyncio.FIRST_COMPLETED, timeout=patience
         )
-        await self._take_up()
+        await self._resume_answered()
         failed: Rest | None = None
         for number in [number for number, task in self._working.items() if task in done]:
             result = self._working.pop(number).result()
             if isinstance(result, NodeFinishedEvent):
-                self._held.discard(number)
+                self._occupied.discard(number)
                 await self._emit(result)
             elif result.reason == "failed":
                 failed = failed or result
@@ -154,12 +154,12 @@ class FlowDriver:
                 self._resting[number] = result  # other branches continue
         return failed
 
-    async def _take_up(self) -> None:
+    async def _resume_answered(self) -> None:
         """Continue branches whose waiting visits were answered."""
         for number, rest in tuple(self._resting.items()):
             if rest.reason == "waiting" and await self.performer.is_answered(number):
                 del self._resting[number]
-                self._held.discard(number)
+                self._occupied.discard(number)
 
     async def _visit(self, visit: VisitNode) -> NodeFinishedEvent | Rest:
         """Visit a node; return where the flow continues, or why it cannot."""
@@ -194,11 +194,11 @@ class FlowDriver:
             rules=performer.check.task.categories,
         )
 
-    def _tell_limit(self, limit: str, node: str = "") -> Rest:
-        error = tell_limit(limit, self.config)
+    def _rest_at_limit(self, limit: str, node: str = "") -> Rest:
+        error = produce_limit_error(limit, self.config)
         return Rest(reason="limit", limit=limit, node=node, detail=str(error), error=error)
 
-    async def _rest(self, rest: Rest, verification: GoalVerification | None) -> None:
+    async def _end(self, rest: Rest, verification: GoalVerification | None) -> None:
         event = FlowEndedEvent(
             run_id=self.context.run_id,
             **attrs.asdict(rest, recurse=False),
@@ -219,7 +219,7 @@ def _describe_stopped(stop: StopRequestedEvent) -> Rest:
     return Rest(reason="cancelled", detail=describe_stop(stop))
 
 
-def _sum_up(resting: Sequence[Rest]) -> Rest:
+def _combine_rests(resting: Sequence[Rest]) -> Rest:
     """Return why no branch of a flow can continue: a limit, or all that it waits for."""
     reached = [rest for rest in resting if rest.reason == "limit"]
     if reached or len(resting) == 1:

@@ -22,7 +22,7 @@ class Severity(enum.StrEnum):
 
 
 class TaskRule(enum.StrEnum):
-    """Rules that a part of a task can violate; the guide to checks explains each."""
+    """Rules that a part of a task can violate; the guide to checks explains each by its value."""
 
     SENSE = "sense"
     ARROW = "arrow"

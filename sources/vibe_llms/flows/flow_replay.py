@@ -46,13 +46,13 @@ class _Version:
     """Version of a task, as far as a visit depends on it.
 
     Attributes:
-        given: Names of the variables set by the caller, which override the task's own.
+        caller_variables: Names of the variables set by the caller, which override the task's own.
         model: Model chosen by the caller instead of the task's; empty for none.
     """
 
     task: Task
     check: TaskCheck
-    given: Collection[str]
+    caller_variables: Collection[str]
     model: str
 
     @classmethod
@@ -98,7 +98,7 @@ class _Version:
         old, new = self.describe(name), other.describe(name)
         if new is None:
             return f"{name} no longer exists"
-        return "" if is_same(old, new) else f"{name} is another"
+        return "" if is_same(old, new) else f"{name} has changed"
 
     def compare_goal(self, other: _Version) -> str:
         """Describe the difference in the conditions of another version; empty if there is none."""
@@ -115,7 +115,7 @@ class _Version:
         if reference.source == "registry":
             entry = self.task.resource_registry.find(reference.name)
             return None if entry is None else attrs.asdict(entry)
-        if reference.source == "variable" and reference.name not in self.given:
+        if reference.source == "variable" and reference.name not in self.caller_variables:
             return self.task.variables.get(reference.name)
         return None
 
@@ -136,11 +136,11 @@ async def replay_flow_run(
     record = read_record(store, identity)
     own = _Version.read(record.reading, record)
     other = None if task is None else _Version.read(task, record)
-    usual = AdapterConfig().max_iterations
-    bound = record.settings.get("max_iterations", usual)
+    default_bound = AdapterConfig().max_iterations
+    bound = record.settings.get("max_iterations", default_bound)
     replay = FlowReplay(
         record.flow,
-        bound if isinstance(bound, int) else usual,
+        bound if isinstance(bound, int) else default_bound,
         lambda name: "" if other is None else own.compare(other, name),
         "" if other is None else own.compare_goal(other),
     )
@@ -172,14 +172,16 @@ async def _replay_visit(
         if not (log := store.open_log(identity).read()):
             return ()
         if any(isinstance(each.event, FlowStartedEvent) for each in log):
-            below = None if other is None else other.check.subflows.get(event.node)
-            task = None if below is None else examine_task(below.task.place, strict=False)
-            replayed = await replay_flow_run(store, identity, task)
-            return [attrs.evolve(step, run_id=step.run_id or identity) for step in replayed.steps]
-        replayed = await replay_run(store, identity, Variant())
+            subflow_check = None if other is None else other.check.subflows.get(event.node)
+            task = None
+            if subflow_check is not None:
+                task = examine_task(subflow_check.task.place, strict=False)
+            replay = await replay_flow_run(store, identity, task)
+            return [attrs.evolve(step, run_id=step.run_id or identity) for step in replay.steps]
+        replay = await replay_run(store, identity, Variant())
     except UnknownConversationError:
         return ()
-    return [attrs.evolve(step, run_id=identity) for step in replayed.steps]
+    return [attrs.evolve(step, run_id=identity) for step in replay.steps]
 
 
 class FlowReplay:
@@ -214,11 +216,11 @@ class FlowReplay:
         if isinstance(event, NodeStartedEvent):
             difference = self._check_place(event) or self._compare(event.node)
             if difference:  # otherwise the visit is reported when it ends
-                yield self._tell(number, event, difference)
+                yield self._compose_step(number, event, difference)
         elif isinstance(event, NodeFinishedEvent):
             place = self._check_place(event)
-            yield self._tell(
-                number, event, place or self._compare(event.node) or self._check_ways(event)
+            yield self._compose_step(
+                number, event, place or self._compare(event.node) or self._check_edges(event)
             )
         elif isinstance(event, FlowEndedEvent):
             is_over = isinstance(decide(self.state, (), self._bound), Stop)
@@ -232,7 +234,7 @@ class FlowReplay:
                 sequence=number, step="end", detail=event.reason, difference=difference
             )
 
-    def _tell(
+    def _compose_step(
         self, number: int, event: NodeStartedEvent | NodeFinishedEvent, difference: str
     ) -> ReplayStep:
         node = self.state.flow.nodes.get(event.node)
@@ -253,7 +255,7 @@ class FlowReplay:
             return f"the flow is at {branch.node}, visit {branch.visit}"
         return ""
 
-    def _check_ways(self, event: NodeFinishedEvent) -> str:
+    def _check_edges(self, event: NodeFinishedEvent) -> str:
         edges = self.state.flow.edges
         if any(each >= len(edges) or edges[each].source != event.node for each in event.edges):
             return "it took edges that do not leave it"

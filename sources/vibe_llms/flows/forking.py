@@ -15,7 +15,7 @@ def begin_fork(
     store: ConversationStore,
     run_id: str,
     node: str,
-    wanted: RunRequestedEvent,
+    request: RunRequestedEvent,
     *,
     visit: int = 1,
     variables: Mapping[str, JsonValue] | None = None,
@@ -27,7 +27,7 @@ def begin_fork(
 
     Args:
         node: The id of the node.
-        wanted: Request for the run.
+        request: Request for the run.
         visit: Number of the node's visit from which the run is repeated, from 1.
         variables: Replacements for variables of the run, by name.
 
@@ -51,7 +51,7 @@ def begin_fork(
         settings=record.settings,
     )
     ended = FlowEndedEvent(run_id=identity, reason="cancelled", detail=f"A fork of {run_id}.")
-    events: list[LogEvent] = [started, *before, ended, wanted]
+    events: list[LogEvent] = [started, *before, ended, request]
     log = store.open_log(identity)
     log.claim()
     try:

@@ -29,7 +29,7 @@ class NodeKind(enum.StrEnum):
     SUBFLOW = "subflow"
 
 
-ENGAGED: Final = frozenset({NodeKind.PROMPT, NodeKind.TOOL, NodeKind.SUBFLOW})
+WORKING_KINDS: Final = frozenset({NodeKind.PROMPT, NodeKind.TOOL, NodeKind.SUBFLOW})
 """Kinds of nodes whose visits take time and may cost something; all others end immediately."""
 
 
@@ -104,14 +104,14 @@ class Exits:
     @functools.cached_property
     def onward(self) -> tuple[int, ...]:
         """Indices of the edges that are taken without a choice and without a failure."""
-        ways = self.plain if self.default is None else (self.default,)
-        return tuple(edge.index for edge in ways)
+        edges = self.plain if self.default is None else (self.default,)
+        return tuple(edge.index for edge in edges)
 
     def split(self, inside: Container[str]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Split a loop's edges, except errors, into those into a round and those out of it."""
-        ways = [*self.plain, *self.choices, *([self.default] if self.default else [])]
-        again = tuple(edge.index for edge in ways if edge.target in inside)
-        return again, tuple(edge.index for edge in ways if edge.target not in inside)
+        edges = [*self.plain, *self.choices, *([self.default] if self.default else [])]
+        again = tuple(edge.index for edge in edges if edge.target in inside)
+        return again, tuple(edge.index for edge in edges if edge.target not in inside)
 
 
 @frozen(kw_only=True, eq=False, slots=False)
@@ -188,13 +188,13 @@ class Flow:
         A node from which no end is reachable has none, and neither has an end.
         """
         kinds = set(kinds)
-        before: dict[str, list[str]] = {name: [] for name in self.nodes}
+        predecessors: dict[str, list[str]] = {name: [] for name in self.nodes}
         # In the reversed graph, a node's dominators are on every path from it to an end.
-        before[_EXIT] = list(self.ends)
+        predecessors[_EXIT] = list(self.ends)
         for edge in self.edges:
             if edge.kind in kinds:
-                before[edge.target].append(edge.source)
-        found = Dominators(before, _EXIT).immediate
+                predecessors[edge.target].append(edge.source)
+        found = Dominators(predecessors, _EXIT).immediate
         return {name: above for name, above in found.items() if above != _EXIT}
 
 

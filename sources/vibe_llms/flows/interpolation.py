@@ -167,10 +167,10 @@ def _read_reference(inner: str, line: int, column: int) -> Reference | FlowFault
     if not inner.endswith("}}") or len(inner) < 4:  # two pairs of braces
         message = f"These braces are not closed on the same line. {_REMEDY}."
         return _fault(line, column, message)
-    said = inner[2:-2].strip()
-    found = _REFERENCE.fullmatch(said)
+    words = inner[2:-2].strip()
+    found = _REFERENCE.fullmatch(words)
     if found is None:
-        message = f"Unknown placeholder {said[:40]!r}. {_REMEDY}."
+        message = f"Unknown placeholder {words[:40]!r}. {_REMEDY}."
         return _fault(line, column, message)
     if (name := found["loop"]) is not None:
         if name not in LOOP_NAMES:

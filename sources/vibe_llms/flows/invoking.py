@@ -9,7 +9,7 @@ braces become text. (Mermaid wants double quotes around a label with braces.)
 
 The response of a model is a text, and so is a variable of the command line. A tool that takes a
 number or a list receives the JSON value of such a text, and a tool that takes a text receives a
-number as it was written (``fit_arguments``). Nothing else is converted: the tool refuses other
+number as it was written (``adapt_arguments``). Nothing else is converted: the tool refuses other
 values of a wrong type.
 """
 
@@ -50,14 +50,14 @@ class InvocationTemplate:
     Attributes:
         tool: Name of the tool; empty if it cannot be read.
         arguments: Arguments by name: a value, or a template that is rendered at each visit.
-        written: Source texts of numbers, ``true`` and ``false``, by the names of their arguments.
+        sources: Source texts of numbers, ``true`` and ``false``, by the names of their arguments.
         references: References that must be known before the invocation, with places in the label.
         faults: Syntax errors, with places in the label.
     """
 
     tool: str
     arguments: Mapping[str, JsonValue | Template] = attrs.field(factory=dict)
-    written: Mapping[str, str] = attrs.field(factory=dict)
+    sources: Mapping[str, str] = attrs.field(factory=dict)
     references: tuple[Reference, ...] = ()
     faults: tuple[FlowFault, ...] = ()
 
@@ -69,7 +69,7 @@ def read_invocation(label: str) -> InvocationTemplate:
         message = f"The name of the tool is missing. {_FORM}"
         return InvocationTemplate(tool="", faults=(_fault(label, 0, message),))
     arguments: dict[str, JsonValue | Template] = {}
-    written: dict[str, str] = {}
+    sources: dict[str, str] = {}
     references: list[Reference] = []
     faults: list[FlowFault] = []
     position = _skip(label, name.end())
@@ -82,17 +82,17 @@ def read_invocation(label: str) -> InvocationTemplate:
         if key[1] in arguments:
             message = f"The argument {key[1]!r} is given twice; remove one."
             faults.append(_fault(label, position, message))
-        arguments[key[1]] = read = _read_value(label, value)
-        if isinstance(read, (int, float)):
-            written[key[1]] = value[0]
-        if isinstance(read, Template):
-            references += read.references
-            faults += read.faults
+        arguments[key[1]] = parsed = _read_value(label, value)
+        if isinstance(parsed, (int, float)):
+            sources[key[1]] = value[0]
+        if isinstance(parsed, Template):
+            references += parsed.references
+            faults += parsed.faults
         position = _skip(label, value.end())
     return InvocationTemplate(
         tool=name[1],
         arguments=arguments,
-        written=written,
+        sources=sources,
         references=tuple(references),
         faults=tuple(faults),
     )
@@ -110,7 +110,7 @@ def render_arguments(invocation: InvocationTemplate, scope: TemplateScope) -> Js
     }
 
 
-def fit_arguments(
+def adapt_arguments(
     invocation: InvocationTemplate, arguments: JsonObject, schema: JsonObject
 ) -> JsonObject:
     """Return the arguments converted to the types in a tool's schema, as far as possible.
@@ -123,21 +123,21 @@ def fit_arguments(
     if not isinstance(properties, Mapping):
         return arguments
     return {
-        name: _fit(value, _survey_types(properties.get(name)), invocation.written.get(name))
+        name: _adapt(value, _survey_types(properties.get(name)), invocation.sources.get(name))
         for name, value in arguments.items()
     }
 
 
-def _fit(value: JsonValue, types: frozenset[str], written: str | None) -> JsonValue:
+def _adapt(value: JsonValue, types: frozenset[str], sources: str | None) -> JsonValue:
     if not types or types & _find_types(value):
         return value
     if isinstance(value, str):
         with suppress(ValueError, RecursionError):
-            read: JsonValue = json.loads(value)
-            if types & _find_types(read):
-                return read
+            parsed: JsonValue = json.loads(value)
+            if types & _find_types(parsed):
+                return parsed
     elif isinstance(value, (int, float)) and "string" in types:
-        return json.dumps(value) if written is None else written
+        return json.dumps(value) if sources is None else sources
     return value
 
 

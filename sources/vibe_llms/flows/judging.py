@@ -72,8 +72,8 @@ async def judge_category(judge: Judge, response: str, descriptions: Mapping[str,
     schema = _compose_schema("category", {"type": "string", "enum": [*descriptions, none]})
     answer = await judge(question, schema)
     names = {normalize(name): name for name in descriptions} | {normalize(none): ""}
-    said = answer.get("category") if isinstance(answer, Mapping) else answer
-    value = names.get(normalize(said)) if isinstance(said, str) else None
+    choice = answer.get("category") if isinstance(answer, Mapping) else answer
+    value = names.get(normalize(choice)) if isinstance(choice, str) else None
     return _conclude(answer, value)
 
 
@@ -88,8 +88,8 @@ async def judge_condition(
         + f"\n\n{_fence(response)}"
     )
     answer = await judge(question, _compose_schema("is_met", {"type": "boolean"}))
-    said = answer.get("is_met") if isinstance(answer, Mapping) else answer
-    return _conclude(answer, said if isinstance(said, bool) else None)
+    choice = answer.get("is_met") if isinstance(answer, Mapping) else answer
+    return _conclude(answer, choice if isinstance(choice, bool) else None)
 
 
 def _fence(response: str) -> str:
@@ -130,14 +130,15 @@ def _conclude(answer: JsonValue, value: str | bool | None) -> Judgment:
             confidence=0.0,
             evidence="A model was asked, but its answer did not have the requested form.",
         )
-    said = " ".join(reason.split()) if isinstance(reason, str) else ""
-    evidence = f"A model was asked, and says: {said}" if said else "A model was asked, and says so."
+    evidence = "A model was asked, and says so."
+    if isinstance(reason, str) and (sentence := " ".join(reason.split())):
+        evidence = f"A model was asked, and says: {sentence}"
     return Judgment(
         value=value, confidence=_read_confidence(members.get("confidence")), evidence=evidence
     )
 
 
-def _read_confidence(said: object) -> float:
-    if isinstance(said, bool) or not isinstance(said, (int, float)) or not math.isfinite(said):
+def _read_confidence(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         return _DOUBT
-    return min(1.0, max(0.0, said / 100 if said > 1 else said))  # some answer in percent
+    return min(1.0, max(0.0, value / 100 if value > 1 else value))  # some answer in percent

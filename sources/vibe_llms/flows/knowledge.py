@@ -10,13 +10,13 @@ from vibe_llms.flows.graphs import EdgeKind, Flow
 _LOST = (EdgeKind.ERROR, EdgeKind.LIMIT)
 """Kinds of edges that are taken after a visit without a response."""
 
-_OWNERS = 8
+_MOST_SPLITS = 8
 """Maximum number of splits recorded for a node that is on every path of one of their branches."""
 
-_SPOKEN = "\N{NULL}"
+_RESPONDED = "\N{NULL}"
 """Suffix of a node that can fail: the state after a successful visit."""
 
-_AGAIN = "\N{START OF HEADING}"
+_AFTER_ROUND = "\N{START OF HEADING}"
 """Suffix of a loop's node: its visit after a round."""
 
 
@@ -24,34 +24,34 @@ class Knowledge:
     """Knowledge at each node of a flow about the responses of other nodes.
 
     Args:
-        speaking: Ids of nodes with responses.
+        responding: Ids of nodes with responses.
     """
 
-    def __init__(self, flow: Flow, speaking: Collection[str]) -> None:
+    def __init__(self, flow: Flow, responding: Collection[str]) -> None:
         self._flow = flow
-        self.speaking = tuple(speaking)
+        self.responding = tuple(responding)
         self._successors: dict[str, list[str]] = {}
-        self._spoken = {name: name for name in speaking}
+        self._responded = {name: name for name in responding}
         for name, edges in flow.leaving.items():
             lost = [edge.target for edge in edges if edge.kind in _LOST]
-            if lost and name in self._spoken:
+            if lost and name in self._responded:
                 # Intermediate node: only paths after a successful visit lead through it.
-                self._spoken[name] = after = name + _SPOKEN
+                self._responded[name] = after = name + _RESPONDED
                 kept = [edge.target for edge in edges if edge.kind not in _LOST]
                 self._successors[after] = kept
                 self._successors[name] = [after, *lost]
             else:
                 self._successors[name] = [edge.target for edge in edges]
-        self._part_loops()  # first: dominators and bits include the copies
+        self._split_loops()  # first: dominators and bits include the copies
         self._dominators = Dominators(self._successors, flow.start)
-        # A bit for each, so that the possible earlier speakers of a node are united in one step.
-        self._bits = {name: 1 << place for place, name in enumerate(self._spoken.values())}
+        # A bit for each node with a response, so that sets of nodes are united in one step.
+        self._bits = {name: 1 << place for place, name in enumerate(self._responded.values())}
         self._before = self._survey_before()
         self._splits = self._survey_splits()
 
     def is_possible(self, speaker: str, node: str) -> bool:
         """Tell whether a path leads from speaker to node, so that it may have responded."""
-        return bool(self._find_before(node) & self._bits[self._spoken[speaker]])
+        return bool(self._find_before(node) & self._bits[self._responded[speaker]])
 
     def has_any(self, node: str) -> bool:
         """Tell whether any node may have responded before."""
@@ -63,7 +63,7 @@ class Knowledge:
         This holds if every path leads through it; or if it is on every path of a branch of a split,
         and the branches have already met, because all branches are followed.
         """
-        dominators, name = self._dominators, self._spoken[speaker]
+        dominators, name = self._dominators, self._responded[speaker]
         if name != node and dominators.dominates(name, node):
             return True
         pending, seen = [name], {name}
@@ -79,15 +79,17 @@ class Knowledge:
         return False
 
     def _find_before(self, node: str) -> int:
-        return self._before.get(node, 0) | self._before.get(node + _AGAIN, 0)
+        return self._before.get(node, 0) | self._before.get(node + _AFTER_ROUND, 0)
 
     def _find_join(self, split: str) -> str:
         """Return the join of a split; in a loop it may be the loop's node, after a round."""
         join = self._flow.joins[split]
-        is_round = split in self._flow.loops.get(join, ()) and join + _AGAIN in self._successors
-        return join + _AGAIN if is_round else join
+        is_round = (
+            split in self._flow.loops.get(join, ()) and join + _AFTER_ROUND in self._successors
+        )
+        return join + _AFTER_ROUND if is_round else join
 
-    def _part_loops(self) -> None:
+    def _split_loops(self) -> None:
         """Copy the nodes of loops, so that every path through a loop makes at least one round.
 
         Back edges lead to a copy of the loop's node, and only the copy can be left.
@@ -100,7 +102,7 @@ class Knowledge:
             is_left = out or self._flow.exits[name].limit
             if not again or not is_left or self._flow.nodes[name].bound == 0:
                 continue
-            copy = name + _AGAIN
+            copy = name + _AFTER_ROUND
             self._successors[copy] = self._successors[name]
             first = {self._flow.edges[edge].target for edge in again}
             self._successors[name] = [each for each in self._successors[name] if each in first]
@@ -109,10 +111,12 @@ class Knowledge:
                     continue
                 # The source of a back edge may already be two nodes, or an inner loop's node and
                 # copy.
-                for known in {each, self._spoken.get(each, each), each + _AGAIN}:
-                    if known in self._successors:
-                        following = self._successors[known]
-                        self._successors[known] = [copy if at == name else at for at in following]
+                for source in {each, self._responded.get(each, each), each + _AFTER_ROUND}:
+                    if source in self._successors:
+                        self._successors[source] = [
+                            copy if target == name else target
+                            for target in self._successors[source]
+                        ]
 
     def _survey_before(self) -> dict[str, int]:
         """Return for each node, as bits, the nodes that may have responded before its visit."""
@@ -150,9 +154,9 @@ class Knowledge:
             for edge in flow.exits[split].plain:
                 name = edge.target
                 while name != join:
-                    known = found.setdefault(name, [])
-                    if len(known) >= _OWNERS:
+                    splits = found.setdefault(name, [])
+                    if len(splits) >= _MOST_SPLITS:
                         break  # for speed; an uncertain answer only warns
-                    known.append(split)
+                    splits.append(split)
                     name = after.get(name, join)  # a branch may not reach an end
         return found

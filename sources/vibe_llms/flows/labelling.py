@@ -66,24 +66,24 @@ def _label_link(text: str, edge: Edge, words: str) -> Edit:
         end = edge.place.end if is_split else end
         return Edit(end, end, f'|"{words.strip()}"|')
     place = edge.label.place
-    written = "<br/>".join(map(quote, edge.label.text.split("\n"))) + words
+    label = "<br/>".join(map(quote, edge.label.text.split("\n"))) + words
     if text[place.start - 1] not in '"`':
-        return Edit(place.start, place.end, f'"{written}"')
+        return Edit(place.start, place.end, f'"{label}"')
     if text[place.end] in '"`':
-        return Edit(place.start, place.end, written)
-    return Edit(place.start, place.end, f'{written}"')  # more text followed the quotes
+        return Edit(place.start, place.end, label)
+    return Edit(place.start, place.end, f'{label}"')  # more text followed the quotes
 
 
 def style_edges(diagram: Diagram, styles: Mapping[int, str]) -> Iterator[str]:
     """Yield the lines that add styles to edges."""
-    alike: dict[str, list[int]] = {}
+    numbers_by_style: dict[str, list[int]] = {}
     for number, style in styles.items():
         # A linkStyle replaces an earlier one: repeat its styles. Mermaid itself adds fill:none.
         kept = [each for each in diagram.edges[number].styles if each != "fill:none"]
-        whole = ",".join([*(each.replace(",", "\\,") for each in kept), style])
-        alike.setdefault(whole, []).append(number)
-    for whole, numbers in alike.items():
-        yield f"linkStyle {','.join(map(str, numbers))} {whole}"
+        combined = ",".join([*(each.replace(",", "\\,") for each in kept), style])
+        numbers_by_style.setdefault(combined, []).append(number)
+    for combined, numbers in numbers_by_style.items():
+        yield f"linkStyle {','.join(map(str, numbers))} {combined}"
 
 
 def append_lines(text: str, lines: Iterable[str]) -> str:

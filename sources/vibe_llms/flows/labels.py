@@ -12,7 +12,7 @@ from vibe_llms.flows.tasks import EvaluationType, Task
 from vibe_llms.foundation.suggestions import end_among, find_nearest
 from vibe_llms.tables.paths import KeyPath
 
-_COMPARED: Final = 50
+_MOST_COMPARED: Final = 50
 """Maximum number of words that are compared with a possibly misspelt one."""
 
 Found = tuple[KeyPath, FlowFault]
@@ -43,23 +43,23 @@ def find_label_faults(
         if condition.evaluation_type is EvaluationType.CATEGORY_MATCH
     }
     unused = {name: rules[name] for name in rules if name not in edges}
-    meant: set[str] = set()
+    suggested: set[str] = set()
     for label, edge in edges.items():
         near = _find_near(label, unused) if label not in rules else None
         if near is not None:
-            meant.add(near)
+            suggested.add(near)
             message = f"Unknown category {edge.label!r}; did you mean {rules[near]!r}?"
             yield diagram, _fault(message, TaskRule.LABEL, edge.line, edge.column)
     known = {**rules, **{label: edge.label for label, edge in edges.items()}}
     for name, index in expected.items():
         near = _find_near(name, known) if name not in known else None
         if near is not None:
-            meant.add(near)
+            suggested.add(near)
             message = f"No category or edge has this name; did you mean {known[near]!r}?"
             path = ("goal", "target_conditions", index, "expected_value")
             yield path, _fault(message, TaskRule.LABEL)
     for name in unused:
-        if name not in expected and name not in meant:
+        if name not in expected and name not in suggested:
             message = (
                 "No edge has this label, and no condition expects it: label an edge, or remove "
                 "the category."
@@ -70,17 +70,17 @@ def find_label_faults(
 def find_predicate_faults(task: Task, known: Iterable[str]) -> Iterator[Found]:
     """Yield predicates that no plugin has."""
     known = frozenset(known)
-    named: list[tuple[KeyPath, str]] = [
+    uses: list[tuple[KeyPath, str]] = [
         (("categories", name, "predicate"), rule.predicate)
         for name, rule in task.categories.items()
         if rule.predicate
     ]
-    named += [
+    uses += [
         (("goal", "target_conditions", index, "expected_value"), str(each.expected_value))
         for index, each in enumerate(task.goal.target_conditions)
         if each.evaluation_type is EvaluationType.CUSTOM
     ]
-    for path, name in named:
+    for path, name in uses:
         if name not in known:
             end = end_among(name, known) if known else "; no plugin provides any."
             yield path, _fault(f"Unknown predicate {name!r}{end}", TaskRule.PREDICATE)
@@ -88,7 +88,7 @@ def find_predicate_faults(task: Task, known: Iterable[str]) -> Iterator[Found]:
 
 def _find_near(name: str, known: Iterable[str]) -> str | None:
     known = list(known)
-    return find_nearest(name, known) if len(known) <= _COMPARED else None
+    return find_nearest(name, known) if len(known) <= _MOST_COMPARED else None
 
 
 def _fault(message: str, rule: TaskRule, line: int = 0, column: int = 0) -> FlowFault:

@@ -15,7 +15,7 @@ from vibe_llms.flows.run_pages import read_run_page
 PAUSE_SECONDS: Final = 1.0
 """Minimum pause between two writes: the page has 2 MB, and reloads every two seconds."""
 
-_SHARE: Final = 9
+_PAUSE_FACTOR: Final = 9
 """Minimum ratio of pause to write time, so that writing takes at most a tenth of the time."""
 
 
@@ -45,7 +45,7 @@ class LivePage:
         self._run_id = ""
         self._save = save
         self._pause_seconds = pause_seconds
-        self._happened, self._over = asyncio.Event(), asyncio.Event()
+        self._happened, self._ended = asyncio.Event(), asyncio.Event()
         self._saved = ""
         self._writing: asyncio.Task[None] | None = None
 
@@ -63,24 +63,24 @@ class LivePage:
         """Save the page for the last time; raises the errors of saving."""
         assert self._writing is not None
         # do not cancel: a thread that is still saving an older state would overwrite the last one
-        self._over.set()
+        self._ended.set()
         self._happened.set()
         await self._writing
         if self._run_id:
             await asyncio.to_thread(self._write)
 
     async def _follow(self) -> None:
-        while not self._over.is_set():
+        while not self._ended.is_set():
             await self._happened.wait()
             self._happened.clear()
             pause = self._pause_seconds
             if self._run_id:
-                began = time.monotonic()
+                start = time.monotonic()
                 await asyncio.to_thread(self._write)
                 # a run of thousands of visits must not spend its time on writing the page
-                pause = max(pause, _SHARE * (time.monotonic() - began))
+                pause = max(pause, _PAUSE_FACTOR * (time.monotonic() - start))
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._over.wait(), pause)
+                await asyncio.wait_for(self._ended.wait(), pause)
 
     def _write(self) -> None:
         page = read_run_page(self._store, self._run_id)

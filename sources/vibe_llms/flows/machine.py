@@ -6,7 +6,7 @@ from collections.abc import Container
 from typing import TypeAlias
 
 from vibe_llms.events.flow import NodeFinishedEvent
-from vibe_llms.flows.graphs import ENGAGED, Exits, FlowNode, NodeKind
+from vibe_llms.flows.graphs import WORKING_KINDS, Exits, FlowNode, NodeKind
 from vibe_llms.flows.state import Branch, FlowState
 from vibe_llms.foundation.attrs_classes import frozen
 
@@ -71,8 +71,8 @@ def decide(state: FlowState, working: Container[int], max_iterations: int) -> Co
         node = state.flow.nodes[name]
         exits = state.flow.exits[name]
         if node.kind is NodeKind.LOOP:
-            edges = _turn(state, branch, node, exits, max_iterations)
-        elif node.kind in ENGAGED or exits.choices:
+            edges = _choose_loop_edges(state, branch, node, exits, max_iterations)
+        elif node.kind in WORKING_KINDS or exits.choices:
             return VisitNode(branch, node)
         elif node.kind is NodeKind.END:
             edges = ()
@@ -113,7 +113,7 @@ def find_round(branch: Branch, state: FlowState, max_iterations: int) -> tuple[i
     return rounds, max_iterations if bound is None else bound
 
 
-def _turn(
+def _choose_loop_edges(
     state: FlowState, branch: Branch, node: FlowNode, exits: Exits, max_iterations: int
 ) -> tuple[int, ...]:
     """Return the edges of a loop: into it while rounds are left, otherwise out of it."""

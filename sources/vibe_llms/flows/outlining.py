@@ -68,7 +68,7 @@ def _outline(task: Task, course: Course) -> Outline:
     nodes = []
     for node in flow.nodes.values():
         visits = course.survey(node.id)
-        said = [each.conversations[""] for each in visits if each.conversations.get("")]
+        conversations = [each.conversations[""] for each in visits if each.conversations.get("")]
         nodes.append(
             OutlinedNode(
                 id=node.id,
@@ -76,7 +76,7 @@ def _outline(task: Task, course: Course) -> Outline:
                 kind=node.kind,
                 state=str(states.get(node.id, UNREACHED)),
                 visits=len(visits),
-                conversation_id=said[-1] if said else "",
+                conversation_id=conversations[-1] if conversations else "",
             )
         )
     return Outline(diagram=annotate(text, course, {}), nodes=nodes, goal=task.goal.description)

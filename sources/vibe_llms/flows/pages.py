@@ -123,19 +123,22 @@ def compose_table(
         heads: Heads of the columns, and whether they contain numbers.
         rows: Attributes of each row as HTML, and its cells as HTML.
     """
-    # Empty without rows: then all heads stay.
-    kept = [any(cells) for cells in zip(*(cells for _, cells in rows), strict=True)]
+    # Without rows, all heads stay.
+    columns = zip(*(cells for _, cells in rows), strict=True)
+    shown_columns = [any(cells) for cells in columns] or [True] * len(heads)
     classes = [' class="number"' if each else "" for each in heads.values()]
 
     def compose_row(tag: str, cells: Iterable[str]) -> str:
         return "".join(  # attributes may follow the two letters of a tag
             f"<{tag}{kind}>{cell}</{tag[:2]}>"
-            for cell, kind, is_kept in zip(cells, classes, kept or [True] * len(heads), strict=True)
-            if is_kept
+            for cell, kind, is_shown in zip(cells, classes, shown_columns, strict=True)
+            if is_shown
         )
 
     head = compose_row('th scope="col"', map(escape, heads))
-    body = "\n".join(f"<tr{more}>{compose_row('td', cells)}</tr>" for more, cells in rows)
+    body = "\n".join(
+        f"<tr{attributes}>{compose_row('td', cells)}</tr>" for attributes, cells in rows
+    )
     return (
         f'<section class="wide {name}"><h2>{escape(caption)}</h2>\n<div class="scroll"><table>\n'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div></section>"

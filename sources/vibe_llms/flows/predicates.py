@@ -29,7 +29,7 @@ Predicates = Mapping[str, Predicate]
 PredicateFunction: TypeAlias = Predicate | Callable[[str], Any]
 """Predicate of a program; it may take only the response."""
 
-GivenPredicates: TypeAlias = (
+PredicatesArgument: TypeAlias = (
     Mapping[str, PredicateFunction] | Iterable[PredicateFunction] | PredicateFunction
 )
 
@@ -63,20 +63,20 @@ def survey_predicates(plugins: PluginManager) -> Predicates:
     return found
 
 
-def gather_predicates(given: GivenPredicates) -> Predicates:
+def gather_predicates(argument: PredicatesArgument) -> Predicates:
     """Return predicates by name; functions without a given name have their own.
 
     Raises:
         TypeError: One of them is not a function, or has no name, or two have the same.
     """
-    if isinstance(given, Mapping):
-        return {name: _take(each) for name, each in given.items()}
+    if isinstance(argument, Mapping):
+        return {name: _adapt(each) for name, each in argument.items()}
     found: dict[str, Predicate] = {}
-    several: Any = given
-    if callable(given) or isinstance(several, str):
-        several = [given]
-    for each in several:
-        predicate, name = _take(each), getattr(each, "__name__", "<lambda>")
+    functions: Any = argument
+    if callable(argument) or isinstance(functions, str):
+        functions = [argument]
+    for each in functions:
+        predicate, name = _adapt(each), getattr(each, "__name__", "<lambda>")
         if name == "<lambda>":
             raise TypeError("A predicate needs a name: write predicates={'name': function}.")
         if name in found:
@@ -85,12 +85,12 @@ def gather_predicates(given: GivenPredicates) -> Predicates:
     return found
 
 
-def _take(given: object) -> Predicate:
+def _adapt(argument: object) -> Predicate:
     """Return a function as a predicate, which is given a context, too."""
-    if not callable(given):
-        kind = type(given).__name__
+    if not callable(argument):
+        kind = type(argument).__name__
         raise TypeError(f"A predicate must be a function of the response, not {kind}.")
-    function = cast("Any", given)
+    function = cast("Any", argument)
     try:
         inspect.signature(function).bind("", PredicateContext())
     except TypeError:  # it takes only the response
@@ -101,14 +101,14 @@ def _take(given: object) -> Predicate:
         return cast("Predicate", function)
 
     @functools.wraps(function)
-    def look(response: str, context: PredicateContext, /) -> Any:
+    def call(response: str, context: PredicateContext, /) -> Any:
         return function(response)
 
     @functools.wraps(function)
-    async def look_in_loop(response: str, context: PredicateContext, /) -> Any:
+    async def call_asynchronously(response: str, context: PredicateContext, /) -> Any:
         return await function(response)
 
-    return cast("Predicate", look_in_loop if is_asynchronous(function) else look)
+    return cast("Predicate", call_asynchronously if is_asynchronous(function) else call)
 
 
 def access_predicate(predicates: Predicates, name: str) -> Predicate:
@@ -146,12 +146,12 @@ async def ask_predicate(
     except Exception as error:
         words = " ".join(str(error).split())
         raised = f"{type(error).__name__}: {words}" if words else type(error).__name__
-        raise _blame(predicate, name, f"raised {raised}") from error
+        raise _produce_error(predicate, name, f"raised {raised}") from error
     ruling = _read(answer, name)
     if ruling is None:
         shown = answer if isinstance(answer, (int, float)) else type(answer).__name__
-        wanted = "True or False, a number from 0 to 1, or (True or False, 'why')"
-        raise _blame(predicate, name, f"returned {shown} instead of {wanted}")
+        expected = "True or False, a number from 0 to 1, or (True or False, 'why')"
+        raise _produce_error(predicate, name, f"returned {shown} instead of {expected}")
     return ruling
 
 
@@ -165,15 +165,15 @@ async def _call(predicate: Predicate, response: str, context: PredicateContext) 
 
 
 def _read(answer: object, name: str) -> Ruling | None:
-    says = f"The predicate {name!r} says"
+    subject = f"The predicate {name!r} says"
     # First, because booleans are numbers in Python.
     if isinstance(answer, bool):
-        evidence = f"{says} that it {'holds' if answer else 'does not hold'}."
+        evidence = f"{subject} that it {'holds' if answer else 'does not hold'}."
         return Ruling(is_met=answer, confidence=1.0, evidence=evidence)
     if isinstance(answer, (int, float)) and 0 <= answer <= 1:  # false for NaN
         is_met = answer >= ENOUGH
         confidence = float(answer if is_met else 1 - answer)
-        evidence = f"{says} {answer:.2g}; {ENOUGH} is required."
+        evidence = f"{subject} {answer:.2g}; {ENOUGH} is required."
         return Ruling(is_met=is_met, confidence=confidence, evidence=evidence)
     if (
         isinstance(answer, tuple)
@@ -183,15 +183,15 @@ def _read(answer: object, name: str) -> Ruling | None:
     ):
         holds, why = answer
         plain = f"that it {'holds' if holds else 'does not hold'}"
-        return Ruling(is_met=holds, confidence=1.0, evidence=f"{says}: {why.strip() or plain}")
+        return Ruling(is_met=holds, confidence=1.0, evidence=f"{subject}: {why.strip() or plain}")
     return None
 
 
-def _blame(predicate: Predicate, name: str, deed: str) -> PluginError:
+def _produce_error(predicate: Predicate, name: str, fault: str) -> PluginError:
     home = getattr(predicate, "__module__", "")
     return PluginError(
         plugin=home,
-        detail=f"The predicate {name!r}{f' ({home})' if home else ''} {deed}.",
+        detail=f"The predicate {name!r}{f' ({home})' if home else ''} {fault}.",
         remedy="Fix it, or report it to the plugin's author.",
         stage=Stage.EXECUTE,
     )

@@ -37,7 +37,7 @@ def _survey_asking(store: ConversationStore, run_id: str) -> Iterator[str]:
     if state.ending is not None and state.ending.reason == "ended":
         return
     for branch in state.branches.values():
-        identity = state.begun.get(branch.number, {}).get("")
+        identity = state.open_conversations.get(branch.number, {}).get("")
         kind = state.flow.nodes[branch.node].kind
         if identity is None:
             continue

@@ -9,6 +9,7 @@ import functools
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from itertools import chain
 
 import attrs
 
@@ -85,14 +86,14 @@ class FlowRecord:
         Raises:
             RequestError: The run has not reached that visit.
         """
-        kept: list[NodeFinishedEvent] = []
+        earlier: list[NodeFinishedEvent] = []
         for event in self.events:
             if isinstance(event, (NodeFinishedEvent, NodeStartedEvent)):
                 if (event.node, event.visit) == (node, visit):
-                    return tuple(kept)
+                    return tuple(earlier)
                 if isinstance(event, NodeFinishedEvent):
-                    kept.append(event)
-        nodes = [event.node for event in kept]
+                    earlier.append(event)
+        nodes = [event.node for event in earlier]
         count = nodes.count(node)
         end = f"; the last one is {count}." if count else end_among(node, dict.fromkeys(nodes))
         raise RequestError(
@@ -144,29 +145,31 @@ def measure_run(store: ConversationStore, identity: str) -> Spending:
 
     Includes interrupted visits; the usage is empty if there was no response yet. Does file work.
     """
-    total, begun = Spending(), dict[int, dict[str, str]]()
+    total = Spending()
+    open_by_branch: dict[int, dict[str, str]] = {}  # the conversations of visits, by purpose
     is_flow = False
     for each in store.open_log(identity).read():
         match each.event:
             case FlowStartedEvent():
                 is_flow = True
             case NodeStartedEvent() as event:
-                begun.setdefault(event.branch, {})[event.purpose] = event.conversation_id
+                conversations = open_by_branch.setdefault(event.branch, {})
+                conversations[event.purpose] = event.conversation_id
             case NodeFinishedEvent() as event:
                 total += read_spending(event)
-                begun.pop(event.branch, None)
+                open_by_branch.pop(event.branch, None)
     if is_flow:
-        cut_off = (identity for kept in begun.values() for identity in kept.values())
-        return sum((measure_run(store, identity) for identity in cut_off), total)
+        interrupted = chain.from_iterable(each.values() for each in open_by_branch.values())
+        return sum((measure_run(store, identity) for identity in interrupted), total)
     with suppress(UnknownConversationError):
         total += measure(Conversation.restore(store, identity).canisters)
     return total
 
 
-def carry_over(
+def transfer_visits(
     before: Iterable[NodeFinishedEvent], node: str, flow: Flow, other: Flow
 ) -> tuple[NodeFinishedEvent, ...]:
-    """Return the same visits as visits of another flow that is the same on their path.
+    """Return visits of one flow as visits of another flow that is the same on their path.
 
     Args:
         before: Visits of a run of the first flow.
@@ -177,25 +180,25 @@ def carry_over(
     Raises:
         RequestError: The flows differ on that path.
     """
-    carried = []
+    transferred = []
     for event in before:
-        mine, others = _survey_ways(flow, event.node), _survey_ways(other, event.node)
-        if mine.keys() != others.keys():
+        own, others = _index_edges(flow, event.node), _index_edges(other, event.node)
+        if own.keys() != others.keys():
             raise _refuse_fork(node, f"{event.node} has changed, or leads to other nodes")
-        places = {index: others[way] for way, index in mine.items()}
+        places = {index: others[key] for key, index in own.items()}
         edges = tuple(places[index] for index in event.edges)
-        carried.append(attrs.evolve(event, edges=edges))
+        transferred.append(attrs.evolve(event, edges=edges))
     try:
         # Only the path matters here; the settings of the run limit its length.
-        state = replay_flow(other, carried, max_iterations=sys.maxsize)
+        state = replay_flow(other, transferred, max_iterations=sys.maxsize)
     except (CorruptionError, KeyError) as error:  # intermediate nodes decide where branches meet
         raise _refuse_fork(node, "its branches and loops differ") from error
     if node not in {branch.node for branch in state.branches.values()}:
         raise _refuse_fork(node, "the flow reaches other nodes")
-    return tuple(carried)
+    return tuple(transferred)
 
 
-def _survey_ways(flow: Flow, name: str) -> dict[tuple[object, ...], int]:
+def _index_edges(flow: Flow, name: str) -> dict[tuple[object, ...], int]:
     """Return the outgoing edges of a node by their meaning, which includes that of the node."""
     node = flow.nodes.get(name)
     kind = None if node is None else node.kind
@@ -205,10 +208,10 @@ def _survey_ways(flow: Flow, name: str) -> dict[tuple[object, ...], int]:
     }
 
 
-def _refuse_fork(node: str, why: str) -> RequestError:
+def _refuse_fork(node: str, reason: str) -> RequestError:
     return RequestError(
         path="task",
-        detail=f"The task differs from that of the run before {node}: {why}.",
+        detail=f"The task differs from that of the run before {node}: {reason}.",
         remedy="Fork at an earlier node, or keep the diagram unchanged up to this node.",
         stage=Stage.EXECUTE,
     )
@@ -223,20 +226,20 @@ def replay_flow(flow: Flow, events: Iterable[FlowEvent], *, max_iterations: int)
     state = FlowState.begin(flow)
     for event in events:
         if isinstance(event, NodeFinishedEvent):
-            _examine_step(state, event, max_iterations)
+            _check_step(state, event, max_iterations)
         state.apply(event)
     return state
 
 
-def _examine_step(state: FlowState, event: NodeFinishedEvent, max_iterations: int) -> None:
+def _check_step(state: FlowState, event: NodeFinishedEvent, max_iterations: int) -> None:
     branch = state.branches.get(event.branch)
     others = state.branches.keys() - {event.branch}
     expected = decide(state, others, max_iterations) if branch else None
-    ways = {edge.index for edge in state.flow.edges if edge.source == event.node}
+    outgoing = {edge.index for edge in state.flow.edges if edge.source == event.node}
     fits = (
         branch is not None
         and branch.node == event.node
-        and ways.issuperset(event.edges)
+        and outgoing.issuperset(event.edges)
         and (not isinstance(expected, Pass) or expected.event == event)
     )
     if not fits:

@@ -10,14 +10,14 @@ from vibe_llms.flows.faults import FlowFault, TaskRule
 from vibe_llms.flows.graphs import Flow
 from vibe_llms.flows.interpolation import Reference
 from vibe_llms.flows.knowledge import Knowledge
-from vibe_llms.flows.registry_contents import WAYS, find_address_fault
-from vibe_llms.flows.soundness import find_way, write_way
+from vibe_llms.flows.registry_contents import SOURCES_ADVICE, find_address_fault
+from vibe_llms.flows.soundness import find_path, write_path
 from vibe_llms.flows.tasks import CONTENT, RegistryEntry
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.suggestions import end_among, suggest
 from vibe_llms.tables.paths import KeyPath
 
-_EXAMPLES: Final = 20
+_MOST_EXAMPLES: Final = 20
 """Maximum number of example paths without a response; each costs a search of the graph."""
 
 
@@ -35,10 +35,10 @@ class Use:
     nodes: Sequence[str]
 
 
-_SUGGESTIONS: Final = 50
+_MOST_SUGGESTIONS: Final = 50
 """Number of mistakes for which the nearest known word is searched."""
 
-_LISTED: Final = 20
+_MOST_LISTED: Final = 20
 """Number of known words listed if none is near."""
 
 
@@ -48,8 +48,8 @@ class ReferenceChecker:
     Args:
         registry: Entries by name, without unreadable ones; ``None`` if the registry is unreadable.
         folder: Folder of the task's file; ``None`` without a file.
-        own: Names of the task's own variables.
-        given: Names of the caller's variables; ``None`` if unknown.
+        task_variables: Names of the task's own variables.
+        caller_variables: Names of the caller's variables; ``None`` if unknown.
         flow: Flow of the task; ``None`` if the diagram is invalid.
         knowledge: Knowledge about responses at each node; only for a flow with a start.
     """
@@ -58,17 +58,17 @@ class ReferenceChecker:
         self,
         registry: Mapping[str, RegistryEntry | None] | None,
         folder: Path | None,
-        own: Collection[str],
-        given: Collection[str] | None,
+        task_variables: Collection[str],
+        caller_variables: Collection[str] | None,
         flow: Flow | None,
         knowledge: Knowledge | None,
     ) -> None:
         self._registry = registry
         self._folder = folder
-        self._own, self._given = own, given
+        self._task_variables, self._caller_variables = task_variables, caller_variables
         self._flow = flow
         self._knowledge = knowledge
-        self._speaking = knowledge.speaking if knowledge else ()
+        self._responding = knowledge.responding if knowledge else ()
         loops = flow.loops.values() if flow and knowledge else ()
         self._looping = frozenset[str]().union(*(each for each in loops if len(each) > 1))
         self._examples = self._suggestions = 0
@@ -95,18 +95,18 @@ class ReferenceChecker:
                 yield from self._check_loop(use)
 
     def _check_variable(self, name: str) -> Iterator[tuple[TaskRule, str]]:
-        if name in self._own:
+        if name in self._task_variables:
             return
-        if self._given is None:
+        if self._caller_variables is None:
             message = f"The variable {name!r} must be set when the task is run"
-            yield TaskRule.VARIABLE_LATER, message + self._among(name, sorted(self._own))
-        elif name not in self._given:
+            yield TaskRule.VARIABLE_LATER, message + self._among(name, sorted(self._task_variables))
+        elif name not in self._caller_variables:
             message = f"Unknown variable {name!r}"
             yield (
                 TaskRule.VARIABLE,
                 message
                 + (
-                    self._among(name, sorted({*self._own, *self._given}))
+                    self._among(name, sorted({*self._task_variables, *self._caller_variables}))
                     + " Set it in 'variables', or when running the task."
                 ),
             )
@@ -125,7 +125,7 @@ class ReferenceChecker:
         if reference.field == CONTENT:
             if fault := find_address_fault(entry, self._folder):
                 message = f"Cannot load the content of {entry.name!r}: {fault}"
-                yield TaskRule.REGISTRY, f"{message} {WAYS}"
+                yield TaskRule.REGISTRY, f"{message} {SOURCES_ADVICE}"
         elif reference.field not in fields:
             message = f"The entry {reference.name!r} has no field {reference.field!r}"
             yield TaskRule.REGISTRY, message + self._among(reference.field, [*fields, CONTENT])
@@ -143,11 +143,11 @@ class ReferenceChecker:
             return
         if name not in flow.nodes:
             message = f"Unknown node {name!r}"
-            yield TaskRule.RESPONSE, message + self._among(name, self._speaking)
+            yield TaskRule.RESPONSE, message + self._among(name, self._responding)
             return
-        if name not in self._speaking:
+        if name not in self._responding:
             message = f"{name} has no response of its own"
-            yield TaskRule.RESPONSE, message + self._among(name, self._speaking)
+            yield TaskRule.RESPONSE, message + self._among(name, self._responding)
             return
         nodes = [each for each in use.nodes if each in flow.dominators.immediate]
         possible = [each for each in nodes if knowledge.is_possible(name, each)]
@@ -162,12 +162,12 @@ class ReferenceChecker:
 
     def _find_example(self, flow: Flow, speaker: str, node: str) -> str:
         self._examples += 1
-        if self._examples > _EXAMPLES:
+        if self._examples > _MOST_EXAMPLES:
             return ""
         if speaker == node:
             return " the first time"
-        way = find_way(flow, flow.start, node, without=speaker)
-        return f", as on {write_way(way)}" if way else ""
+        path = find_path(flow, flow.start, node, without=speaker)
+        return f", as on {write_path(path)}" if path else ""
 
     def _check_loop(self, use: Use) -> Iterator[tuple[TaskRule, str]]:
         flow = self._flow
@@ -185,6 +185,6 @@ class ReferenceChecker:
         """End a sentence with the nearest known word, or with all known words."""
         known = list(known)
         self._suggestions += 1
-        if not known or self._suggestions > _SUGGESTIONS:
+        if not known or self._suggestions > _MOST_SUGGESTIONS:
             return "."
-        return end_among(name, known) if len(known) <= _LISTED else suggest(name, known)
+        return end_among(name, known) if len(known) <= _MOST_LISTED else suggest(name, known)

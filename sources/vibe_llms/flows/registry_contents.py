@@ -46,14 +46,14 @@ PAGE_SECONDS: Final = 30.0
 CONCURRENCY: Final = 4
 """Maximum number of concurrent fetches."""
 
-WAYS: Final = (
+SOURCES_ADVICE: Final = (
     "Name a text on the public web (https://\u2026) or in the folder of the task's file "
     "(file:notes.md), or write it into 'content'."
 )
 """Advice on available sources, for error messages."""
 
 _FILE: Final = "file:"
-_MARKS: Final = ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+_BYTE_ORDER_MARKS: Final = ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 
 
 def survey_contents(templates: Iterable[Template]) -> frozenset[str]:
@@ -95,18 +95,18 @@ def find_address_fault(entry: RegistryEntry, folder: Path | None) -> str:
     return ""
 
 
-def find_file_fault(entry: RegistryEntry, folder: Path | None, *, may_come: bool) -> str:
+def find_file_fault(entry: RegistryEntry, folder: Path | None, *, may_be_created: bool) -> str:
     """Describe why the file of an entry cannot be read; empty if it can, or has no file.
 
     Does file work.
 
     Args:
-        may_come: Whether a missing file may be written before it is needed.
+        may_be_created: Whether a missing file may be written before it is needed.
     """
     address = entry.source_url.strip()
     if entry.content or folder is None or not address.lower().startswith(_FILE):
         return ""
-    if may_come and not (folder / _read_path(address)).exists():
+    if may_be_created and not (folder / _read_path(address)).exists():
         return ""
     try:
         _read_file(address, folder)
@@ -135,7 +135,7 @@ class RegistryContents:
     bounds: PageBounds = PageBounds(schemes=("https",))
     resolve: Resolve = resolve
     is_allowed: Callable[[str], bool] = is_public
-    _known: dict[str, str] = attrs.field(factory=dict, init=False)
+    _loaded: dict[str, str] = attrs.field(factory=dict, init=False)
     _locks: dict[str, asyncio.Lock] = attrs.field(
         factory=lambda: defaultdict(asyncio.Lock), init=False
     )
@@ -165,12 +165,12 @@ class RegistryContents:
                 detail="\n".join(map(str, errors)),
                 stage=Stage.EXECUTE,
             )
-        return {name: self._known[name] for name in ordered}
+        return {name: self._loaded[name] for name in ordered}
 
     async def _acquire(self, name: str) -> None:
         async with self._locks[name]:  # branches that need the same content wait
-            if name not in self._known:
-                self._known[name] = await self._look_up(name)
+            if name not in self._loaded:
+                self._loaded[name] = await self._look_up(name)
 
     async def _look_up(self, name: str) -> str:
         entry = self.registry.find(name)
@@ -189,7 +189,7 @@ class RegistryContents:
                 return await self._fetch(entry.source_url)
         except Refusal as refusal:
             detail = f"Cannot load the content of {name!r} ({entry.source_url}): {refusal}"
-            raise _refuse(name, detail, WAYS) from refusal
+            raise _refuse(name, detail, SOURCES_ADVICE) from refusal
 
     def _find_fault(self, entry: RegistryEntry) -> str:
         """Return the fault found in advance; none for an address whose scheme the bounds admit."""
@@ -211,7 +211,7 @@ class RegistryContents:
         if text is None:
             raise Refusal(f"It is not a text ({page.kind}).")
         if page.body.is_cut:
-            raise Refusal(_tell_size(self.bounds.page_bytes))
+            raise Refusal(_describe_size(self.bounds.page_bytes))
         return _ensure_size(text)
 
 
@@ -247,7 +247,7 @@ def _read_file(address: str, folder: Path | None) -> str:
 
 def _decode(data: bytes) -> str:
     """Decode the text of a file. Raises Refusal if it is not text."""
-    codec = next((codec for mark, codec in _MARKS if data.startswith(mark)), "utf-8-sig")
+    codec = next((codec for mark, codec in _BYTE_ORDER_MARKS if data.startswith(mark)), "utf-8-sig")
     try:
         text = data.decode(codec)
     except UnicodeDecodeError as error:
@@ -259,11 +259,11 @@ def _decode(data: bytes) -> str:
 
 def _ensure_size(text: str) -> str:
     if len(text.encode("utf-8", "surrogatepass")) > CONTENT_BYTES:
-        raise Refusal(_tell_size(CONTENT_BYTES))
+        raise Refusal(_describe_size(CONTENT_BYTES))
     return text
 
 
-def _tell_size(limit: int) -> str:
+def _describe_size(limit: int) -> str:
     return f"It is larger than the limit of {limit} bytes."
 
 

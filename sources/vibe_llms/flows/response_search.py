@@ -34,7 +34,7 @@ _CLAUSE_END: Final = re.compile(
 _CLAUSE_CHARACTERS: Final = 200
 """Number of characters before a word that are searched for a negation."""
 
-_TRIES: Final = 50
+_MOST_NEGATED: Final = 50
 """Number of negated matches, from the end, after which a word counts as negated everywhere."""
 
 EDGES: Final = " \t\r\n*_`\"'.,;:!?()[]{}<>#-\u2013\u2014\u2018\u2019\u201c\u201d"
@@ -81,15 +81,15 @@ def find_words(text: str, words: Iterable[str]) -> list[Spot]:
         place.
     """
     # Longer words first: an alternation takes the first match, not the longest.
-    wanted = sorted({each for word in words if (each := word.strip().lower())}, key=_rank)
-    if not wanted:
+    ordered = sorted({each for word in words if (each := word.strip().lower())}, key=_rank)
+    if not ordered:
         return []
     # Groups identify the word: `re` folds case in another way than `str` does.
-    expression = "|".join(f"({_compose_word(word)})" for word in wanted)
+    expression = "|".join(f"({_compose_word(word)})" for word in ordered)
     places: dict[int, list[tuple[int, int]]] = {}
     for found in re.finditer(expression, text, re.IGNORECASE):
         places.setdefault(found.lastindex or 0, []).append(found.span())
-    spots = [_choose_spot(text, wanted[group - 1], spans) for group, spans in places.items()]
+    spots = [_choose_spot(text, ordered[group - 1], spans) for group, spans in places.items()]
     return sorted(spots, key=lambda spot: spot.start)
 
 
@@ -98,7 +98,7 @@ def _rank(word: str) -> tuple[int, str]:
 
 
 def _choose_spot(text: str, word: str, spans: list[tuple[int, int]]) -> Spot:
-    for start, end in spans[: -_TRIES - 1 : -1]:
+    for start, end in spans[: -_MOST_NEGATED - 1 : -1]:
         if not _is_negated(text, start):
             return Spot(word, start, end)
     return Spot(word, *spans[-1], is_negated=True)
@@ -106,17 +106,17 @@ def _choose_spot(text: str, word: str, spans: list[tuple[int, int]]) -> Spot:
 
 def _compose_word(word: str) -> str:
     inner = r"\s+".join(map(re.escape, word.split()))
-    return f"{_bound(word[0], '(?<!')}{inner}{_bound(word[-1], '(?!')}"
+    return f"{_compose_boundary(word[0], '(?<!')}{inner}{_compose_boundary(word[-1], '(?!')}"
 
 
-def _bound(edge: str, look: str) -> str:
-    """Return the assertion that keeps a word whole on one side.
+def _compose_boundary(edge: str, lookaround: str) -> str:
+    """Return the regular expression for the boundary on one side of a word.
 
     It is empty for scripts without spaces: in Chinese and Japanese, the letters around a word
     belong to other words.
     """
     is_spaced = unicodedata.east_asian_width(edge) not in "WF"
-    return rf"{look}\w)" if is_spaced and (edge.isalnum() or edge == "_") else ""
+    return rf"{lookaround}\w)" if is_spaced and (edge.isalnum() or edge == "_") else ""
 
 
 def _is_negated(text: str, start: int) -> bool:
@@ -191,9 +191,9 @@ def find_member(value: JsonValue, path: str) -> Any:
     return value
 
 
-def is_alike(said: JsonValue, expected: JsonValue) -> bool:
+def is_alike(value: JsonValue, expected: JsonValue) -> bool:
     """Tell whether a value equals the expected one, ignoring case and quotes around numbers."""
-    return is_same(said, expected) or _spell(said) == _spell(expected)
+    return is_same(value, expected) or _spell(value) == _spell(expected)
 
 
 def _spell(value: JsonValue) -> str:

@@ -103,11 +103,11 @@ class AdapterResult:
 
     def __repr__(self) -> str:
         outcome: tuple[str, object] = ("reason", self.reason)
-        said: object = self.errors[0] if len(self.errors) == 1 else self.errors
+        value: object = self.errors[0] if len(self.errors) == 1 else self.errors
         if self.success:
-            outcome, said = ("success", True), self.final_response
+            outcome, value = ("success", True), self.final_response
         label = "final_response" if self.success else "errors"
-        return represent("AdapterResult", (outcome, (label, said)))
+        return represent("AdapterResult", (outcome, (label, value)))
 
 
 def refuse(
@@ -145,12 +145,12 @@ def produce_result(
         error=failure,
     )
     is_ended = ending.reason == "ended"
-    told = [*map(str, warnings), *state.failures]
+    notices = [*map(str, warnings), *state.failures]
     if is_ended and failure is not None:
-        told.append(f"The result was not stored: {failure}")
+        notices.append(f"The result was not stored: {failure}")
     place = f"{ending.node}: " if ending.node else ""
-    spent = Spending(requests=state.requests, usage=state.usage, cost_cents=state.cost_cents)
-    spent += read_spending(ending)
+    spending = Spending(requests=state.requests, usage=state.usage, cost_cents=state.cost_cents)
+    spending += read_spending(ending)
     return AdapterResult(
         success=is_ended,
         goal_met=ending.goal_met,
@@ -158,11 +158,11 @@ def produce_result(
         final_response=state.final or "",
         verification=tuple(map(GoalVerdict.read, ending.verdicts)),
         errors=() if is_ended else (f"{place}{ending.detail or 'It was cancelled.'}",),
-        warnings=tuple(told),
+        warnings=tuple(notices),
         reason=ending.reason,
         limit=ending.limit,
         path=tuple(state.path),
         run_id=run_id,
         error=ending.error,
-        **attrs.asdict(spent, recurse=False),
+        **attrs.asdict(spending, recurse=False),
     )

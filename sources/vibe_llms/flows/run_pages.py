@@ -98,7 +98,7 @@ class _RunPage:
         course, total = self.course, self.course.total
         usage = total.usage
         return {
-            "Begun": None if course.began is None else describe_moment(course.began),
+            "Started": None if course.began is None else describe_moment(course.began),
             "Took": describe_seconds(course.measure()) if course.ended else None,
             "Visits": str(total.visits),
             "Used": None if usage is None else describe_usage(usage),

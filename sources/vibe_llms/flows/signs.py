@@ -89,8 +89,8 @@ def find_sign(response: str, category: str = "") -> Sign:
     if not response.strip():
         return Sign(is_good=False, confidence=0.9, evidence="The flow has no final response.")
     value = find_json(response, lambda value: isinstance(value, Mapping))
-    if isinstance(value, Mapping) and (told := _read_members(value)) is not None:
-        return told
+    if isinstance(value, Mapping) and (sign := _read_members(value)) is not None:
+        return sign
     # Models write typographic apostrophes; the words above have plain ones.
     return _read_words(response.replace("\u2019", "'"))
 
@@ -100,8 +100,8 @@ def _read_label(text: str) -> bool | None:
     for labels, is_good in ((_GOOD_LABELS, True), (_BAD_LABELS, False)):
         if normalize(text) in labels:
             return is_good
-    said = {_is_good(spot) for spot in find_words(text, _GOOD | _BAD)}
-    return said.pop() if len(said) == 1 else None
+    meanings = {_is_good(spot) for spot in find_words(text, _GOOD | _BAD)}
+    return meanings.pop() if len(meanings) == 1 else None
 
 
 def _is_good(spot: Spot) -> bool:
@@ -142,8 +142,8 @@ def _find_spots(text: str) -> list[Spot]:
         return find_words(text, _GOOD | _BAD | _REFUSALS)
     half = _SHORT // 2
     ends = find_words(text[-half:], _REFUSALS)
-    move = len(text) - half
+    offset = len(text) - half
     return [
         *find_words(text[:half], _REFUSALS),
-        *(attrs.evolve(spot, start=spot.start + move, end=spot.end + move) for spot in ends),
+        *(attrs.evolve(spot, start=spot.start + offset, end=spot.end + offset) for spot in ends),
     ]

@@ -13,21 +13,21 @@ from typing import Final
 
 from vibe_llms.flows.dominance import find_cycles
 from vibe_llms.flows.faults import FlowFault, TaskRule
-from vibe_llms.flows.graphs import ENGAGED, EdgeKind, Flow, FlowEdge, FlowNode, NodeKind
+from vibe_llms.flows.graphs import WORKING_KINDS, EdgeKind, Flow, FlowEdge, FlowNode, NodeKind
 from vibe_llms.foundation.suggestions import find_nearest
 
-FAILING: Final = ENGAGED | {NodeKind.CONDITION}
+FAILING: Final = WORKING_KINDS | {NodeKind.CONDITION}
 """Kinds of nodes whose visits can fail; visits of any node that chooses can fail, too."""
 
-LIMITED: Final = ENGAGED | {NodeKind.LOOP}
+LIMITED: Final = WORKING_KINDS | {NodeKind.LOOP}
 """Kinds of nodes whose visits can reach a limit."""
 
 _SPECIAL: Final = re.compile(r"START|END|P\d{1,9}")
 _NUMBER: Final = re.compile(r"\d+")
-_SHOWN: Final = 5
-_COMPARED: Final = 50
+_MOST_SHOWN: Final = 5
+_MOST_COMPARED: Final = 50
 """Maximum number of ids that are compared with a possibly misspelt one."""
-_GOOD: Final = frozenset(EdgeKind) - {EdgeKind.ERROR, EdgeKind.LIMIT}
+_SUCCESS_KINDS: Final = frozenset(EdgeKind) - {EdgeKind.ERROR, EdgeKind.LIMIT}
 
 
 def find_graph_faults(flow: Flow) -> Iterator[FlowFault]:
@@ -37,27 +37,27 @@ def find_graph_faults(flow: Flow) -> Iterator[FlowFault]:
     yield from _check_edges(flow)
     if flow.start not in flow.nodes:
         return  # without reachable nodes, there is nothing else to report
-    yield from _check_ways(flow)
+    yield from _check_reachability(flow)
     cycles = _find_unbounded(flow)
-    entered = {name: cycle for cycle in cycles for name in cycle}
+    cycles_by_node = {name: cycle for cycle in cycles for name in cycle}
     for name in flow.dominators.immediate:
         node = flow.nodes[name]
         if node.kind is not NodeKind.LOOP:
             yield from _check_choice(flow, node)
         # If another path leads into the round, the loop's node dominates and encloses nothing
         # there.
-        elif name in entered and len(flow.loops[name]) == 1:
-            yield _tell_entry(flow, node, entered[name])
+        elif name in cycles_by_node and len(flow.loops[name]) == 1:
+            yield _compose_entry_fault(flow, node, cycles_by_node[name])
         else:
             yield from _check_loop(flow, node)
     for cycle in cycles:
-        yield _tell_cycle(flow, cycle)
+        yield _compose_cycle_fault(flow, cycle)
 
 
-def name_some(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """Join some names, and the number of further ones."""
-    more = len(names) - _SHOWN
-    shown = ", ".join(names[:_SHOWN])
+    more = len(names) - _MOST_SHOWN
+    shown = ", ".join(names[:_MOST_SHOWN])
     return f"{shown} and {more} more" if more > 0 else shown
 
 
@@ -96,37 +96,39 @@ def _check_edges(flow: Flow) -> Iterator[FlowFault]:
         seen.add(key)
 
 
-def _check_ways(flow: Flow) -> Iterator[FlowFault]:
+def _check_reachability(flow: Flow) -> Iterator[FlowFault]:
     """Find unreachable nodes and dead ends."""
     reached = flow.dominators.immediate
     ends = set(flow.ends)
     # Dictionaries serve as ordered sets, so that the order of messages is deterministic.
-    lost = {name: None for name in flow.nodes if name not in reached and name not in ends}
-    stuck = {name: None for name in reached if not flow.leaving[name] and name not in ends}
-    for part in _join_parts(flow, lost):
+    unreachable = {name: None for name in flow.nodes if name not in reached and name not in ends}
+    dead_ends = {name: None for name in reached if not flow.leaving[name] and name not in ends}
+    for part in _join_parts(flow, unreachable):
         first = part[0]
         message = (
-            f"{name_some(part)} cannot be reached from START: lead an edge there, or remove it"
+            f"{join_names(part)} cannot be reached from START: lead an edge there, or remove it"
         )
-        yield _at(flow.nodes[first], TaskRule.UNREACHABLE, message + _suggest(first, stuck))
+        yield _at(flow.nodes[first], TaskRule.UNREACHABLE, message + _suggest(first, dead_ends))
     for name in reached:
         node, exits = flow.nodes[name], flow.exits[name]
         if name in ends:
             continue
-        if name in stuck:
+        if name in dead_ends:
             message = f"{name} is a dead end: lead an edge to END, or to the next node"
-            yield _at(node, TaskRule.DEAD_END, message + _suggest(name, lost))
+            yield _at(node, TaskRule.DEAD_END, message + _suggest(name, unreachable))
         elif not (exits.plain or exits.choices or exits.default):
             message = f"{name} has edges for failure, but none for success."
             yield _at(node, TaskRule.DEAD_END, f"{message} Draw one.")
     # A flow that ends only after a failure is stuck when everything succeeds.
-    good = {name: [] if name in ends else list(_follow_good(flow, name)) for name in reached}
-    for cycle in find_cycles(good):
+    success_edges = {
+        name: [] if name in ends else list(_follow_success(flow, name)) for name in reached
+    }
+    for cycle in find_cycles(success_edges):
         inside = set(cycle)
-        if all(each in inside for name in cycle for each in good[name]):
+        if all(each in inside for name in cycle for each in success_edges[name]):
             names = _order(flow, cycle)
             message = (
-                f"No path leads from {name_some(names)} to END: draw an edge that leaves the loop."
+                f"No path leads from {join_names(names)} to END: draw an edge that leaves the loop."
             )
             yield _at(flow.nodes[names[0]], TaskRule.DEAD_END, message)
 
@@ -136,7 +138,7 @@ def _order(flow: Flow, names: Iterable[str]) -> list[str]:
     return sorted(names, key=lambda name: (flow.nodes[name].line, flow.nodes[name].column, name))
 
 
-def _follow_good(flow: Flow, name: str) -> Iterator[str]:
+def _follow_success(flow: Flow, name: str) -> Iterator[str]:
     exits = flow.exits[name]
     for edge in (*exits.plain, *exits.choices, exits.default, exits.limit):
         if edge is not None:
@@ -145,11 +147,11 @@ def _follow_good(flow: Flow, name: str) -> Iterator[str]:
 
 def _join_parts(flow: Flow, names: Iterable[str]) -> list[list[str]]:
     """Return the names in groups that are connected by edges, in the order of the diagram."""
-    beside: dict[str, list[str]] = {name: [] for name in names}
+    neighbors: dict[str, list[str]] = {name: [] for name in names}
     for edge in flow.edges:
-        if edge.source in beside and edge.target in beside:
-            beside[edge.source].append(edge.target)
-            beside[edge.target].append(edge.source)
+        if edge.source in neighbors and edge.target in neighbors:
+            neighbors[edge.source].append(edge.target)
+            neighbors[edge.target].append(edge.source)
     parts: list[list[str]] = []
     seen: set[str] = set()
     for name in names:
@@ -157,7 +159,7 @@ def _join_parts(flow: Flow, names: Iterable[str]) -> list[list[str]]:
             continue
         part, pending = {name}, [name]
         while pending:
-            for each in beside[pending.pop()]:
+            for each in neighbors[pending.pop()]:
                 if each not in part:
                     part.add(each)
                     pending.append(each)
@@ -167,17 +169,17 @@ def _join_parts(flow: Flow, names: Iterable[str]) -> list[list[str]]:
 
 
 def _suggest(name: str, others: Collection[str]) -> str:
-    near = find_nearest(name, others) if len(others) <= _COMPARED else None
+    near = find_nearest(name, others) if len(others) <= _MOST_COMPARED else None
     return f"; did you mean {near!r}?" if near else "."
 
 
 def _check_choice(flow: Flow, node: FlowNode) -> Iterator[FlowFault]:
     exits = flow.exits[node.id]
-    ways = (*exits.plain, *exits.choices, *((exits.default,) if exits.default else ()))
+    edges = (*exits.plain, *exits.choices, *((exits.default,) if exits.default else ()))
     if node.kind is NodeKind.CONDITION and len(exits.plain) > 1:
         message = f"{node.id} chooses by labels, but {len(exits.plain)} of its edges have no label."
         yield _at(node, TaskRule.AMBIGUOUS, f"{message} Label them: {node.id} -->|yes| A.")
-    elif node.kind is NodeKind.CONDITION and len(ways) == 1:
+    elif node.kind is NodeKind.CONDITION and len(edges) == 1:
         message = f"{node.id} has only one edge and decides nothing: draw another."
         yield _at(node, TaskRule.ONE_WAY, message)
     elif exits.choices and not (exits.default or exits.error):
@@ -195,9 +197,9 @@ def _check_choice(flow: Flow, node: FlowNode) -> Iterator[FlowFault]:
 
 def _check_loop(flow: Flow, node: FlowNode) -> Iterator[FlowFault]:
     members, exits = flow.loops[node.id], flow.exits[node.id]
-    ways = [edge for edge in flow.leaving[node.id] if edge.kind in _GOOD]
-    rounds = [edge for edge in ways if edge.target in members]
-    leaving = [edge for edge in ways if edge.target not in members]
+    edges = [edge for edge in flow.leaving[node.id] if edge.kind in _SUCCESS_KINDS]
+    rounds = [edge for edge in edges if edge.target in members]
+    leaving = [edge for edge in edges if edge.target not in members]
     is_empty = all(edge.target == node.id for edge in rounds)
     number = _NUMBER.search(node.text) if node.bound is None else None
     if number is not None:
@@ -252,23 +254,23 @@ def _find_unbounded(flow: Flow) -> list[list[str]]:
     )
 
 
-def _tell_entry(flow: Flow, node: FlowNode, cycle: Iterable[str]) -> FlowFault:
+def _compose_entry_fault(flow: Flow, node: FlowNode, cycle: Iterable[str]) -> FlowFault:
     inside = set(cycle)
-    ways = (
+    edges = (
         edge
         for edge in flow.edges
         if edge.target in inside and edge.target != node.id and edge.source not in inside
     )
-    way = next(ways, node)
+    path = next(edges, node)
     return _at(
-        way,
+        path,
         TaskRule.LOOP_ENTRY,
         f"{node.id} is not a loop, because this edge enters its round without passing it: "
         f"lead it to {node.id}.",
     )
 
 
-def _tell_cycle(flow: Flow, members: Iterable[str]) -> FlowFault:
+def _compose_cycle_fault(flow: Flow, members: Iterable[str]) -> FlowFault:
     inside = set(members)
     within = [
         edge
@@ -280,8 +282,8 @@ def _tell_cycle(flow: Flow, members: Iterable[str]) -> FlowFault:
     back = next(
         (edge for edge in within if flow.dominators.dominates(edge.target, edge.source)), within[0]
     )
-    way = find_way(flow, back.target, back.source, within=inside) or [back.source]
-    names = " \N{RIGHTWARDS ARROW} ".join([*_shorten(way), back.target])
+    path = find_path(flow, back.target, back.source, within=inside) or [back.source]
+    names = " \N{RIGHTWARDS ARROW} ".join([*_shorten(path), back.target])
     message = (
         f"{names} repeats until max_iterations is reached: add a loop node such as ([Again "
         "\N{MULTIPLICATION SIGN}3]) to limit it."
@@ -289,7 +291,7 @@ def _tell_cycle(flow: Flow, members: Iterable[str]) -> FlowFault:
     return _at(back, TaskRule.CYCLE, message)
 
 
-def find_way(
+def find_path(
     flow: Flow, start: str, goal: str, *, within: set[str] | None = None, without: str = ""
 ) -> list[str]:
     """Return a shortest path, including both ends; empty if there is none.
@@ -298,26 +300,26 @@ def find_way(
         within: Nodes that the path may contain; by default all.
         without: Node that the path must not contain.
     """
-    before: dict[str, str] = {start: ""}
+    predecessors: dict[str, str] = {start: ""}
     pending = deque([start])
-    while pending and goal not in before:
+    while pending and goal not in predecessors:
         name = pending.popleft()
         for each in flow.successors[name]:
-            if each not in before and each != without and (within is None or each in within):
-                before[each] = name
+            if each not in predecessors and each != without and (within is None or each in within):
+                predecessors[each] = name
                 pending.append(each)
-    if goal not in before:
+    if goal not in predecessors:
         return []
-    way = [goal]
-    while above := before[way[-1]]:
-        way.append(above)
-    return way[::-1]
+    path = [goal]
+    while previous := predecessors[path[-1]]:
+        path.append(previous)
+    return path[::-1]
 
 
-def write_way(way: Sequence[str]) -> str:
+def write_path(path: Sequence[str]) -> str:
     """Write a path with arrows; the middle of a long one is omitted."""
-    return " \N{RIGHTWARDS ARROW} ".join(_shorten(way))
+    return " \N{RIGHTWARDS ARROW} ".join(_shorten(path))
 
 
-def _shorten(way: Sequence[str]) -> list[str]:
-    return list(way) if len(way) <= 6 else [*way[:2], "…", *way[-3:]]
+def _shorten(path: Sequence[str]) -> list[str]:
+    return list(path) if len(path) <= 6 else [*path[:2], "…", *path[-3:]]

@@ -64,7 +64,7 @@ class FlowState:
         branches: Active branches by number.
         visits: Number of arrivals at each node.
         responses: Last response of each node.
-        begun: Conversations of visits in progress, by branch, then by purpose.
+        open_conversations: Conversations of visits in progress, by branch, then by purpose.
         path: Visited nodes, in the order in which the visits ended.
         category: Last category, at any node.
         failures: Reasons of failed visits after which the flow continued.
@@ -73,8 +73,8 @@ class FlowState:
         cost_cents: Cost of the responses; ``None`` while no price is known.
         final: Last response, once the flow has ended.
         ending: End or suspension of the run; ``None`` while it is working.
-        stuck: Node at which the run was suspended before it was resumed; empty if it was cut off,
-            or has continued from there.
+        suspended_at: Node at which the run was suspended before it was resumed; empty if it was
+            cut off, or has continued from there.
     """
 
     flow: Flow
@@ -82,7 +82,7 @@ class FlowState:
     splits: dict[int, Split] = attrs.field(factory=dict)
     visits: dict[str, int] = attrs.field(factory=dict)
     responses: dict[str, str] = attrs.field(factory=dict)
-    begun: dict[int, dict[str, str]] = attrs.field(factory=dict)
+    open_conversations: dict[int, dict[str, str]] = attrs.field(factory=dict)
     path: list[str] = attrs.field(factory=list)
     category: str = ""
     failures: list[str] = attrs.field(factory=list)
@@ -91,8 +91,8 @@ class FlowState:
     cost_cents: float | None = None
     final: str | None = None
     ending: FlowEndedEvent | None = None
-    stuck: str = ""
-    _numbers: int = 0
+    suspended_at: str = ""
+    _last_number: int = 0
 
     @classmethod
     def begin(cls, flow: Flow) -> FlowState:
@@ -112,19 +112,20 @@ class FlowState:
         if isinstance(event, NodeFinishedEvent):
             self._finish(event)
         elif isinstance(event, NodeStartedEvent):
-            self.begun.setdefault(event.branch, {})[event.purpose] = event.conversation_id
+            conversations = self.open_conversations.setdefault(event.branch, {})
+            conversations[event.purpose] = event.conversation_id
         elif isinstance(event, FlowEndedEvent):
             self.ending = event
         elif isinstance(event, FlowStartedEvent):
-            self.stuck = "" if self.ending is None else self.ending.node
+            self.suspended_at = "" if self.ending is None else self.ending.node
             self.ending = None
 
     def _finish(self, event: NodeFinishedEvent) -> None:
         branch = self.branches.pop(event.branch)
-        self.begun.pop(event.branch, None)
+        self.open_conversations.pop(event.branch, None)
         self.path.append(event.node)
-        if event.node == self.stuck:
-            self.stuck = ""
+        if event.node == self.suspended_at:
+            self.suspended_at = ""
         if event.response is not None:
             branch.response = self.responses[event.node] = event.response
         if event.category:
@@ -148,9 +149,9 @@ class FlowState:
         join = self.flow.joins[branch.node]
         self.splits[branch.number] = Split(branch, join, len(targets))
         for place, target in enumerate(targets):
-            self._numbers += 1
+            self._last_number += 1
             part = Branch(
-                self._numbers,
+                self._last_number,
                 branch.node,
                 response=branch.response,
                 parent=branch.number,
@@ -169,22 +170,24 @@ class FlowState:
             if len(split.arrived) < split.count:
                 return
             del self.splits[branch.parent]
-            said = (split.arrived[place] for place in range(split.count))
+            responses = (split.arrived[place] for place in range(split.count))
             branch = split.branch
-            branch.response = "\n\n".join(dict.fromkeys(filter(None, said)))
+            branch.response = "\n\n".join(dict.fromkeys(filter(None, responses)))
         if branch.loops or target in self.flow.loops:
-            branch.loops = self._turn(branch.loops, target)
+            branch.loops = self._update_loops(branch.loops, target)
         branch.node = target
         branch.visit = self.visits[target] = self.visits.get(target, 0) + 1
         self.branches[branch.number] = branch
 
-    def _turn(self, loops: tuple[tuple[str, int], ...], target: str) -> tuple[tuple[str, int], ...]:
+    def _update_loops(
+        self, loops: tuple[tuple[str, int], ...], target: str
+    ) -> tuple[tuple[str, int], ...]:
         """Count rounds of a loop that is entered again, and drop loops that were left."""
-        known = self.flow.loops
-        kept = tuple(each for each in loops if target in known[each[0]])
-        if target not in known:
-            return kept
-        for depth, (name, rounds) in enumerate(kept):
+        members = self.flow.loops
+        remaining = tuple(each for each in loops if target in members[each[0]])
+        if target not in members:
+            return remaining
+        for depth, (name, rounds) in enumerate(remaining):
             if name == target:
-                return (*kept[:depth], (name, rounds + 1))
-        return (*kept, (target, 0))
+                return (*remaining[:depth], (name, rounds + 1))
+        return (*remaining, (target, 0))

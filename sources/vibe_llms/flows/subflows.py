@@ -15,7 +15,8 @@ INPUT: Final = "input"
 """Variable with which a subflow receives the last response before it."""
 
 _NAME: Final = re.compile(r"[^\s./\\\x00-\x1f][^/\\\x00-\x1f]{0,127}")
-_LISTED: Final = 20
+_MOST_LISTED: Final = 20
+"""Maximum number of files that an error message lists."""
 
 
 @frozen
@@ -43,11 +44,12 @@ def find_subflow(folder: Path | None, name: str) -> Path | SubflowRefusal:
             f"{name!r} is not a task: write the name of a file in the same folder, such as "
             "[[review]] for review.json."
         )
-    wanted = [name] if name.endswith(SUFFIXES) else [name + suffix for suffix in SUFFIXES]
-    for each in wanted:
+    file_names = [name] if name.endswith(SUFFIXES) else [name + suffix for suffix in SUFFIXES]
+    for each in file_names:
         if (folder / each).is_file():
             return folder / each
-    known = sorted(each.stem for each in folder.iterdir() if each.suffix in SUFFIXES)[:_LISTED]
+    known = sorted(each.stem for each in folder.iterdir() if each.suffix in SUFFIXES)[:_MOST_LISTED]
     return SubflowRefusal(
-        f"{' or '.join(wanted)} does not exist in the folder of this task{end_among(name, known)}"
+        f"{' or '.join(file_names)} does not exist in the folder of this task"
+        f"{end_among(name, known)}"
     )

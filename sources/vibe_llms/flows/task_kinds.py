@@ -85,7 +85,7 @@ class UniqueList(ListKind):
     __slots__ = ()
 
     def read(self, value: Any, path: KeyPath, reader: KindReader) -> Any:
-        kept = super().read(value, path, reader)
+        result = super().read(value, path, reader)
         names = [_find_name(each) for each in value] if is_list(value) else []
         for index, name in enumerate(names):
             if name and name in names[:index]:
@@ -93,8 +93,8 @@ class UniqueList(ListKind):
                     (*path, index, "name"),
                     f"The name {name!r} is already used; choose another.",
                 )
-                kept = FAULTY
-        return kept
+                result = FAULTY
+        return result
 
 
 def _find_name(value: Any) -> str:
@@ -113,9 +113,9 @@ class NamedMapping(MappingKind):
         self.rule = rule
 
     def read(self, value: Any, path: KeyPath, reader: KindReader) -> Any:
-        kept = super().read(value, path, reader)
+        result = super().read(value, path, reader)
         for name in value if isinstance(value, Mapping) else ():
             if not self.is_name(name):
                 reader.report((*path, name), self.rule)
-                kept = FAULTY
-        return kept
+                result = FAULTY
+        return result

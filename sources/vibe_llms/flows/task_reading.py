@@ -17,7 +17,7 @@ from vibe_llms.tables.json_documents import find_excess, parse_json_document
 from vibe_llms.tables.paths import KeyPath
 from vibe_llms.tables.reading import TableReader
 
-Written: TypeAlias = Path | str | Mapping[str, Any]
+TaskSource: TypeAlias = Path | str | Mapping[str, Any]
 """Input form of a task: the path of its file, or its content as plain data."""
 
 PLACE: Final = "task"
@@ -26,7 +26,7 @@ PLACE: Final = "task"
 SCHEMA_KEY: Final = "$schema"
 """Key with which editors find the schema of a file; ignored here."""
 
-_OURS: Final = {"place"}
+_NOT_IN_FILE: Final = {"place"}
 
 
 @frozen(kw_only=True)
@@ -34,12 +34,12 @@ class TaskReading:
     """Result of reading a task.
 
     Attributes:
-        task: The task, as far as it could be read; unreadable parts are named in ``unread`` and
+        task: The task, as far as it could be read; unreadable parts are named in ``unreadable`` and
             empty.
         document: Document of the task.
         errors: Mistakes in the task; it does not run with any of these.
         warnings: Harmless findings.
-        unread: Parts of the task that could not be read.
+        unreadable: Parts of the task that could not be read.
         strict: Whether harmless findings are errors.
     """
 
@@ -47,7 +47,7 @@ class TaskReading:
     document: Document
     errors: tuple[Finding, ...] = ()
     warnings: tuple[Finding, ...] = ()
-    unread: frozenset[str] = frozenset()
+    unreadable: frozenset[str] = frozenset()
     strict: bool = True
 
     def find(self, path: KeyPath, message: str, line: int = 0, column: int = 0) -> Finding:
@@ -71,67 +71,67 @@ class TaskReading:
         return self.task
 
 
-def read_task(written: Written, *, strict: bool = True) -> Task:
+def read_task(source: TaskSource, *, strict: bool = True) -> Task:
     """Read a task.
 
     Args:
-        written: The path of a file ending in ``.json`` or ``.toml``, or the same as plain data.
+        source: The path of a file ending in ``.json`` or ``.toml``, or the same as plain data.
         strict: Whether unknown keys are errors. A key that could be misspelt always is.
 
     Raises:
         ConfigurationError: The task has mistakes (lists all of them), or cannot be read.
     """
-    return examine_task(written, strict=strict).access_task()
+    return examine_task(source, strict=strict).access_task()
 
 
-def examine_task(written: Written, *, strict: bool = True) -> TaskReading:
+def examine_task(source: TaskSource, *, strict: bool = True) -> TaskReading:
     """Read a task as far as possible, so that callers can look for more mistakes.
 
     Raises:
         ConfigurationError: The input is not a readable table.
     """
-    document = access_document(written)
+    document = access_document(source)
     reader = _TaskReader(document, strict=strict)
     tree = {key: value for key, value in document.tree.items() if key != SCHEMA_KEY}
-    for path in _survey_halves(tree):
+    for path in _find_unencodable(tree):
         reader.report(
             path,
             "The text has half of a surrogate pair: write both halves, or the character itself.",
         )
-    kinds = {name: kind for name, kind in survey_kinds(Task).items() if name not in _OURS}
+    kinds = {name: kind for name, kind in survey_kinds(Task).items() if name not in _NOT_IN_FILE}
     values = reader.read_fields(kinds, tree, (), survey_required(Task))
     if REGISTRY not in tree and not find_nearest(REGISTRY, tree.keys() - kinds.keys()):
         reader.report_harmless(
             (), f"{REGISTRY!r} is missing: it lists what prompts can refer to, and may be empty."
         )
-    unread = frozenset(
+    unreadable = frozenset(
         name
         for name in kinds
         if name not in values and (name in tree or name in survey_required(Task))
     )
-    place = document.place if not isinstance(written, Mapping) else ""
+    place = document.place if not isinstance(source, Mapping) else ""
     return TaskReading(
         task=Task(**{**_EMPTY, **values}, place=place),
         document=document,
         errors=tuple(sorted(reader.findings, key=_rank)),
         warnings=tuple(sorted(reader.warnings, key=_rank)),
-        unread=unread,
+        unreadable=unreadable,
         strict=strict,
     )
 
 
-def access_document(written: Written) -> Document:
+def access_document(source: TaskSource) -> Document:
     """Return the input as plain data with places.
 
     Raises:
         ConfigurationError: The input cannot be read, or is not a table.
     """
-    if isinstance(written, Mapping):
-        excess = find_excess(written)
+    if isinstance(source, Mapping):
+        excess = find_excess(source)
         if excess is not None:
             raise ConfigurationError(findings=(Finding(place=PLACE, message=excess),))
-        return Document(PLACE, "", written)
-    raw, place = read_bytes(written), str(written)
+        return Document(PLACE, "", source)
+    raw, place = read_bytes(source), str(source)
     is_toml = place.lower().endswith(".toml")
     return parse_document(raw, place) if is_toml else parse_json_document(raw, place)
 
@@ -187,18 +187,18 @@ class _TaskReader(TableReader):
         self.findings = findings
 
 
-def _survey_halves(tree: object) -> Iterable[KeyPath]:
+def _find_unencodable(tree: object) -> Iterable[KeyPath]:
     """Yield the paths of texts that cannot be written as UTF-8."""
-    ahead: list[tuple[KeyPath, object]] = [((), tree)]
-    while ahead:
-        path, each = ahead.pop()
+    pending: list[tuple[KeyPath, object]] = [((), tree)]
+    while pending:
+        path, each = pending.pop()
         if isinstance(each, str):
             if not is_encodable(each):
                 yield path
         elif isinstance(each, Mapping):
-            ahead += [((*path, str(key)), inner) for key, inner in each.items()]
+            pending += [((*path, str(key)), inner) for key, inner in each.items()]
         elif isinstance(each, (list, tuple)):
-            ahead += [((*path, index), inner) for index, inner in enumerate(each)]
+            pending += [((*path, index), inner) for index, inner in enumerate(each)]
 
 
 def _rank(finding: Finding) -> tuple[int, int, str]:

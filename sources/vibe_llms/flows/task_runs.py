@@ -28,30 +28,30 @@ from vibe_llms.exceptions import (
     UnknownConversationError,
     UnknownNameError,
 )
-from vibe_llms.flows.acting import Tools
 from vibe_llms.flows.bounds import bound_flow, check_budget
 from vibe_llms.flows.budgets import Budget, Spending, read_spending
 from vibe_llms.flows.checking import check_task
 from vibe_llms.flows.checks import FlowBound, Surroundings, TaskCheck
 from vibe_llms.flows.driving import FlowDriver
-from vibe_llms.flows.foreseeing import (
-    foresee,
-    look_at_files,
-    look_at_models,
-    look_at_tools,
-)
 from vibe_llms.flows.machine import VisitNode
+from vibe_llms.flows.model_checks import (
+    check_files,
+    check_models,
+    check_requests,
+    check_tools,
+)
 from vibe_llms.flows.predicates import Predicates, survey_predicates
 from vibe_llms.flows.records import find_record, measure_run
 from vibe_llms.flows.registry_contents import RegistryContents, survey_private_hosts
 from vibe_llms.flows.resources import FlowListener, TaskResources
 from vibe_llms.flows.results import AdapterResult, produce_result, refuse
 from vibe_llms.flows.settings import AdapterConfig
-from vibe_llms.flows.sizing import Provision
 from vibe_llms.flows.state import FlowState
 from vibe_llms.flows.task_models import access_model
 from vibe_llms.flows.task_reading import TaskReading, examine_task
 from vibe_llms.flows.tasks import Task
+from vibe_llms.flows.text_sizes import Provision
+from vibe_llms.flows.tool_checks import Tools
 from vibe_llms.flows.unknown_names import find_unknown_names
 from vibe_llms.flows.visit_execution import VisitPerformer
 from vibe_llms.flows.visiting import Visitor, VisitOutcome, begin_conversation
@@ -112,17 +112,17 @@ class TaskRun:
             failure = Finding(place=reading.document.place, message=str(error))
             reading = attrs.evolve(reading, errors=(*reading.errors, failure))
         check = await asyncio.to_thread(check_task, reading, surroundings)
-        check = await self._foresee(check)
+        check = await self._check_requests(check)
         application = self.resources.application
-        check = await look_at_models(check, application, self.config.model)
-        check = await look_at_tools(check, self._connect)
+        check = await check_models(check, application, self.config.model)
+        check = await check_tools(check, self._connect)
         has_tools = bool(self.resources.tools)
-        check = await asyncio.to_thread(look_at_files, check, has_tools=has_tools)
+        check = await asyncio.to_thread(check_files, check, has_tools=has_tools)
         if check.errors:
             return check
         # Uses only known data about the model: sends no request and loads nothing.
-        asked = application.resolve_address(self.config.model or check.task.resource_llm.address)
-        attributes = application.catalogue.access_attributes(asked)
+        address = application.resolve_address(self.config.model or check.task.resource_llm.address)
+        attributes = application.catalogue.access_attributes(address)
         bound = await self._bound(check, surroundings.tools or {}, attributes)
         return attrs.evolve(check, bound=bound)
 
@@ -140,7 +140,7 @@ class TaskRun:
                 surroundings = attrs.evolve(surroundings, tools=_survey_tools(registry))
                 # Check again with the connected tools.
                 check = await asyncio.to_thread(check_task, reading, surroundings)
-                check = await self._foresee(check)
+                check = await self._check_requests(check)
                 check.access_flow()
                 llm = check.task.resource_llm
                 async with access_model(application, llm, self.config.model) as model:
@@ -161,11 +161,13 @@ class TaskRun:
         except ConverseError as error:
             return refuse((), check.warnings, error)
 
-    async def _foresee(self, check: TaskCheck) -> TaskCheck:
+    async def _check_requests(self, check: TaskCheck) -> TaskCheck:
         """Add findings about requests that the models of the tasks would refuse."""
         application, has_tools = self.resources.application, bool(self.resources.tools)
         model = self.config.model
-        return await asyncio.to_thread(foresee, check, application, model, has_tools=has_tools)
+        return await asyncio.to_thread(
+            check_requests, check, application, model, has_tools=has_tools
+        )
 
     async def _survey(self) -> tuple[TaskReading, Predicates]:
         """Return the task with findings about unknown names, and the predicates of plugins."""
@@ -220,7 +222,7 @@ class TaskRun:
         bus = None if self.listener is None else EventBus[FlowEvent | VisitEvent]()
         if bus is not None and self.listener is not None:
             bus.subscribe(self.listener)
-        opened = open_run(
+        opening = open_run(
             conversation,
             visitor.store,
             run_id=conversation.id,
@@ -228,7 +230,7 @@ class TaskRun:
             claimed=self.claimed,
             waits=bool(self.temporary_errors),
         )
-        async with opened as (context, journal):
+        async with opening as (context, journal):
             state = FlowState.fold(check.access_flow(), context.survey())
             await self._restore_budget(state, context.survey())
             performer = VisitPerformer(
@@ -249,7 +251,7 @@ class TaskRun:
                     ),
                 ),
                 predicates=predicates,
-                tell=bus,
+                listener=bus,
             )
             driver = FlowDriver(
                 state=state,
@@ -277,7 +279,7 @@ class TaskRun:
         finished, ending = Spending(), Spending()
         for event in events:
             if isinstance(event, (RunRequestedEvent, RunResumedEvent)):
-                finished, self.budget.forgiven = Spending(), ending
+                finished, self.budget.excluded = Spending(), ending
             elif isinstance(event, FlowEndedEvent):
                 ending = read_spending(event)
             elif isinstance(event, NodeFinishedEvent):
@@ -285,7 +287,7 @@ class TaskRun:
         self.budget.settled = sum(map(read_spending, self.before), finished)
         if (store := self.resources.store) is None:
             return
-        for conversations in state.begun.values():  # of each branch
+        for conversations in state.open_conversations.values():  # of each branch
             for identity in conversations.values():
                 self.budget.note(identity, await asyncio.to_thread(measure_run, store, identity))
 
@@ -294,16 +296,16 @@ class TaskRun:
         check: TaskCheck,
         visit: VisitNode,
         identity: str,
-        given: Mapping[str, JsonValue],
+        variables: Mapping[str, JsonValue],
         listener: FlowListener,
     ) -> VisitOutcome:
         """Run the task of a subflow node as a separate run, or resume that run."""
-        begun = await asyncio.to_thread(find_record, self.resources.store, identity)
-        if begun is None:
+        record = await asyncio.to_thread(find_record, self.resources.store, identity)
+        if record is None:
             place = check.subflows[visit.node.id].task.place
             reading = await asyncio.to_thread(examine_task, place, strict=self.reading.strict)
         else:  # its visits belong to the task as it was; the file may have changed
-            reading, given = begun.reading, begun.started.variables
+            reading, variables = record.reading, record.started.variables
         conversation = begin_conversation(reading.task, identity, self.conversation.id)
         if self.resources.store is not None:
             with suppress(UnknownConversationError):
@@ -314,10 +316,10 @@ class TaskRun:
             self.resources,
             reading,
             conversation,
-            given,
+            variables,
             config=self.config,
             listener=listener,
-            budget=self.budget.begin_part(identity),
+            budget=self.budget.begin_subflow(identity),
         )
         result = await part.perform()
         errors = " ".join(result.errors)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import attrs
 
@@ -102,27 +102,28 @@ async def verify(
         judge: Judge for conditions that a model evaluates; ``None`` if no model can be asked.
         rules: Rules that categorize the final response if no choice of an edge has done so.
     """
-    court = _Court(goal, outcome, predicates, judge, rules or {})
-    verdicts = tuple([await court.judge(condition) for condition in goal.target_conditions])
+    evaluator = _Evaluator(goal, outcome, predicates, judge, rules or {})
+    verdicts = tuple([await evaluator.evaluate(condition) for condition in goal.target_conditions])
     combine = all if require_all or not verdicts else any
     is_met = outcome.ended and combine(each.is_met for each in verdicts)
     return GoalVerification(is_met=is_met, verdicts=verdicts)
 
 
 @frozen
-class _Court:
+class _Evaluator:
     """Evaluator of conditions for one outcome."""
 
     goal: Goal
     outcome: FlowOutcome
     predicates: Predicates
-    jury: Judge | None
+    judge: Judge | None
     rules: Mapping[str, CategoryRule]
 
-    async def judge(self, condition: TargetCondition) -> Verdict:
+    async def evaluate(self, condition: TargetCondition) -> Verdict:
         """Return a verdict on a condition, even if its evaluation fails."""
+        evaluate = _EVALUATIONS[condition.evaluation_type]
         try:
-            is_met, confidence, evidence = await _WAYS[condition.evaluation_type](self, condition)
+            is_met, confidence, evidence = await evaluate(self, condition)
         except ConverseError as error:
             is_met, confidence = False, 0.0
             evidence = f"The condition could not be tested: {error}"
@@ -132,7 +133,7 @@ class _Court:
     def context(self) -> PredicateContext:
         return PredicateContext(variables=self.outcome.variables, responses=self.outcome.responses)
 
-    async def match_category(self, condition: TargetCondition) -> _Finding:
+    async def match_category(self, condition: TargetCondition) -> _Evaluation:
         expected = str(condition.expected_value)
         if category := self.outcome.category:
             is_met = normalize(category) == normalize(expected)
@@ -140,60 +141,59 @@ class _Court:
             return is_met, 1.0, f"The last choice found the category {category!r}, {end}."
         found = await categorize(
             self.outcome.response,
-            # Categories are returned as they were passed: pass the expected one as the task has
-            # it.
+            # The result is one of these names, so the expected one is spelt as in the task.
             [expected, *(name for name in self.rules if normalize(name) != normalize(expected))],
             self.rules,
             predicates=self.predicates,
             # Do not pay for a question about a goal that is already missed.
-            judge=self.jury if self.outcome.ended else None,
+            judge=self.judge if self.outcome.ended else None,
             context=self.context,
         )
         is_met = found.name == expected
         other = f"It is {found.name!r}, not {expected!r}. " if found.name and not is_met else ""
         return is_met, found.confidence, f"{other}{found.evidence}"
 
-    async def look_for_text(self, condition: TargetCondition) -> _Finding:
+    async def search_text(self, condition: TargetCondition) -> _Evaluation:
         expected, response = str(condition.expected_value), self.outcome.response
         if place := _find_text(response, expected):
             return True, 1.0, f"The final response contains {expected!r}: {place}."
-        says = f"The final response does not contain {expected!r}"
+        sentence = f"The final response does not contain {expected!r}"
         for node, other in self.outcome.responses.items():
             if place := _find_text(other, expected):
-                return False, 1.0, f"{says}, but that of {node} does: {place}."
-        return False, 1.0, f"{says}; it begins: {shorten(response) or 'nothing was said'}"
+                return False, 1.0, f"{sentence}, but that of {node} does: {place}."
+        return False, 1.0, f"{sentence}; it begins: {shorten(response) or 'nothing was said'}"
 
-    async def count(self, condition: TargetCondition) -> _Finding:
+    async def count(self, condition: TargetCondition) -> _Evaluation:
         limit, count = read_whole(condition.expected_value) or 0, self.outcome.transitions
-        took = f"The flow took {count} transitions; at most {limit} were allowed."
+        sentence = f"The flow took {count} transitions; at most {limit} were allowed."
         if not self.outcome.ended:
-            return False, 1.0, f"{NOT_ENDED} {took}"
-        return count <= limit, 1.0, took
+            return False, 1.0, f"{NOT_ENDED} {sentence}"
+        return count <= limit, 1.0, sentence
 
-    async def look_for_signs(self, condition: TargetCondition) -> _Finding:
+    async def search_signs(self, condition: TargetCondition) -> _Evaluation:
         if not self.outcome.ended:
             return False, 1.0, NOT_ENDED
         sign = find_sign(self.outcome.response, self.outcome.category)
         return sign.is_good, sign.confidence, sign.evidence
 
-    async def ask_plugin(self, condition: TargetCondition) -> _Finding:
+    async def ask_plugin(self, condition: TargetCondition) -> _Evaluation:
         ruling = await ask_predicate(
             self.predicates, str(condition.expected_value), self.outcome.response, self.context
         )
         return ruling.is_met, ruling.confidence, ruling.evidence
 
-    async def apply_schema(self, condition: TargetCondition) -> _Finding:
+    async def apply_schema(self, condition: TargetCondition) -> _Evaluation:
         schema: Any = condition.expected_value
         return await run_in_thread(lambda: _apply_schema(self.outcome.response, schema))
 
-    async def ask_model(self, condition: TargetCondition) -> _Finding:
+    async def ask_model(self, condition: TargetCondition) -> _Evaluation:
         if not self.outcome.ended:
             return False, 1.0, f"{NOT_ENDED} No model was asked."
-        if self.jury is None:
+        if self.judge is None:
             return False, 0.0, "No model could be asked."
         expected = condition.expected_value
         judgment = await judge_condition(
-            self.jury,
+            self.judge,
             self.outcome.response,
             goal=self.goal.description,
             condition=condition.description,
@@ -202,17 +202,19 @@ class _Court:
         return judgment.value is True, judgment.confidence, judgment.evidence
 
 
-_Finding = tuple[bool, float, str]
-"""True if a condition is met, how sure that is, and why."""
+_Evaluation = tuple[bool, float, str]
+"""Whether a condition is met, the confidence in that, and the evidence."""
 
-_WAYS: Final[Mapping[EvaluationType, Callable[[_Court, TargetCondition], Awaitable[_Finding]]]] = {
-    EvaluationType.CATEGORY_MATCH: _Court.match_category,
-    EvaluationType.CONTAINS: _Court.look_for_text,
-    EvaluationType.ITERATION_LIMIT: _Court.count,
-    EvaluationType.GOAL_MET: _Court.look_for_signs,
-    EvaluationType.CUSTOM: _Court.ask_plugin,
-    EvaluationType.JSON_SCHEMA: _Court.apply_schema,
-    EvaluationType.JUDGE: _Court.ask_model,
+_Evaluate: TypeAlias = Callable[[_Evaluator, TargetCondition], Awaitable[_Evaluation]]
+
+_EVALUATIONS: Final[Mapping[EvaluationType, _Evaluate]] = {
+    EvaluationType.CATEGORY_MATCH: _Evaluator.match_category,
+    EvaluationType.CONTAINS: _Evaluator.search_text,
+    EvaluationType.ITERATION_LIMIT: _Evaluator.count,
+    EvaluationType.GOAL_MET: _Evaluator.search_signs,
+    EvaluationType.CUSTOM: _Evaluator.ask_plugin,
+    EvaluationType.JSON_SCHEMA: _Evaluator.apply_schema,
+    EvaluationType.JUDGE: _Evaluator.ask_model,
 }
 
 
@@ -222,7 +224,7 @@ def _find_text(text: str, expected: str) -> str:
     return quote(text, *found.span()) if found else ""
 
 
-def _apply_schema(response: str, schema: JsonObject) -> _Finding:
+def _apply_schema(response: str, schema: JsonObject) -> _Evaluation:
     """Validate the JSON of a response against a schema; may wait for another process."""
     validator = produce_validator(schema, "the condition")
     try:

@@ -29,9 +29,9 @@ from vibe_llms.exceptions import (
 from vibe_llms.flows.budgets import BUDGETS
 from vibe_llms.flows.categorizing import Category, categorize
 from vibe_llms.flows.checks import TaskCheck
-from vibe_llms.flows.graphs import ENGAGED, Exits, FlowNode, NodeKind
+from vibe_llms.flows.graphs import WORKING_KINDS, Exits, FlowNode, NodeKind
 from vibe_llms.flows.interpolation import Template, TemplateScope, render_template
-from vibe_llms.flows.invoking import fit_arguments, render_arguments
+from vibe_llms.flows.invoking import adapt_arguments, render_arguments
 from vibe_llms.flows.judging import Judge
 from vibe_llms.flows.machine import VisitNode, choose, escape, find_round
 from vibe_llms.flows.predicates import Predicates
@@ -92,7 +92,7 @@ class VisitPerformer:
         variables: Values for ``{{name}}``.
         contents: Contents of registry entries that prompts use.
         predicates: Predicates of plugins.
-        tell: Receives events within visits.
+        listener: Receives events within visits.
     """
 
     check: TaskCheck
@@ -103,19 +103,19 @@ class VisitPerformer:
     variables: Mapping[str, JsonValue]
     contents: RegistryContents
     predicates: Predicates
-    tell: Callable[[VisitEvent], object] | None = None
+    listener: Callable[[VisitEvent], object] | None = None
 
     async def perform(self, visit: VisitNode, emit: EmitStart) -> NodeFinishedEvent | Rest:
         """Perform a visit; return where the flow continues, or why it cannot."""
         outcome = VisitOutcome()
-        if visit.node.kind in ENGAGED:
+        if visit.node.kind in WORKING_KINDS:
             identity = await self.begin(visit, "", emit)
-            outcome = await self._engage(visit, identity)
+            outcome = await self._do_work(visit, identity)
             if outcome.waits:
                 return Rest(reason="waiting", node=visit.node.id, detail=outcome.waits)
         return await self._conclude(visit, outcome, emit)
 
-    async def _engage(self, visit: VisitNode, identity: str) -> VisitOutcome:
+    async def _do_work(self, visit: VisitNode, identity: str) -> VisitOutcome:
         node, branch, visitor = visit.node, visit.branch, self.visitor
         listener = self._listen(visit)
         try:
@@ -125,17 +125,19 @@ class VisitPerformer:
                 arguments = render_arguments(invocation, scope)
                 with suppress(UnknownNameError):  # the visitor reports it
                     schema = visitor.registry.access(invocation.tool).schema
-                    arguments = fit_arguments(invocation, arguments, schema)
+                    arguments = adapt_arguments(invocation, arguments, schema)
                 return await visitor.invoke(identity, invocation.tool, arguments, listener)
             if node.kind is NodeKind.SUBFLOW:
-                given = {**self.variables, INPUT: branch.response}
-                return await self.run_subflow(visit, identity, given, listener)
+                variables = {**self.variables, INPUT: branch.response}
+                return await self.run_subflow(visit, identity, variables, listener)
             index = cast("int", node.prompt)
-            said, instructions = render_template(self.check.templates[index], scope), ""
+            message, instructions = render_template(self.check.templates[index], scope), ""
             if self.check.task.prompts[index].role == "system":
-                said, instructions = branch.response or self.check.task.goal.description, said
-            is_again = self.state.stuck == node.id
-            return await visitor.ask(identity, said, instructions, listener, is_again=is_again)
+                message, instructions = branch.response or self.check.task.goal.description, message
+            is_resumed = self.state.suspended_at == node.id
+            return await visitor.ask(
+                identity, message, instructions, listener, is_resumed=is_resumed
+            )
         except ConverseError as error:
             return VisitOutcome(failure=str(error), error=error)
 
@@ -152,9 +154,9 @@ class VisitPerformer:
             edges = escape(exits, is_limit=bool(limit))
             detail = detail or f"The limit {limit} was reached."
         elif exits.choices:
-            said = visit.branch.response if outcome.response is None else outcome.response
+            message = visit.branch.response if outcome.response is None else outcome.response
             try:
-                category = await self._categorize(visit, said, exits, emit)
+                category = await self._categorize(visit, message, exits, emit)
             except LimitError as caught:
                 edges, detail, limit, error = (), str(caught), caught.limit, caught
             except ConverseError as caught:
@@ -169,7 +171,7 @@ class VisitPerformer:
             if error is None and not limit:
                 error = ConverseError(detail=detail, stage=Stage.EXECUTE)
             return Rest(reason=reason, node=node.id, limit=limit, detail=detail, error=error)
-        kept = self.state.begun.get(visit.branch.number, {}).values()
+        conversations = self.state.open_conversations.get(visit.branch.number, {}).values()
         return NodeFinishedEvent(
             node=node.id,
             visit=visit.number,
@@ -180,14 +182,14 @@ class VisitPerformer:
             confidence=category.confidence if category else 1.0,
             evidence=category.evidence if category else "",
             detail=detail,
-            **attrs.asdict(self.visitor.budget.settle(kept), recurse=False),
+            **attrs.asdict(self.visitor.budget.settle(conversations), recurse=False),
         )
 
     async def _categorize(
-        self, visit: VisitNode, said: str, exits: Exits, emit: EmitStart
+        self, visit: VisitNode, message: str, exits: Exits, emit: EmitStart
     ) -> Category:
         return await categorize(
-            said,
+            message,
             tuple(dict.fromkeys(edge.label for edge in exits.choices)),
             self.check.task.categories,
             predicates=self.predicates,
@@ -206,9 +208,9 @@ class VisitPerformer:
 
     async def begin(self, visit: VisitNode, purpose: str, emit: EmitStart) -> str:
         """Return the conversation of a visit; it is recorded before anything is sent."""
-        known = self.state.begun.get(visit.branch.number, {}).get(purpose)
-        if known is not None:
-            return known
+        conversations = self.state.open_conversations.get(visit.branch.number, {}).get(purpose)
+        if conversations is not None:
+            return conversations
         event = NodeStartedEvent(
             node=visit.node.id,
             visit=visit.number,
@@ -223,20 +225,20 @@ class VisitPerformer:
     async def is_answered(self, branch: int) -> bool:
         """Tell whether a waiting visit of a branch has received a message."""
         store = self.visitor.store
-        known = self.state.begun.get(branch, {}).values()
+        conversations = self.state.open_conversations.get(branch, {}).values()
         if store is None or not store.keeps_logs:
             return False
-        for identity in tuple(known):
-            with suppress(StoreError):  # nothing was said there yet
+        for identity in tuple(conversations):
+            with suppress(StoreError):  # its conversation is not stored yet
                 summary = await asyncio.to_thread(read_summary, store, identity)
                 if summary.state == "due":
                     return True
         return False
 
     def _listen(self, visit: VisitNode) -> Listener:
-        def hear(event: LogEvent | StreamEvent) -> None:
-            if self.tell is not None:
-                self.tell(
+        def on_event(event: LogEvent | StreamEvent) -> None:
+            if self.listener is not None:
+                self.listener(
                     VisitEvent(
                         node=visit.node.id,
                         visit=visit.number,
@@ -245,19 +247,19 @@ class VisitPerformer:
                     )
                 )
 
-        return hear
+        return on_event
 
     async def _compose_scope(self, visit: VisitNode) -> TemplateScope:
-        wanted = survey_contents(self._survey_templates(visit.node))
-        contents = await self.contents.acquire(wanted)
+        names = survey_contents(self._survey_templates(visit.node))
+        contents = await self.contents.acquire(names)
         fields = self._fields
-        put_in: dict[str, Mapping[str, str]] = {
+        loaded: dict[str, Mapping[str, str]] = {
             name: {**fields[name], CONTENT: text} for name, text in contents.items()
         }
         return TemplateScope(
             variables=self.variables,
-            registry=ChainMap(put_in, fields),
-            responses=ChainMap(self.state.responses, self._silence),
+            registry=ChainMap(loaded, fields),
+            responses=ChainMap(self.state.responses, self._no_responses),
             loop=find_round(visit.branch, self.state, self.config.max_iterations),
         )
 
@@ -268,7 +270,7 @@ class VisitPerformer:
         return {entry.name: {**entry.survey_fields(), CONTENT: ""} for entry in entries}
 
     @functools.cached_property
-    def _silence(self) -> dict[str, str]:
+    def _no_responses(self) -> dict[str, str]:
         """Empty responses for all nodes; the check has warned about their use."""
         return dict.fromkeys(self.state.flow.nodes, "")
 

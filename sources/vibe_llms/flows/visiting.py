@@ -53,18 +53,20 @@ TAG = "flow"
 
 
 def begin_conversation(
-    task: Task, run_id: str | None = None, whole: str | None = None
+    task: Task, run_id: str | None = None, enclosing_run_id: str | None = None
 ) -> Conversation:
     """Create the conversation of a flow: its goal, and at the end its last response.
 
     Args:
         run_id: Id of the run; a new one by default.
-        whole: Id of the enclosing run, if this one is a subflow.
+        enclosing_run_id: Id of the enclosing run, if this one is a subflow.
     """
     return Conversation(
         id=run_id,
         canisters=[UserCanister(task.goal.description)],
-        metadata=ConversationMetadata(tags=(TAG,) if whole is None else (TAG, PART_TAG + whole)),
+        metadata=ConversationMetadata(
+            tags=(TAG,) if enclosing_run_id is None else (TAG, PART_TAG + enclosing_run_id)
+        ),
     )
 
 
@@ -89,7 +91,7 @@ class VisitOutcome:
 
 @frozen(kw_only=True, eq=False)
 class Visitor:
-    """Performer of visits, for one run of a flow.
+    """Client of the model and the tools, for the visits of one run of a flow.
 
     Attributes:
         model: Model that is asked.
@@ -114,21 +116,22 @@ class Visitor:
     async def ask(
         self,
         conversation_id: str,
-        said: str,
+        message: str,
         instructions: str,
         listener: Listener,
         *,
-        is_again: bool,
+        is_resumed: bool,
     ) -> VisitOutcome:
         """Ask the model, with all tools.
 
         Args:
-            is_again: An earlier run was suspended here, so that its last response does not count.
+            is_resumed: Whether an earlier run was suspended at this visit; its last response does
+                not count, and the message is sent again.
         """
         canisters: list[AnyCanister] = [SupervisorCanister(instructions)] if instructions else []
-        conversation = await self._open(conversation_id, [*canisters, UserCanister(said)])
-        if is_again and read_tail(conversation.canisters).ends_in_words:
-            conversation.add_canister(UserCanister(said))
+        conversation = await self._open(conversation_id, [*canisters, UserCanister(message)])
+        if is_resumed and read_tail(conversation.canisters).ends_in_words:
+            conversation.add_canister(UserCanister(message))
         with self.budget.grant(self.limits) as grant:
             outcome = await self._answer(conversation, grant.limits, listener)
         return _conclude(outcome, grant.find_error(outcome.limit))
@@ -149,12 +152,12 @@ class Visitor:
         # The diagram, not the model, decides what follows the result.
         limits = attrs.evolve(self.limits, run_steps=0)
         outcome = await self._answer(conversation, limits, listener)
-        found = outcome.conversation.last_message
-        if outcome.state is State.AWAIT or not isinstance(found, ResultCanister):
+        result = outcome.conversation.last_message
+        if outcome.state is State.AWAIT or not isinstance(result, ResultCanister):
             return _conclude(outcome)
-        if found.is_error:
-            return VisitOutcome(failure=f"{tool} failed: {text_of(found)}")
-        return VisitOutcome(response=text_of(found))
+        if result.is_error:
+            return VisitOutcome(failure=f"{tool} failed: {text_of(result)}")
+        return VisitOutcome(response=text_of(result))
 
     async def judge(
         self, conversation_id: str, question: str, schema: JsonObject, listener: Listener
@@ -205,10 +208,10 @@ class Visitor:
         """Return the stored conversation of a visit, or a new one."""
         if self.store is not None:
             with suppress(UnknownConversationError):
-                found = await asyncio.to_thread(Conversation.restore, self.store, identity)
-                if not len(found):  # interrupted before the first canister was stored
-                    found.add_canisters(canisters)
-                return found
+                result = await asyncio.to_thread(Conversation.restore, self.store, identity)
+                if not len(result):  # interrupted before the first canister was stored
+                    result.add_canisters(canisters)
+                return result
         tags = (TAG, PART_TAG + self.flow_id)
         metadata = ConversationMetadata(tags=tags, model=self.model.address)
         return Conversation(id=identity, canisters=canisters, metadata=metadata)

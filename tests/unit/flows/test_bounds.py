@@ -28,10 +28,10 @@ from vibe_llms.flows.checking import check_task
 from vibe_llms.flows.checks import FlowBound, Surroundings
 from vibe_llms.flows.machine import Pass, Stop, VisitNode, choose, decide, escape
 from vibe_llms.flows.settings import AdapterConfig
-from vibe_llms.flows.sizing import Provision
 from vibe_llms.flows.state import FlowState
-from vibe_llms.flows.summing import GreatestSum
 from vibe_llms.flows.task_reading import examine_task
+from vibe_llms.flows.text_sizes import Provision
+from vibe_llms.flows.visit_sums import MaximumSum
 from vibe_llms.foundation.limits import Limits
 from vibe_llms.invocables.invokers import Effect, Invoker
 
@@ -61,7 +61,7 @@ def bound(
 
 
 @pytest.mark.parametrize(
-    ("lines", "requests", "greatest"),
+    ("lines", "requests", "largest"),
     [
         ("START --> P0 --> END", 1, ("P0", 1)),
         ("START --> A --> END", 0, None),
@@ -85,15 +85,15 @@ def bound(
     ],
 )
 def test_requests_are_those_of_the_dearest_way(
-    lines: str, requests: int, greatest: tuple[str, int] | None
+    lines: str, requests: int, largest: tuple[str, int] | None
 ) -> None:
     """A loop goes round as often as it may, a split takes all branches, a choice one of them."""
     found = bound(lines, "a", "b", "c", "d")
 
     assert found.requests == requests
-    if greatest is not None:
-        assert found.greatest is not None
-        assert (found.greatest.id, found.visits) == greatest
+    if largest is not None:
+        assert found.largest is not None
+        assert (found.largest.id, found.visits) == largest
 
 
 def test_tokens_grow_with_what_is_put_in() -> None:
@@ -247,7 +247,7 @@ def test_no_run_adds_up_to_more(
         return
     flow = check.access_flow()
     weights = {name: chance.choice([0, 0, 1, 3, 10]) for name in flow.nodes}
-    total = GreatestSum(flow, iterations)
+    total = MaximumSum(flow, iterations)
     state, added = FlowState.begin(flow), 0
     while not isinstance(command := decide(state, (), iterations), Stop):
         assert command is not None
@@ -297,7 +297,7 @@ def test_a_way_back_through_a_split_adds_the_dearest_of_its_nodes() -> None:
     )
     flow = check_task(examine_task(make(lines, "a", "b"), strict=False)).access_flow()
 
-    assert GreatestSum(flow, 50).add({"Q": 100, "P0": 1, "P1": 2}) == 200
+    assert MaximumSum(flow, 50).add({"Q": 100, "P0": 1, "P1": 2}) == 200
 
 
 def test_turns_of_tools_end_with_the_tokens_of_a_run() -> None:

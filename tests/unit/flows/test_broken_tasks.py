@@ -15,8 +15,8 @@ from vibe_llms.flows.bounds import bound_flow, check_budget
 from vibe_llms.flows.checking import check_task
 from vibe_llms.flows.checks import Surroundings
 from vibe_llms.flows.settings import AdapterConfig
-from vibe_llms.flows.sizing import Provision
 from vibe_llms.flows.task_reading import examine_task
+from vibe_llms.flows.text_sizes import Provision
 from vibe_llms.invocables.invokers import Effect, Invoker
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "broken_tasks"

@@ -97,7 +97,7 @@ def test_a_value_that_differs_is_found_at_the_node_that_uses_it(
     found = replay(store, run.run_id, other).difference
 
     assert found is not None
-    assert found.difference == f"{node} is another"
+    assert found.difference == f"{node} has changed"
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_a_subflow_is_replayed_against_its_file(tmp_path: Path) -> None:
     below = [step for step in before.steps if step.run_id and step.detail == "P0 1"]
     assert len(below) == 1
     assert after is not None
-    assert (after.difference, after.run_id) == ("P0 is another", below[0].run_id)
+    assert (after.difference, after.run_id) == ("P0 has changed", below[0].run_id)
 
 
 def test_the_version_that_changed_a_flow_is_found_far_behind_its_first_words() -> None:

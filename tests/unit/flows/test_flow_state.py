@@ -87,9 +87,9 @@ def test_a_visit_that_has_begun_says_where_it_goes_on() -> None:
     state = FlowState.begin(draw("START > P0", "P0 > END"))
     state.apply(visit(state, 0, "P0"))
     state.apply(NodeStartedEvent(node="P0", visit=1, conversation_id="c-1"))
-    assert state.begun == {0: {"": "c-1"}}
+    assert state.open_conversations == {0: {"": "c-1"}}
     state.apply(visit(state, 0, "END", response="Yes."))
-    assert state.begun == {}
+    assert state.open_conversations == {}
     assert (state.responses, state.path) == ({"P0": "Yes."}, ["START", "P0"])
 
 

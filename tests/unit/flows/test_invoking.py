@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vibe_llms.flows.interpolation import TemplateScope
-from vibe_llms.flows.invoking import fit_arguments, read_invocation, render_arguments
+from vibe_llms.flows.invoking import adapt_arguments, read_invocation, render_arguments
 
 SCOPE = TemplateScope(
     variables={"rows": [1, {"a": None}], "topic": "cells"},
@@ -130,7 +130,7 @@ def test_arguments_take_the_types_of_the_tool(label: str, schema: object, value:
     scope = TemplateScope(variables={"five": "5", "list": '["b"]', "number": 20190, "rows": [1]})
     invocation = read_invocation(label)
 
-    fitted = fit_arguments(
+    fitted = adapt_arguments(
         invocation,
         render_arguments(invocation, scope),
         {"type": "object", "properties": {"x": schema}},  # type: ignore[dict-item]

@@ -26,7 +26,7 @@ from vibe_llms.flows.checking import check_task
 from vibe_llms.flows.checks import Surroundings, TaskCheck
 from vibe_llms.flows.graphs import Flow, FlowEdge, NodeKind
 from vibe_llms.flows.knowledge import Knowledge
-from vibe_llms.flows.prompting import survey_speaking
+from vibe_llms.flows.prompt_checks import survey_responding
 from vibe_llms.flows.state import Branch, FlowState
 from vibe_llms.flows.task_reading import examine_task
 
@@ -90,21 +90,21 @@ def test_a_flow_that_passes_comes_to_its_end(
     assert flow is not None
     if found.errors:
         return
-    speaking = survey_speaking(flow)
-    knowledge = Knowledge(flow, speaking)
+    responding = survey_responding(flow)
+    knowledge = Knowledge(flow, responding)
     state, said = FlowState.begin(flow), set[str]()
     for _ in range(400):
         if not state.branches:
             break
         number = chance.choice(sorted(state.branches))
         branch = state.branches[number]
-        for speaker in speaking:
+        for speaker in responding:
             if knowledge.is_certain(speaker, branch.node):
                 assert speaker in said
             if not flow.joins and not knowledge.is_possible(speaker, branch.node):
                 assert speaker not in said
         taken = choose(flow, branch, chance)
-        if branch.node in speaking and flow.exits[branch.node].error not in taken:
+        if branch.node in responding and flow.exits[branch.node].error not in taken:
             said.add(branch.node)
         assert taken or branch.node == "END"
         state.apply(

@@ -8,11 +8,11 @@ from typing import Final
 
 import attrs
 
-from vibe_llms.flows.acting import Tools
 from vibe_llms.flows.interpolation import Reference, Template
 from vibe_llms.flows.invoking import InvocationTemplate
 from vibe_llms.flows.registry_contents import CONTENT_BYTES
 from vibe_llms.flows.tasks import CONTENT, Task
+from vibe_llms.flows.tool_checks import Tools
 from vibe_llms.foundation.attrs_classes import define, frozen
 from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.foundation.limits import Limits
@@ -69,13 +69,13 @@ class Sizer:
     """Estimator of the maximum tokens of texts; ``None`` stands for unknown.
 
     Attributes:
-        given: Tokens of each variable of which only the size is known.
+        variable_sizes: Tokens of each variable of which only the size is known.
         reasons: Why something is unknown, a sentence each; grows.
     """
 
     task: Task
     provision: Provision
-    given: Mapping[str, int | None]
+    variable_sizes: Mapping[str, int | None]
     responses: dict[str, int | None] = attrs.field(factory=dict)
     reasons: dict[str, None] = attrs.field(factory=dict)
 
@@ -86,7 +86,7 @@ class Sizer:
 
     def measure_text(self, text: str) -> int:
         """Return the tokens of a text, including the possible error of the count."""
-        return _top(count_text(text, self.provision.attributes))
+        return _add_error(count_text(text, self.provision.attributes))
 
     def measure_value(self, value: JsonValue) -> int:
         """Return the tokens of a variable, which is written as JSON if it is not a text."""
@@ -95,9 +95,9 @@ class Sizer:
 
     def measure_output(self) -> int | None:
         """Return the maximum tokens of one response of the model."""
-        said, attributes = self.task.resource_llm.max_tokens, self.provision.attributes
-        if said is not None:
-            return said
+        limit, attributes = self.task.resource_llm.max_tokens, self.provision.attributes
+        if limit is not None:
+            return limit
         if attributes is not None:
             control = attributes.access_control("max_tokens")
             known: list[object] = [attributes.access_value("output_limit_tokens")]
@@ -107,7 +107,7 @@ class Sizer:
             for value in known:
                 if isinstance(value, int) and not isinstance(value, bool):
                     return value
-        self.miss(_UNKNOWN_OUTPUT)
+        self.note_unknown(_UNKNOWN_OUTPUT)
         return None
 
     def measure_window(self, tokens: int | None) -> int | None:
@@ -122,7 +122,7 @@ class Sizer:
         """Return the maximum tokens of a tool's result."""
         invoker = self.provision.tools.get(invocation.tool)
         if invoker is None:
-            self.miss(f"the size of results of the tool {invocation.tool!r} is unknown.")
+            self.note_unknown(f"the size of results of the tool {invocation.tool!r} is unknown.")
             return None
         return invoker.output_limit_characters // _BYTES
 
@@ -137,7 +137,7 @@ class Sizer:
         if not tools:
             return 0
         counts = (count_invocable(each.describe(), self.provision.attributes) for each in tools)
-        return _top(sum(counts, INVOCABLES_OVERHEAD))
+        return _add_error(sum(counts, INVOCABLES_OVERHEAD))
 
     def measure_template(self, template: Template) -> int | None:
         """Return the maximum tokens of a template, as a message."""
@@ -147,7 +147,7 @@ class Sizer:
             else self.measure_text(part)
             for part in template.parts
         ]
-        return add(*sizes, _top(MESSAGE_OVERHEAD + PRIMING_OVERHEAD))
+        return add(*sizes, _add_error(MESSAGE_OVERHEAD + PRIMING_OVERHEAD))
 
     def _measure_reference(self, reference: Reference) -> int | None:
         name, provision = reference.name, self.provision
@@ -156,12 +156,12 @@ class Sizer:
         if reference.source == "response":
             return self.responses.get(name, 0)
         if reference.source == "variable":
-            if name in self.given:
-                return self.given[name]
+            if name in self.variable_sizes:
+                return self.variable_sizes[name]
             variables = {**self.task.variables, **provision.variables}
             if name in variables:
                 return self.measure_value(variables[name])
-            self.miss(f"the variable {name!r} is unknown.")
+            self.note_unknown(f"the variable {name!r} is unknown.")
             return None
         entry = self.task.resource_registry.find(name)
         if entry is None:
@@ -171,7 +171,7 @@ class Sizer:
         text = entry.content or provision.contents.get(name)
         return CONTENT_BYTES // _BYTES if text is None else self.measure_text(text)
 
-    def miss(self, reason: str) -> None:
+    def note_unknown(self, reason: str) -> None:
         """Record why something is unknown."""
         self.reasons[reason] = None
 
@@ -182,5 +182,5 @@ def add(*sizes: int | None) -> int | None:
     return sum(known) if len(known) == len(sizes) else None
 
 
-def _top(count: TokenCount) -> int:
+def _add_error(count: TokenCount) -> int:
     return count.tokens + count.error_tokens

@@ -20,12 +20,12 @@ class _SplitPaths:
         shared: First node on the paths of two branches.
         back: Edge that leads back to the split.
         failures: Edges that are taken after a failure or a limit.
-        acts: Tools with side effects, with the branch and the node of each.
+        side_effects: Tools with side effects, with the branch and the node of each.
     """
 
     owners: dict[str, int]
     failures: list[FlowEdge]
-    acts: dict[str, tuple[int, str]]
+    side_effects: dict[str, tuple[int, str]]
     shared: str = ""
     back: FlowEdge | None = None
     clash: tuple[str, str, str] | None = None
@@ -37,14 +37,14 @@ def find_split_faults(flow: Flow, acting: Mapping[str, str]) -> Iterator[FlowFau
     Args:
         acting: Tools of nodes with side effects, by node id.
     """
-    acts: dict[str, dict[str, str]] = {}
+    side_effects: dict[str, dict[str, str]] = {}
     reached = flow.dominators.immediate
     early = flow.find_postdominators(set(EdgeKind) - set(_FAILURES)) if flow.joins else {}
     # Inner splits come first, and outer ones step over them: no node is visited twice.
     for name in reversed([each for each in reached if each in flow.joins]):
-        paths = _follow_branches(flow, name, acting, acts)
-        acts[name] = {what: node for what, (_, node) in paths.acts.items()}
-        yield from _tell(flow, name, paths, early.get(name, ""))
+        paths = _follow_branches(flow, name, acting, side_effects)
+        side_effects[name] = {what: node for what, (_, node) in paths.side_effects.items()}
+        yield from _compose_faults(flow, name, paths, early.get(name, ""))
 
 
 def _follow_branches(
@@ -67,20 +67,20 @@ def _follow_branches(
                     paths.shared = paths.shared or name
                 continue
             paths.owners[name] = place
-            _take_acts(paths, place, {acting[name]: name} if name in acting else {})
+            _add_side_effects(paths, place, {acting[name]: name} if name in acting else {})
             if name in flow.joins:
-                _take_acts(paths, place, inner.get(name, {}))
+                _add_side_effects(paths, place, inner.get(name, {}))
                 # An inner split is already done: one edge from it to its join represents all of
                 # it.
-                stepped = flow.joins[name]
-                over = flow.leaving[name][0]
+                inner_join = flow.joins[name]
+                first_edge = flow.leaving[name][0]
                 pending.append(
                     FlowEdge(
-                        index=over.index,
+                        index=first_edge.index,
                         source=name,
-                        target=stepped,
-                        line=over.line,
-                        column=over.column,
+                        target=inner_join,
+                        line=first_edge.line,
+                        column=first_edge.column,
                     )
                 )
                 continue
@@ -89,14 +89,14 @@ def _follow_branches(
     return paths
 
 
-def _take_acts(paths: _SplitPaths, place: int, acts: Mapping[str, str]) -> None:
-    for what, node in acts.items():
-        other, there = paths.acts.setdefault(what, (place, node))
+def _add_side_effects(paths: _SplitPaths, place: int, side_effects: Mapping[str, str]) -> None:
+    for what, node in side_effects.items():
+        other, other_node = paths.side_effects.setdefault(what, (place, node))
         if other != place:
-            paths.clash = paths.clash or (what, there, node)
+            paths.clash = paths.clash or (what, other_node, node)
 
 
-def _tell(flow: Flow, split: str, paths: _SplitPaths, early: str) -> Iterator[FlowFault]:
+def _compose_faults(flow: Flow, split: str, paths: _SplitPaths, early: str) -> Iterator[FlowFault]:
     join = flow.joins[split]
     if paths.back is not None:
         message = (

@@ -14,7 +14,7 @@ from vibe_llms.flows.tasks import RegistryEntry
 
 def survey_templates(reading: TaskReading) -> list[str] | None:
     """Return all templates, empty for an invalid one; ``None`` if their number is unknown."""
-    if "prompts" not in reading.unread:
+    if "prompts" not in reading.unreadable:
         return [each.template for each in reading.task.prompts]
     prompts = reading.document.tree.get("prompts")
     if not isinstance(prompts, list):
@@ -28,7 +28,7 @@ def survey_entries(reading: TaskReading) -> dict[str, RegistryEntry | None] | No
 
     Returns ``None`` instead of a mapping if the names are unknown.
     """
-    if "resource_registry" not in reading.unread:
+    if "resource_registry" not in reading.unreadable:
         return {each.name: each for each in reading.task.resource_registry.entries}
     registry = reading.document.tree.get("resource_registry")
     entries = registry.get("entries") if isinstance(registry, Mapping) else None
@@ -40,5 +40,5 @@ def survey_entries(reading: TaskReading) -> dict[str, RegistryEntry | None] | No
 
 def survey_names(reading: TaskReading, key: str, read: Iterable[str]) -> frozenset[str]:
     """Return the keys of a table of the task; if it could not be read, the keys in the file."""
-    table = reading.document.tree.get(key) if key in reading.unread else None
+    table = reading.document.tree.get(key) if key in reading.unreadable else None
     return frozenset(map(str, table) if isinstance(table, Mapping) else read)

@@ -9,14 +9,14 @@ from vibe_llms.exceptions import RequestError
 from vibe_llms.flows.faults import FlowFault, TaskRule
 from vibe_llms.flows.graphs import Flow, FlowNode, NodeKind
 from vibe_llms.flows.interpolation import Template
-from vibe_llms.flows.invoking import InvocationTemplate, fit_arguments
+from vibe_llms.flows.invoking import InvocationTemplate, adapt_arguments
 from vibe_llms.foundation.suggestions import end_among
 from vibe_llms.invocables.invokers import Effect, Invoker
 
 Tools = Mapping[str, Invoker]
 
 
-def survey_acting(
+def survey_side_effects(
     invocations: Mapping[str, InvocationTemplate], tools: Tools | None
 ) -> dict[str, str]:
     """Return the nodes with side effects, as far as known, each with its tool."""
@@ -57,8 +57,8 @@ def find_tool_faults(
                     *_check_values(invocation, invoker),
                 )
             )
-        is_grave = invoker.effect is Effect.ONCE and not invoker.needs_approval
-        if is_grave and name in guarded and not guarded[name]:
+        acts_once = invoker.effect is Effect.ONCE and not invoker.needs_approval
+        if acts_once and name in guarded and not guarded[name]:
             message = (
                 f"{name} invokes {invoker.name}, which acts on the world regardless of the "
                 "conversation: put a condition before it, or require approval."
@@ -97,7 +97,7 @@ def _check_values(invocation: InvocationTemplate, invoker: Invoker) -> Iterator[
     if not places:
         return
     try:
-        faults = invoker.check(fit_arguments(invocation, values, invoker.schema))
+        faults = invoker.check(adapt_arguments(invocation, values, invoker.schema))
     except RequestError:  # about the schema; a visit reports it
         return
     for fault in faults:  # the others are about names and values of templates

@@ -19,7 +19,7 @@ class _Crossing(Exception):
     """Split whose branches leave a loop separately: only the total bound is certain."""
 
 
-class GreatestSum:
+class MaximumSum:
     """Maximum sum of node weights over all possible runs.
 
     Args:
@@ -42,15 +42,15 @@ class GreatestSum:
         Args:
             weights: Weight of one visit of a node, for nodes with a weight.
         """
-        dearest = max((weights.get(name, 0) for name in self.visits), default=0)
-        most = dearest * self._iterations
+        heaviest = max((weights.get(name, 0) for name in self.visits), default=0)
+        maximum = heaviest * self._iterations
         # No run costs more than one with all of its visits at the most expensive node.
         try:
             return min(
-                most, _Sum(self._flow, weights, self._half, self._iterations).add(self._loops)
+                maximum, _Sum(self._flow, weights, self._half, self._iterations).add(self._loops)
             )
         except _Crossing:
-            return most
+            return maximum
 
     def _survey_visits(self) -> dict[str, int]:
         """Return the maximum number of visits of each reachable node."""
@@ -90,7 +90,7 @@ class _Sum:
         names = flow.dominators.immediate
         self._weights = {name: weights.get(name, 0) for name in names}
         self._successors: dict[str, list[str]] = {name: flow.successors[name] for name in names}
-        self._above = {name: name for name in names}
+        self._merged_into = {name: name for name in names}
 
     def add(self, loops: Iterable[tuple[str, frozenset[str]]]) -> float:
         for head, members in loops:
@@ -101,19 +101,21 @@ class _Sum:
             total = rounds * self._add_part(inside, head, head) + self._weights[head]
             leaving = [each for name in inside for each in self._successors[name]]
             for name in inside:
-                self._above[name] = head
+                self._merged_into[name] = head
             self._weights[head] = total
             self._successors[head] = [each for each in leaving if self._find(each) != head]
-        return self._add_part({self._find(name) for name in self._above}, self._flow.start, "")
+        return self._add_part(
+            {self._find(name) for name in self._merged_into}, self._flow.start, ""
+        )
 
     def _find(self, name: str) -> str:
         """Return the merged node that contains a node; compresses the path to it."""
-        way = []
-        while self._above[name] != name:
-            way.append(name)
-            name = self._above[name]
-        for each in way:
-            self._above[each] = name
+        path = []
+        while self._merged_into[name] != name:
+            path.append(name)
+            name = self._merged_into[name]
+        for each in path:
+            self._merged_into[each] = name
         return name
 
     def _add_part(self, inside: set[str], start: str, end: str) -> float:

@@ -7,14 +7,14 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Protocol
 
 from vibe_llms.exceptions import ConverseError, Finding, UnknownNameError
-from vibe_llms.flows.acting import Tools, find_tool_faults
 from vibe_llms.flows.checks import DIAGRAM, TaskCheck, weigh
 from vibe_llms.flows.faults import FlowFault, TaskRule
 from vibe_llms.flows.interpolation import Template
 from vibe_llms.flows.labels import Found
 from vibe_llms.flows.refusals import asks_model, find_refusals
-from vibe_llms.flows.registry_contents import WAYS, find_file_fault, survey_contents
+from vibe_llms.flows.registry_contents import SOURCES_ADVICE, find_file_fault, survey_contents
 from vibe_llms.flows.tasks import SCRIPTED, Task
+from vibe_llms.flows.tool_checks import Tools, find_tool_faults
 from vibe_llms.flows.unknown_names import find_unknown_names
 from vibe_llms.messages.identities import access_now
 from vibe_llms.tables.paths import KeyPath
@@ -31,7 +31,7 @@ class Connect(Protocol):
     def __call__(self, task: Task) -> AbstractAsyncContextManager[Registry]: ...
 
 
-def foresee(
+def check_requests(
     check: TaskCheck, application: Application, model: str | None, *, has_tools: bool
 ) -> TaskCheck:
     """Add findings about requests that the models of the tasks would refuse. Reads files.
@@ -56,20 +56,23 @@ def foresee(
     return check
 
 
-def look_at_files(check: TaskCheck, *, has_tools: bool) -> TaskCheck:
+def check_files(check: TaskCheck, *, has_tools: bool) -> TaskCheck:
     """Add findings about unreadable files that prompts insert. Reads them.
 
-    A file may be missing if a tool may still write it, and a failure may have an edge.
+    A missing file is not reported if a tool may still write it, or if the node has an edge for
+    failures.
     """
     if check.errors:
         return check
     for part in check.survey_parts():
-        may_come = has_tools or bool(part.task.ensembles or part.task.mcp)
-        check = check.add(*weigh(part.reading, _find_unreadable(part, may_come=may_come)))
+        may_be_created = has_tools or bool(part.task.ensembles or part.task.mcp)
+        check = check.add(
+            *weigh(part.reading, _find_unreadable(part, may_be_created=may_be_created))
+        )
     return check
 
 
-def _find_unreadable(part: TaskCheck, *, may_come: bool) -> Iterator[Found]:
+def _find_unreadable(part: TaskCheck, *, may_be_created: bool) -> Iterator[Found]:
     flow, templates = part.access_flow(), list[Template]()
     for node in flow.nodes.values():
         if flow.exits[node.id].error is not None:
@@ -79,12 +82,12 @@ def _find_unreadable(part: TaskCheck, *, may_come: bool) -> Iterator[Found]:
         elif (invocation := part.invocations.get(node.id)) is not None:
             values = invocation.arguments.values()
             templates += (each for each in values if isinstance(each, Template))
-    wanted = survey_contents(templates)
+    used_names = survey_contents(templates)
     for index, entry in enumerate(part.task.resource_registry.entries):
-        if entry.name not in wanted:
+        if entry.name not in used_names:
             continue
-        if fault := find_file_fault(entry, part.task.folder, may_come=may_come):
-            message = f"Cannot read the content of {entry.name!r}: {fault} {WAYS}"
+        if fault := find_file_fault(entry, part.task.folder, may_be_created=may_be_created):
+            message = f"Cannot read the content of {entry.name!r}: {fault} {SOURCES_ADVICE}"
             path: KeyPath = ("resource_registry", "entries", index, "source_url")
             yield path, FlowFault(line=0, column=0, message=message, rule=TaskRule.REGISTRY)
 
@@ -109,9 +112,7 @@ def _find_refusals(
     return weigh(part.reading, found)
 
 
-async def look_at_models(
-    check: TaskCheck, application: Application, model: str | None
-) -> TaskCheck:
+async def check_models(check: TaskCheck, application: Application, model: str | None) -> TaskCheck:
     """Add findings about models that their providers certainly do not have.
 
     Only models whose access sends no request, and fetches and loads nothing, are accessed.
@@ -128,12 +129,12 @@ async def look_at_models(
         except ConverseError as error:
             # Anything else that is missing may exist where the task runs.
             if isinstance(error, UnknownNameError) or address.provider == SCRIPTED:
-                told = [part.reading.find(("resource_llm", "model"), str(error))]
-                check = check.add(told)
+                findings = [part.reading.find(("resource_llm", "model"), str(error))]
+                check = check.add(findings)
     return check
 
 
-async def look_at_tools(check: TaskCheck, connect: Connect) -> TaskCheck:
+async def check_tools(check: TaskCheck, connect: Connect) -> TaskCheck:
     """Add findings about missing tools of subflows, and about invalid arguments.
 
     The tools of the subflows are connected for that.

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vibe_llms.flows.faults import FlowFault, TaskRule
-from vibe_llms.flows.graphs import ENGAGED, Flow, NodeKind
+from vibe_llms.flows.graphs import WORKING_KINDS, Flow, NodeKind
 from vibe_llms.flows.knowledge import Knowledge
 from vibe_llms.flows.labels import Found
 from vibe_llms.flows.tasks import Task
 
 
-def survey_speaking(flow: Flow) -> list[str]:
+def survey_responding(flow: Flow) -> list[str]:
     """Return the ids of nodes whose visits produce responses."""
-    return [node.id for node in flow.nodes.values() if node.kind in ENGAGED]
+    return [node.id for node in flow.nodes.values() if node.kind in WORKING_KINDS]
 
 
 def find_unused_prompts(count: int, flow: Flow) -> Iterator[Found]:
@@ -32,11 +32,11 @@ def find_early_choices(task: Task, flow: Flow, knowledge: Knowledge) -> Iterator
     """Yield choices that depend on a response before any response is possible."""
     if any(rule.predicate for rule in task.categories.values()):
         return  # predicates may look at variables
-    speaking = frozenset(knowledge.speaking)
+    responding = frozenset(knowledge.responding)
     for name in flow.dominators.immediate:
         node, choices = flow.nodes[name], flow.exits[name].choices
         chooses = choices and node.kind is not NodeKind.LOOP
-        if chooses and name not in speaking and not knowledge.has_any(name):
+        if chooses and name not in responding and not knowledge.has_any(name):
             message = (
                 f"{name} chooses by the last response, but there is none yet: ask a prompt "
                 "before it, or remove the labels."
