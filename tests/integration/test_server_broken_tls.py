@@ -127,7 +127,7 @@ async def ensure_served(served: Served, context: ssl.SSLContext) -> None:
     service, listener = served.server._service, served.server._listener
     assert service is not None
     assert listener is not None
-    await served.wait_until(lambda: not (service.connections or service.coming))
+    await served.wait_until(lambda: not (service.connections or service.handshaking))
     await served.wait_until(lambda: not listener._admitting)
 
 

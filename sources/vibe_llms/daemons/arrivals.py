@@ -13,9 +13,9 @@ from vibe_llms.daemons.server.binding import is_loopback
 from vibe_llms.exceptions import AccessError, ProviderFault
 from vibe_llms.plugins.specification.daemons import Arrival, Authorizer, Grant
 
-_OWN: Final = frozenset({"localhost", "127.0.0.1", "::1"})
-_PORTS: Final = {"http": "80", "https": "443"}
-_SHORT: Final = 256
+_LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_DEFAULT_PORTS: Final = {"http": "80", "https": "443"}
+_CACHED_CHARACTERS: Final = 256
 """Longest Host header whose name is cached."""
 
 _OTHER_SITES: Final = frozenset({"cross-site", "same-site"})
@@ -52,28 +52,29 @@ async def admit(
     return await authorize(authorizer, call, record)
 
 
-def find_hosts(host: str, named: Collection[str]) -> frozenset[str] | None:
+def find_hosts(host: str, configured: Collection[str]) -> frozenset[str] | None:
     """Return the names by which a daemon is reached; ``None`` for any.
 
     Entries with a port, and whole origins, are sites whose pages may send requests.
 
     Args:
         host: The address that the daemon listens on.
-        named: Further names from its file, with a port or without, and origins such as
+        configured: Further names from its file, with a port or without, and origins such as
             ``tauri://localhost``. If there are none, a daemon that listens on more than loopback
             accepts any name.
     """
-    if not named and not is_loopback(host):
+    if not configured and not is_loopback(host):
         return None
-    found = {*_OWN, host.lower()}
-    for each in map(str.lower, named):
-        if "://" in each:
-            found.add(each)
+    hosts = {*_LOOPBACK_NAMES, host.lower()}
+    for entry in map(str.lower, configured):
+        if "://" in entry:
+            hosts.add(entry)
             continue
-        name, port = _split(f"//{each}")
-        found.add(name or each)
-        found |= {f"{name}:{number}" for number in ([port] if port else _PORTS.values())}
-    return frozenset(found)
+        name, port = _split(f"//{entry}")
+        hosts.add(name or entry)
+        ports = [port] if port else _DEFAULT_PORTS.values()
+        hosts |= {f"{name}:{number}" for number in ports}
+    return frozenset(hosts)
 
 
 def ensure_host(call: HttpCall, hosts: Collection[str] | None) -> None:
@@ -102,7 +103,7 @@ def ensure_page(call: HttpCall, hosts: Collection[str] | None) -> None:
     """
     origin = call.headers.get("origin", "")
     if origin:
-        if not _is_ours(origin, call.headers.get("host", ""), hosts or ()):
+        if not _is_allowed(origin, call.headers.get("host", ""), hosts or ()):
             raise _refuse("origin", origin)
         return
     site = call.headers.get("sec-fetch-site", "none")
@@ -110,23 +111,26 @@ def ensure_page(call: HttpCall, hosts: Collection[str] | None) -> None:
         raise _refuse("sec-fetch-site", site)
 
 
-def _is_ours(origin: str, host: str, hosts: Collection[str]) -> bool:
+def _is_allowed(origin: str, host: str, hosts: Collection[str]) -> bool:
+    """Return whether an origin is that of this daemon (its Host header), or among the hosts."""
     if origin.lower() in hosts:
         return True
-    scheme = origin.partition("://")[0]
-    (name, port), (reached, reached_port) = _split(origin), _split(f"//{host}")
-    port, reached_port = (each or _PORTS.get(scheme, "") for each in (port, reached_port))
-    if not name:  # such as null, the origin of local files and sandboxed frames
+    default_port = _DEFAULT_PORTS.get(origin.partition("://")[0], "")
+    origin_name, origin_port = _split(origin)
+    host_name, host_port = _split(f"//{host}")
+    origin_port = origin_port or default_port
+    host_port = host_port or default_port
+    if not origin_name:  # such as null, the origin of local files and sandboxed frames
         return False
-    is_same = port == reached_port and (name == reached or name in hosts)
-    return is_same or f"{name}:{port}" in hosts
+    is_same = origin_port == host_port and (origin_name == host_name or origin_name in hosts)
+    return is_same or f"{origin_name}:{origin_port}" in hosts
 
 
 def _is_navigation(call: HttpCall) -> bool:
     """Return whether the user follows a link; only the user sees the response then."""
     headers = call.headers
-    mode, goal = headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")
-    return call.method in ("GET", "HEAD") and mode == "navigate" and goal == "document"
+    mode, destination = headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")
+    return call.method in ("GET", "HEAD") and mode == "navigate" and destination == "document"
 
 
 def admits_page(call: HttpCall, hosts: Collection[str] | None) -> bool:
@@ -140,7 +144,9 @@ def admits_page(call: HttpCall, hosts: Collection[str] | None) -> bool:
 
 def _find_name(host: str) -> str:
     """Return the name in a Host header."""
-    return _read_name(host) if len(host) <= _SHORT else _split(f"//{host}")[0]
+    if len(host) <= _CACHED_CHARACTERS:
+        return _read_name(host)
+    return _split(f"//{host}")[0]
 
 
 @lru_cache(maxsize=256)
@@ -157,9 +163,9 @@ def _split(text: str) -> tuple[str, str]:
         return "", ""
 
 
-def _refuse(header: str, given: str) -> AccessError:
+def _refuse(header: str, value: str) -> AccessError:
     return AccessError(
-        detail=f"Requests with the {header} {given[:200]!r} are refused.",
+        detail=f"Requests with the {header} {value[:200]!r} are refused.",
         remedy="Use a name of this machine, or add the name to hosts in the server's file; add"
         " a page as HOST:PORT or as its whole origin.",
         fault=ProviderFault.PERMISSION,

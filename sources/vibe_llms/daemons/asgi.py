@@ -32,6 +32,7 @@ STAGE_HEADER: Final = "x-vibe-stage"
 
 _TRAILER: Final = "trailer"
 NOTHING: Final[Mapping[str, str]] = {}
+"""No headers."""
 
 
 class HttpCall:
@@ -48,7 +49,7 @@ class HttpCall:
         is_gone: Whether the client disconnected before the response was complete.
         added: Headers to add to any response, including errors.
         body_types: Accepted media types of the body.
-        most_values: Most JSON values in the body.
+        value_limit: Most JSON values in the body.
         id_header: Header in which the client's library looks for the request id; set unless the
             upstream has set it.
     """
@@ -66,13 +67,13 @@ class HttpCall:
         "id_header",
         "is_gone",
         "method",
-        "most_values",
         "names",
         "path",
         "received_bytes",
         "request_id",
         "scope",
         "status",
+        "value_limit",
     )
 
     def __init__(
@@ -83,7 +84,7 @@ class HttpCall:
         *,
         request_id: str,
         limit: int,
-        most_values: int | None = None,
+        value_limit: int | None = None,
     ) -> None:
         self.scope = scope
         self.method: str = scope["method"]
@@ -103,7 +104,7 @@ class HttpCall:
         self.id_header = ""
         self._receive, self._send = receive, send
         self._limit = limit
-        self.most_values = limit if most_values is None else most_values
+        self.value_limit = limit if value_limit is None else value_limit
         self._has_trailers = False
         self._watcher: asyncio.Task[None] | None = None
 
@@ -132,7 +133,7 @@ class HttpCall:
             send,
             request_id=self.request_id,
             limit=self._limit,
-            most_values=self.most_values,
+            value_limit=self.value_limit,
         )
         call.names, call.headers = self.names, self.headers
         return call
@@ -148,8 +149,8 @@ class HttpCall:
         headers = self.headers
         if "content-encoding" in headers:
             self._ensure_uncompressed()
-        said = headers.get("content-length", "")
-        if said.isascii() and said.isdigit() and int(said) > self._limit:
+        length = headers.get("content-length", "")
+        if length.isascii() and length.isdigit() and int(length) > self._limit:
             raise self._refuse_size()
         message = await self._receive()
         body: bytes = message.get("body", b"")
@@ -157,7 +158,7 @@ class HttpCall:
         if (body or has_more) and headers.get("content-type") not in self.body_types:
             self._ensure_type()
         if has_more or message["type"] != "http.request":
-            return await self._read_on(message)
+            return await self._read_pieces(message)
         self.received_bytes = len(body)
         if len(body) > self._limit:
             raise self._refuse_size()
@@ -167,7 +168,8 @@ class HttpCall:
         if self.headers["content-encoding"].strip().lower() != "identity":
             raise refuse_compressed()
 
-    async def _read_on(self, message: Message) -> bytes:
+    async def _read_pieces(self, message: Message) -> bytes:
+        """Return a body of several pieces, of which ``message`` is the first."""
         pieces, size = [], 0
         while message["type"] == "http.request":
             pieces.append(message.get("body", b""))
@@ -183,14 +185,14 @@ class HttpCall:
 
     def _ensure_type(self) -> None:
         """Refuse other media types, which pages of any site may send without a preflight."""
-        told = self.headers.get("content-type", "")
-        media_type = told.partition(";")[0].strip().lower()
+        content_type = self.headers.get("content-type", "")
+        media_type = content_type.partition(";")[0].strip().lower()
         if media_type in self.body_types or media_type.endswith("+json"):
             return
         raise RequestError(
             path="content-type",
-            detail=f"Unsupported content-type {told[:200]!r}."
-            if told
+            detail=f"Unsupported content-type {content_type[:200]!r}."
+            if content_type
             else "The content-type is missing.",
             remedy=f"Send the body as {' or '.join(self.body_types)}.",
             stage=Stage.FRAME,
@@ -217,11 +219,11 @@ class HttpCall:
         Raises:
             ClientGone: The client disconnected; the application was not interrupted.
         """
-        waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+        pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
         size, is_whole = 0, False
 
         async def receive() -> Message:
-            return waiting.pop() if waiting else await self._receive()
+            return pending.pop() if pending else await self._receive()
 
         async def send(message: Message) -> None:
             nonlocal size, is_whole
@@ -235,7 +237,7 @@ class HttpCall:
                 return
             try:
                 await self._send(message)
-            except ClientGone:  # unknown to other applications
+            except ClientGone:  # an exception of ours, which other applications do not know
                 self.is_gone = True
 
         try:
@@ -254,16 +256,17 @@ class HttpCall:
         task = asyncio.current_task()
         assert task is not None
         on_gone = self.scope.get("extensions", {}).get(DISCONNECT_EXTENSION)
-        if on_gone is not None:  # the own server calls back, which needs no task
-            on_gone(partial(self.leave, task))
+        if on_gone is not None:  # the server of this package calls back, which needs no task
+            on_gone(partial(self.disconnect, task))
         else:
             self._watcher = asyncio.create_task(self._watch(task))
 
     @contextmanager
-    def heeding(self) -> Iterator[None]:
-        """Cancel the current task if the client disconnects, before the body is read.
+    def cancelling_on_disconnect(self) -> Iterator[None]:
+        """Return a context that cancels the current task if the client disconnects.
 
-        Only the own server can detect that; with others it is detected when the body is read.
+        For the time before :meth:`watch_client`. Only the server of this package can detect a
+        disconnect then; with others it is detected when the body is read.
         """
         on_gone = self.scope.get("extensions", {}).get(DISCONNECT_EXTENSION)
         if on_gone is None:
@@ -271,7 +274,7 @@ class HttpCall:
             return
         task = asyncio.current_task()
         assert task is not None
-        on_gone(lambda: self.leave(task))
+        on_gone(lambda: self.disconnect(task))
         try:
             yield
         finally:
@@ -280,10 +283,10 @@ class HttpCall:
     async def _watch(self, task: asyncio.Task[object]) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
-        self.leave(task)
+        self.disconnect(task)
 
-    def leave(self, task: asyncio.Task[object]) -> None:
-        """Cancel a task because the client has disconnected."""
+    def disconnect(self, task: asyncio.Task[object]) -> None:
+        """Cancel a task of this request: the client has disconnected, or must be disconnected."""
         if not task.done():
             self.is_gone = True
             task.cancel()
@@ -298,8 +301,8 @@ class HttpCall:
         self, status: int, body: bytes, headers: Mapping[str, str], *, content_type: str = JSON
     ) -> None:
         """Send a complete response."""
-        told = {"content-type": content_type, "content-length": str(len(body)), **headers}
-        await self._send(self._compose_start(status, told))
+        headers = {"content-type": content_type, "content-length": str(len(body)), **headers}
+        await self._send(self._compose_start(status, headers))
         await self._send({"type": "http.response.body", "body": body})
 
     async def send_json(
@@ -318,16 +321,16 @@ class HttpCall:
         await self._send(self._compose_start(status, headers))
 
     def _compose_start(self, status: int, headers: Mapping[str, str]) -> Message:
-        """Note that the response starts; return its status and headers as a message."""
+        """Record that the response starts; return its status and headers as a message."""
         if _TRAILER in headers:
-            self._has_trailers = self._takes_trailers
+            self._has_trailers = self._supports_trailers
             if not self._has_trailers:
                 headers = {name: text for name, text in headers.items() if name != _TRAILER}
         if self.added:
             headers = {**headers, **self.added}
         if self.id_header and self.id_header not in headers:
             headers = {**headers, self.id_header: self.request_id}
-        # Inverse of how the wire decodes an upstream's headers.
+        # The inverse of how headers of an upstream are decoded (:mod:`vibe_llms.wire`).
         encoded = [
             (
                 name.encode(),
@@ -343,9 +346,9 @@ class HttpCall:
         return start
 
     @property
-    def _takes_trailers(self) -> bool:
-        has_them = TRAILERS_EXTENSION in self.scope.get("extensions", {})
-        return has_them and self.scope.get("http_version") != "1.0"
+    def _supports_trailers(self) -> bool:
+        is_offered = TRAILERS_EXTENSION in self.scope.get("extensions", {})
+        return is_offered and self.scope.get("http_version") != "1.0"
 
     async def send(self, data: bytes) -> None:
         """Send a piece of the body; wait while the client does not read."""
@@ -364,7 +367,7 @@ class HttpCall:
 
 
 def read_credential(headers: Mapping[str, str], query: Mapping[str, str]) -> str:
-    """Return the client's key, from the place of any protocol; empty without one."""
+    """Return the client's key, from the header or query of any protocol; empty without one."""
     scheme, _, bearer = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer" and bearer:
         return bearer.strip()
@@ -381,13 +384,15 @@ def drop_frames(error: BaseException) -> None:
     Their frames reference the request and the error itself: such a cycle would keep the whole
     request in memory until the garbage collector runs.
     """
-    errors, seen = [error], set[int]()
-    while errors:
-        each = errors.pop()
-        if id(each) not in seen:
-            seen.add(id(each))
-            each.__traceback__ = None
-            errors += [cause for cause in (each.__cause__, each.__context__) if cause is not None]
+    pending, seen = [error], set[int]()
+    while pending:
+        current = pending.pop()
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        current.__traceback__ = None
+        causes = (current.__cause__, current.__context__)
+        pending += [cause for cause in causes if cause is not None]
 
 
 def refuse_compressed() -> RequestError:

@@ -22,7 +22,7 @@ LARGE_BYTES: Final = 65_536
 
 _PIECE_BYTES: Final = 262_144
 
-_PACKED: Final = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
+_COMPRESSED: Final = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
 """Magic numbers of gzip and zstd."""
 
 
@@ -34,7 +34,7 @@ def read_head(decoder: msgspec.json.Decoder[_T], body: bytes) -> _T:
         try:
             return decoder.decode(body)
         except msgspec.DecodeError:
-            return decode_mended(decoder.decode, body)
+            return decode_lenient(decoder.decode, body)
     except UNREADABLE as error:
         raise _refuse("Invalid request", error, body) from None
 
@@ -42,28 +42,28 @@ def read_head(decoder: msgspec.json.Decoder[_T], body: bytes) -> _T:
 def decode_body(body: bytes) -> dict[str, Any]:
     """Decode a body as a JSON object. Raises RequestError."""
     try:
-        return decode_mended(_OBJECT.decode, body)
+        return decode_lenient(_OBJECT.decode, body)
     except UNREADABLE as error:
         raise _refuse("The body is not a JSON object", error, body) from None
 
 
-def decode_repaired(body: bytes) -> tuple[dict[str, Any], bool]:
-    """Decode a body as :func:`decode_body` does; tell whether lone surrogates were replaced."""
+def decode_reporting_repair(body: bytes) -> tuple[dict[str, Any], bool]:
+    """Decode a body as :func:`decode_body`; also return whether lone surrogates were replaced."""
     try:
         return _OBJECT.decode(body), False
     except UNREADABLE:
-        return decode_body(body), True  # with an error, unless they were the reason
+        return decode_body(body), True  # raises an error unless surrogates were the reason
 
 
-def decode_mended(decode: Callable[[bytes], _T], body: bytes) -> _T:
-    """Decode JSON; replace lone surrogates, which no text can hold, with U+FFFD."""
+def decode_lenient(decode: Callable[[bytes], _T], body: bytes) -> _T:
+    """Decode JSON; replace lone surrogates, which UTF-8 cannot represent, with U+FFFD."""
     try:
         return decode(body)
     except msgspec.DecodeError:
-        mended = mend_escapes(body)
-        if mended == body:
+        repaired = mend_escapes(body)
+        if repaired == body:
             raise
-        return decode(mended)
+        return decode(repaired)
 
 
 def replace_field(body: bytes, name: str, value: str) -> bytes:
@@ -78,11 +78,11 @@ def replace_field(body: bytes, name: str, value: str) -> bytes:
     return msgspec.json.encode(fields)
 
 
-def _refuse(what: str, error: Exception, body: bytes) -> RequestError:
+def _refuse(problem: str, error: Exception, body: bytes) -> RequestError:
     """Return the error for an unreadable body."""
-    if body.startswith(_PACKED):
+    if body.startswith(_COMPRESSED):
         return refuse_compressed()
-    return refuse_body(f"{what}: {_explain(error, body)}.")
+    return refuse_body(f"{problem}: {_explain(error, body)}.")
 
 
 async def perform_sized(body: bytes, work: Callable[[], _T]) -> _T:
@@ -98,44 +98,48 @@ async def read_json_body(call: HttpCall) -> bytes:
         ClientGone: The client disconnected.
     """
     body = await call.read_body()
-    if has_many_values(call, body):
-        await bound_values(call, body)
+    if may_have_many_values(call, body):
+        await ensure_few_values(call, body)
     return body
 
 
-def has_many_values(call: HttpCall, body: bytes) -> bool:
+def may_have_many_values(call: HttpCall, body: bytes) -> bool:
     """Return whether a body may have too many values: each takes two bytes with its separator."""
-    return len(body) > 2 * call.most_values
+    return len(body) > 2 * call.value_limit
 
 
-async def bound_values(call: HttpCall, body: bytes) -> None:
+async def ensure_few_values(call: HttpCall, body: bytes) -> None:
     """Refuse a body with too many values. Raises LimitError."""
-    with call.heeding():
-        await _bound_values(body, call.most_values)
+    with call.cancelling_on_disconnect():
+        await _ensure_few_values(body, call.value_limit)
 
 
-async def _bound_values(body: bytes, most: int) -> None:
-    """Refuse a body with too many values; yield to other requests between its pieces."""
-    count, start, is_within = 1, 0, 0
+async def _ensure_few_values(body: bytes, limit: int) -> None:
+    """Count the values of a body by their separators; yield to other requests between pieces."""
+    count, start = 1, 0
+    is_within = 0  # 1 if the piece begins within a string
     while start < len(body):
         piece = body[start : start + _PIECE_BYTES]
         start += len(piece)
         if (len(piece) - len(piece.rstrip(b"\\"))) % 2 and start < len(body):
             piece, start = piece[:-1], start - 1  # keep an escape with the character after it
-        texts = piece.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
-        besides = b"".join(texts[is_within::2])
-        is_within ^= not len(texts) % 2
-        count += besides.count(b",") + besides.count(b"[") + besides.count(b"{")
-        if count > most:
-            raise refuse_count("request_values", most, f"more than {most:,} values")
+        # Without escapes, each quote begins or ends a string: every other part is outside of them.
+        parts = piece.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
+        syntax = b"".join(parts[is_within::2])
+        is_within ^= not len(parts) % 2
+        count += syntax.count(b",") + syntax.count(b"[") + syntax.count(b"{")
+        if count > limit:
+            raise refuse_count("request_values", limit, f"more than {limit:,} values")
         await asyncio.sleep(0)
 
 
 def refuse_count(limit: str, most: int, found: str) -> LimitError:
-    """Return the error for a request with too many of something.
+    """Return the error for a request with too many values, tools or other parts.
 
     Args:
-        found: The number, and of what.
+        limit: Name of the limit.
+        most: Its value.
+        found: The number and kind of parts in the request, such as ``3,000 tools``.
     """
     return LimitError(
         detail=f"The request has {found}; the limit is {limit} = {most:,}.",
@@ -150,14 +154,14 @@ def _explain(error: Exception, body: bytes) -> str:
     """Describe why a body cannot be decoded."""
     match error:
         case UnicodeDecodeError():
-            return f"it is not UTF-8 (byte {_find_break(body)})"
+            return f"it is not UTF-8 (byte {_find_invalid_byte(body)})"
         case RecursionError():
             return "it nests too deeply"
         case _:
             return str(error)
 
 
-def _find_break(body: bytes) -> int:
+def _find_invalid_byte(body: bytes) -> int:
     """Return the offset of the first invalid byte; msgspec counts from the start of a string."""
     try:
         body.decode()

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from vibe_llms.daemons.metrics import Metrics
 
 
-_NAME: Final = ApiOperation(summary="Describe the server.", tag="daemon")
-_LIVES: Final = ApiOperation(summary="Check that the server is alive.", tag="daemon")
-_READY: Final = ApiOperation(
+_IDENTITY: Final = ApiOperation(summary="Describe the server.", tag="daemon")
+_LIVENESS: Final = ApiOperation(summary="Check that the server is alive.", tag="daemon")
+_READINESS: Final = ApiOperation(
     summary="Check that the server is ready.", tag="daemon", error={"type": "object"}
 )
 _METRICS: Final = ApiOperation(
@@ -42,32 +42,32 @@ def add_health(
     """Add the routes about a service.
 
     Args:
-        guard: Authenticate clients of the metrics and the description; health needs no key.
+        guard: Authenticates clients of the metrics and the description; health needs no key.
         needs_key: Whether the guard requires a key.
-        check: Test for ``/readyz`` whether the dependencies of the service are reachable.
         page: Relative URL to which ``/`` redirects browsers; empty without a page.
+        check: Returns, for ``/readyz``, whether the dependencies of the service are reachable.
     """
     produce = partial(Route, method="GET", write_error=write_plain_error, is_admitted=False)
     metrics = _produce_metrics(service)
     if not isinstance(metrics, DependencyError):
         service.listeners.append(metrics)
 
-    async def tell_name(call: HttpCall, record: CallRecord) -> None:
+    async def show_name(call: HttpCall, record: CallRecord) -> None:
         if page and "text/html" in call.headers.get("accept", ""):
             # Temporary: the same URL returns JSON to programs.
             headers = {"location": page, "vary": "accept", "cache-control": "no-store"}
             await call.answer(303, b"", headers, content_type="text/html")
         else:
-            await _tell_name(call, record)
+            await _show_name(call, record)
 
-    async def tell_ready(call: HttpCall, record: CallRecord) -> None:
+    async def show_readiness(call: HttpCall, record: CallRecord) -> None:
         if service.is_ready and (check is None or await check()):
             await call.send_json({"status": "ready"})
         else:
             headers = {"retry-after": str(int(STORE_RETRY_SECONDS))}
             await call.send_json({"status": "not ready"}, 503, headers)
 
-    async def tell_metrics(call: HttpCall, record: CallRecord) -> None:
+    async def show_metrics(call: HttpCall, record: CallRecord) -> None:
         if guard is not None:
             await guard(call, record)
         if isinstance(metrics, DependencyError):
@@ -76,27 +76,27 @@ def add_health(
 
         await call.answer(200, metrics.write(), {}, content_type=CONTENT_TYPE)
 
-    async def tell_description(call: HttpCall, record: CallRecord) -> None:
+    async def show_description(call: HttpCall, record: CallRecord) -> None:
         if guard is not None:
             await guard(call, record)
         await call.send_json(describe(service.routes, "vibe-llms"))
 
-    told = (
-        produce(pattern="/", handler=tell_name, operation=_NAME),
-        produce(pattern="/healthz", handler=_tell_health, operation=_LIVES),
-        produce(pattern="/readyz", handler=tell_ready, operation=_READY),
+    routes = (
+        produce(pattern="/", handler=show_name, operation=_IDENTITY),
+        produce(pattern="/healthz", handler=_show_liveness, operation=_LIVENESS),
+        produce(pattern="/readyz", handler=show_readiness, operation=_READINESS),
         produce(
             pattern="/metrics",
-            handler=tell_metrics,
+            handler=show_metrics,
             operation=attrs.evolve(_METRICS, needs_key=needs_key),
         ),
         produce(
             pattern="/openapi.json",
-            handler=tell_description,
+            handler=show_description,
             operation=attrs.evolve(_DESCRIPTION, needs_key=needs_key),
         ),
     )
-    service.adopt_routes((*service.routes, *told))
+    service.adopt_routes((*service.routes, *routes))
 
 
 def _produce_metrics(service: Service) -> Metrics | DependencyError:
@@ -104,16 +104,16 @@ def _produce_metrics(service: Service) -> Metrics | DependencyError:
 
     try:
         return Metrics(service)
-    except DependencyError as error:  # optional
+    except DependencyError as error:  # metrics are optional; their route reports the error
         return error
 
 
-async def _tell_health(call: HttpCall, record: CallRecord) -> None:
+async def _show_liveness(call: HttpCall, record: CallRecord) -> None:
     await call.answer(200, b'{"status":"ok"}', {})
 
 
-async def _tell_name(call: HttpCall, record: CallRecord) -> None:
+async def _show_name(call: HttpCall, record: CallRecord) -> None:
     from vibe_llms.foundation.version import __version__
 
-    told = {"name": "vibe-llms", "version": __version__, "description": "/openapi.json"}
-    await call.send_json(told)
+    body = {"name": "vibe-llms", "version": __version__, "description": "/openapi.json"}
+    await call.send_json(body)

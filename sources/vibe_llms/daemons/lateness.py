@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-_EVERY_SECONDS: Final = 0.25
+_INTERVAL_SECONDS: Final = 0.25
 
 
 class LoopWatch:
@@ -23,7 +23,7 @@ class LoopWatch:
     def begin(self) -> None:
         """Start the timer if there are listeners."""
         if self.listeners and self._timer is None:
-            self._wait(asyncio.get_running_loop())
+            self._set_timer(asyncio.get_running_loop())
 
     def end(self) -> None:
         """Stop the timer."""
@@ -31,12 +31,12 @@ class LoopWatch:
             self._timer.cancel()
             self._timer = None
 
-    def _wait(self, loop: asyncio.AbstractEventLoop) -> None:
-        due = loop.time() + _EVERY_SECONDS
-        self._timer = loop.call_at(due, self._look, loop, due)
+    def _set_timer(self, loop: asyncio.AbstractEventLoop) -> None:
+        due = loop.time() + _INTERVAL_SECONDS
+        self._timer = loop.call_at(due, self._measure, loop, due)
 
-    def _look(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
+    def _measure(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
         late = max(loop.time() - due, 0.0)
         for listener in self.listeners:
             listener(late)
-        self._wait(loop)
+        self._set_timer(loop)

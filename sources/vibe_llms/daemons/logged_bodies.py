@@ -24,7 +24,7 @@ class BodyBeginning:
         self._size = 0
 
     def feed(self, data: bytes) -> None:
-        """Take a piece."""
+        """Copy a piece, as far as there is room."""
         self._size += len(data)
         if room := MOST_BYTES + _MARGIN_BYTES - len(self._data):
             self._data += data[:room]
@@ -35,48 +35,48 @@ class BodyBeginning:
         Args:
             credential: The client's own key, in any form.
         """
-        hidden, data = HIDDEN.encode(), bytes(self._data)
+        redacted, data = HIDDEN.encode(), bytes(self._data)
         if credential:
-            data = data.replace(credential.encode("latin-1", "replace"), hidden)
-        shown = KEY_SHAPES.sub(hidden, data)
+            data = data.replace(credential.encode("latin-1", "replace"), redacted)
+        shown = KEY_SHAPES.sub(redacted, data)
         if self._size <= MOST_BYTES:
             return shown.decode("utf-8", "replace")
-        # Cut at the end, which may contain half a key; redaction has shortened the text.
+        # Remove the margin, which may contain half a key; redaction has shortened the text.
         shown = shown[: max(0, len(shown) - (len(self._data) - MOST_BYTES))]
         return f"{shown.decode('utf-8', 'replace')}… ({self._size - MOST_BYTES:,} bytes more)"
 
 
 class Contents:
-    """Both bodies of a request.
+    """The bodies of a request and its response.
 
     Attributes:
-        asked, answered: The request and the response.
+        request, response: The beginning of each body.
         credential: The client's key.
     """
 
-    __slots__ = ("answered", "asked", "credential")
+    __slots__ = ("credential", "request", "response")
 
     def __init__(self) -> None:
-        self.asked, self.answered = BodyBeginning(), BodyBeginning()
+        self.request, self.response = BodyBeginning(), BodyBeginning()
         self.credential = ""
 
-    def hear_receive(self, receive: Receive) -> Receive:
+    def copy_receive(self, receive: Receive) -> Receive:
         """Return a ``receive`` that also copies the request."""
 
-        async def heard() -> Message:
+        async def copying() -> Message:
             message = await receive()
             if message["type"] == "http.request":
-                self.asked.feed(message.get("body", b""))
+                self.request.feed(message.get("body", b""))
             return message
 
-        return heard
+        return copying
 
-    def hear_send(self, send: Send) -> Send:
+    def copy_send(self, send: Send) -> Send:
         """Return a ``send`` that also copies the response."""
 
-        async def heard(message: Message) -> None:
+        async def copying(message: Message) -> None:
             if message["type"] == "http.response.body":
-                self.answered.feed(message.get("body", b""))
+                self.response.feed(message.get("body", b""))
             await send(message)
 
-        return heard
+        return copying

@@ -15,17 +15,17 @@ import msgspec
 
 from vibe_llms.daemons.records import CallRecord
 
-_TOGETHER_SECONDS: Final = 0.1
+_BATCH_SECONDS: Final = 0.1
 """Delay in which lines are gathered and written together."""
 
-_TOGETHER_BYTES: Final = 65_536
+_BATCH_BYTES: Final = 65_536
 
 
 class AccessLog:
     """Listener that writes a line for each request.
 
     Args:
-        write: Takes lines; by default, standard error.
+        write: Writes lines; by default, to standard error.
     """
 
     def __init__(self, write: Callable[[bytes], object] | None = None) -> None:
@@ -39,10 +39,10 @@ class AccessLog:
         line = msgspec.json.encode(describe(record)) + b"\n"
         self._lines.append(line)
         self._size += len(line)
-        if self._size > _TOGETHER_BYTES:
+        if self._size > _BATCH_BYTES:
             self.flush()
         elif self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_TOGETHER_SECONDS, self.flush)
+            self._timer = asyncio.get_running_loop().call_later(_BATCH_SECONDS, self.flush)
 
     def flush(self) -> None:
         """Write pending lines."""
@@ -57,7 +57,7 @@ class AccessLog:
 def describe(record: CallRecord) -> dict[str, Any]:
     """Return the fields of a log line, without unknown ones."""
     usage = record.usage
-    told = {
+    fields = {
         "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "request": record.request_id,
         "method": record.method,
@@ -85,15 +85,15 @@ def describe(record: CallRecord) -> dict[str, Any]:
         "trace": record.trace,
         **_describe_contents(record),
     }
-    return {name: value for name, value in told.items() if value not in (None, "", [], False)}
+    return {name: value for name, value in fields.items() if value not in (None, "", [], False)}
 
 
 def _describe_contents(record: CallRecord) -> dict[str, str]:
     contents = record.contents
     if contents is None or not record.face:  # health and metrics are not conversations
         return {}
-    shown = contents.credential
-    return {"asked": contents.asked.show(shown), "answered": contents.answered.show(shown)}
+    key = contents.credential
+    return {"asked": contents.request.show(key), "answered": contents.response.show(key)}
 
 
 def _write_to_stderr(lines: bytes) -> None:

@@ -23,7 +23,7 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS: Final = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 _LATE_SECONDS: Final = (0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _MOST_MODELS: Final = 500
-"""Distinct values of the label ``model``; further models are counted as ``other``."""
+"""Most values of the label ``model``; further models are counted as ``other``."""
 
 _UNKNOWN: Final = "unknown"
 """Label of models that have not answered yet, whose names clients could invent."""
@@ -36,22 +36,23 @@ _FLUSH_SECONDS: Final = 0.5
 class _Tally:
     """Pending counts of requests with the same labels.
 
-    The library locks and checks each count, which takes a tenth of a small request.
+    The library takes a lock for each count, which would be a tenth of the time of a small request.
     """
 
-    __slots__ = ("cache_read", "cents", "firsts", "input", "output", "seconds")
+    __slots__ = ("cache_read", "cents", "first_bytes", "input", "output", "seconds")
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
-        self.firsts: list[float] = []
+        self.first_bytes: list[float] = []
         self.input = self.output = self.cache_read = 0
         self.cents = 0.0
 
 
 class _Instruments:
-    """Metrics of the library prometheus-client, which costs a sixth of a daemon's start.
+    """The metrics, in the library prometheus-client.
 
-    Created when pending counts are first added.
+    Created when pending counts are first added: importing the library takes a sixth of the time of
+    a daemon's start.
 
     Args:
         gauges: Further gauges of the service, by name.
@@ -64,7 +65,7 @@ class _Instruments:
         counter = partial(prometheus.Counter, registry=registry)
         histogram = partial(prometheus.Histogram, registry=registry)
         self.requests = counter("vibe_requests", "Requests.", ["face", "way", "model", "status"])
-        self.errors = counter("vibe_errors", "What went wrong.", ["error"])
+        self.errors = counter("vibe_errors", "Errors.", ["error"])
         self.broken = counter(
             "vibe_broken_answers",
             "Answers that started and were interrupted.",
@@ -79,7 +80,7 @@ class _Instruments:
             ["face", "way"],
             buckets=_SECONDS,
         )
-        self.firsts = histogram(
+        self.first_bytes = histogram(
             "vibe_first_byte_seconds",
             "Seconds until the first byte of the answer.",
             ["face", "way"],
@@ -101,8 +102,8 @@ class _Instruments:
 class Metrics:
     """Listener that counts requests.
 
-    It keeps pending counts until they are read; where worker processes share their counts, for at
-    most half a second.
+    Counts are pending until the metrics are read; where worker processes share their counts, for
+    at most half a second.
 
     Args:
         service: Its concurrent requests are reported as well.
@@ -149,7 +150,7 @@ class Metrics:
             tally = self._tallies[key] = _Tally()
         tally.seconds.append(record.seconds)
         if record.first_seconds is not None:
-            tally.firsts.append(record.first_seconds)
+            tally.first_bytes.append(record.first_seconds)
         usage = record.usage
         if usage is not None:
             tally.input += usage.total_input_tokens or 0
@@ -182,7 +183,7 @@ class Metrics:
             instruments.requests.labels(face, way, model, str(status)).inc(len(tally.seconds))
             for metric, times in (
                 (instruments.seconds, tally.seconds),
-                (instruments.firsts, tally.firsts),
+                (instruments.first_bytes, tally.first_bytes),
             ):
                 if times:
                     observe = metric.labels(face, way).observe
@@ -199,7 +200,7 @@ class Metrics:
                 instruments.cents.labels(model).inc(tally.cents)
 
     def _name_model(self, record: CallRecord) -> str:
-        """Return the label of a request's model: its address, if it has ever answered."""
+        """Return the label of a request's model: its address, once it has answered a request."""
         address = record.address
         if not address or address in self._models:
             return address

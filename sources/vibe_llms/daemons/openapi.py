@@ -58,8 +58,8 @@ class ApiOperation:
         queries: Schemas of the query parameters.
         answers: Schemas of the responses, by media type.
         status: Status of these responses.
-        headers: Schemas of their headers.
-        heeds: Schemas of the request headers that have an effect.
+        headers: Schemas of the response headers.
+        request_headers: Schemas of the request headers that have an effect.
         is_hidden: Omit the route, such as files for a browser.
         error: Schema of an error.
         needs_key: Whether clients must send a key.
@@ -74,14 +74,14 @@ class ApiOperation:
     answers: Mapping[str, JsonObject] = attrs.field(factory=lambda: {_JSON: _OBJECT})
     status: int = 200
     headers: Mapping[str, JsonObject] = attrs.field(factory=dict)
-    heeds: Mapping[str, JsonObject] = attrs.field(factory=dict)
+    request_headers: Mapping[str, JsonObject] = attrs.field(factory=dict)
     is_hidden: bool = False
     error: JsonObject = PLAIN_ERROR
     needs_key: bool = False
 
 
 class DescribedRoute(Protocol):
-    """A route, as far as its description needs it."""
+    """The attributes of a route that its description needs."""
 
     @property
     def method(self) -> str:
@@ -129,35 +129,35 @@ def _describe_route(route: DescribedRoute, schemas: dict[str, JsonObject]) -> Js
         answer["headers"] = {
             name: {"required": True, "schema": schema} for name, schema in operation.headers.items()
         }
-    told: dict[str, Any] = {
+    description: dict[str, Any] = {
         "operationId": _name(route),
         "summary": operation.summary or f"{route.method} {route.pattern}",
         "responses": {
             str(operation.status): answer,
             **{
                 status: {
-                    "description": description,
+                    "description": meaning,
                     "content": _write({_JSON: operation.error}, schemas),
                 }
-                for status, description in _ERRORS
+                for status, meaning in _ERRORS
             },
         },
     }
     if operation.tag:
-        told["tags"] = [operation.tag]
+        description["tags"] = [operation.tag]
     parameters = [
         *_list_parts(route.pattern),
         *_list_parameters(operation.queries, "query"),
-        *_list_parameters(operation.heeds, "header"),
+        *_list_parameters(operation.request_headers, "header"),
     ]
     if parameters:
-        told["parameters"] = parameters
+        description["parameters"] = parameters
     if operation.body is not None:
         content = _write({operation.body_type: operation.body}, schemas)
-        told["requestBody"] = {"required": operation.needs_body, "content": content}
+        description["requestBody"] = {"required": operation.needs_body, "content": content}
     if operation.needs_key:
-        told["security"] = [{name: []} for name in SCHEMES]
-    return told
+        description["security"] = [{name: []} for name in SCHEMES]
+    return description
 
 
 _ERRORS: Final = (

@@ -49,10 +49,11 @@ class Route:
     def compile(self) -> re.Pattern[str]:
         """Return the regular expression of the path; its named parts are groups."""
         parts = re.split(r"\{(\w+)(:path)?\}", self.pattern)
-        found = [re.escape(parts[0])]
+        expression = re.escape(parts[0])
         for name, deep, rest in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
-            found.append(f"(?P<{name}>{'.+' if deep else '[^/]+'}){re.escape(rest)}")
-        return re.compile("".join(found))
+            characters = ".+" if deep else "[^/]+"
+            expression += f"(?P<{name}>{characters}){re.escape(rest)}"
+        return re.compile(expression)
 
 
 class RouteTable:
@@ -74,27 +75,34 @@ class RouteTable:
         if path in self._exact_paths:  # an exact match has precedence over patterns
             return None, {}
         for route, pattern in self._patterns:
-            if route.method == method and (found := pattern.fullmatch(path)):
-                return route, found.groupdict()
+            if route.method == method and (match := pattern.fullmatch(path)):
+                return route, match.groupdict()
         return None, {}
 
     def list_methods(self, method: str, path: str) -> list[str]:
-        """Return the allowed methods of a path that does not allow the given one."""
-        if exact := sorted(each for each, own in self._exact if own == path):
+        """Return the allowed methods of a path, if ``method`` is not allowed there."""
+        if exact := sorted(allowed for allowed, exact_path in self._exact if exact_path == path):
             return exact
         if self._has_other_verbs(method, path):
             return []
-        return sorted({route.method for route, found in self._patterns if found.fullmatch(path)})
+        return sorted(
+            {route.method for route, pattern in self._patterns if pattern.fullmatch(path)}
+        )
 
     def _has_other_verbs(self, method: str, path: str) -> bool:
-        """Return whether the path would be known with another verb after its last colon."""
+        """Return whether the method would be allowed with another verb after the last colon.
+
+        Paths of Gemini end with a verb, as in ``/v1beta/models/NAME:countTokens``.
+        """
         stem, colon, _ = path.rpartition(":")
-        verbs = (
-            (found, route.pattern.rpartition("}:")[2])
-            for route, found in self._patterns
-            if route.method == method and "}:" in route.pattern
-        )
-        return bool(colon) and any(found.fullmatch(f"{stem}:{verb}") for found, verb in verbs)
+        if not colon:
+            return False
+        for route, pattern in self._patterns:
+            if route.method == method and "}:" in route.pattern:
+                verb = route.pattern.rpartition("}:")[2]
+                if pattern.fullmatch(f"{stem}:{verb}"):
+                    return True
+        return False
 
     def find_writer(self, path: str) -> ErrorWriter:
         """Return the error writer of the known paths that are most similar to an unknown one."""

@@ -16,7 +16,7 @@ from vibe_llms.daemons.admission import Admission, ServiceLimits
 from vibe_llms.daemons.asgi import STAGE_HEADER, HttpCall, drop_frames, read_credential
 from vibe_llms.daemons.lateness import LoopWatch
 from vibe_llms.daemons.logged_bodies import Contents
-from vibe_llms.daemons.pages import ASKED_METHOD, compose_page_headers
+from vibe_llms.daemons.pages import PREFLIGHT_HEADER, compose_page_headers
 from vibe_llms.daemons.records import CallRecord, Listener
 from vibe_llms.daemons.routes import Route, RouteTable, write_plain_error
 from vibe_llms.daemons.server.asgi_types import (
@@ -64,7 +64,7 @@ class Service:
         on_reload: Reads the configuration again.
         tracing: Creates spans of requests; by default there are none.
         keeps_contents: Whether records contain request and response bodies.
-        survey_spellings: Yields the paths that an unknown path may stand for.
+        survey_aliases: Yields the known paths that an unknown path may be another spelling of.
         admits_page: Returns whether pages of a request's origin may read the response; by default
             none may.
 
@@ -87,11 +87,11 @@ class Service:
         on_reload: Callable[[], object] | None = None,
         tracing: Tracing | None = None,
         keeps_contents: bool = False,
-        survey_spellings: Callable[[str], Iterable[str]] = lambda path: (),
+        survey_aliases: Callable[[str], Iterable[str]] = lambda path: (),
         admits_page: Callable[[HttpCall], bool] = lambda call: False,
     ) -> None:
         self.limits = limits or ServiceLimits()
-        self._survey_spellings, self._admits_page = survey_spellings, admits_page
+        self._survey_aliases, self._admits_page = survey_aliases, admits_page
         self.adopt_routes(routes)
         self.listeners = list(listeners)
         self._start, self._stop = start, stop
@@ -125,21 +125,21 @@ class Service:
         """Handle one ASGI connection."""
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
-                await self._live(scope, receive, send)
+                await self._run_lifespan(scope, receive, send)
             elif scope["type"] == "websocket":
-                await self._converse(scope, receive, send)
+                await self._serve_socket(scope, receive, send)
             return
         loop = asyncio.get_running_loop()
         contents = Contents() if self.keeps_contents else None
         if contents is not None:
-            receive, send = contents.hear_receive(receive), contents.hear_send(send)
+            receive, send = contents.copy_receive(receive), contents.copy_send(send)
         call = HttpCall(
             scope,
             receive,
             send,
             request_id=_name_request(),
             limit=self.limits.request_bytes,
-            most_values=self.limits.request_values,
+            value_limit=self.limits.request_values,
         )
         headers = call.headers
         record = CallRecord(
@@ -200,31 +200,32 @@ class Service:
         if self._stop is not None:
             await self._stop()
 
-    async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _run_lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
         on_drain = scope.get("extensions", {}).get(DRAIN_EXTENSION)
-        if on_drain is not None:  # of our own server
+        if on_drain is not None:  # only the server of this package has this extension
             on_drain(self.drain)
         while True:
             message: Message = await receive()
-            what = message["type"].removeprefix("lifespan.")
+            phase = message["type"].removeprefix("lifespan.")
             try:
-                await (self.start() if what == "startup" else self.stop())
+                await (self.start() if phase == "startup" else self.stop())
             except Exception as error:
                 if not isinstance(error, ConverseError):  # its message is complete
-                    _LOGGER.error("%s failed: %s", what, error, exc_info=error)
-                await send({"type": f"lifespan.{what}.failed", "message": str(error)})
+                    _LOGGER.error("%s failed: %s", phase, error, exc_info=error)
+                await send({"type": f"lifespan.{phase}.failed", "message": str(error)})
                 return  # the server sends nothing more
             else:
-                await send({"type": f"lifespan.{what}.complete"})
-            if what == "shutdown":
+                await send({"type": f"lifespan.{phase}.complete"})
+            if phase == "shutdown":
                 return
 
-    async def _converse(self, scope: Scope, receive: Receive, send: Send) -> None:
-        paths = [scope["path"], *self._survey_spellings(scope["path"])]
+    async def _serve_socket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        paths = [scope["path"], *self._survey_aliases(scope["path"])]
         perform = next((self._sockets[each] for each in paths if each in self._sockets), None)
         if perform is None or not self.is_ready:
             await receive()
-            await send({"type": "websocket.close", "code": 1008 if self.is_ready else 1012})
+            code = 1008 if self.is_ready else 1012  # policy violation, or service restart
+            await send({"type": "websocket.close", "code": code})
             return
         await perform(scope, receive, send)
 
@@ -234,8 +235,8 @@ class Service:
             call.added = compose_page_headers(call)
         route, names = self._table.find(call.method, call.path)
         if route is None:
-            route, names = self._find_spelt(call)
-        if call.added and call.method == "OPTIONS" and ASKED_METHOD in call.headers:
+            route, names = self._find_alias(call)
+        if call.added and call.method == "OPTIONS" and PREFLIGHT_HEADER in call.headers:
             await call.answer(204, b"", {})
             return
         if route is None:
@@ -268,17 +269,17 @@ class Service:
         self, error: Exception, route: Route, call: HttpCall, record: CallRecord
     ) -> None:
         """Write an error of the handler for the client."""
-        told = error
-        if not isinstance(told, ConverseError):
+        reported = error
+        if not isinstance(reported, ConverseError):
             _LOGGER.error("request %s failed", call.request_id, exc_info=error)
             drop_frames(error)
-            told = ConverseError(
+            reported = ConverseError(
                 detail=f"Internal error (request {call.request_id}).",
                 remedy="See the server's log.",
                 stage=Stage.EXECUTE,
             )
         try:
-            await self._tell(told, route, call, record)
+            await self._send_error(reported, route, call, record)
         finally:
             drop_frames(error)
 
@@ -288,7 +289,7 @@ class Service:
         deadline = self._access_deadlines().begin(record.started + seconds)
         try:
             if not self._admission.try_acquire():
-                with call.heeding():
+                with call.cancelling_on_disconnect():
                     await self._admission.acquire()
             try:
                 await route.handler(call, record)
@@ -313,14 +314,13 @@ class Service:
             self._deadlines = Deadlines(loop)
         return self._deadlines
 
-    def _find_spelt(self, call: HttpCall) -> tuple[Route | None, Mapping[str, str]]:
+    def _find_alias(self, call: HttpCall) -> tuple[Route | None, Mapping[str, str]]:
         """Find the route of a path in another spelling, and set the path of the call to it."""
-        came = call.path
-        for call.path in self._survey_spellings(came):
-            route, names = self._table.find(call.method, call.path)
+        for alias in self._survey_aliases(call.path):
+            route, names = self._table.find(call.method, alias)
             if route is not None:
+                call.path = alias
                 return route, names
-        call.path = came
         return None, {}
 
     async def _refuse(self, call: HttpCall, record: CallRecord) -> None:
@@ -347,7 +347,7 @@ class Service:
         refusal = write(ProviderError(fault=fault, status=status, detail=text))
         await call.send_json(refusal.body, status, {**refusal.headers, **headers})
 
-    async def _tell(
+    async def _send_error(
         self, error: ConverseError, route: Route, call: HttpCall, record: CallRecord
     ) -> None:
         """Send an error, or cut a response that has started."""
@@ -358,13 +358,17 @@ class Service:
             # The status is sent; a complete body would hide the error.
             raise BrokenAnswer(str(error)) from error
         write = route.write_error if route.choose_writer is None else route.choose_writer(call)
-        told = write(error)
-        ours = {"x-vibe-request-id": call.request_id, STAGE_HEADER: str(error.stage)}
-        await call.send_json(told.body, told.status, {**told.headers, **ours})
+        answer = write(error)
+        headers = {
+            **answer.headers,
+            "x-vibe-request-id": call.request_id,
+            STAGE_HEADER: str(error.stage),
+        }
+        await call.send_json(answer.body, answer.status, headers)
 
 
 def _is_for_operator(error: ConverseError) -> bool:
-    """Return whether the client only learns that the error is internal."""
+    """Return whether the operator must see the error, as the client gets no details of it."""
     if isinstance(error, TransportError):
         return not error.is_retryable
     if isinstance(error, StoreError):

@@ -42,7 +42,7 @@ class Tracing:
         *,
         captures_texts: bool | None = None,
     ) -> None:
-        with needing("opentelemetry", "opentelemetry-api", "Telling of spans"):
+        with needing("opentelemetry", "opentelemetry-api", "Tracing"):
             from opentelemetry import context, trace
             from opentelemetry.trace.propagation import tracecontext
         from vibe_llms.foundation.version import __version__
@@ -55,15 +55,15 @@ class Tracing:
         self._set_span = trace.set_span_in_context
         self._propagator = tracecontext.TraceContextTextMapPropagator()
         observer = OpenTelemetryObserver(
-            captures_texts=captures_texts, tracer_provider=tracer_provider, on_chat=self._go_below
+            captures_texts=captures_texts, tracer_provider=tracer_provider, on_chat=self._set_parent
         )
         self.reactors: ConversationReactors = observer.reactors
 
-    def _go_below(self, span: Span) -> None:
-        """Make requests to a vendor children of the answer's span."""
-        told: dict[str, str] = {}
-        self._propagator.inject(told, self._set_span(span))
-        TRACE.set(told)
+    def _set_parent(self, span: Span) -> None:
+        """Make the answer's span the parent of requests to a vendor."""
+        carrier: dict[str, str] = {}
+        self._propagator.inject(carrier, self._set_span(span))
+        TRACE.set(carrier)
 
     def begin(self, call: HttpCall) -> Operation:
         """Start a request's span, the parent of everything that is sent from now on."""
@@ -81,10 +81,10 @@ class Tracing:
         span = self._tracer.start_span(call.method, parent, self._kind, attributes)
         operation = Operation(span=span)
         operation.enter()
-        told: dict[str, str] = {}
-        self._propagator.inject(told)
-        kept = {name: text for name, text in call.headers.items() if name != "tracestate"}
-        call.headers = {**kept, **told}
+        carrier: dict[str, str] = {}
+        self._propagator.inject(carrier)
+        headers = {name: text for name, text in call.headers.items() if name != "tracestate"}
+        call.headers = {**headers, **carrier}
         return operation
 
     def end(self, operation: Operation, record: CallRecord) -> None:
@@ -94,7 +94,7 @@ class Tracing:
         operation.describe(_describe(record))
         if record.status >= 500 or record.error:
             kind = record.error or str(record.status)
-            if record.status >= 500 or not record.status >= 400:
+            if record.status >= 500 or record.status < 400:
                 operation.fail(kind)
             else:  # by convention, client errors are not errors of the server
                 operation.describe({words.ERROR: kind})
@@ -103,7 +103,7 @@ class Tracing:
 
 def _describe(record: CallRecord) -> Attributes:
     provider, model = split_address(record.address)
-    told: dict[str, Any] = {
+    attributes: dict[str, Any] = {
         "http.route": record.route,
         "http.response.status_code": record.status,
         words.REQUEST_MODEL: record.model or model,
@@ -113,5 +113,5 @@ def _describe(record: CallRecord) -> Attributes:
         **describe_usage(record.usage),
     }
     if record.first_seconds is not None and record.streamed:
-        told[words.FIRST_CHUNK] = record.first_seconds
-    return {name: value for name, value in told.items() if value not in ("", False)}
+        attributes[words.FIRST_CHUNK] = record.first_seconds
+    return {name: value for name, value in attributes.items() if value not in ("", False)}

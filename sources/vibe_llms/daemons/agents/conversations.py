@@ -105,7 +105,7 @@ class ConversationHandlers:
                 "Start a conversation with a message.",
                 CONVERSATION_FORK,
                 answer=answer_schemas.FORKED,
-                heeds={"Idempotency-Key": TEXT},
+                request_headers={"Idempotency-Key": TEXT},
                 status=201,
             ),
             RouteRow(

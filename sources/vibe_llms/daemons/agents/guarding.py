@@ -41,7 +41,7 @@ class RouteRow:
         body: Schema of the request's body, if it has one.
         answer: Schema of a JSON answer.
         queries: Schemas of the query parameters.
-        heeds: Schemas of the request headers that have an effect.
+        request_headers: Schemas of the request headers that have an effect.
         media_types: Media types of an answer other than JSON.
         status: Status of a successful answer.
         is_admitted: Whether its requests count against the limit of concurrent requests.
@@ -55,7 +55,7 @@ class RouteRow:
     body: JsonObject | None = None
     answer: JsonObject = attrs.field(default=NOTHING, kw_only=True)
     queries: Mapping[str, JsonObject] = attrs.field(factory=dict, kw_only=True)
-    heeds: Mapping[str, JsonObject] = attrs.field(factory=dict, kw_only=True)
+    request_headers: Mapping[str, JsonObject] = attrs.field(factory=dict, kw_only=True)
     media_types: Sequence[str] = attrs.field(default=(JSON,), kw_only=True)
     status: int = attrs.field(default=200, kw_only=True)
     is_admitted: bool = attrs.field(default=True, kw_only=True)
@@ -101,7 +101,7 @@ class Guard:
                 body=row.body,
                 needs_body=bool({"required", "anyOf"} & {*(row.body or ())}),
                 queries=row.queries,
-                heeds=row.heeds,
+                request_headers=row.request_headers,
                 answers={each: row.answer if each == JSON else {} for each in row.media_types},
                 error=ERROR,
                 status=row.status,

@@ -80,7 +80,7 @@ class RunHandlers:
                 "Start a run.",
                 schemas.ORDER,
                 answer=answer_schemas.RUN,
-                heeds={"Idempotency-Key": schemas.TEXT},
+                request_headers={"Idempotency-Key": schemas.TEXT},
                 status=201,
                 needs_host=True,
             ),
@@ -102,7 +102,7 @@ class RunHandlers:
                 self._watch,
                 "Follow the events of a run.",
                 queries=watching,
-                heeds={"Last-Event-ID": schemas.TEXT},
+                request_headers={"Last-Event-ID": schemas.TEXT},
                 media_types=("text/event-stream",),
                 is_admitted=False,  # streams have a limit of their own
             ),
@@ -182,13 +182,13 @@ class RunHandlers:
     def drain(self) -> None:
         """End all event streams: they would last for as long as their clients stay connected."""
         for task, call in tuple(self._standing.items()):
-            call.leave(task)
+            call.disconnect(task)
 
     # --- handlers --------------------------------------------------------------------------------
 
     async def _start(self, call: HttpCall, subject: str) -> None:
         body, key = await read_json_body(call), call.headers.get("idempotency-key", "")
-        with call.heeding():
+        with call.cancelling_on_disconnect():
             spec, said = await perform_sized(body, partial(_read_start, body))
         summary = await self.runs.start(spec, said, subject=subject, key=key)
         await call.send_json(summary, 201, {"location": f"/runs/{summary.id}"})

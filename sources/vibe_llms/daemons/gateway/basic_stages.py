@@ -6,7 +6,12 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from vibe_llms.daemons.bodies import bound_values, decode_body, has_many_values, perform_sized
+from vibe_llms.daemons.bodies import (
+    decode_body,
+    ensure_few_values,
+    may_have_many_values,
+    perform_sized,
+)
 from vibe_llms.daemons.gateway.calls import GatewayCall
 from vibe_llms.daemons.gateway.gateway import ensure_admitted
 from vibe_llms.daemons.gateway.passthrough import can_pass, pass_through
@@ -40,8 +45,8 @@ async def read(call: GatewayCall) -> None:
     """Read the body: the model's name, and whether the answer is a stream."""
     http, record = call.http, call.record
     body = await http.read_body()
-    if has_many_values(http, body):
-        await bound_values(http, body)
+    if may_have_many_values(http, body):
+        await ensure_few_values(http, body)
     http.watch_client()
     request = call.request = call.read(call, body)
     record.model, record.streamed = request.model, request.streaming

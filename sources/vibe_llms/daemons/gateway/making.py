@@ -23,7 +23,7 @@ from vibe_llms.daemons.gateway.faces import (
     responses,
 )
 from vibe_llms.daemons.gateway.gateway import Gateway
-from vibe_llms.daemons.gateway.path_aliases import survey_spellings
+from vibe_llms.daemons.gateway.path_aliases import survey_aliases
 from vibe_llms.daemons.gateway.request_limits import GatewayLimits
 from vibe_llms.daemons.gateway.responses.sockets import ResponseSockets
 from vibe_llms.daemons.gateway.responses.storage import ResponseStorage, StorageLimits
@@ -128,7 +128,7 @@ def _produce_service(gateway: Gateway, **options: Any) -> Service:
         describe_routes(routes, needs_key=gateway.needs_key),
         stop=gateway.close,
         sockets={"/v1/responses": answer_socket},
-        survey_spellings=survey_spellings,
+        survey_aliases=survey_aliases,
         **options,
     )
     service.gauges["vibe_read_conversations_bytes"] = (

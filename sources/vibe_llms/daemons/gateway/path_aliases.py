@@ -18,7 +18,7 @@ _VERTEX: Final = re.compile(
 _SLASHES: Final = re.compile("/{2,}")
 
 
-def survey_spellings(path: str) -> Iterator[str]:
+def survey_aliases(path: str) -> Iterator[str]:
     """Yield the known paths that an unknown path may stand for."""
     plain = _SLASHES.sub("/", path).rstrip("/")
     if plain != path:

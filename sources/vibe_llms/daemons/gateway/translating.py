@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from vibe_llms.daemons.asgi import HttpCall, drop_frames
-from vibe_llms.daemons.bodies import LARGE_BYTES, decode_repaired, perform_sized
+from vibe_llms.daemons.bodies import LARGE_BYTES, decode_reporting_repair, perform_sized
 from vibe_llms.daemons.gateway.calls import GatewayCall
 from vibe_llms.daemons.gateway.estimating import raise_output
 from vibe_llms.daemons.gateway.keep_alive import KeepAliveStream
@@ -71,7 +71,7 @@ async def translate(call: GatewayCall) -> None:
 
 def _read(call: GatewayCall, prefixes: AskerPrefixes) -> tuple[dict[str, Any], Request]:
     """Return the decoded request, and the normalized one. Raises ConverseError."""
-    native, is_repaired = decode_repaired(call.request.body)
+    native, is_repaired = decode_reporting_repair(call.request.body)
     ensure_bounds(native, call.gateway.request_limits)
     return native, _normalize(call, native, prefixes, _REPAIRED if is_repaired else ())
 

@@ -15,7 +15,7 @@ import attrs
 from vibe_llms.daemons.server.settings import ServerSettings
 from vibe_llms.exceptions import ConfigurationError
 
-_NOT_HERE: Final = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
+_FOREIGN_ADDRESS: Final = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
 
 
 def check_binding(settings: ServerSettings, *, is_guarded: bool) -> None:
@@ -30,31 +30,31 @@ def check_binding(settings: ServerSettings, *, is_guarded: bool) -> None:
     """
     if settings.insecure or is_loopback(settings.host):
         return
-    lacks = []
+    missing = []
     if settings.certificate is None:
-        lacks.append("TLS is off (set certificate)")
+        missing.append("TLS is off (set certificate)")
     if not is_guarded and settings.client_authorities is None:
-        lacks.append("authentication is off (enable keys, or set client_authorities)")
-    if lacks:
+        missing.append("authentication is off (enable keys, or set client_authorities)")
+    if missing:
         raise ConfigurationError.at(
             "server.host",
-            f"{settings.host} is reachable from other machines, but {' and '.join(lacks)}. "
+            f"{settings.host} is reachable from other machines, but {' and '.join(missing)}. "
             "Listen on 127.0.0.1, add what is missing, or accept the risk with insecure = "
             "true or --insecure.",
         )
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a host is reachable from this machine only; names are resolved."""
+    """Return whether a host is reachable from this machine only; names are resolved."""
     try:
         return ipaddress.ip_address(host.partition("%")[0]).is_loopback
     except ValueError:
         pass
     try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError:
         return False  # listening there fails with the reason
-    return all(ipaddress.ip_address(str(each[4][0])).is_loopback for each in found)
+    return all(ipaddress.ip_address(str(address[0])).is_loopback for *_, address in addresses)
 
 
 def open_sockets(settings: ServerSettings, *, is_shared: bool = False) -> list[socket.socket]:
@@ -68,17 +68,17 @@ def open_sockets(settings: ServerSettings, *, is_shared: bool = False) -> list[s
     """
     port = settings.port
     try:
-        places = _find_addresses(settings.host)
+        addresses = _find_addresses(settings.host)
         with ExitStack() as opened:
             sockets: list[socket.socket] = []
-            for family, address in places:
+            for family, address in addresses:
                 listening = _produce_socket(family, is_shared=is_shared)
                 opened.enter_context(listening)
                 try:
                     listening.bind((address, port))
                 except OSError as error:
                     # A name may have addresses of a family that this machine does not support.
-                    if error.errno in _NOT_HERE and len(places) > 1:
+                    if error.errno in _FOREIGN_ADDRESS and len(addresses) > 1:
                         continue
                     raise
                 listening.listen(settings.backlog)
@@ -89,16 +89,13 @@ def open_sockets(settings: ServerSettings, *, is_shared: bool = False) -> list[s
             opened.pop_all()
             return sockets
     except OSError as error:
-        is_host = not port or isinstance(error, socket.gaierror) or error.errno in _NOT_HERE
-        remedy = (
-            "an address of this machine."
-            if is_host
-            else ("another port, or stop the program that uses it.")
-        )
+        is_host = not port or isinstance(error, socket.gaierror) or error.errno in _FOREIGN_ADDRESS
+        remedy = "Use another port, or stop the program that uses it."
+        if is_host:
+            remedy = "Use an address of this machine."
         raise ConfigurationError.at(
             "server.host" if is_host else "server.port",
-            f"Cannot listen on {settings.host}, port {port}: {error.strerror or error}. Use "
-            f"{remedy}",
+            f"Cannot listen on {settings.host}, port {port}: {error.strerror or error}. {remedy}",
         ) from error
 
 
@@ -114,8 +111,8 @@ def open_shares(settings: ServerSettings) -> list[list[socket.socket]]:
     first = open_sockets(settings)
     if settings.workers == 1 or sys.platform != "linux":
         return [first] * settings.workers
-    # Only after the check that no other process listens there: sockets that share a port get no
-    # error.
+    # The first sockets have checked that no other process listens there: with a shared port, there
+    # is no error.
     settings = attrs.evolve(settings, port=first[0].getsockname()[1])
     for listening in first:
         listening.close()
@@ -123,21 +120,22 @@ def open_shares(settings: ServerSettings) -> list[list[socket.socket]]:
 
 
 def _find_addresses(host: str) -> list[tuple[int, str]]:
-    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    return list(dict.fromkeys((family, str(address[0])) for family, _, _, _, address in found))
+    """Return the families and addresses of a host, without duplicates."""
+    results = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    return list(dict.fromkeys((family, str(address[0])) for family, _, _, _, address in results))
 
 
 def _produce_socket(family: int, *, is_shared: bool) -> socket.socket:
-    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    made.setblocking(False)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening_socket = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening_socket.setblocking(False)
+    listening_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     # Send small writes at once; accepted connections inherit the option.
-    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    listening_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if is_shared:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listening_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     if family == socket.AF_INET6:
-        made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-    return made
+        listening_socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    return listening_socket
 
 
 def describe_sockets(settings: ServerSettings, sockets: Sequence[socket.socket]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Connection of a client: requests and answers in order, with limits and timeouts."""
+"""Connection of a client: requests and their answers in order, with limits and timeouts."""
 
 from __future__ import annotations
 
@@ -33,29 +33,30 @@ _logger = logging.getLogger(__name__)
 _WAITING_REQUESTS: Final = 64
 """Maximum of queued requests per connection; it is closed after the last of them."""
 
-_QUEUED_AT_EASE: Final = 8
-"""Reading pauses with more than this number of queued requests."""
+_PAUSE_ABOVE: Final = 8
+"""Number of queued requests above which reading pauses."""
 
 LINGER_SECONDS: Final = 2.0
 _LINGER_BYTES: Final = 67_108_864
-"""Limits for discarding input after the last response; with TLS, the client also has this time to
-send its close notification.
+"""Limits for discarding input after the last response (a lingering close); with TLS, the client has
+this time to send its close notification, too.
 
-To close at once, with unread input, would destroy the last response before the client reads it.
+Closing at once, with unread input, would destroy the last response before the client reads it.
 """
 
-_VANISH: Final = struct.pack("ii", 1, 0)
+_RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
+"""Value of ``SO_LINGER`` with which closing resets the connection."""
 
 
 class IncomingConnection(asyncio.BufferedProtocol):
-    """Connection that reads requests, has the application answer them in order, and times them out.
+    """Connection that reads requests, runs the application for each in order, and times them out.
 
-    The sweep calls :meth:`look` at intervals.
+    :class:`.ServedApplication` calls :meth:`check_timeouts` at intervals.
 
     Args:
         service: Shared state of all connections of a server.
         connected: Socket of the connection; the event loop owns it once the connection begins.
-        is_surplus: Whether the connection exceeds the limit, so that it only gets an error.
+        is_surplus: Whether the connection exceeds the limit, so that it gets only an error.
 
     Attributes:
         transport: Transport of the event loop.
@@ -66,22 +67,22 @@ class IncomingConnection(asyncio.BufferedProtocol):
         "_answer_due",
         "_body_seconds",
         "_current",
+        "_discardable_bytes",
+        "_ignores_input",
         "_incoming",
         "_input_due",
-        "_is_deaf",
         "_is_reading_paused",
         "_is_surplus",
-        "_last_word",
-        "_lingering",
+        "_last_response",
         "_output_due",
         "_peer",
         "_queue",
         "_reader",
         "_since",
         "_socket",
-        "_takers",
         "_upgrade",
         "_websocket",
+        "_write_waiters",
         "is_writing_paused",
         "service",
         "transport",
@@ -101,13 +102,13 @@ class IncomingConnection(asyncio.BufferedProtocol):
         self._incoming: ServedExchange | None = None
         # Not a deque: an empty one uses as much memory as the rest of an idle connection.
         self._queue: list[tuple[ServedExchange, Scope]] = []
-        self._takers: list[asyncio.Future[None]] = []
+        self._write_waiters: list[asyncio.Future[None]] = []
         self._websocket: WebSocket | None = None
-        self._last_word = b""
-        self._lingering = _LINGER_BYTES
-        self._is_deaf = False
+        self._last_response = b""
+        self._discardable_bytes = _LINGER_BYTES
+        self._ignores_input = False
         self._is_reading_paused = False
-        self._body_seconds = 0.0
+        self._body_seconds = 0.0  # remaining time for a body while reading is paused
         self._input_due = inf
         self._answer_due = inf
         self._output_due = inf
@@ -121,7 +122,7 @@ class IncomingConnection(asyncio.BufferedProtocol):
         self.transport = cast(asyncio.Transport, transport)
         self._peer = describe_peer(self.transport)
         self.service.connections.add(self)
-        self.service.coming.discard(self._socket)
+        self.service.handshaking.discard(self._socket)
         if self._is_surplus:
             self._refuse(503)
         elif self.service.is_ending:
@@ -136,9 +137,9 @@ class IncomingConnection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Handle received bytes."""
         data = bytes(reading.buffer[:nbytes])
-        if self._is_deaf:
-            self._lingering -= nbytes
-            if self._lingering < 0:
+        if self._ignores_input:
+            self._discardable_bytes -= nbytes
+            if self._discardable_bytes < 0:
                 self.transport.abort()
             return
         if self._websocket is not None:
@@ -148,7 +149,7 @@ class IncomingConnection(asyncio.BufferedProtocol):
         is_first = reader.is_between and self._current is None
         outcome = reader.feed(data)
         if isinstance(outcome, bytes):
-            self._go_on_as_websocket(outcome)
+            self._start_websocket(outcome)
         elif outcome:
             self._refuse(outcome)
         elif is_first and not reader.is_between and self._incoming is None:
@@ -158,53 +159,53 @@ class IncomingConnection(asyncio.BufferedProtocol):
         """Handle the end of input: the client disconnected."""
         if self._current is not None or self._websocket is not None:
             # Closing would wait until the client has read everything, which it never will.
-            self._leave()
+            self._abandon()
             self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Handle the loss of the connection."""
         self.service.forget(self)
-        self._is_deaf = True
-        self._leave()
+        self._ignores_input = True
+        self._abandon()
         # Objects that refer to the connection would keep it and its data until the next garbage
         # collection: after thousands of clients, that was most of the memory.
         self._reader.close()
         self._current = self._incoming = self._websocket = None
 
-    def _leave(self) -> None:
+    def _abandon(self) -> None:
         exchanges = [exchange for exchange, _ in self._queue]
         self._queue.clear()
         if self._current is not None:
             exchanges.append(self._current)
         for exchange in exchanges:
-            exchange.leave()
+            exchange.abandon()
         if self._websocket is not None:
-            self._websocket.leave()
+            self._websocket.abandon()
         self._release()
 
     def pause_writing(self) -> None:
-        """Note that the client does not read sent data."""
+        """Handle a client that does not read sent data."""
         self.is_writing_paused = True
         self._output_due = self.service.loop.time() + self.service.settings.idle_seconds
 
     def resume_writing(self) -> None:
-        """Note that the client reads again."""
+        """Handle a client that reads again."""
         self.is_writing_paused = False
         self._output_due = inf
         self._release()
 
     def _release(self) -> None:
         """Wake tasks that wait until the client reads."""
-        takers, self._takers = self._takers, []
-        for taker in takers:
-            if not taker.done():
-                taker.set_result(None)
+        waiters, self._write_waiters = self._write_waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
 
     # --- callbacks of the reader ---------------------------------------------------------------
 
     def begin(self, head: Head) -> None:
         """Receive the head of a request."""
-        if self._is_deaf:
+        if self._ignores_input:
             return
         if head.is_upgrade:
             self._begin_websocket(head)
@@ -212,13 +213,13 @@ class IncomingConnection(asyncio.BufferedProtocol):
         exchange = ServedExchange(
             self,
             head.method,
-            is_kept=head.is_kept,
-            is_modern=head.version == "1.1",
+            keeps_alive=head.keeps_alive,
+            is_http11=head.version == "1.1",
             expects_continue=head.expects_continue,
         )
         self._incoming = exchange
         scope = self._compose_scope(head, exchange.watch)
-        if head.expects_continue:  # its timeout starts with the invitation
+        if head.expects_continue:  # its timeout starts with the response 100
             self._input_due = self._body_seconds = inf
         else:
             self.expect_body()
@@ -227,28 +228,28 @@ class IncomingConnection(asyncio.BufferedProtocol):
             return
         self._queue.append((exchange, scope))
         if len(self._queue) >= _WAITING_REQUESTS:
-            exchange.is_kept = False
+            exchange.keeps_alive = False
 
-    def take(self, body: bytes) -> None:
+    def add_body(self, body: bytes) -> None:
         """Receive a part of a body."""
         exchange = self._incoming
         if exchange is not None:
-            exchange.take(body)
+            exchange.add_body(body)
             if exchange.buffered > BUFFER_BYTES:
                 self.adjust_reading()
 
     def finish(self) -> None:
-        """Note that a request is complete."""
+        """Handle the end of a request."""
         exchange, self._incoming = self._incoming, None
         self._input_due = inf
         if exchange is None:
             return
         exchange.finish()
-        if not exchange.is_kept:
-            self._is_deaf = True
+        if not exchange.keeps_alive:
+            self._ignores_input = True
 
     def _begin_websocket(self, head: Head) -> None:
-        """Check whether a WebSocket may follow; it starts with the bytes after the request."""
+        """Check the handshake of a WebSocket; :meth:`_start_websocket` follows."""
         if self._current is not None:
             self._upgrade: tuple[WebSocket | None, Scope, int] = (None, {}, MALFORMED)
             return
@@ -259,23 +260,23 @@ class IncomingConnection(asyncio.BufferedProtocol):
             _logger.warning("WebSockets need an extra. %s", advise_extra("serve", "websockets"))
             self._upgrade = (None, {}, NOT_IMPLEMENTED)
             return
-        made = produce_websocket(self, head)
-        if isinstance(made, int):
-            self._upgrade = (None, {}, made)
+        websocket = produce_websocket(self, head)
+        if isinstance(websocket, int):
+            self._upgrade = (None, {}, websocket)
         else:
-            scope = made.compose_scope(self._compose_scope(head, made.watch))
-            self._upgrade = (made, scope, 0)
+            scope = websocket.compose_scope(self._compose_scope(head, websocket.watch))
+            self._upgrade = (websocket, scope, 0)
 
-    def _go_on_as_websocket(self, rest: bytes) -> None:
-        made, scope, status = self._upgrade
-        if made is None:
+    def _start_websocket(self, rest: bytes) -> None:
+        websocket, scope, status = self._upgrade
+        if websocket is None:
             self._refuse(status)
             return
-        self._websocket = made
-        made.task = self._begin_task(made.run(scope))
-        self.service.tasks.add(made.task)
+        self._websocket = websocket
+        websocket.task = self._begin_task(websocket.run(scope))
+        self.service.tasks.add(websocket.task)
         if rest:
-            made.feed(rest)
+            websocket.feed(rest)
 
     def _compose_scope(self, head: Head, watch: Callable[..., None]) -> Scope:
         return compose_scope(head, self._peer, self.service.lifespan.state, watch)
@@ -288,14 +289,14 @@ class IncomingConnection(asyncio.BufferedProtocol):
         service.tasks.add(exchange.task)
 
     def _begin_task(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        # Not by the loop's factory: an eager one would run the task before we have a reference to
-        # it, and in the middle of reading.
+        # Not with loop.create_task: an eager task factory would run the task at once, in the middle
+        # of reading, and before there is a reference to the task.
         return asyncio.Task(coroutine, loop=self.service.loop)
 
     # --- for exchanges ---------------------------------------------------------------------------
 
     def invite(self) -> None:
-        """Tell the client to send the body."""
+        """Send ``100 Continue``, so that the client sends the body."""
         self.transport.write(CONTINUE)
         self.expect_body()
 
@@ -311,11 +312,11 @@ class IncomingConnection(asyncio.BufferedProtocol):
         """Pause or resume reading, depending on buffered data."""
         incoming = self._incoming
         is_full = incoming is not None and incoming.buffered > BUFFER_BYTES
-        must_pause = is_full or len(self._queue) > _QUEUED_AT_EASE
+        must_pause = is_full or len(self._queue) > _PAUSE_ABOVE
         if must_pause != self._is_reading_paused:
-            self.hold(must_pause)
+            self.set_reading_paused(must_pause)
 
-    def hold(self, must_pause: bool) -> None:
+    def set_reading_paused(self, must_pause: bool) -> None:
         """Pause or resume reading."""
         incoming = self._incoming
         if must_pause == self._is_reading_paused or self.transport.is_closing():
@@ -338,8 +339,8 @@ class IncomingConnection(asyncio.BufferedProtocol):
 
     @property
     def waiting_since(self) -> float | None:
-        """Time since which the client is idle; None during an answer, or if it is leaving."""
-        is_busy = self._current is not None or self._websocket is not None or self._is_deaf
+        """Time since which the client is idle; ``None`` during an answer, or while it is closed."""
+        is_busy = self._current is not None or self._websocket is not None or self._ignores_input
         return None if is_busy else self._since
 
     @property
@@ -348,36 +349,38 @@ class IncomingConnection(asyncio.BufferedProtocol):
         exchanges = [self._current, *(exchange for exchange, _ in self._queue)]
         return sum(exchange.buffered for exchange in exchanges if exchange is not None)
 
-    async def wait_until_taken(self, exchange: ServedExchange | WebSocket) -> None:
+    async def wait_until_writable(self, exchange: ServedExchange | WebSocket) -> None:
         """Wait while the client does not read sent data. Raises ClientGone."""
-        taker = self.service.loop.create_future()
-        self._takers.append(taker)
-        await taker
+        waiter = self.service.loop.create_future()
+        self._write_waiters.append(waiter)
+        await waiter
         if exchange.is_gone:
             raise ClientGone
 
     def conclude(self, exchange: ServedExchange) -> None:
-        """Note that an answer is complete, and start the next request."""
+        """Handle the end of an answer: start the next request, or close the connection."""
         self._answer_due = inf
         self._current = None
         if self.transport.is_closing():
             return
-        if not exchange.is_kept:
+        if not exchange.keeps_alive:
             if exchange.is_received and not self._queue:
                 self.shut()
             else:
-                self._close()
+                self._linger()
         elif self._queue:
             self._start(*self._queue.pop(0))
             self.adjust_reading()
-        elif self._last_word:
-            self.say_last(self._last_word)
+        elif self._last_response:
+            self.send_last(self._last_response)
         elif self.service.is_ending:
             self.shut()
         else:
-            settings, now = self.service.settings, self.service.loop.time()
-            is_between, self._since = self._reader.is_between, now
-            self._input_due = now + (settings.idle_seconds if is_between else settings.head_seconds)
+            settings = self.service.settings
+            self._since = self.service.loop.time()
+            is_between = self._reader.is_between
+            seconds = settings.idle_seconds if is_between else settings.head_seconds
+            self._input_due = self._since + seconds
             self.adjust_reading()
 
     def fail(self, exchange: ServedExchange, status: int) -> None:
@@ -385,18 +388,18 @@ class IncomingConnection(asyncio.BufferedProtocol):
         if exchange.is_begun:
             self._cut(exchange)
         else:
-            exchange.leave()
+            exchange.abandon()
             self._current = None
-            self.say_last(compose_refusal(status, self.service.date))
+            self.send_last(compose_refusal(status, self.service.date))
 
     def _cut(self, exchange: ServedExchange) -> None:
         """Truncate an answer visibly: send the written part, without the end."""
-        exchange.leave()
+        exchange.abandon()
         self._current = None
         if exchange.is_delimited:
-            self._close()
+            self._linger()
         else:  # the end of the connection would be the end of the answer
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _VANISH)
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
             self.transport.abort()
 
     # --- end of the connection -------------------------------------------------------------------
@@ -404,35 +407,36 @@ class IncomingConnection(asyncio.BufferedProtocol):
     def _refuse(self, status: int) -> None:
         """Refuse invalid input; earlier requests are answered first."""
         broken, self._incoming = self._incoming, None
-        self._is_deaf = True
+        self._ignores_input = True
         self._input_due = inf
-        word = compose_refusal(status, self.service.date)
+        response = compose_refusal(status, self.service.date)
         if broken is not None and broken is self._current:
             self.fail(broken, status)
             return
         if broken is not None:
             self._queue.pop()
-            broken.leave()
+            broken.abandon()
         if self._current is None:
-            self.say_last(word)
+            self.send_last(response)
         else:
-            self._last_word = word
+            self._last_response = response
 
-    def say_last(self, word: bytes) -> None:
+    def send_last(self, response: bytes) -> None:
+        """Write the last response, and close the connection."""
         if not self.transport.is_closing():
-            self.transport.write(word)
-            self._close()
+            self.transport.write(response)
+            self._linger()
 
-    def _close(self) -> None:
+    def _linger(self) -> None:
         """Close once the client has had time to read the last response.
 
         Further input is discarded until then: closing with unread input would destroy the last
         response.
         """
-        self._is_deaf = True
+        self._ignores_input = True
         self._incoming = None
         for exchange, _ in self._queue:
-            exchange.leave()
+            exchange.abandon()
         self._queue.clear()
         self._release()
         self._answer_due = inf
@@ -448,26 +452,26 @@ class IncomingConnection(asyncio.BufferedProtocol):
 
     def shut(self) -> None:
         """Close as soon as the client has read everything, or after a timeout."""
-        self._is_deaf = True
+        self._ignores_input = True
         self._input_due = inf
         self._output_due = self.service.loop.time() + self.service.settings.idle_seconds
         self.transport.close()
 
-    def look(self, now: float) -> None:
-        """End whatever has timed out."""
+    def check_timeouts(self, now: float) -> None:
+        """End an exchange or the connection if a timeout has passed."""
         if now > self._output_due:
             self.transport.abort()
-        elif self._websocket is not None and not self._is_deaf:
-            self._websocket.look(now)
+        elif self._websocket is not None and not self._ignores_input:
+            self._websocket.check_timeouts(now)
         elif now > self._answer_due:
-            self._overrun()
+            self._end_overdue()
         elif now > self._input_due:
-            if self._is_deaf or (self._reader.is_between and self._current is None):
+            if self._ignores_input or (self._reader.is_between and self._current is None):
                 self.shut()
             else:
                 self._refuse(408)
 
-    def _overrun(self) -> None:
+    def _end_overdue(self) -> None:
         exchange = self._current
         assert exchange is not None
         _logger.warning("Answering a request exceeded total_seconds")
@@ -478,9 +482,9 @@ class IncomingConnection(asyncio.BufferedProtocol):
     def end(self, *, at_once: bool) -> None:
         """Handle the shutdown of the server."""
         if at_once:
-            self._leave()
+            self._abandon()
             self.transport.abort()
         elif self._websocket is not None:
             self._websocket.end()
-        elif self._current is None and not self._is_deaf:
+        elif self._current is None and not self._ignores_input:
             self.shut()

@@ -29,8 +29,8 @@ class ServedExchange:
     Args:
         connection: Connection of the request.
         method: HTTP method of the request.
-        is_kept: Whether the client wants to reuse the connection.
-        is_modern: Whether the client speaks HTTP/1.1, and so understands chunks.
+        keeps_alive: Whether the client wants to reuse the connection.
+        is_http11: Whether the client uses HTTP/1.1, and so supports chunked bodies.
         expects_continue: Whether the client waits for ``100 Continue`` before it sends the body.
 
     Attributes:
@@ -38,7 +38,7 @@ class ServedExchange:
         is_begun: Whether a part of the answer was written.
         is_complete: Whether all of the answer was written.
         is_gone: Whether the client disconnected, or must not be answered.
-        is_kept: Whether another request may follow.
+        keeps_alive: Whether another request may follow.
         buffered: Number of bytes of the body that the application has not received.
         task: Task of the application.
     """
@@ -51,18 +51,18 @@ class ServedExchange:
         "_is_bodiless",
         "_is_chunked",
         "_is_delimited",
-        "_is_modern",
+        "_is_http11",
         "_is_read",
         "_listener",
         "_pieces",
-        "_rest",
+        "_remaining_bytes",
         "_waiter",
         "buffered",
         "is_begun",
         "is_complete",
         "is_gone",
-        "is_kept",
         "is_received",
+        "keeps_alive",
         "task",
     )
 
@@ -71,13 +71,13 @@ class ServedExchange:
         connection: ConnectionLink,
         method: str,
         *,
-        is_kept: bool,
-        is_modern: bool,
+        keeps_alive: bool,
+        is_http11: bool,
         expects_continue: bool,
     ) -> None:
         self._connection = connection
         self._expects_continue = expects_continue
-        self._is_modern = is_modern
+        self._is_http11 = is_http11
         self._is_bodiless = method == "HEAD"
         self._pieces: list[bytes] = []
         self._waiter: asyncio.Future[None] | None = None
@@ -86,9 +86,9 @@ class ServedExchange:
         self._head: Message | None = None
         self._is_chunked = False
         self._is_delimited = True
-        self._rest: int | None = None
+        self._remaining_bytes: int | None = None
         self._held: bytes | None = None
-        self.is_kept = is_kept
+        self.keeps_alive = keeps_alive
         self.is_received = False
         self.is_begun = False
         self.is_complete = False
@@ -98,7 +98,7 @@ class ServedExchange:
 
     # --- for the connection --------------------------------------------------------------------
 
-    def take(self, body: bytes) -> None:
+    def add_body(self, body: bytes) -> None:
         """Receive a part of the body; discard it if the answer is over."""
         if self.is_complete or self.is_gone:
             return
@@ -111,13 +111,13 @@ class ServedExchange:
             self._wake()
 
     def finish(self) -> None:
-        """Note that the body is complete."""
+        """Handle the end of the body."""
         self.is_received = True
         if self._waiter is not None:
             self._wake()
 
-    def leave(self) -> None:
-        """Note that the client disconnected, or must not be answered."""
+    def abandon(self) -> None:
+        """End the exchange: the client disconnected, or must not be answered."""
         if self.is_gone or self.is_complete:
             return
         self.is_gone = True
@@ -137,7 +137,7 @@ class ServedExchange:
         service = self._connection.service
         try:
             await service.application(scope, self.receive, self.send)
-            # A server that shuts down asks for endless answers to be cut.
+            # During a shutdown, applications end answers that would last forever.
             if not (self.is_complete or self.is_gone or service.is_ending):
                 _logger.error("The application returned before its answer was complete")
         except BrokenAnswer as error:
@@ -171,7 +171,7 @@ class ServedExchange:
                 return {"type": "http.disconnect"}
             if not self._is_read:
                 if self._pieces or self.is_received:
-                    return self._hand_over()
+                    return self._pop_body()
                 if self._expects_continue:
                     self._expects_continue = False
                     self._connection.invite()
@@ -183,7 +183,8 @@ class ServedExchange:
             finally:
                 self._waiter = None
 
-    def _hand_over(self) -> Message:
+    def _pop_body(self) -> Message:
+        """Return the received part of the body, as a message."""
         pieces = self._pieces
         body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         pieces.clear()
@@ -208,7 +209,7 @@ class ServedExchange:
             body = message.get("body", b"")
             has_more = message.get("more_body", False)
             if not has_more and self._head is not None and self._head.get("trailers"):
-                self._hold(body)
+                self._hold_end(body)
                 return
             if not self.is_begun:
                 data = self._begin(len(body), has_more) + self._frame(body, has_more)
@@ -222,7 +223,7 @@ class ServedExchange:
             if not has_more:
                 self._complete()
             elif self._connection.is_writing_paused:
-                await self._connection.wait_until_taken(self)
+                await self._connection.wait_until_writable(self)
         elif kind == _TRAILERS and self._held is not None:
             if not message.get("more_trailers", False):
                 self._connection.transport.write(self._held + self._end(message.get("headers", ())))
@@ -239,11 +240,11 @@ class ServedExchange:
             self._wake()
         self._connection.conclude(self)
 
-    def _hold(self, body: bytes) -> None:
+    def _hold_end(self, body: bytes) -> None:
         """Hold the last part of the body until its trailers are known."""
-        begun = b"" if self.is_begun else self._begin(len(body), True)
+        head = b"" if self.is_begun else self._begin(len(body), True)
         self.is_begun = True
-        self._held = begun + self._frame(body, True)
+        self._held = head + self._frame(body, True)
 
     def _end(self, trailers: Iterable[tuple[bytes, bytes]]) -> bytes:
         """Return the end of a chunked body, with its trailers; other bodies need no end."""
@@ -268,23 +269,25 @@ class ServedExchange:
         except ValueError as error:
             raise RuntimeError(f"Invalid head of an answer: {error}") from error
         # No other request can follow one that is not read to its end.
-        self.is_kept = self.is_kept and not closes and self.is_received and not service.is_ending
+        self.keeps_alive = (
+            self.keeps_alive and not closes and self.is_received and not service.is_ending
+        )
         framing = b""
         if status in BODILESS:
             self._is_bodiless = True
         elif length is not None or not has_more:
             if not self._is_bodiless:
-                self._rest = size if length is None else length
+                self._remaining_bytes = size if length is None else length
             if length is not None or not self._is_bodiless:
                 framing = b"content-length: %d\r\n" % (size if length is None else length)
-        elif self._is_modern:
+        elif self._is_http11:
             self._is_chunked = not self._is_bodiless
             framing = b"transfer-encoding: chunked\r\n"
         else:
-            self._is_delimited = self.is_kept = False
-        if not self.is_kept:
+            self._is_delimited = self.keeps_alive = False
+        if not self.keeps_alive:
             framing += b"connection: close\r\n"
-        elif not self._is_modern:
+        elif not self._is_http11:
             framing += b"connection: keep-alive\r\n"
         return b"%b%b\r\n" % (head, framing)
 
@@ -295,9 +298,9 @@ class ServedExchange:
             return data if has_more else data + LAST_CHUNK
         if self._is_bodiless:
             return b""
-        if self._rest is not None:
-            self._rest -= len(body)
-            if self._rest < 0 or (self._rest and not has_more):
+        if self._remaining_bytes is not None:
+            self._remaining_bytes -= len(body)
+            if self._remaining_bytes < 0 or (self._remaining_bytes and not has_more):
                 raise RuntimeError("The length of the body differs from content-length")
         return body
 

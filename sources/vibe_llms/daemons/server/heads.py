@@ -26,18 +26,20 @@ LAST_CHUNK: Final = b"0\r\n\r\n"
 BODILESS: Final = frozenset({204, 304})
 """Answers without a body, whatever their headers say."""
 
-_OURS: Final = frozenset({b"connection", b"content-length", b"keep-alive", b"transfer-encoding"})
+_FRAMING_HEADERS: Final = frozenset(
+    {b"connection", b"content-length", b"keep-alive", b"transfer-encoding"}
+)
 """Headers for the framing of an answer and its connection; only the server writes them."""
 
 
 def compose_head(
-    status: int, headers: Sequence[tuple[bytes, bytes]], ours: bytes
+    status: int, headers: Sequence[tuple[bytes, bytes]], server_lines: bytes
 ) -> tuple[bytes, int | None, bool]:
     """Write the head of an answer, up to where the server may add more headers.
 
     Args:
         headers: Headers of the application.
-        ours: Lines of the server to put before them.
+        server_lines: Header lines of the server, which come first.
 
     Returns:
         The head without its last line; the length of the body, if the application gives it; and
@@ -49,10 +51,10 @@ def compose_head(
     line = STATUS_LINES.get(status)
     if line is None:
         raise ValueError("invalid status")
-    form, framing = _lay_out(tuple(map(_NAME, headers)))
+    template, framing = _compose_template(tuple(map(_NAME, headers)))
     values = tuple(map(_VALUE, headers))
-    head = line + ours + form % values
-    count = ours.count(b"\n") + 1 + len(values) - len(framing)
+    head = line + server_lines + template % values
+    line_count = 1 + server_lines.count(b"\n") + len(values) - len(framing)
     size: int | None = None
     closes = False
     for position, lower in framing:
@@ -61,7 +63,8 @@ def compose_head(
         elif lower == b"connection":
             closes = closes or b"close" in values[position].lower()
     # One check of the whole head: a value with a line break would start another header.
-    if head.count(b"\n") != count or head.count(b"\r") != count or head.find(b"\0") >= 0:
+    breaks = (head.count(b"\n"), head.count(b"\r"))
+    if breaks != (line_count, line_count) or head.find(b"\0") >= 0:
         raise ValueError("a header contains a line break")
     return head, size, closes
 
@@ -74,21 +77,27 @@ def compose_last_chunk(trailers: Iterable[tuple[bytes, bytes]]) -> bytes:
     """
     lines = [b"0\r\n"]
     for name, value in trailers:
-        if _check_name(name) in _OURS or b"\r" in value or b"\n" in value or b"\0" in value:
+        if (
+            _check_name(name) in _FRAMING_HEADERS
+            or b"\r" in value
+            or b"\n" in value
+            or b"\0" in value
+        ):
             raise ValueError(f"{name!r} is not allowed after a body")
         lines.append(b"%b: %b\r\n" % (name, value))
     return b"".join([*lines, b"\r\n"])
 
 
-def _read_size(value: bytes, before: int | None) -> int:
+def _read_size(value: bytes, previous: int | None) -> int:
+    """Return a content-length, which must equal that of an earlier header. Raises ValueError."""
     size = int(value) if value.isdigit() else -1
-    if size < 0 or before not in (None, size):
+    if size < 0 or previous not in (None, size):
         raise ValueError("invalid content-length")
     return size
 
 
 @lru_cache(maxsize=256)
-def _lay_out(names: tuple[bytes, ...]) -> tuple[bytes, tuple[tuple[int, bytes], ...]]:
+def _compose_template(names: tuple[bytes, ...]) -> tuple[bytes, tuple[tuple[int, bytes], ...]]:
     """Return a template of the lines, and the positions and names of headers for the framing.
 
     Cached, as most answers have the same header names. Raises ValueError.
@@ -96,9 +105,9 @@ def _lay_out(names: tuple[bytes, ...]) -> tuple[bytes, tuple[tuple[int, bytes], 
     lines, framing = [], []
     for position, name in enumerate(names):
         lower = _check_name(name)
-        if lower in _OURS:
+        if lower in _FRAMING_HEADERS:
             framing.append((position, lower))
-            lines.append(b"%.0b")  # nothing of the value
+            lines.append(b"%.0b")  # takes a value, and writes nothing
         else:
             lines.append(b"%b: %%b\r\n" % name.replace(b"%", b"%%"))
     return b"".join(lines), tuple(framing)

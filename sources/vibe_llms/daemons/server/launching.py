@@ -22,7 +22,7 @@ _logger = logging.getLogger(__name__)
 Produce: TypeAlias = Callable[[], Application]
 """Factory of the application; called in each worker process, before its event loop runs."""
 
-_FILES_BESIDES: Final = 128
+_OTHER_FILES: Final = 128
 """Minimum number of files that a process opens in addition to its clients' connections."""
 
 
@@ -55,28 +55,28 @@ def run(
     shares = open_shares(settings)
     urls = describe_sockets(settings, shares[0])
 
-    def live(sockets: Sequence[socket.socket], tell: Callable[[], object]) -> None:
+    def run_worker(sockets: Sequence[socket.socket], report_ready: Callable[[], object]) -> None:
         with asyncio.Runner(loop_factory=find_loop_factory()) as runner:
             runner.run(
                 serve(
                     produce(),
                     settings,
                     sockets=sockets,
-                    on_ready=lambda _: tell(),
+                    on_ready=lambda _: report_ready(),
                     on_reload=on_reload,
                 )
             )
 
-    def tell() -> None:
+    def report_urls() -> None:
         if on_ready is not None:
             on_ready(urls)
 
     try:
         if len(shares) == 1:
-            live(shares[0], tell)
+            run_worker(shares[0], report_urls)
         else:
             seconds = settings.drain_seconds
-            Supervisor(shares, live, drain_seconds=seconds, on_ready=tell).run()
+            Supervisor(shares, run_worker, drain_seconds=seconds, on_ready=report_urls).run()
     finally:
         for listening in chain.from_iterable(shares):
             listening.close()
@@ -92,11 +92,13 @@ async def serve(
 ) -> None:
     """Do the same as :func:`run` in one process, in the current event loop."""
     loop = asyncio.get_running_loop()
-    asked = asyncio.Event()
-    twice = asyncio.Event()
+    must_stop = asyncio.Event()
+    must_stop_at_once = asyncio.Event()
 
     def stop() -> None:
-        (twice if asked.is_set() else asked).set()
+        if must_stop.is_set():
+            must_stop_at_once.set()
+        must_stop.set()
 
     server = Server(application, settings, sockets=sockets)
 
@@ -112,17 +114,18 @@ async def serve(
         async with server:
             if on_ready is not None:
                 on_ready(server.urls)
-            await asked.wait()
+            await must_stop.wait()
             _logger.info("Stopping: no new connections; requests under way finish")
-            await _drain(server, twice)
+            await _drain(server, must_stop_at_once)
     finally:
         for number in handlers:
             loop.remove_signal_handler(number)
 
 
-async def _drain(server: Server, twice: asyncio.Event) -> None:
+async def _drain(server: Server, must_stop_at_once: asyncio.Event) -> None:
+    """Wait until requests under way have finished, or until a second signal."""
     draining = asyncio.create_task(server.drain())
-    waiting = asyncio.create_task(twice.wait())
+    waiting = asyncio.create_task(must_stop_at_once.wait())
     await asyncio.wait({draining, waiting}, return_when=asyncio.FIRST_COMPLETED)
     for task in (draining, waiting):
         task.cancel()
@@ -140,11 +143,11 @@ def find_loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
 
 
 def allow_connections(settings: ServerSettings) -> None:
-    """Raise the limit of open files to what the connections may need, if that is allowed."""
+    """Raise the limit of open files to the number that the connections may need, if allowed."""
     # A request may have a connection of its own upstream.
-    wanted = 2 * settings.connections + _FILES_BESIDES
+    needed = 2 * settings.connections + _OTHER_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY:
-        wanted = min(wanted, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        needed = min(needed, hard)
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))

@@ -26,8 +26,8 @@ class Lifespan:
         self._inbox: asyncio.Queue[Message] = asyncio.Queue()
         self._has_begun = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._fault: str | None = None
-        self._listens = False
+        self._failure: str | None = None
+        self._is_supported = False
         self._on_drain: Callable[[], object] | None = None
 
     async def begin(self) -> None:
@@ -39,15 +39,15 @@ class Lifespan:
         self._task = asyncio.create_task(self._run())
         await self._inbox.put({"type": "lifespan.startup"})
         await self._has_begun.wait()
-        if self._fault is not None:
+        if self._failure is not None:
             await self._task
             raise ConverseError(
-                detail=f"The application failed to start: {self._fault or 'no reason given'}",
+                detail=f"The application failed to start: {self._failure or 'no reason given'}",
                 stage=Stage.CONFIGURE,
             )
 
     def drain(self) -> None:
-        """Tell the application that no new requests will arrive, if it has registered for that."""
+        """Notify the application that no new requests will arrive, if it has set a callback."""
         if self._on_drain is not None:
             self._on_drain()
 
@@ -55,7 +55,7 @@ class Lifespan:
         """Wait until the application has ended."""
         if self._task is None:
             return
-        if self._listens and not self._task.done():
+        if self._is_supported and not self._task.done():
             await self._inbox.put({"type": "lifespan.shutdown"})
         await self._task
 
@@ -69,29 +69,29 @@ class Lifespan:
             "type": "lifespan",
             "asgi": {"version": "3.0", "spec_version": "2.0"},
             "state": self.state,
-            "extensions": {DRAIN_EXTENSION: self._watch},
+            "extensions": {DRAIN_EXTENSION: self._set_drain_callback},
         }
         try:
-            await self._application(scope, self._inbox.get, self._hear)
+            await self._application(scope, self._inbox.get, self._receive)
         except Exception as error:
-            if self._listens:
+            if self._is_supported:
                 _logger.error("The application failed while stopping", exc_info=error)
-            else:  # as in ASGI's specification: without lifespan support, it fails
+            else:  # by ASGI's specification, an application without lifespan support fails
                 _logger.debug("The application does not support the lifespan protocol: %r", error)
         finally:
             self._has_begun.set()
 
-    def _watch(self, listener: Callable[[], object]) -> None:
+    def _set_drain_callback(self, listener: Callable[[], object]) -> None:
         self._on_drain = listener
 
-    async def _hear(self, message: Message) -> None:
+    async def _receive(self, message: Message) -> None:
         kind = message["type"]
         if kind == "lifespan.startup.failed":
-            self._fault = str(message.get("message", ""))
+            self._failure = str(message.get("message", ""))
         elif kind == "lifespan.shutdown.failed":
             _logger.error("The application failed while stopping: %s", message.get("message", ""))
         elif kind == "lifespan.startup.complete":
-            self._listens = True
+            self._is_supported = True
         elif kind != "lifespan.shutdown.complete":
             raise RuntimeError(f"{kind} is not a message of the lifespan protocol")
         self._has_begun.set()

@@ -24,7 +24,7 @@ class ConnectionLink(Protocol):
     is_writing_paused: bool
 
     def invite(self) -> None:
-        """Tell the client to send the body."""
+        """Send ``100 Continue``, so that the client sends the body."""
 
     def expect_body(self) -> None:
         """Start the timeout of the body."""
@@ -32,10 +32,10 @@ class ConnectionLink(Protocol):
     def adjust_reading(self) -> None:
         """Pause or resume reading, depending on buffered data."""
 
-    def hold(self, must_pause: bool) -> None:
+    def set_reading_paused(self, must_pause: bool) -> None:
         """Pause or resume reading."""
 
-    async def wait_until_taken(self, exchange: Any) -> None:
+    async def wait_until_writable(self, exchange: Any) -> None:
         """Wait while the client does not read sent data. Raises ClientGone."""
 
     def conclude(self, exchange: Any) -> None:
@@ -44,7 +44,7 @@ class ConnectionLink(Protocol):
     def fail(self, exchange: Any, status: int) -> None:
         """End an answer that failed."""
 
-    def say_last(self, word: bytes) -> None:
+    def send_last(self, response: bytes) -> None:
         """Write the last response and close."""
 
     def shut(self) -> None:

@@ -1,4 +1,4 @@
-"""Accepting of connections, up to a limit."""
+"""Listener that accepts connections, up to a limit."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from vibe_llms.daemons.server.service import ServedApplication
 
 _logger = logging.getLogger(__name__)
 
-_AT_ONCE: Final = 16
+_ACCEPT_BATCH: Final = 16
 """Connections accepted in a row before other tasks run."""
 
-_SURPLUS: Final = 64
+_MOST_SURPLUS: Final = 64
 """Connections above the limit that get an error response; further ones are closed without one."""
 
 _PAUSE_SECONDS: Final = 0.5
+"""Pause after an error that means that the system is out of resources."""
+
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
@@ -48,7 +50,7 @@ class Listener:
         """Start to accept connections."""
         self._timer = None
         for listening in self._sockets:
-            self._service.loop.add_reader(listening, self._take, listening)
+            self._service.loop.add_reader(listening, self._accept, listening)
 
     def end(self) -> None:
         """Stop accepting, and close the sockets."""
@@ -71,8 +73,9 @@ class Listener:
                 task.cancel()
         await asyncio.wait(admitting)
 
-    def _take(self, listening: socket.socket) -> None:
-        for _ in range(_AT_ONCE):
+    def _accept(self, listening: socket.socket) -> None:
+        """Accept pending connections."""
+        for _ in range(_ACCEPT_BATCH):
             try:
                 connected, _ = listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -94,10 +97,10 @@ class Listener:
     def _admit(self, connected: socket.socket) -> None:
         service = self._service
         connected.setblocking(False)
-        service.coming.add(connected)
-        surplus = len(service.connections) + len(service.coming) - service.settings.connections
-        if surplus > _SURPLUS:
-            service.coming.discard(connected)
+        service.handshaking.add(connected)
+        surplus = len(service.connections) + len(service.handshaking) - service.settings.connections
+        if surplus > _MOST_SURPLUS:
+            service.handshaking.discard(connected)
             connected.close()
             return
         is_surplus = surplus > 0 and not service.make_room()
@@ -119,4 +122,4 @@ class Listener:
         except OSError as error:  # includes TLS errors
             _logger.debug("A connection failed: %r", error)
         finally:
-            service.coming.discard(connected)
+            service.handshaking.discard(connected)

@@ -28,12 +28,12 @@ class Peer:
 
 def describe_peer(transport: asyncio.BaseTransport) -> Peer:
     """Return the addresses of both ends of a connection."""
-    secured = transport.get_extra_info("ssl_object")
+    tls = transport.get_extra_info("ssl_object")
     return Peer(
-        scheme="http" if secured is None else "https",
+        scheme="http" if tls is None else "https",
         client=_read_address(transport.get_extra_info("peername")),
         server=_read_address(transport.get_extra_info("sockname")),
-        extensions={} if secured is None else {"tls": _describe_tls(secured)},
+        extensions={} if tls is None else {"tls": _describe_tls(tls)},
     )
 
 
@@ -41,16 +41,16 @@ def _read_address(address: Any) -> tuple[str, int] | None:
     return (str(address[0]), int(address[1])) if isinstance(address, tuple) else None
 
 
-def _describe_tls(secured: ssl.SSLObject) -> dict[str, Any]:
+def _describe_tls(tls: ssl.SSLObject) -> dict[str, Any]:
     """Return the extension ``tls`` of ASGI 3; from the client's chain, its own certificate only."""
-    encoded = secured.getpeercert(binary_form=True)
-    shown = secured.getpeercert() or {}
+    encoded = tls.getpeercert(binary_form=True)
+    certificate = tls.getpeercert() or {}
     subject = [
-        f"{_SHORT.get(name, name)}={_escape(value)}"
-        for part in reversed(shown.get("subject", ()))
+        f"{_ABBREVIATIONS.get(name, name)}={_escape(value)}"
+        for part in reversed(certificate.get("subject", ()))
         for name, value in part
     ]
-    version = secured.version() or ""
+    version = tls.version() or ""
     return {
         "server_cert": None,
         "client_cert_chain": [ssl.DER_cert_to_PEM_cert(encoded)] if encoded else [],
@@ -62,7 +62,7 @@ def _describe_tls(secured: ssl.SSLObject) -> dict[str, Any]:
 
 
 _VERSIONS = {"TLSv1.2": 0x0303, "TLSv1.3": 0x0304}
-_SHORT = {
+_ABBREVIATIONS = {
     "commonName": "CN",
     "countryName": "C",
     "domainComponent": "DC",

@@ -23,7 +23,7 @@ class Head(msgspec.Struct, frozen=True, eq=False, gc=False):
         target: Request target, unchanged.
         version: ``1.0`` or ``1.1``.
         headers: Headers, with names in lower case.
-        is_kept: Whether another request may follow on the connection.
+        keeps_alive: Whether another request may follow on the connection.
         is_upgrade: Whether the client requests an upgrade to a WebSocket.
         expects_continue: Whether the client waits for ``100 Continue`` before it sends the body.
     """
@@ -32,25 +32,25 @@ class Head(msgspec.Struct, frozen=True, eq=False, gc=False):
     target: bytes
     version: str
     headers: Headers
-    is_kept: bool
+    keeps_alive: bool
     is_upgrade: bool
     expects_continue: bool
 
 
-class Sink(Protocol):
+class RequestSink(Protocol):
     """Receiver of parsed requests. ``begin`` is called first, ``finish`` last."""
 
     def begin(self, head: Head) -> None:
         """Receive the head of a request."""
 
-    def take(self, body: bytes) -> None:
+    def add_body(self, body: bytes) -> None:
         """Receive a part of its body."""
 
     def finish(self) -> None:
-        """Note that the request is complete."""
+        """Handle the end of the request."""
 
 
-class _Refused(Exception):
+class _RefusedRequest(Exception):
     """Raised in a callback to stop the parser.
 
     Args:
@@ -63,7 +63,7 @@ class _Refused(Exception):
 
 
 class RequestReader:
-    """Incremental parser: takes bytes, split anywhere, and passes their requests to a sink.
+    """Incremental parser: receives bytes, split anywhere, and passes their requests to a sink.
 
     Ambiguous requests are refused, because a proxy between the client and this server may have
     interpreted them differently: two lengths, a length with chunks, an unsupported transfer
@@ -78,41 +78,41 @@ class RequestReader:
     """
 
     __slots__ = (
-        "_fruitless",
+        "_bytes_without_body",
+        "_framing_head",
         "_headers",
         "_is_in_body",
         "_is_last",
-        "_is_missed",
         "_is_upgraded",
         "_limit",
-        "_missed",
         "_parser",
+        "_previous_bytes",
+        "_reads_framing_head",
         "_refused",
         "_size",
-        "_slack",
         "_target",
         "is_between",
         "sink",
     )
 
-    def __init__(self, sink: Sink, header_bytes: int) -> None:
+    def __init__(self, sink: RequestSink, header_bytes: int) -> None:
         self.sink = sink
         self._limit = header_bytes
         self._headers: Headers = []
         self._target = b""
         # Bytes received since the last part of a body, or since the start of the piece in which a
-        # request ended; and how many of them may have belonged to that request.
-        self._fruitless = 0
-        self._slack = 0
+        # request ended; and how many of the latter may have belonged to that request.
+        self._bytes_without_body = 0
+        self._previous_bytes = 0
         self.is_between = True
         self._size = 0
         self._is_in_body = False
         self._is_last = False
         self._is_upgraded = False
         self._refused: int | None = None
-        # A head for the parser, and whether the parser is reading it.
-        self._missed = b""
-        self._is_missed = False
+        # A head that we feed to the parser (see `feed`), and whether the parser is reading it.
+        self._framing_head = b""
+        self._reads_framing_head = False
         self._parser = httptools.HttpRequestParser(self)
         # Data after the last request is not an error; it is ignored.
         self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
@@ -130,7 +130,7 @@ class RequestReader:
         """
         while True:
             self._size = len(data)
-            self._fruitless += self._size
+            self._bytes_without_body += self._size
             try:
                 self._parser.feed_data(data)
             except httptools.HttpParserUpgrade as upgrade:
@@ -139,8 +139,8 @@ class RequestReader:
                     return data
                 # An upgrade to another protocol was requested and is ignored: HTTP continues. The
                 # parser reads the body of such a request only after a head that we feed it.
-                head, self._missed = self._missed, b""
-                self._is_missed = bool(head)
+                head, self._framing_head = self._framing_head, b""
+                self._reads_framing_head = bool(head)
                 if head or data:
                     data = head + data
                     continue
@@ -149,20 +149,20 @@ class RequestReader:
                 if self._refused is not None:
                     return self._refused
                 return 0 if self._is_last and not self._is_in_body else MALFORMED
-            if self._fruitless - self._slack > self._limit:
+            if self._bytes_without_body - self._previous_bytes > self._limit:
                 return MALFORMED if self._is_in_body else HEAD_TOO_LONG
             return 0
 
-    def _refuse(self, status: int) -> _Refused:
+    def _refuse(self, status: int) -> _RefusedRequest:
         """Return the exception that stops the parser, and store the status."""
         self._refused = status
-        return _Refused(status)
+        return _RefusedRequest(status)
 
     # Callbacks of the parser
 
     def on_message_begin(self) -> None:
         """Handle the first byte of a request."""
-        if self._is_last and not self._is_missed:
+        if self._is_last and not self._reads_framing_head:
             raise self._refuse(0)  # data after the last request is ignored
         self.is_between = False
 
@@ -178,13 +178,13 @@ class RequestReader:
 
     def on_headers_complete(self) -> None:
         """Handle the end of the head."""
-        if self._is_missed:
-            self._is_missed = False
+        if self._reads_framing_head:
+            self._reads_framing_head = False
             self._target = b""
             return
         headers, self._headers = self._headers, []
         target, self._target = self._target, b""
-        if self._fruitless > self._limit and _measure(target, headers) > self._limit:
+        if self._bytes_without_body > self._limit and _measure(target, headers) > self._limit:
             raise self._refuse(HEAD_TOO_LONG)
         parser = self._parser
         version = parser.get_http_version()
@@ -194,14 +194,14 @@ class RequestReader:
             raise self._refuse(MALFORMED)
         try:
             expects_continue = _check(method, version, headers)
-        except _Refused as error:
+        except _RefusedRequest as error:
             raise self._refuse(error.status) from None
         if is_upgrade:
             is_upgrade = _is_websocket(method, version, headers)
-            self._missed = b"" if is_upgrade else _write_framing(headers)
+            self._framing_head = b"" if is_upgrade else _write_framing(headers)
         self._is_upgraded = is_upgrade
         self._is_in_body = True
-        self._fruitless = self._slack = 0
+        self._bytes_without_body = self._previous_bytes = 0
         self._is_last = not parser.should_keep_alive()
         self.sink.begin(
             Head(method, target, version, headers, not self._is_last, is_upgrade, expects_continue)
@@ -209,16 +209,16 @@ class RequestReader:
 
     def on_body(self, body: bytes) -> None:
         """Handle a part of a body."""
-        self._fruitless = self._slack = 0
-        self.sink.take(body)
+        self._bytes_without_body = self._previous_bytes = 0
+        self.sink.add_body(body)
 
     def on_message_complete(self) -> None:
         """Handle the end of a request."""
-        if self._missed:
+        if self._framing_head:
             return
         self._is_in_body = False
         self.is_between = True
-        self._fruitless = self._slack = self._size
+        self._bytes_without_body = self._previous_bytes = self._size
         self.sink.finish()
 
 
@@ -236,36 +236,36 @@ def _measure(target: bytes, headers: Headers) -> int:
     return len(target) + sum(len(name) + len(value) + 4 for name, value in headers)
 
 
-_TOLD: Final = frozenset({b"host", b"transfer-encoding", b"expect"})
+_CHECKED_HEADERS: Final = frozenset({b"host", b"transfer-encoding", b"expect"})
 
 
 def _check(method: str, version: str, headers: Headers) -> bool:
     """Check that a head is unambiguous; return whether the client waits for ``100 Continue``.
 
     Raises:
-        _Refused: The request must not be served.
+        _RefusedRequest: The request must not be served.
     """
     if version not in ("1.1", "1.0"):
-        raise _Refused(VERSION_NOT_SUPPORTED)
+        raise _RefusedRequest(VERSION_NOT_SUPPORTED)
     if method == "CONNECT":
-        raise _Refused(NOT_IMPLEMENTED)
+        raise _RefusedRequest(NOT_IMPLEMENTED)
     hosts = 0
     expects = False
     for name, value in headers:
-        if name not in _TOLD:
+        if name not in _CHECKED_HEADERS:
             continue
         if name == b"host":
             hosts += 1
         elif name == b"expect":
             if value.lower() != b"100-continue":
-                raise _Refused(EXPECTATION_FAILED)
+                raise _RefusedRequest(EXPECTATION_FAILED)
             expects = version == "1.1"
         elif version == "1.0":
-            raise _Refused(MALFORMED)  # a 1.0 peer would read the chunks as the next request
+            raise _RefusedRequest(MALFORMED)  # a 1.0 peer would read the chunks as the next request
         elif value.lower() != b"chunked":
-            raise _Refused(NOT_IMPLEMENTED)
+            raise _RefusedRequest(NOT_IMPLEMENTED)
     if hosts > 1 or (not hosts and version == "1.1"):
-        raise _Refused(MALFORMED)
+        raise _RefusedRequest(MALFORMED)
     return expects
 
 

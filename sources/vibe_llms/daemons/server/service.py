@@ -25,8 +25,8 @@ class ServedConnection(Protocol):
     def waiting_since(self) -> float | None:
         """Time since which the client is idle; ``None`` during an answer."""
 
-    def look(self, now: float) -> None:
-        """End whatever has timed out."""
+    def check_timeouts(self, now: float) -> None:
+        """End an exchange or the connection if a timeout has passed."""
 
     def end(self, *, at_once: bool) -> None:
         """Close the connection."""
@@ -42,7 +42,7 @@ class ServedApplication:
         date: The ``date`` header as a line.
         is_ending: Whether the server is shutting down, so that no new work is started.
         connections: Open connections.
-        coming: Connections in a TLS handshake.
+        handshaking: Sockets of accepted connections that are not open yet, as in a TLS handshake.
         tasks: Tasks of the application.
     """
 
@@ -60,13 +60,13 @@ class ServedApplication:
         self.date = b""
         self.is_ending = False
         self.connections: set[ServedConnection] = set()
-        self.coming: set[socket.socket] = set()
+        self.handshaking: set[socket.socket] = set()
         self.tasks: set[asyncio.Task[None]] = set()
         self._sweep_seconds = min(_SWEEP_SECONDS, _find_shortest(settings) / 8)
         self._timer: asyncio.TimerHandle | None = None
-        # Connections that were idle at the last check, the longest idle last.
-        self._waiting: list[ServedConnection] | None = None
-        self._idle: asyncio.Event | None = None
+        # Idle connections, the longest idle last; None until they are searched in this sweep.
+        self._idle_connections: list[ServedConnection] | None = None
+        self._all_closed: asyncio.Event | None = None
 
     def begin(self) -> None:
         """Start the sweep."""
@@ -76,9 +76,9 @@ class ServedApplication:
     def _sweep(self) -> None:
         self.begin()
         now = self.loop.time()
-        self._waiting = None
+        self._idle_connections = None
         for connection in tuple(self.connections):
-            connection.look(now)
+            connection.check_timeouts(now)
 
     def end(self) -> None:
         """Stop the sweep."""
@@ -91,12 +91,15 @@ class ServedApplication:
         Returns:
             Whether there was one; the search runs once per sweep.
         """
-        if self._waiting is None:
-            since = {each: each.waiting_since for each in self.connections}
-            waiting = [each for each, moment in since.items() if moment is not None]
-            self._waiting = sorted(waiting, key=lambda each: since[each] or 0.0, reverse=True)
-        while self._waiting:
-            connection = self._waiting.pop()
+        if self._idle_connections is None:
+            idle_since = {
+                connection: since
+                for connection in self.connections
+                if (since := connection.waiting_since) is not None
+            }
+            self._idle_connections = sorted(idle_since, key=idle_since.__getitem__, reverse=True)
+        while self._idle_connections:
+            connection = self._idle_connections.pop()
             if connection.waiting_since is not None:
                 connection.end(at_once=not connection.is_between)
                 return True
@@ -105,14 +108,14 @@ class ServedApplication:
     def forget(self, connection: ServedConnection) -> None:
         """Remove a closed connection."""
         self.connections.discard(connection)
-        if self._idle is not None and not self.connections:
-            self._idle.set()
+        if self._all_closed is not None and not self.connections:
+            self._all_closed.set()
 
     async def wait_until_idle(self) -> None:
         """Wait until no connections are open."""
-        self._idle = asyncio.Event()
+        self._all_closed = asyncio.Event()
         if self.connections:
-            await self._idle.wait()
+            await self._all_closed.wait()
 
 
 def _find_shortest(settings: ServerSettings) -> float:

@@ -48,7 +48,7 @@ class Server(Closing):
         self.settings = settings or ServerSettings()
         self.urls: tuple[str, ...] = ()
         self._application = application
-        self._given = sockets
+        self._provided_sockets = sockets
         self._sockets: list[socket.socket] = []
         self._tls: TlsFiles | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -75,7 +75,11 @@ class Server(Closing):
         loop = asyncio.get_running_loop()
         if settings.certificate is not None:
             self._tls = TlsFiles(settings)
-        self._sockets = open_sockets(settings) if self._given is None else list(self._given)
+        self._sockets = (
+            open_sockets(settings)
+            if self._provided_sockets is None
+            else list(self._provided_sockets)
+        )
         self.urls = describe_sockets(settings, self._sockets)
         self._lifespan = Lifespan(self._application)
         await self._lifespan.begin()

@@ -84,20 +84,20 @@ class ServerSettings:
 _Settings = TypeVar("_Settings", bound=ServerSettings)
 
 
-def override(settings: _Settings, given: Mapping[str, object]) -> _Settings:
+def override(settings: _Settings, values: Mapping[str, object]) -> _Settings:
     """Return settings with some values replaced, as by a command line.
 
     Args:
         settings: Settings of a daemon, which keeps its own default port.
-        given: Values by field names; ``None`` for those that were not given.
+        values: Values by field names; ``None`` for those that stay as they are.
 
     Raises:
         ConfigurationError: The settings are invalid; names all faults.
     """
-    said = {name: value for name, value in given.items() if value is not None}
-    kept = {
+    new = {name: value for name, value in values.items() if value is not None}
+    previous = {
         field.name: getattr(settings, field.name)
         for field in settings.__attrs_attrs__
         if getattr(settings, field.name) != field.default
     }
-    return read_table(type(settings), {**kept, **said}, "server")
+    return read_table(type(settings), {**previous, **new}, "server")

@@ -18,18 +18,19 @@ RELOAD_SECONDS: Final = 5.0
 """Interval of checks whether the files were replaced."""
 
 _Signature: TypeAlias = tuple[tuple[int, int, int] | None, ...]
+"""Modification time, inode and size of each file, to detect that it was replaced."""
 
 
 class TlsFiles:
     """TLS context for new connections, reloaded when its files are replaced.
 
     Raises:
-        ConfigurationError: A file is missing, is none of the kind, or does not fit another.
+        ConfigurationError: A file is missing or invalid, or the key does not match the certificate.
     """
 
     def __init__(self, settings: ServerSettings) -> None:
         self._settings = settings
-        self._signature = self._sign()
+        self._signature = self._read_signature()
         self.context = produce_context(settings)
 
     def reload(self, *, always: bool = False) -> None:
@@ -38,7 +39,7 @@ class TlsFiles:
         Args:
             always: Reload them even if they were not replaced.
         """
-        signature = self._sign()
+        signature = self._read_signature()
         if signature == self._signature and not always:
             return
         self._signature = signature
@@ -49,25 +50,25 @@ class TlsFiles:
         else:
             _logger.info("Reloaded the TLS files")
 
-    def _sign(self) -> _Signature:
+    def _read_signature(self) -> _Signature:
         settings = self._settings
         paths = (settings.certificate, settings.key, settings.client_authorities)
-        return tuple(_sign_file(path) for path in paths if path is not None)
+        return tuple(_read_file_signature(path) for path in paths if path is not None)
 
 
-def _sign_file(path: Path) -> tuple[int, int, int] | None:
+def _read_file_signature(path: Path) -> tuple[int, int, int] | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_ino, found.st_size
+    return status.st_mtime_ns, status.st_ino, status.st_size
 
 
 def produce_context(settings: ServerSettings) -> ssl.SSLContext:
     """Produce the TLS context of a server's connections.
 
     Raises:
-        ConfigurationError: A file is missing, is none of the kind, or does not fit another.
+        ConfigurationError: A file is missing or invalid, or the key does not match the certificate.
     """
     assert settings.certificate is not None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -33,9 +33,11 @@ _BUFFER_BYTES: Final = 65_536
 _CLOSE_SECONDS: Final = 5.0
 """Timeout for the client's close frame."""
 
+# Close codes of RFC 6455.
 _ABNORMAL: Final = 1006
-_RESTART: Final = 1012
+_INVALID_TEXT: Final = 1007
 _FAILED: Final = 1011
+_RESTART: Final = 1012
 
 
 class WebSocket:
@@ -45,7 +47,7 @@ class WebSocket:
     ping, and has the same time to answer it.
 
     Attributes:
-        due: Time of the next call of :meth:`look`.
+        due: Time of the next call of :meth:`check_timeouts`.
         task: Task of the application.
     """
 
@@ -57,7 +59,7 @@ class WebSocket:
         lines += [b"%b: %b\r\n" % pair for pair in head.headers]
         self._protocol.receive_data(b"".join([*lines, b"\r\n"]))
         self._inbox: deque[Message] = deque([{"type": "websocket.connect"}])
-        self._early: list[bytes] = []
+        self._early_data: list[bytes] = []
         self._pieces: list[bytes] = []
         self._is_text = False
         self._buffered = 0
@@ -72,7 +74,7 @@ class WebSocket:
         self.task: asyncio.Task[None] | None = None
 
     def read_handshake(self) -> bool:
-        """Tell whether the client's handshake is valid; must be called first."""
+        """Return whether the client's handshake is valid; must be called first."""
         request = next(iter(self._protocol.events_received()), None)
         if not isinstance(request, Request):
             return False
@@ -81,10 +83,10 @@ class WebSocket:
 
     def compose_scope(self, scope: Scope) -> Scope:
         """Produce the scope of a WebSocket from that of a request."""
-        asked = b",".join(
+        requested = b",".join(
             value for name, value in scope["headers"] if name == b"sec-websocket-protocol"
         )
-        names = [name.strip() for name in asked.decode("latin-1").split(",")]
+        names = [name.strip() for name in requested.decode("latin-1").split(",")]
         scope["type"] = "websocket"
         scope["scheme"] = "wss" if scope["scheme"] == "https" else "ws"
         scope["subprotocols"] = [name for name in names if name]
@@ -97,7 +99,7 @@ class WebSocket:
     def feed(self, data: bytes) -> None:
         """Parse received data."""
         if not self._is_accepted:
-            self._early.append(data)
+            self._early_data.append(data)
             self._buffered += len(data)
             self._adjust()
             return
@@ -108,14 +110,14 @@ class WebSocket:
         self._protocol.receive_data(data)
         for event in self._protocol.events_received():
             if isinstance(event, Frame):
-                self._take(event)
+                self._receive_frame(event)
         self._write()
         if self._protocol.parser_exc is not None or self._protocol.close_rcvd is not None:
-            self.leave()
+            self.abandon()
             self._connection.shut()
         self._adjust()
 
-    def _take(self, frame: Frame) -> None:
+    def _receive_frame(self, frame: Frame) -> None:
         """Handle a frame; a message may have several."""
         if frame.opcode not in (Opcode.TEXT, Opcode.BINARY, Opcode.CONT):
             return  # the library answers pings
@@ -131,19 +133,19 @@ class WebSocket:
             try:
                 message["text"] = data.decode()
             except UnicodeDecodeError:
-                self._protocol.fail(1007)
+                self._protocol.fail(_INVALID_TEXT)
                 self._write()
-                self.leave()
+                self.abandon()
                 self._connection.shut()
                 return
         else:
             message["bytes"] = data
-        self._buffered += len(data) + 1
+        self._buffered += len(data) + 1  # one more, so that empty messages count as well
         self._inbox.append(message)
         self._wake()
 
-    def leave(self) -> None:
-        """Note that the client disconnected."""
+    def abandon(self) -> None:
+        """Handle the loss of the client."""
         if self.is_gone:
             return
         self.is_gone = True
@@ -156,12 +158,12 @@ class WebSocket:
         if listener is not None:
             listener()
 
-    def look(self, now: float) -> None:
+    def check_timeouts(self, now: float) -> None:
         """Send a ping to an idle client; disconnect one that does not answer."""
         if now <= self.due:
             return
         if self._is_pinged or self._protocol.state is not OPEN:
-            self.leave()
+            self.abandon()
             self._connection.transport.abort()
             return
         self._is_pinged = True
@@ -172,10 +174,10 @@ class WebSocket:
     def end(self) -> None:
         """Handle the shutdown of the server: close if the application waits for the client."""
         if self._waiter is not None and not self._inbox:
-            self._say_bye(_RESTART, "")
+            self._send_close(_RESTART, "")
 
     def watch(self, listener: Callable[[], object] | None) -> None:
-        """Set a callback for when the client disconnects; see ``Exchange.watch``."""
+        """Set a callback for when the client disconnects; see :meth:`.ServedExchange.watch`."""
         self._listener = listener
         if listener is not None and self.is_gone:
             self._listener = None
@@ -186,7 +188,7 @@ class WebSocket:
             self._waiter.set_result(None)
 
     def _adjust(self) -> None:
-        self._connection.hold(self._buffered > _BUFFER_BYTES)
+        self._connection.set_reading_paused(self._buffered > _BUFFER_BYTES)
 
     def _write(self) -> None:
         data = b"".join(self._protocol.data_to_send())
@@ -208,7 +210,7 @@ class WebSocket:
                 service.tasks.discard(self.task)
             if not self.is_gone:
                 if self._is_accepted:
-                    self._say_bye(_FAILED, "")
+                    self._send_close(_FAILED, "")
                 else:
                     self._refuse(compose_refusal(500, service.date))
 
@@ -222,7 +224,7 @@ class WebSocket:
             self._waiter = self._connection.service.loop.create_future()
             try:
                 if self._connection.service.is_ending and self._is_accepted:
-                    self._say_bye(_RESTART, "")
+                    self._send_close(_RESTART, "")
                 else:
                     await self._waiter
             finally:
@@ -230,7 +232,7 @@ class WebSocket:
         message = self._inbox.popleft()
         if message["type"] == "websocket.receive":
             text = message.get("text")
-            # As in `_take`: the encoded size, and one more, so that empty messages count as well.
+            # The same number that `_receive_frame` has added.
             size = len(message["bytes"]) if text is None else len(text.encode())
             self._buffered -= size + 1
             self._adjust()
@@ -248,12 +250,12 @@ class WebSocket:
         kind = message["type"]
         if self._is_accepted:
             if kind == "websocket.send":
-                self._say(message)
+                self._send_message(message)
                 if self._connection.is_writing_paused:
-                    await self._connection.wait_until_taken(self)
+                    await self._connection.wait_until_writable(self)
                 return
             if kind == "websocket.close":
-                self._say_bye(message.get("code", 1000), message.get("reason") or "")
+                self._send_close(message.get("code", 1000), message.get("reason") or "")
                 return
         elif kind == "websocket.accept" and self._refusal is None:
             self._accept(message)
@@ -271,7 +273,7 @@ class WebSocket:
             return
         raise RuntimeError(f"{kind} is not allowed at this point of a WebSocket")
 
-    def _say(self, message: Message) -> None:
+    def _send_message(self, message: Message) -> None:
         data: Any = message.get("bytes")
         if self._protocol.state is not OPEN:
             raise ClientGone
@@ -294,17 +296,17 @@ class WebSocket:
         self._is_accepted = True
         service = self._connection.service
         self.due = service.loop.time() + service.settings.idle_seconds
-        early, self._early = b"".join(self._early), []
+        early, self._early_data = b"".join(self._early_data), []
         self._buffered = 0
         if early:
             self.feed(early)
 
-    def _say_bye(self, code: int, reason: str) -> None:
+    def _send_close(self, code: int, reason: str) -> None:
         """Close; the client has some time for its close frame."""
         if self._protocol.state is OPEN:
             self._protocol.send_close(code, reason)
             self._write()
-        self.leave()
+        self.abandon()
         self._buffered = 0
         self._adjust()
         if self._protocol.state is CLOSING:
@@ -320,11 +322,11 @@ class WebSocket:
         return head + framing + self._refusal_body
 
     def _refuse(self, response: bytes) -> None:
-        self.leave()
-        self._connection.say_last(response)
+        self.abandon()
+        self._connection.send_last(response)
 
 
 def produce_websocket(connection: ConnectionLink, head: Head) -> WebSocket | int:
     """Produce the WebSocket for a request, or return the status of a refusal."""
-    made = WebSocket(connection, head)
-    return made if made.read_handshake() else MALFORMED
+    websocket = WebSocket(connection, head)
+    return websocket if websocket.read_handshake() else MALFORMED

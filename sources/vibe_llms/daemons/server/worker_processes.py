@@ -2,8 +2,8 @@
 
 The sockets are opened once and inherited: connections that wait for a worker that dies are
 accepted by the next. Workers are forked: they start with everything that was imported and read
-before, and each creates its own application. ``processes`` is for foreign programs, which must not
-inherit our sockets.
+before, and each creates its own application. The package ``processes`` is for other programs, which
+must not inherit the sockets.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from vibe_llms.foundation.attrs_classes import define
 
 _logger = logging.getLogger(__name__)
 
-Live: TypeAlias = Callable[[Sequence[socket.socket], Callable[[], object]], None]
+RunWorker: TypeAlias = Callable[[Sequence[socket.socket], Callable[[], object]], None]
 """Main function of a worker; takes its sockets, and a function that reports that it is ready."""
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 _READY: Final = b"\0"
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 10.0
-_SETTLED_SECONDS: Final = 30.0
-"""Lifetime after which a worker's death is not caused by its start."""
+_STABLE_SECONDS: Final = 30.0
+"""Lifetime after which a worker that ends is restarted at once: its start was not the cause."""
 
 _KILL_SECONDS: Final = 15.0
 """Time that a worker may take to end beyond its own timeouts."""
@@ -47,17 +47,18 @@ class _Worker:
     Attributes:
         sockets: Its listening sockets.
         process: Process id; 0 if it has to be started or restarted.
-        told: Read end of a pipe on which it reports that it is ready, or why not.
-        words: Output received from the pipe.
-        began: Time of its start.
+        report_pipe: Read end of a pipe on which it reports that it is ready, or why not; -1 if
+            it is closed.
+        report: Output received from the pipe.
+        started_at: Time of its start, or from which it may be restarted.
         pause_seconds: Pause before the next restart.
     """
 
     sockets: Sequence[socket.socket]
     process: int = 0
-    told: int = -1
-    words: bytes = b""
-    began: float = 0.0
+    report_pipe: int = -1
+    report: bytes = b""
+    started_at: float = 0.0
     is_ready: bool = False
     pause_seconds: float = 0.0
 
@@ -67,7 +68,7 @@ class Supervisor:
 
     Args:
         shares: Sockets of each worker; closed at the start of the shutdown.
-        live: Main function of each worker.
+        run_worker: Main function of each worker.
         drain_seconds: Time that a worker may take to end.
         on_ready: Called as soon as all workers are ready for the first time.
     """
@@ -75,17 +76,17 @@ class Supervisor:
     def __init__(
         self,
         shares: Sequence[Sequence[socket.socket]],
-        live: Live,
+        run_worker: RunWorker,
         *,
         drain_seconds: float,
         on_ready: Callable[[], object],
     ) -> None:
         self._workers = [_Worker(share) for share in shares]
-        self._live = live
+        self._run_worker = run_worker
         self._drain_seconds = drain_seconds
         self._on_ready = on_ready
         self._has_begun = False
-        self._asked = False
+        self._is_stopping = False
         self._kill_due = 0.0
         self._lifeline = (-1, -1)
 
@@ -98,8 +99,8 @@ class Supervisor:
         # A worker holds one end, and detects when no process holds the other.
         self._lifeline = os.pipe()
         try:
-            with _hear_signals() as inbox:
-                while not (self._asked and self._are_gone):
+            with _catch_signals() as inbox:
+                while not (self._is_stopping and self._have_all_ended):
                     self._begin_missing()
                     self._wait(inbox)
                     self._reap()
@@ -109,19 +110,19 @@ class Supervisor:
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(worker.process, signal.SIGKILL)
                     os.waitpid(worker.process, 0)
-                if worker.told >= 0:
-                    os.close(worker.told)
+                if worker.report_pipe >= 0:
+                    os.close(worker.report_pipe)
             for end in self._lifeline:
                 os.close(end)
 
     @property
-    def _are_gone(self) -> bool:
+    def _have_all_ended(self) -> bool:
         return not any(worker.process for worker in self._workers)
 
     def _begin_missing(self) -> None:
         now = time.monotonic()
         for worker in self._workers:
-            if not worker.process and not self._asked and now >= worker.began:
+            if not worker.process and not self._is_stopping and now >= worker.started_at:
                 self._begin(worker)
 
     def _begin(self, worker: _Worker) -> None:
@@ -133,19 +134,22 @@ class Supervisor:
             status = 1
             try:
                 os.close(reading)
-                self._become(worker)
-                status = _live_within(
-                    lambda tell: self._live(worker.sockets, tell), writing, self._lifeline[0]
+                self._prepare_child(worker)
+                status = _run_child(
+                    lambda report_ready: self._run_worker(worker.sockets, report_ready),
+                    writing,
+                    self._lifeline[0],
                 )
             finally:
                 os._exit(status)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         os.close(writing)
         os.set_blocking(reading, False)
-        worker.process, worker.told, worker.words = process, reading, b""
-        worker.began, worker.is_ready = time.monotonic(), False
+        worker.process, worker.report_pipe, worker.report = process, reading, b""
+        worker.started_at, worker.is_ready = time.monotonic(), False
 
-    def _become(self, worker: _Worker) -> None:
+    def _prepare_child(self, worker: _Worker) -> None:
+        """Reset signal handlers and close foreign files, in a process that was just forked."""
         signal.set_wakeup_fd(-1)
         for number in _SIGNALS:
             signal.signal(number, signal.SIG_DFL)
@@ -153,8 +157,8 @@ class Supervisor:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         os.close(self._lifeline[1])
         for other in self._workers:
-            if other.told >= 0:
-                os.close(other.told)
+            if other.report_pipe >= 0:
+                os.close(other.report_pipe)
             if other.sockets is not worker.sockets:
                 _close(other.sockets)
         # The supervisor forwards an interrupt at the terminal, once.
@@ -162,29 +166,34 @@ class Supervisor:
 
     def _wait(self, inbox: int) -> None:
         """Wait until an event occurs, or an action is due."""
-        told = {worker.told: worker for worker in self._workers if worker.told >= 0}
-        ready, _, _ = select.select([inbox, *told], [], [], self._find_patience())
+        workers = {each.report_pipe: each for each in self._workers if each.report_pipe >= 0}
+        ready, _, _ = select.select([inbox, *workers], [], [], self._find_timeout())
         for end in ready:
             if end == inbox:
                 for number in os.read(inbox, 256):
-                    self._hear(signal.Signals(number))
+                    self._handle_signal(signal.Signals(number))
             else:
-                self._listen(told[end])
-        if self._asked and time.monotonic() > self._kill_due:
+                self._read_report(workers[end])
+        if self._is_stopping and time.monotonic() > self._kill_due:
             self._send(signal.SIGKILL)
 
-    def _find_patience(self) -> float | None:
+    def _find_timeout(self) -> float | None:
+        """Return the seconds until the next action is due; ``None`` without one."""
         now = time.monotonic()
-        dues = [worker.began for worker in self._workers if not worker.process and not self._asked]
-        if self._asked:
+        dues = [
+            worker.started_at
+            for worker in self._workers
+            if not worker.process and not self._is_stopping
+        ]
+        if self._is_stopping:
             dues.append(self._kill_due + 0.1)
         return max(0.0, min(dues) - now) if dues else None
 
-    def _hear(self, number: signal.Signals) -> None:
+    def _handle_signal(self, number: signal.Signals) -> None:
         if number is signal.SIGHUP:
             self._send(number)
         elif number is not signal.SIGCHLD:
-            self._asked = True
+            self._is_stopping = True
             for worker in self._workers:
                 _close(worker.sockets)  # no further connections may wait there
             self._kill_due = time.monotonic() + self._drain_seconds + _KILL_SECONDS
@@ -195,13 +204,13 @@ class Supervisor:
             if worker.process:
                 os.kill(worker.process, number)  # a dead process still exists until it is reaped
 
-    def _listen(self, worker: _Worker) -> None:
-        data = os.read(worker.told, 65_536)
+    def _read_report(self, worker: _Worker) -> None:
+        data = os.read(worker.report_pipe, 65_536)
         if not data:
-            os.close(worker.told)
-            worker.told = -1
-        worker.words += data
-        if worker.words.startswith(_READY):
+            os.close(worker.report_pipe)
+            worker.report_pipe = -1
+        worker.report += data
+        if worker.report.startswith(_READY):
             worker.is_ready = True
             if not self._has_begun and all(each.is_ready for each in self._workers):
                 self._has_begun = True
@@ -214,26 +223,26 @@ class Supervisor:
             process, status = os.waitpid(worker.process, os.WNOHANG)
             if process:
                 worker.process = 0
-                self._bury(worker, os.waitstatus_to_exitcode(status))
+                self._handle_exit(worker, os.waitstatus_to_exitcode(status))
 
-    def _bury(self, worker: _Worker, status: int) -> None:
+    def _handle_exit(self, worker: _Worker, status: int) -> None:
         """Handle the end of a worker: schedule its restart, unless the first start failed."""
-        while worker.told >= 0:
-            self._listen(worker)
-        if self._asked:
+        while worker.report_pipe >= 0:
+            self._read_report(worker)
+        if self._is_stopping:
             return
-        words = worker.words.removeprefix(_READY).decode("utf-8", "replace")
+        report = worker.report.removeprefix(_READY).decode("utf-8", "replace")
         if not self._has_begun:
             raise ConverseError(
-                detail=words or f"A worker process ended during its start, with status {status}.",
+                detail=report or f"A worker process ended during its start, with status {status}.",
                 stage=Stage.CONFIGURE,
             )
-        lived = time.monotonic() - worker.began
+        lifetime = time.monotonic() - worker.started_at
         longer = max(_FIRST_PAUSE_SECONDS, min(2 * worker.pause_seconds, _LONGEST_PAUSE_SECONDS))
-        worker.pause_seconds = 0.0 if lived > _SETTLED_SECONDS else longer
-        worker.began = time.monotonic() + worker.pause_seconds
-        why = f"{words or 'it did not say why'} (status {status})"
-        _logger.error("A worker process ended and is restarted: %s", why)
+        worker.pause_seconds = 0.0 if lifetime > _STABLE_SECONDS else longer
+        worker.started_at = time.monotonic() + worker.pause_seconds
+        reason = f"{report or 'no reason was reported'} (status {status})"
+        _logger.error("A worker process ended and is restarted: %s", reason)
 
 
 def _close(sockets: Sequence[socket.socket]) -> None:
@@ -241,13 +250,15 @@ def _close(sockets: Sequence[socket.socket]) -> None:
         listening.close()
 
 
-def _live_within(live: Callable[[Callable[[], object]], None], told: int, lifeline: int) -> int:
+def _run_child(
+    run_worker: Callable[[Callable[[], object]], None], report_pipe: int, lifeline: int
+) -> int:
     """Run as a worker; return the exit status of the process."""
-    threading.Thread(target=_watch, args=(lifeline,), daemon=True).start()
+    threading.Thread(target=_watch_supervisor, args=(lifeline,), daemon=True).start()
     try:
-        live(lambda: os.write(told, _READY))
+        run_worker(lambda: os.write(report_pipe, _READY))
     except ConverseError as error:
-        os.write(told, str(error).encode()[:60_000])
+        os.write(report_pipe, str(error).encode()[:60_000])
         return 1
     except Exception as error:
         _logger.error("A worker process failed", exc_info=error)
@@ -255,7 +266,7 @@ def _live_within(live: Callable[[Callable[[], object]], None], told: int, lifeli
     return 0
 
 
-def _watch(lifeline: int) -> None:
+def _watch_supervisor(lifeline: int) -> None:
     """End this process when its supervisor dies; first as two signals would, then by force."""
     os.read(lifeline, 1)
     for _ in range(2):
@@ -266,7 +277,7 @@ def _watch(lifeline: int) -> None:
 
 
 @contextlib.contextmanager
-def _hear_signals() -> Iterator[int]:
+def _catch_signals() -> Iterator[int]:
     """Yield a pipe with the numbers of received signals; restore the handlers at the end."""
     inbox, outbox = os.pipe()
     os.set_blocking(inbox, False)

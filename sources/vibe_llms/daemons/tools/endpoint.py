@@ -161,7 +161,7 @@ class ToolEndpoint:
         if self._server is not None:
             self._server.listening.close()
         for task, call in tuple(self._standing.items()):
-            call.leave(task)
+            call.disconnect(task)
 
     async def _live(self, begun: asyncio.Event) -> None:
         async with self._connect() as open_server:

@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from vibe_llms.daemons.asgi import refuse_body
-from vibe_llms.daemons.bodies import decode_body, decode_mended, perform_sized
+from vibe_llms.daemons.bodies import decode_body, decode_lenient, perform_sized
 from vibe_llms.daemons.gateway.calls import GatewayCall
 from vibe_llms.daemons.gateway.client_requests import ClientRequest
 from vibe_llms.daemons.gateway.responses import rows
@@ -278,7 +278,7 @@ def omit_hidden(
 
 def _read_options(body: bytes) -> _StorageOptions:
     try:
-        return decode_mended(_OPTIONS.decode, body)
+        return decode_lenient(_OPTIONS.decode, body)
     except msgspec.DecodeError as error:
         raise refuse_body(f"Invalid request: {error}.") from None
 
@@ -292,7 +292,7 @@ def _read_items(body: bytes) -> tuple[Fields, list[Any]]:
 
 def _expand(request: ClientRequest, chain: Chain) -> ClientRequest:
     """Return a request whose input begins with the canisters of a chain."""
-    fields: dict[str, Any] = decode_mended(_FIELDS.decode, request.body)
+    fields: dict[str, Any] = decode_lenient(_FIELDS.decode, request.body)
     fields.pop("previous_response_id", None)
     fields.pop("conversation", None)
     fields.pop("background", None)
