@@ -1,5 +1,5 @@
 """Tests for authors of plugins: simulated vendors on loopback, and contracts that plugins must
-keep.
+meet.
 
 May import everything; only tests and the command ``vibe conformance`` import it. Must not be needed
 at run time.

@@ -1,4 +1,4 @@
-"""A clock for tests of timeouts: time passes as fast as tasks sleep."""
+"""Clock for tests of timeouts, in which sleeping takes no real time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vibe_llms.foundation.clocks import Clock
 
 @define
 class HurriedClock(Clock):
-    """A clock whose time passes only during sleeps, and then at once.
+    """Clock whose time advances only through sleeps, which return immediately.
 
     Attributes:
         now: The current time, in seconds.

@@ -1,4 +1,4 @@
-"""Run the contract of providers against one plugin, and report promise by promise."""
+"""Run the contract of providers for one plugin, and report each promise."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _SUITE = "vibe_llms.testing.contracts.suite"
 
 @frozen(kw_only=True)
 class Promise:
-    """One promise, and whether it was kept.
+    """One promise of the contract, and whether the plugin keeps it.
 
     Attributes:
-        name: Of the test.
+        name: The name of its test, in words.
         meaning: The promise, in a sentence.
         is_kept: True if it was kept.
         reason: Why it was broken, in a line.
@@ -39,15 +39,15 @@ def run_contract(
     provider: str = "",
     model: str = "",
     settings: Sequence[str] = (),
-    tell: Callable[[Promise], None],
+    report: Callable[[Promise], None],
 ) -> list[Promise]:
     """Test each promise of the contract, and report each result as soon as it is known.
 
     Args:
         module: The plugin's module; the current directory is on the path.
         provider, model: Their names, if the plugin has several.
-        settings: Of the provider, each as ``KEY=VALUE``.
-        tell: Called with each promise.
+        settings: The provider's settings, each as ``KEY=VALUE``.
+        report: Called with each promise.
 
     Raises:
         DependencyError: pytest is not installed.
@@ -59,27 +59,27 @@ def run_contract(
 
     sys.path.insert(0, str(Path.cwd()))
     provider = provider or find_provider(module)
-    report = _Report(tell)
-    # The author's own set-up is ignored: no files, no conftest, no cache.
+    reporter = _Reporter(report)
+    # Ignore the author's own configuration of pytest: no files, no conftest, no cache.
     options = ["-p", "no:cacheprovider", "-p", "no:terminal", "-c", os.devnull, "--noconftest"]
     options += ["-p", "vibe_llms.testing.pytest_plugin", "--pyargs", _SUITE]
     options += [f"--provider-module={module}", f"--provider-name={provider}"]
     options += [f"--provider-model={model}"]
     options += [f"--provider-setting={setting}" for setting in settings]
-    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # the contract needs none
-    status = pytest.main(options, plugins=[report])
-    if status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) or not report.promises:
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    status = pytest.main(options, plugins=[reporter])
+    if status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) or not reporter.promises:
         raise PluginError(
             plugin=module, detail=f"The contract could not be run on {module}: {status!s}."
         )
-    return report.promises
+    return reporter.promises
 
 
 @define(eq=False)
-class _Report:
-    """Listens to pytest."""
+class _Reporter:
+    """Plugin of pytest that reports the result of each test as a promise."""
 
-    tell: Callable[[Promise], None]
+    report: Callable[[Promise], None]
     promises: list[Promise] = attrs.field(factory=list)
     _meanings: dict[str, str] = attrs.field(factory=dict)
 
@@ -92,14 +92,15 @@ class _Report:
         from vibe_llms.testing.contracts.promises import BrokenPromise
 
         when, failed = getattr(report, "when", ""), getattr(report, "failed", False)
-        # If the set-up of a test fails there is no call: then the set-up's error is reported.
+        # Report the set-up of a test only if it fails, because then the test is not called.
         if when != "call" and not failed:
             return
         identity = getattr(report, "nodeid", "")
         crash = getattr(getattr(report, "longrepr", None), "reprcrash", None)
-        words = " ".join(str(getattr(crash, "message", "")).split()) if failed else ""
-        name, colon, said = words.partition(": ")
-        reason = said if colon and name.endswith(BrokenPromise.__name__) else words
+        reason = " ".join(str(getattr(crash, "message", "")).split()) if failed else ""
+        error_name, colon, detail = reason.partition(": ")
+        if colon and error_name.endswith(BrokenPromise.__name__):
+            reason = detail
         promise = Promise(
             name=identity.rpartition("::")[2].removeprefix("test_").replace("_", " "),
             meaning=self._meanings.get(identity, ""),
@@ -107,4 +108,4 @@ class _Report:
             reason=reason,
         )
         self.promises.append(promise)
-        self.tell(promise)
+        self.report(promise)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-# Before the contracts are imported, so that pytest shows the values in their failed assertions.
+# This must precede the import of the contracts, for pytest to show values in their failures.
 pytest.register_assert_rewrite("vibe_llms.testing.contracts")
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ def simulator() -> Iterator[SynchronousSimulator]:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of the command."""
     group = parser.getgroup("vibe-llms")
-    group.addoption("--provider-module", help="The plugin whose provider is tried.")
-    group.addoption("--provider-name", default="", help="Which of its providers.")
-    group.addoption("--provider-model", default="", help="Which model of it.")
+    group.addoption("--provider-module", help="The plugin whose provider is tested.")
+    group.addoption("--provider-name", default="", help="The provider, if the plugin has several.")
+    group.addoption("--provider-model", default="", help="The model.")
     group.addoption(
         "--provider-setting",
         action="append",
@@ -43,7 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Pass the provider to the contract."""
+    """Pass the options to the contract."""
     module = config.getoption("--provider-module")
     if not module:
         return

@@ -1,4 +1,4 @@
-"""Replay of runs that were kept as tests, written by ``vibe runs keep``."""
+"""Replay of the runs that ``vibe runs keep`` has saved as tests."""
 
 from __future__ import annotations
 
@@ -20,23 +20,24 @@ def check_run(
     engine: Engine | None = None,
     task: Path | str | None = None,
 ) -> None:
-    """Replay a kept run: no model is asked, nothing is executed.
+    """Replay a saved run, without asking a model or executing tools.
 
     Args:
-        folder: The folder of the kept run.
-        engine: The program's current engine: its model, tools and settings must equal those of the
-            run.
-        task: For a flow, its current task: the visits must be the same.
+        folder: The folder of the saved run.
+        identity: The id of the run's conversation.
+        engine: The program's current engine, whose model, tools and settings must equal those of
+            the run.
+        task: The current task of a flow, which must make the same visits.
 
     Raises:
         AssertionError: A step differs; names the step and the difference.
     """
-    replayed = asyncio.run(replay_kept(DirectoryStore(folder), identity, engine, task))
+    replayed = asyncio.run(replay_saved(DirectoryStore(folder), identity, engine, task))
     if (step := replayed.difference) is not None:
         raise AssertionError(f"event {step.sequence}, {step.step} {step.detail}: {step.difference}")
 
 
-async def replay_kept(
+async def replay_saved(
     store: DirectoryStore, identity: str, engine: Engine | None, task: Path | str | None
 ) -> Replay:
     """Replay a run of a conversation or of a flow."""

@@ -21,8 +21,8 @@ from support.gateways.gateways import find_port
 from support.gateways.hostile_upstreams import find_environment
 from vibe_llms.dialects.history import NO_RESULT, NOT_BEGUN
 from vibe_llms.testing.simulator import Invoke, Say, ScriptedAnswer, Simulator, answering
-from vibe_llms.testing.simulator.asks import Ask
 from vibe_llms.testing.simulator.behaviour import respond
+from vibe_llms.testing.simulator.prompts import Prompt
 
 SECRET: Final = "sk-of-the-vendor"
 MODEL: Final = "anthropic:claude-sonnet-4-5"
@@ -30,15 +30,15 @@ NAMES: Final = ("gateway", "tools", "agents")
 _TOLD: Final = {"gateway": "Gateway on ", "tools": "Tools on ", "agents": "Agents daemon on "}
 
 
-def play(ask: Ask) -> ScriptedAnswer:
+def play(prompt: Prompt) -> ScriptedAnswer:
     """Says what a model would that has a job of some steps, each of which writes its name down.
 
     By what was said alone, so that any number of runs may go on at once, and any step again.
     """
-    found = re.findall(r"Job (\w+) of (\d+)", ask.prefix)
+    found = re.findall(r"Job (\w+) of (\d+)", prompt.prefix)
     if not found:
-        return respond(ask)
-    (job, steps), step = found[-1], count_results(ask.prefix)
+        return respond(prompt)
+    (job, steps), step = found[-1], count_results(prompt.prefix)
     if step == int(steps):
         return ScriptedAnswer(parts=(Say(f"Job {job} is done."),))
     name = f"{job}-{step}"

@@ -19,14 +19,14 @@ from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.codec.envelopes import decode_response, encode_response
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
 from vibe_llms.providers.assembly import Assembler
-from vibe_llms.testing.simulator.asks import Ask
 from vibe_llms.testing.simulator.chat_completions import CHAT
-from vibe_llms.testing.simulator.complaints import SimulatedRefusal
-from vibe_llms.testing.simulator.faces import SimulatedRequest, produce_minting
 from vibe_llms.testing.simulator.faults import read_conditions
 from vibe_llms.testing.simulator.generate_content import GEMINI
 from vibe_llms.testing.simulator.messages import MESSAGES
 from vibe_llms.testing.simulator.ollama import OLLAMA
+from vibe_llms.testing.simulator.prompts import Prompt
+from vibe_llms.testing.simulator.protocols import SimulatedRequest, produce_minting
+from vibe_llms.testing.simulator.refusals import SimulatedRefusal
 from vibe_llms.testing.simulator.responses import RESPONSES
 from vibe_llms.testing.simulator.scripts import (
     Cite,
@@ -44,7 +44,7 @@ from vibe_llms.testing.simulator.scripts import (
 Frame = tuple[bytes, str]
 """The bytes of an event, and its name."""
 
-FACES: Final = {
+PROTOCOLS: Final = {
     "chat_completions": CHAT,
     "generate_content": GEMINI,
     "messages": MESSAGES,
@@ -75,7 +75,7 @@ _LACKING: Final = {
 """What the vendors of a dialect cannot say."""
 
 
-def _produce_setting(quirk: str) -> SimulatedRequest:
+def _produce_request(quirk: str) -> SimulatedRequest:
     return SimulatedRequest(
         path="/",
         query={},
@@ -98,10 +98,12 @@ def _produce_turns(protocol: str) -> Iterator[tuple[ScriptedAnswer, str]]:
 
 def produce_streams(protocol: str) -> list[list[Frame]]:
     """Returns legal streams of a vendor, which together have all that its simulator can say."""
-    face = FACES[protocol]
+    simulated = PROTOCOLS[protocol]
     streams = []
     for turn, quirk in _produce_turns(protocol):
-        frames = face.stream(turn, Ask(model="m", streams=True), _produce_setting(quirk))
+        frames = simulated.stream(
+            turn, Prompt(model="m", wants_stream=True), _produce_request(quirk)
+        )
         streams.append([(_encode(frame.data), frame.event) for frame in frames])
     return streams
 
@@ -111,18 +113,20 @@ def produce_stream(protocol: str, *parts: Part) -> bytes:
     if protocol == converse.PROTOCOL:
         writer = converse.StreamWriter({})
         return b"".join(map(writer.write, _relay(*parts)))
-    setting = _produce_setting("")
-    frames = FACES[protocol].stream(
-        ScriptedAnswer(parts=parts), Ask(model="m", streams=True), setting
+    simulated_request = _produce_request("")
+    frames = PROTOCOLS[protocol].stream(
+        ScriptedAnswer(parts=parts), Prompt(model="m", wants_stream=True), simulated_request
     )
     return b"".join(frame_event(protocol, _encode(each.data), each.event) for each in frames)
 
 
 def _relay(*parts: Part) -> Iterator[StreamEvent]:
     """Yields what a gateway is told by a vendor of another protocol, and tells in our own."""
-    setting, decoder = _produce_setting(""), produce_decoder("messages")
+    simulated_request, decoder = _produce_request(""), produce_decoder("messages")
     assembler = Assembler(provider="parrot", model="m", protocol="messages", limits=Limits())
-    frames = MESSAGES.stream(ScriptedAnswer(parts=parts), Ask(model="m", streams=True), setting)
+    frames = MESSAGES.stream(
+        ScriptedAnswer(parts=parts), Prompt(model="m", wants_stream=True), simulated_request
+    )
     events = [event for frame in frames for event in decoder.decode(_encode(frame.data))]
     for each in (*events, *decoder.finish()):
         event = assembler.feed(each)
@@ -147,32 +151,34 @@ def produce_body(protocol: str, *parts: Part) -> bytes:
         assert isinstance(last, ResponseFinishedEvent)
         assert last.response is not None
         return msgspec.json.encode(converse.nativize_response(last.response).value)
-    rendered = FACES[protocol].render(
-        ScriptedAnswer(parts=parts), Ask(model="m"), _produce_setting("")
+    rendered = PROTOCOLS[protocol].render(
+        ScriptedAnswer(parts=parts), Prompt(model="m"), _produce_request("")
     )
     return msgspec.json.encode(rendered)
 
 
 def produce_bodies(protocol: str) -> list[Any]:
     """Returns whole legal responses of a vendor, as plain data."""
-    face = FACES[protocol]
+    simulated = PROTOCOLS[protocol]
     return [
-        copy.deepcopy(face.render(turn, Ask(model="m"), _produce_setting(quirk)))
+        copy.deepcopy(simulated.render(turn, Prompt(model="m"), _produce_request(quirk)))
         for turn, quirk in _produce_turns(protocol)
     ]
 
 
 def produce_problems(protocol: str) -> list[Any]:
     """Returns legal errors of a vendor, as plain data."""
-    complaints = (
+    refusals = (
         SimulatedRefusal(400, "invalid", "No.", code="bad"),
         SimulatedRefusal(401, "authentication", "Who are you?"),
         SimulatedRefusal(429, "rate", "Later.", retry_after=1),
         SimulatedRefusal(529, "overloaded", "Overloaded"),
-        FACES[protocol].overflow(Ask(model="m", received=9), 5),
+        PROTOCOLS[protocol].overflow(Prompt(model="m", tokens=9), 5),
     )
-    setting = _produce_setting("")
-    return [dict(FACES[protocol].complain(complaint, setting)) for complaint in complaints]
+    simulated_request = _produce_request("")
+    return [
+        dict(PROTOCOLS[protocol].write_error(refusal, simulated_request)) for refusal in refusals
+    ]
 
 
 def _encode(data: Any) -> bytes:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.vendors.hostility import (
-    FACES,
+    PROTOCOLS,
     produce_body,
     produce_decoder,
     produce_streams,
@@ -50,7 +50,7 @@ def test_what_is_no_json_is_none_still(data: bytes) -> None:
         decode_json(data)
 
 
-@pytest.mark.parametrize("protocol", sorted(FACES))
+@pytest.mark.parametrize("protocol", sorted(PROTOCOLS))
 def test_a_response_with_half_a_character_is_read(protocol: str) -> None:
     """In every dialect, with the loss that it is."""
     body = produce_body(protocol, Say("cut here")).replace(b"cut here", b"cut \\ud83d")
@@ -62,7 +62,7 @@ def test_a_response_with_half_a_character_is_read(protocol: str) -> None:
     assert kinds == [LossKind.COERCED]
 
 
-@pytest.mark.parametrize("protocol", sorted(FACES))
+@pytest.mark.parametrize("protocol", sorted(PROTOCOLS))
 def test_bytes_that_are_no_utf_8_are_an_error_that_says_so(protocol: str) -> None:
     """In whatever is read of a stream, also in the middle of a text, and in a whole response."""
     refused = 0
@@ -174,7 +174,7 @@ _STREAMS: dict[str, Any] = {
 HIGH, LOW = r"\ud83d", r"\ude00"
 
 
-@pytest.mark.parametrize("protocol", sorted(FACES))
+@pytest.mark.parametrize("protocol", sorted(PROTOCOLS))
 @pytest.mark.parametrize(
     ("texts", "expected"),
     [

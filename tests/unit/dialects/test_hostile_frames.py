@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from support.quality.properties import sample
 from support.vendors.hostility import (
     ABSENT,
-    FACES,
+    PROTOCOLS,
     Frame,
     produce_bodies,
     produce_decoder,
@@ -90,7 +90,7 @@ GARBAGE = {
 TURNS = {name: turn for turn, name in enumerate(REPLACEMENTS)}
 """Which share of the places each replacement is tried at, where not at all of them."""
 
-protocols = pytest.mark.parametrize("protocol", sorted(FACES))
+protocols = pytest.mark.parametrize("protocol", sorted(PROTOCOLS))
 
 
 def expect_no_other(read: Callable[[], object], place: str, broken: list[str]) -> None:

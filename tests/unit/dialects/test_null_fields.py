@@ -30,7 +30,7 @@ from support.quality.properties import sample
 from support.vendors.anthropic_types import spread
 from support.vendors.hostility import (
     ABSENT,
-    FACES,
+    PROTOCOLS,
     Frame,
     produce_bodies,
     produce_streams,
@@ -154,7 +154,7 @@ def compare(
 
 @pytest.mark.slow
 @pytest.mark.samples
-@pytest.mark.parametrize("protocol", FACES)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_null_in_a_whole_answer_is_as_if_it_were_not_there(protocol: str) -> None:
     """At any depth."""
 
@@ -172,7 +172,7 @@ def test_null_in_a_whole_answer_is_as_if_it_were_not_there(protocol: str) -> Non
 
 @pytest.mark.slow
 @pytest.mark.samples
-@pytest.mark.parametrize("protocol", FACES)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_null_in_a_stream_is_as_if_it_were_not_there(protocol: str) -> None:
     """In any of its events."""
     differences = []

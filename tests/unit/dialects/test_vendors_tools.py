@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fidelity.meanings import distil
-from support.vendors.hostility import FACES
+from support.vendors.hostility import PROTOCOLS
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import LossKind, Translation
@@ -62,7 +62,7 @@ def write(
     return translation
 
 
-others = pytest.mark.parametrize("other", FACES)
+others = pytest.mark.parametrize("other", PROTOCOLS)
 
 
 @others

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vibe_llms.testing.simulator import FAULTS, QUIRKS
-from vibe_llms.testing.simulator.asks import measure_picture
 from vibe_llms.testing.simulator.behaviour import fabricate, produce_png
 from vibe_llms.testing.simulator.delivery import encode_event
 from vibe_llms.testing.simulator.faults import read_conditions
+from vibe_llms.testing.simulator.prompts import measure_picture
 from vibe_llms.testing.simulator.signatures import canonicalize, is_intact, sign
 
 LEAVES = st.one_of(
@@ -109,7 +109,7 @@ def test_conditions_are_read_as_they_are_written(names: list[str]) -> None:
 
 def test_unknown_conditions_are_refused() -> None:
     """A name that is misspelt does not silently do nothing."""
-    with pytest.raises(ValueError, match="no fault or quirk 'stal'"):
+    with pytest.raises(ValueError, match="fault or quirk 'stal'"):
         read_conditions("stal=1")
     with pytest.raises(ValueError, match="invalid literal"):
         read_conditions("slow=soon")

@@ -12,12 +12,16 @@ from hypothesis import strategies as st
 from vibe_llms.testing.simulator.answering import understand
 from vibe_llms.testing.simulator.behaviour import respond
 from vibe_llms.testing.simulator.chat_completions import CHAT
-from vibe_llms.testing.simulator.complaints import SimulatedRefusal
-from vibe_llms.testing.simulator.faces import SimulatedFace, SimulatedRequest, produce_minting
 from vibe_llms.testing.simulator.faults import read_conditions
 from vibe_llms.testing.simulator.generate_content import GEMINI
 from vibe_llms.testing.simulator.messages import MESSAGES
 from vibe_llms.testing.simulator.ollama import OLLAMA
+from vibe_llms.testing.simulator.protocols import (
+    SimulatedProtocol,
+    SimulatedRequest,
+    produce_minting,
+)
+from vibe_llms.testing.simulator.refusals import SimulatedRefusal
 from vibe_llms.testing.simulator.responses import RESPONSES
 
 USER = {"role": "user", "content": "use tools and think"}
@@ -106,7 +110,7 @@ OLLAMA_BODY = {
     "think": True,
     "options": {"num_ctx": 99, "num_predict": 9, "stop": ["x"]},
 }
-SUBJECTS: dict[str, tuple[SimulatedFace, dict[str, Any]]] = {
+SUBJECTS: dict[str, tuple[SimulatedProtocol, dict[str, Any]]] = {
     "chat": (CHAT, CHAT_BODY),
     "messages": (MESSAGES, MESSAGES_BODY),
     "responses": (RESPONSES, RESPONSES_BODY),
@@ -116,7 +120,7 @@ SUBJECTS: dict[str, tuple[SimulatedFace, dict[str, Any]]] = {
 WRONG = st.sampled_from([None, 0, -1, "", "x", [], {}, [None], [[]], {"type": "x"}, True, [1]])
 
 
-def make_setting(body: Any) -> SimulatedRequest:
+def make_request(body: Any) -> SimulatedRequest:
     """A request with every key."""
     headers = {
         "authorization": "Bearer k",
@@ -147,12 +151,12 @@ def survey_places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_the_right_request_is_understood(name: str) -> None:
     """What the others are made of is right itself."""
-    face, body = SUBJECTS[name]
-    ask = understand(face, make_setting(body))
-    assert [offer.name for offer in ask.offers] == ["f"]
-    assert ask.reasons
-    assert ask.limit == 9
-    assert respond(ask).parts
+    protocol, body = SUBJECTS[name]
+    prompt = understand(protocol, make_request(body))
+    assert [tool.name for tool in prompt.tools] == ["f"]
+    assert prompt.wants_reasoning
+    assert prompt.max_tokens == 9
+    assert respond(prompt).parts
 
 
 @pytest.mark.parametrize("name", SUBJECTS)
@@ -160,8 +164,8 @@ def test_the_right_request_is_understood(name: str) -> None:
 def test_a_request_that_is_wrong_somewhere_is_refused_or_answered(
     name: str, data: st.DataObject
 ) -> None:
-    """Nothing but a complaint is raised, wherever something of another kind stands."""
-    face, body = SUBJECTS[name]
+    """Nothing but a refusal is raised, wherever something of another kind stands."""
+    protocol, body = SUBJECTS[name]
     body = copy.deepcopy(body)
     for _ in range(data.draw(st.integers(1, 2))):
         *way, last = data.draw(st.sampled_from(survey_places(body)[1:]))
@@ -169,17 +173,17 @@ def test_a_request_that_is_wrong_somewhere_is_refused_or_answered(
         for key in way:
             inner = inner[key]
         inner[last] = copy.deepcopy(data.draw(WRONG))
-    setting = make_setting(body)
-    complaint = None
+    request = make_request(body)
+    caught = None
     try:
-        ask = understand(face, setting)
+        prompt = understand(protocol, request)
     except SimulatedRefusal as refusal:
-        complaint = refusal
-    if complaint is not None:
-        assert complaint.status in (400, 404)
-        assert "error" in face.complain(complaint, setting)
+        caught = refusal
+    if caught is not None:
+        assert caught.status in (400, 404)
+        assert "error" in protocol.write_error(caught, request)
         return
-    turn = respond(ask)
+    turn = respond(prompt)
     assert turn.parts
-    assert face.render(turn, ask, setting)
-    assert list(face.stream(turn, ask, setting))[-1].ends
+    assert protocol.render(turn, prompt, request)
+    assert list(protocol.stream(turn, prompt, request))[-1].ends

@@ -2,7 +2,7 @@
 
 ::
 
-    from vibe_llms.testing.contracts import (ProviderContract, StoreContract)
+    from vibe_llms.testing.contracts import ProviderContract, StoreContract
 
     class TestMine(ProviderContract):
         module = "my_provider"

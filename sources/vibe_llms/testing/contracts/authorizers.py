@@ -20,7 +20,7 @@ USAGE: Final = Usage(input_tokens=10, output_tokens=5)
 
 
 class AuthorizerContract:
-    """Contract of every authorizer; ``produce_authorizer`` makes the one under test.
+    """Contract of every authorizer; override ``produce_authorizer`` to make the one under test.
 
     Attributes:
         credential: A known key, valid for at least ten requests.
@@ -29,52 +29,54 @@ class AuthorizerContract:
     credential: str = ""
 
     def produce_authorizer(self, directory: Path) -> Authorizer:
-        """Make an authorizer that knows the credential.
+        """Make an authorizer that accepts the credential.
 
         Args:
-            directory: For its data; empty.
+            directory: An empty directory for its data.
         """
         raise NotImplementedError
 
     def test_nobody_is_let_in_without_a_key_or_with_an_unknown_one(self, tmp_path: Path) -> None:
         """The error is 401."""
 
-        async def try_others(authorizer: Authorizer) -> None:
+        async def try_invalid_keys(authorizer: Authorizer) -> None:
             for credential in ("", "nobody's", self.credential + "x", self.credential[:-1]):
-                shown = "a wrong key" if credential else "no key"
+                key = "a wrong key" if credential else "no key"
                 try:
-                    await authorizer.authorize(_arrive(credential))
-                    happened = "lets them in"
+                    await authorizer.authorize(_produce_arrival(credential))
+                    outcome = "accepts the request"
                 except AccessError as error:
-                    happened = f"raises AccessError with the fault {error.fault}"
+                    outcome = f"raises AccessError with the fault {error.fault}"
                     if error.fault is ProviderFault.AUTHENTICATION:
                         continue
                 except Exception as error:
-                    happened = f"raises {type(error).__name__}"
+                    outcome = f"raises {type(error).__name__}"
                 raise BrokenPromise(
-                    f"Whoever shows {shown}, authorize {happened}. "
+                    f"With {key}, authorize {outcome}. "
                     "Raise AccessError with the fault AUTHENTICATION."
                 )
 
-        self._perform(tmp_path, try_others)
+        self._run_with_authorizer(tmp_path, try_invalid_keys)
 
     def test_a_grant_has_a_name_which_is_not_the_key(self, tmp_path: Path) -> None:
         """The name goes into logs."""
 
-        async def look(authorizer: Authorizer) -> None:
-            grant = await self._enter(authorizer)
-            require(bool(grant.subject), "The subject is empty.", "Name who asks.")
-            told = f"{grant.subject} {grant!r} {authorizer!r}"
-            is_hidden = self.credential not in told
-            require(is_hidden, "It shows the key.", "Leave the key out of names and of repr.")
+        async def check_names(authorizer: Authorizer) -> None:
+            grant = await self._authorize(authorizer)
+            require(
+                bool(grant.subject), "The subject is empty.", "Set it to the name of the caller."
+            )
+            shown = f"{grant.subject} {grant!r} {authorizer!r}"
+            is_hidden = self.credential not in shown
+            require(is_hidden, "The key is visible.", "Leave the key out of names and of repr.")
 
-        self._perform(tmp_path, look)
+        self._run_with_authorizer(tmp_path, check_names)
 
     def test_requests_are_reserved_and_settled_many_at_once(self, tmp_path: Path) -> None:
         """Known usage, unknown usage, and unsent requests, in any order."""
 
-        async def ask(authorizer: Authorizer) -> None:
-            grant = await self._enter(authorizer)
+        async def reserve(authorizer: Authorizer) -> None:
+            grant = await self._authorize(authorizer)
             require(grant.admits(DEMAND.model), "It admits no model.", "Let it admit 'small'.")
             reservations = await asyncio.gather(*(grant.reserve(DEMAND) for _ in range(6)))
             await asyncio.gather(
@@ -84,23 +86,25 @@ class AuthorizerContract:
             )
             await (await grant.reserve(DEMAND)).release()
 
-        self._perform(tmp_path, ask)
+        self._run_with_authorizer(tmp_path, reserve)
 
-    def _perform(self, directory: Path, act: Callable[[Authorizer], Awaitable[None]]) -> None:
-        async def perform() -> None:
+    def _run_with_authorizer(
+        self, directory: Path, check: Callable[[Authorizer], Awaitable[None]]
+    ) -> None:
+        async def run() -> None:
             authorizer = self.produce_authorizer(directory)
             try:
-                await act(authorizer)
+                await check(authorizer)
             finally:
                 await authorizer.close()
 
-        asyncio.run(perform())
+        asyncio.run(run())
 
-    async def _enter(self, authorizer: Authorizer) -> Grant:
-        return await authorizer.authorize(_arrive(self.credential))
+    async def _authorize(self, authorizer: Authorizer) -> Grant:
+        return await authorizer.authorize(_produce_arrival(self.credential))
 
 
-def _arrive(credential: str) -> Arrival:
+def _produce_arrival(credential: str) -> Arrival:
     headers: dict[str, Any] = {"authorization": f"Bearer {credential}"} if credential else {}
     return Arrival(
         method="POST", path="/v1/messages", headers=headers, credential=credential, client="::1"

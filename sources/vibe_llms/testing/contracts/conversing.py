@@ -1,4 +1,4 @@
-"""Promises about answers: their events, their end, and equal results with and without streaming."""
+"""Promises about answers: their events, their end, and equal results with and without streams."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ConversingPromises(ComposingPromises):
     """True if the same request gets the same answer."""
 
     answers_as = ""
-    """Provider name in the origin of answers, if the provider passes on another's."""
+    """Provider name in the origin of answers, if the provider passes on answers of another."""
 
     def ask_for_words(self) -> Request:
         """Return a request that any model can answer."""
@@ -59,13 +59,13 @@ class ConversingPromises(ComposingPromises):
             "The answer has no text.",
             "Send ContentStartedEvent(index=0, kind='text') and the words in ContentDeltaEvents.",
         )
-        is_told = origin.provider == (self.answers_as or world.name)
-        for field, value in (("provider", is_told), ("model", origin.model)):
+        has_provider = origin.provider == (self.answers_as or world.name)
+        for field, is_right in (("provider", has_provider), ("model", origin.model)):
             require(
-                value,
+                is_right,
                 f"The answer's {field} is {getattr(origin, field)!r}.",
                 "Give the ModelDescriptor the provider's configured name, context.name, and the "
-                "model's.",
+                "name of the model.",
             )
         require(
             origin.protocol, "The answer names no protocol.", "Give the model class a 'protocol'."
@@ -73,12 +73,12 @@ class ConversingPromises(ComposingPromises):
         require(
             origin.stop_reason in (StopReason.ANSWERED, StopReason.LIMIT),
             f"The answer ended as {str(origin.stop_reason)!r}.",
-            "Say in ResponseFinishedEvent(stop_reason=…) why it ended.",
+            "Set ResponseFinishedEvent.stop_reason to the reason why it ended.",
         )
         require(
             all(c.origin == origin for c in response.canisters),
             "The canisters of one answer have different origins.",
-            "Let the assembler make them: send events, and no canisters.",
+            "Send events only, and let the assembler make the canisters.",
         )
 
     @promise
@@ -87,19 +87,21 @@ class ConversingPromises(ComposingPromises):
         streamed = await world.ask(self.ask_for_words())
         whole = await world.ask(self.ask_for_words(), stream=False)
 
-        said, due = (reduce_canisters(each.canisters) for each in (streamed, whole))
+        streamed_rows = reduce_canisters(streamed.canisters)
+        whole_rows = reduce_canisters(whole.canisters)
         if not self.is_repeatable:
-            said, due = ([{"role": each["role"]} for each in side] for side in (said, due))
+            streamed_rows = [{"role": row["role"]} for row in streamed_rows]
+            whole_rows = [{"role": row["role"]} for row in whole_rows]
         require(
-            said == due,
-            f"Streamed it says {said}, and in one piece {due}.",
-            "Make the same events of both; or set is_repeatable = False if the model's words "
+            streamed_rows == whole_rows,
+            f"With streaming the answer is {streamed_rows}, and without it {whole_rows}.",
+            "Make the same events from both; or set is_repeatable = False if the model's words "
             "differ each time.",
         )
         require(
             not self.is_repeatable or streamed.metadata.stop_reason is whole.metadata.stop_reason,
-            f"Streamed it ends as {str(streamed.metadata.stop_reason)!r}, and in one piece as "
-            f"{str(whole.metadata.stop_reason)!r}.",
+            f"With streaming the answer ends as {str(streamed.metadata.stop_reason)!r}, and "
+            f"without it as {str(whole.metadata.stop_reason)!r}.",
             "Read the reason from both in the same way.",
         )
 
@@ -133,33 +135,33 @@ class ConversingPromises(ComposingPromises):
 
         require(
             words == response.text,
-            f"stream.text says {words!r}, and the response {response.text!r}.",
+            f"stream.text has {words!r}, and the response {response.text!r}.",
             "Derive the model from ModelBase; a stream of your own has "
             "vibe_llms.providers.answer_texts.iterate_text(self) as its text.",
         )
 
     @promise
     async def test_reactors_hear_of_all_of_it(self, world: World) -> None:
-        """From the beginning to the end, with and without streaming."""
+        """Reactors receive the events of an answer, with and without streaming."""
         for streaming in (True, False):
-            heard: list[ConversationEvent] = []
+            events: list[ConversationEvent] = []
             reactors = ConversationReactors(
-                allocator=heard.append,
-                progress=heard.append,
-                updater=heard.append,
-                success=heard.append,
-                failure=heard.append,
-                deallocator=heard.append,
+                allocator=events.append,
+                progress=events.append,
+                updater=events.append,
+                success=events.append,
+                failure=events.append,
+                deallocator=events.append,
             )
             await world.model.converse(self.ask_for_words(), reactors, stream=streaming)
-            words = [event.type for event in heard]
-            way = "streamed" if streaming else "in one piece"
+            types = [event.type for event in events]
+            mode = "with" if streaming else "without"
             require(
-                words[:1] == ["conversation.started"]
-                and words[-2:] == ["conversation.completed", "conversation.ended"]
-                and "conversation.progress" in words,
-                f"Of an answer that comes {way} they hear {words}.",
-                "Derive the model from ModelBase, which tells them; send each piece as an event.",
+                types[:1] == ["conversation.started"]
+                and types[-2:] == ["conversation.completed", "conversation.ended"]
+                and "conversation.progress" in types,
+                f"Reactors of an answer {mode} streaming receive {types}.",
+                "Derive the model from ModelBase, which calls them; send each piece as an event.",
             )
 
     @promise
@@ -172,17 +174,17 @@ class ConversingPromises(ComposingPromises):
             async for event in stream:
                 if isinstance(event, ContentDeltaEvent):
                     break
-        kept = stream.canisters
+        received = stream.canisters
 
         require(
-            kept,
-            "Nothing of the answer is kept that was left after its first words.",
+            received,
+            "A stream that was left after its first words has no canisters.",
             "Send ContentStartedEvent before the first ContentDeltaEvent.",
         )
-        reason = kept[-1].origin.stop_reason  # type: ignore[union-attr]
+        reason = received[-1].origin.stop_reason  # type: ignore[union-attr]
         require(
             reason in (StopReason.INTERRUPTED, StopReason.ANSWERED),
-            f"The kept answer is marked {str(reason)!r}.",
+            f"The received part of the answer is marked {str(reason)!r}.",
             "Let close() of the source stop immediately, without another event.",
         )
         require(
@@ -195,30 +197,31 @@ class ConversingPromises(ComposingPromises):
     async def test_cancelling_passes_through(self, world: World) -> None:
         """A task that is cancelled while it waits for an answer ends as cancelled."""
         task = asyncio.ensure_future(world.ask(self.ask_for_words()))
-        await asyncio.sleep(0)  # it has started when it is cancelled
+        await asyncio.sleep(0)  # let it start before it is cancelled
         task.cancel()
 
         with expect(
             asyncio.CancelledError,
             "A cancelled task continues.",
-            "Let CancelledError pass: catch it only to clean up, and raise it again.",
+            "Catch CancelledError only to clean up, and raise it again.",
         ):
             await task
 
     @promise
     async def test_many_at_once_are_told_apart(self, world: World) -> None:
         """Concurrent answers are not mixed up."""
-        asked = [
+        requests = [
             self.compose(canisters=[UserCanister(f"{self.greeting} Number {number}.")])
             for number in range(4)
         ]
-        responses = await asyncio.gather(*(world.ask(request) for request in asked))
+        responses = await asyncio.gather(*(world.ask(request) for request in requests))
 
         turns = {response.canisters[0].turn_id for response in responses}
         require(
-            [response.request for response in responses] == asked and len(turns) == len(asked),
-            "Answers to several requests at once are mixed.",
-            "Keep what belongs to one answer in its source, not in the client or the model.",
+            [response.request for response in responses] == requests
+            and len(turns) == len(requests),
+            "Answers to concurrent requests are mixed up.",
+            "Keep the state of an answer in its source, not in the client or the model.",
         )
 
     @promise
@@ -226,11 +229,11 @@ class ConversingPromises(ComposingPromises):
         """An unknown control is an error that names it."""
         request = attrs.evolve(self.ask_for_words(), controls={"no_such_control": 1})
 
-        deed = "The control 'no_such_control', which there is not, is taken without a word."
+        problem = "The unknown control 'no_such_control' is accepted."
         remedy = "In nativize, begin with check_controls(request.controls, attributes.controls)."
-        with expect(RequestError, deed, remedy, naming="no_such_control"):
+        with expect(RequestError, problem, remedy, naming="no_such_control"):
             world.model.check(request)
-        with expect(RequestError, deed, remedy, naming="no_such_control"):
+        with expect(RequestError, problem, remedy, naming="no_such_control"):
             await world.ask(request)
 
     @promise
@@ -241,8 +244,8 @@ class ConversingPromises(ComposingPromises):
         long = await tokenizer.count_text("The sea is wide and deep and blue. " * 20, model)
         whole = await tokenizer.count_request(self.ask_for_words(), model)
 
-        counts = f"A word is {short}, a long text {long}, a request {whole}."
-        remedy = "Return TokenCount(tokens=…, error_tokens=…): by how much it may be wrong."
+        counts = f"A word has {short}, a long text {long}, a request {whole}."
+        remedy = "Return TokenCount(tokens=…, error_tokens=…); error_tokens is its possible error."
         require(0 <= short.tokens <= long.tokens + long.error_tokens, counts, remedy)
         require(whole.tokens + whole.error_tokens > 0, counts, remedy)
         errors = (short.error_tokens, long.error_tokens, whole.error_tokens)
@@ -268,27 +271,29 @@ class ConversingPromises(ComposingPromises):
 
 def check_order(events: Sequence[StreamEvent]) -> None:
     """Check events against the order that consumers rely on."""
-    begun: set[int] = set()
+    started: set[int] = set()
     ended: set[int] = set()
-    remedy = "Each content: one start, its deltas, one end. Then one ResponseFinishedEvent, last."
+    remedy = (
+        "Each content has one start, deltas and one end. ResponseFinishedEvent is the last event."
+    )
     for event in events:
         if isinstance(event, ContentStartedEvent):
-            require(event.index not in begun, f"Content {event.index} begins twice.", remedy)
-            begun.add(event.index)
+            require(event.index not in started, f"Content {event.index} starts twice.", remedy)
+            started.add(event.index)
         elif isinstance(event, (ContentDeltaEvent, ContentFinishedEvent)):
             require(
-                event.index in begun - ended,
+                event.index in started - ended,
                 f"Content {event.index} continues or ends, but is not open.",
                 remedy,
             )
             if isinstance(event, ContentFinishedEvent):
                 require(
-                    event.item is not None, f"Content {event.index} ends without value.", remedy
+                    event.item is not None, f"Content {event.index} ends without a value.", remedy
                 )
                 ended.add(event.index)
-    require(begun == ended, f"Contents {sorted(begun - ended)} begin and do not end.", remedy)
-    closing = [event for event in events if event.type in ("response.finished", "response.failed")]
-    require(closing == [events[-1]], "The response does not end once, and last.", remedy)
+    require(started == ended, f"Contents {sorted(started - ended)} start and do not end.", remedy)
+    endings = [event for event in events if event.type in ("response.finished", "response.failed")]
+    require(endings == [events[-1]], "The last event is not the only end of the response.", remedy)
 
 
 def reduce_canisters(canisters: Sequence[AnyCanister]) -> list[Any]:
@@ -300,14 +305,14 @@ def reduce_canisters(canisters: Sequence[AnyCanister]) -> list[Any]:
         for name in ("id", "timestamp", "turn_id", "origin", "native"):
             fields.pop(name, None)
         if "invocation_id" in fields:
-            # Ids are new each time; their correspondence is not.
+            # Ids are new each time, so number them in order of appearance.
             fields["invocation_id"] = numbers.setdefault(fields["invocation_id"], len(numbers))
         fields["content"] = [
             content.type  # a signature is new each time
             if isinstance(content, (NativeContent, ReasoningContent))
             else attrs.evolve(content, native=None)
             for content in canister.content
-            # A vendor's signature may come on an empty text of its own in a stream.
+            # Some vendors send a signature in a stream with an empty text.
             if not (isinstance(content, TextualContent) and not content.text)
         ]
         reduced.append(fields)
@@ -323,12 +328,12 @@ def stream_synchronously(world: World, request: Request) -> Response:
 
 
 async def expect_failure(world: World, request: Request, *, stream: bool = True) -> ConverseError:
-    """Ask, and return the error that must follow."""
+    """Ask, and return the expected error."""
     try:
         response = await world.ask(request, stream=stream)
     except ConverseError as error:
         return error
     raise BrokenPromise(
-        f"It answers {response.text[:60]!r} where the vendor has failed. "
-        "Raise the error; an answer that is not whole is none."
+        f"The answer is {response.text[:60]!r}, although the vendor has failed. "
+        "Raise the error instead of returning a partial answer."
     )

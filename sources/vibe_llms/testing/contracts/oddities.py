@@ -10,21 +10,21 @@ from typing import Final, Literal
 from vibe_llms.foundation.attrs_classes import frozen
 
 CHAT: Final = frozenset({"chat_completions"})
-CALLING_IDLY: Final = frozenset({"chat_completions", "generate_content", "ollama_chat"})
+CALLS_WITHOUT_IDS: Final = frozenset({"chat_completions", "generate_content", "ollama_chat"})
 """Protocols in which some vendors send invocations without ids."""
 EVENTS: Final = frozenset({"chat_completions", "generate_content", "messages", "responses"})
 """Protocols whose streams consist of events, which may start with a byte order mark."""
-Asked = Literal["words", "calls", "thoughts"]
+RequestKind = Literal["words", "calls", "thoughts"]
 
 
-class AnswerFate(enum.Enum):
+class Outcome(enum.Enum):
     """Expected result of an answer."""
 
-    SAME = "It is the same as without the oddity: its text, its invocations, its end."
+    SAME = "It has the same text, invocations and end as without the oddity."
     BARE = "Its invocations have no arguments, and are valid."
-    OTHER = "It has another text, and is an answer all the same."
-    FAILED = "It is one of this package's errors."
-    FAULTY = "Its invocations have a fault; or the vendor, who parses them, fails."
+    OTHER = "It is a valid answer with another text."
+    FAILED = "It is an error of this package."
+    FAULTY = "Its invocations have a fault, or the vendor fails to parse them."
 
 
 @frozen(kw_only=True)
@@ -32,28 +32,28 @@ class Oddity:
     """Faults and quirks of a request, and the expected result of its answer.
 
     Attributes:
-        asked: The request that shows the oddity.
+        request: The request that shows the oddity.
         streamed: Expected result of a streamed answer.
         whole: Expected result of an answer in one piece.
         protocols: Protocols that can have it; empty for all.
     """
 
-    asked: Asked = "words"
-    streamed: AnswerFate = AnswerFate.SAME
-    whole: AnswerFate = AnswerFate.SAME
+    request: RequestKind = "words"
+    streamed: Outcome = Outcome.SAME
+    whole: Outcome = Outcome.SAME
     protocols: frozenset[str] = frozenset()
 
-    def concerns(self, protocol: str | None) -> bool:
+    def applies_to(self, protocol: str | None) -> bool:
         """Return whether a protocol can have it."""
         return not self.protocols or protocol in self.protocols
 
 
-_CALLS = Oddity(asked="calls")
-_CHAT_CALLS = Oddity(asked="calls", protocols=CHAT)
-_BARE = Oddity(asked="calls", streamed=AnswerFate.BARE, whole=AnswerFate.BARE)
-_BROKEN_STREAM = Oddity(streamed=AnswerFate.FAILED)
-_BROKEN = Oddity(streamed=AnswerFate.FAILED, whole=AnswerFate.FAILED)
-_OTHER = Oddity(streamed=AnswerFate.OTHER, whole=AnswerFate.OTHER)
+_CALLS = Oddity(request="calls")
+_CHAT_CALLS = Oddity(request="calls", protocols=CHAT)
+_BARE = Oddity(request="calls", streamed=Outcome.BARE, whole=Outcome.BARE)
+_BROKEN_STREAM = Oddity(streamed=Outcome.FAILED)
+_BROKEN = Oddity(streamed=Outcome.FAILED, whole=Outcome.FAILED)
+_OTHER = Oddity(streamed=Outcome.OTHER, whole=Outcome.OTHER)
 
 ODDITIES: Final[Mapping[str, Oddity]] = MappingProxyType(
     {
@@ -79,17 +79,15 @@ ODDITIES: Final[Mapping[str, Oddity]] = MappingProxyType(
         "reused_ids": _CALLS,
         "reused_ids,interleaved_calls": _CALLS,
         "reused_ids,repeated_ids,interleaved_calls": _CHAT_CALLS,
-        "missing_ids": Oddity(asked="calls", protocols=CALLING_IDLY),
-        "empty_ids": Oddity(asked="calls", protocols=CALLING_IDLY),
+        "missing_ids": Oddity(request="calls", protocols=CALLS_WITHOUT_IDS),
+        "empty_ids": Oddity(request="calls", protocols=CALLS_WITHOUT_IDS),
         "empty_ids,repeated_ids,interleaved_calls": _CHAT_CALLS,
         "interleaved_calls": _CALLS,
         "whole_arguments": _CALLS,
         "empty_arguments": _BARE,
         "null_arguments": _BARE,
         "absent_arguments": _BARE,
-        "broken_arguments": Oddity(
-            asked="calls", streamed=AnswerFate.FAULTY, whole=AnswerFate.FAULTY
-        ),
+        "broken_arguments": Oddity(request="calls", streamed=Outcome.FAULTY, whole=Outcome.FAULTY),
         "empty_siblings": _CHAT_CALLS,
         "empty_choices": Oddity(),
         "usage_only_at_end": Oddity(),
@@ -121,13 +119,13 @@ ODDITIES: Final[Mapping[str, Oddity]] = MappingProxyType(
         "huge_event=10000": _OTHER,
         "many_events=200": _OTHER,
         "deep_nesting=100": Oddity(),
-        "silent_overflow": Oddity(streamed=AnswerFate.OTHER, whole=AnswerFate.OTHER),
-        "prefix_bound_thinking": Oddity(asked="thoughts"),
-        "redacted_thinking": Oddity(asked="thoughts"),
-        "signatures_optional": Oddity(asked="thoughts"),
-        "reasoning": Oddity(asked="thoughts"),
-        "reasoning_content": Oddity(asked="thoughts"),
-        "reasoning_details": Oddity(asked="thoughts"),
+        "silent_overflow": _OTHER,
+        "prefix_bound_thinking": Oddity(request="thoughts"),
+        "redacted_thinking": Oddity(request="thoughts"),
+        "signatures_optional": Oddity(request="thoughts"),
+        "reasoning": Oddity(request="thoughts"),
+        "reasoning_content": Oddity(request="thoughts"),
+        "reasoning_details": Oddity(request="thoughts"),
         "mistral": _CHAT_CALLS,
         "vllm": _CHAT_CALLS,
         "deepseek": _CHAT_CALLS,
@@ -141,8 +139,8 @@ ODDITIES: Final[Mapping[str, Oddity]] = MappingProxyType(
 )
 """Maps faults and quirks, in the format of ``x-simulate``, to the expected results.
 
-A protocol that cannot have an oddity is not tested for it. Several are combined if one alone leaves
-a way to tell invocations apart.
+A protocol that cannot have an oddity is not tested with it. Faults that leave another way to tell
+invocations apart are also tested in combination.
 """
 
 ELSEWHERE: Final[Mapping[str, str]] = MappingProxyType(
@@ -155,5 +153,5 @@ ELSEWHERE: Final[Mapping[str, str]] = MappingProxyType(
 
 def survey_names() -> frozenset[str]:
     """Return the names of all faults and quirks that a provider is tested with."""
-    tried = [name.partition("=")[0] for names in ODDITIES for name in names.split(",")]
-    return frozenset([*tried, *ELSEWHERE])
+    names = [name.partition("=")[0] for key in ODDITIES for name in key.split(",")]
+    return frozenset([*names, *ELSEWHERE])

@@ -1,4 +1,4 @@
-"""Runner of a promise: an asynchronous function, in a fresh world and a loop of its own."""
+"""Promises as tests: each is an asynchronous function with its own world and event loop."""
 
 from __future__ import annotations
 
@@ -14,36 +14,38 @@ from vibe_llms.testing.contracts.worlds import World
 
 
 class BrokenPromise(AssertionError):
-    """Broken promise: describes the failure, and its fix."""
+    """A promise of the contract is broken; the message has the failure and its fix."""
 
 
-def require(holds: object, happened: str, remedy: str) -> None:
+def require(holds: object, problem: str, remedy: str) -> None:
     """Raise BrokenPromise unless a condition is true.
 
     Args:
-        happened: The failure, as a sentence.
+        holds: The condition.
+        problem: The failure, as a sentence.
         remedy: The fix for the author of the plugin, as a sentence.
 
     Raises:
         BrokenPromise: The condition is false.
     """
     if not holds:
-        raise BrokenPromise(f"{happened} {remedy}")
+        raise BrokenPromise(f"{problem} {remedy}")
 
 
 @contextmanager
 def expect(
-    kind: type[BaseException], happened: str, remedy: str, *, naming: str | tuple[str, ...] = ()
+    kind: type[BaseException], problem: str, remedy: str, *, naming: str | tuple[str, ...] = ()
 ) -> Iterator[None]:
     """Require that the block raises an error.
 
     Args:
-        happened: The meaning of a missing error, as a sentence.
+        kind: The expected class of the error.
+        problem: The failure if there is no error, as a sentence.
         remedy: The fix for the author of the plugin, as a sentence.
-        naming: A word that its text must contain; of several any.
+        naming: A word that the error's text must contain; of several words, any one.
 
     Raises:
-        BrokenPromise: It raises nothing, or another error, or one without the word.
+        BrokenPromise: The block raises nothing, another error, or one without the word.
     """
     words = (naming,) if isinstance(naming, str) else naming
     try:
@@ -52,13 +54,13 @@ def expect(
         if not words or any(word in str(error) for word in words):
             return
         raise BrokenPromise(
-            f"It says {str(error)!r}, which does not name {words[0]!r}. {remedy}"
+            f"The error is {str(error)!r}, which does not contain {words[0]!r}. {remedy}"
         ) from error
     except (Exception, asyncio.CancelledError) as error:
         raise BrokenPromise(f"It raises {describe(error)} and not {kind.__name__}. {remedy}") from (
             error
         )
-    raise BrokenPromise(f"{happened} {remedy}")
+    raise BrokenPromise(f"{problem} {remedy}")
 
 
 def describe(error: BaseException) -> str:
@@ -66,14 +68,14 @@ def describe(error: BaseException) -> str:
     return f"{type(error).__name__} ({' '.join(str(error).split())})"
 
 
-Trial = Callable[[Any, World], Awaitable[None]]
+PromiseFunction = Callable[[Any, World], Awaitable[None]]
 
 
-class Prepared(Protocol):
-    """Requirement of a class of promises: a way to prepare its world."""
+class WorldOwner(Protocol):
+    """Class of promises, which prepares a world for each of them."""
 
     def prepare(self, directory: Path) -> AbstractContextManager[World]:
-        """Prepare a world, which is entered for each promise."""
+        """Prepare the world of one promise."""
 
 
 class ComposingPromises:
@@ -90,31 +92,31 @@ class ComposingPromises:
         return Request(controls=self.controls, **fields)
 
 
-def promise(trial: Trial) -> Callable[[Prepared, Path], None]:
-    """Turn an asynchronous trial into a test. Needs no plugin of pytest, and leaves no task.
+def promise(function: PromiseFunction) -> Callable[[WorldOwner, Path], None]:
+    """Turn an asynchronous function into a test, without a plugin of pytest.
 
-    The trial gets the world; a task that is pending at its end is a broken promise.
+    The function receives the world. The promise is broken if a task is still pending at its end.
     """
 
-    def test(self: Prepared, tmp_path: Path) -> None:
+    def test(self: WorldOwner, tmp_path: Path) -> None:
         with self.prepare(tmp_path) as world:
-            asyncio.run(_try(trial, self, world))
+            asyncio.run(_run(function, self, world))
 
-    test.__name__ = trial.__name__
-    test.__qualname__ = trial.__qualname__
-    test.__doc__ = trial.__doc__
+    test.__name__ = function.__name__
+    test.__qualname__ = function.__qualname__
+    test.__doc__ = function.__doc__
     return test
 
 
-async def _try(trial: Trial, owner: Prepared, world: World) -> None:
+async def _run(function: PromiseFunction, owner: WorldOwner, world: World) -> None:
     try:
         async with world:
-            await trial(owner, world)
+            await function(owner, world)
     except AssertionError:
         raise
     except Exception as error:
         raise BrokenPromise(
-            f"It raises {describe(error)}. The traceback below the test shows where."
+            f"It raises {describe(error)}. The traceback below the test shows the place."
         ) from error
     await asyncio.sleep(0)
     pending = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]

@@ -32,7 +32,7 @@ HEAVY_MODULES = (
     "torch",
     "xllamacpp",
 )
-"""Modules that a plugin may use, but must import lazily."""
+"""Modules that a plugin may use but must not import before it needs them."""
 
 _PROBE = """
 import importlib, json, sys
@@ -70,24 +70,24 @@ class ProviderContract(ConversingPromises, TranslatingPromises):
         )
 
     def test_listing_it_imports_nothing_heavy(self) -> None:
-        """Asking a plugin for its providers imports nothing large."""
+        """Listing the providers of a plugin imports no large package."""
         probe = [sys.executable, "-c", _PROBE, self.module, *HEAVY_MODULES]
         path = json.dumps(sys.path)  # the path tells the subprocess where the plugin is
-        answer = subprocess.run(
+        completed = subprocess.run(
             probe, input=path, capture_output=True, text=True, check=False, timeout=60
         )
 
-        last = (answer.stderr.strip().splitlines() or ["nothing"])[-1]
+        last_line = (completed.stderr.strip().splitlines() or ["nothing"])[-1]
         require(
-            answer.returncode == 0,
-            f"A new Python that asks {self.module} for its providers says: {last}.",
-            "Let the module be importable, and survey_providers return a list.",
+            completed.returncode == 0,
+            f"A new Python process cannot list the providers of {self.module}: {last_line}.",
+            "Make the module importable, and let survey_providers return a list.",
         )
-        names, heavy = json.loads(answer.stdout)
-        require(names, "It has no providers.", "Return a ProviderSpecification for each.")
+        names, heavy = json.loads(completed.stdout)
+        require(names, "The plugin has no providers.", "Return a ProviderSpecification for each.")
         require(
             not heavy,
-            f"Asked what it has, it imports {', '.join(heavy)}.",
+            f"Listing its providers imports {', '.join(heavy)}.",
             "Import these in the factory, or later.",
         )
 
@@ -96,7 +96,7 @@ class ProviderContract(ConversingPromises, TranslatingPromises):
         with self.prepare(tmp_path) as world:
             refuse = mock.Mock(
                 side_effect=BrokenPromise(
-                    "A socket is connected before anything is asked. Connect in send, or later."
+                    "A socket is connected before the first request. Connect in send, or later."
                 )
             )
             with (
@@ -107,12 +107,12 @@ class ProviderContract(ConversingPromises, TranslatingPromises):
 
             require(
                 client.provider is world.provider,
-                "The client does not know its provider.",
-                "Let client.provider be the provider that has made it.",
+                "client.provider is not the provider that has made the client.",
+                "Set it in produce_client.",
             )
             require(
                 world.provider.name == world.name,
-                f"The provider is configured as {world.name!r} and calls itself "
+                f"The provider is configured as {world.name!r}, but its name is "
                 f"{world.provider.name!r}.",
                 "Let its name be context.name.",
             )
@@ -126,7 +126,9 @@ class ProviderContract(ConversingPromises, TranslatingPromises):
             portal.call(world.__aenter__)
             try:
                 text = stream_synchronously(world, self.ask_for_words()).text
-                require(text, "Synchronously it says nothing.", "Bind nothing to an event loop.")
+                require(
+                    text, "The synchronous answer has no text.", "Bind nothing to an event loop."
+                )
             finally:
                 portal.call(world.client.close)
 
@@ -161,12 +163,12 @@ class ProviderContract(ConversingPromises, TranslatingPromises):
         finally:
             root.removeHandler(handler)
             root.setLevel(level)
-        things = (world.client, world.model, world.provider, world.model.descriptor)
-        shown += [*records, *map(repr, things)]
-        showing = [text[:60] for text in shown if CANARY in text]
+        objects = (world.client, world.model, world.provider, world.model.descriptor)
+        shown += [*records, *map(repr, objects)]
+        with_key = [text[:60] for text in shown if CANARY in text]
         require(
-            not showing,
-            f"The key is shown, as in {showing[:1]}.",
+            not with_key,
+            f"The key is shown, as in {with_key[:1]}.",
             "Keep it in a Secret, and reveal it only to send it.",
         )
 

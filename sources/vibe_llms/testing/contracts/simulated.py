@@ -1,4 +1,4 @@
-"""Contract of providers whose protocol the simulator knows, including faults."""
+"""Contract of providers whose protocol the simulator implements, including its faults."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from vibe_llms.messages.canisters import InvocationCanister, StopReason, UserCan
 from vibe_llms.messages.contents import ReasoningContent
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.testing.contracts.conversing import expect_failure
-from vibe_llms.testing.contracts.oddities import ODDITIES, AnswerFate, Asked
+from vibe_llms.testing.contracts.oddities import ODDITIES, Outcome, RequestKind
 from vibe_llms.testing.contracts.promises import BrokenPromise, describe, promise, require
 from vibe_llms.testing.contracts.provider import ProviderContract
 from vibe_llms.testing.contracts.translating import LISTEN, LOOK, answer_calls
@@ -98,7 +98,7 @@ class SimulatedContract(ProviderContract):
         ]
         require(
             thoughts,
-            "The model's reasoning is not kept.",
+            "The answer has no reasoning.",
             "Read the vendor's reasoning; or set reasons = False.",
         )
         results = answer_calls(response.canisters)
@@ -109,13 +109,13 @@ class SimulatedContract(ProviderContract):
 
         require(
             answer.text,
-            "After the results of its calls the model says nothing.",
-            "Send what it thought back to it, with its signature.",
+            "The model does not answer after the results of its calls.",
+            "Send its reasoning back to it, with its signature.",
         )
 
     @promise
     async def test_a_stream_without_its_terminator_is_an_error(self, world: World) -> None:
-        """Closed in order or cut: the received part is kept."""
+        """Whether the stream is closed without an error or cut, its end is an error."""
         for fault in ("no_terminator", "cut_at_chunk=3"):
             self.switch(fault)
             error = await expect_failure(world, self.ask_for_words())
@@ -125,20 +125,20 @@ class SimulatedContract(ProviderContract):
     async def test_a_stalled_stream_is_an_error(self, world: World) -> None:
         """No wait is endless; the error names the timeout and its setting."""
         settings = {**world.settings, "between_chunks_seconds": 0.5}
-        async with attrs.evolve(world, settings=settings) as hurried:
+        async with attrs.evolve(world, settings=settings) as impatient_world:
             self.switch("stall_at_chunk=2")
-            error = await expect_failure(hurried, self.ask_for_words())
+            error = await expect_failure(impatient_world, self.ask_for_words())
 
         _require_kind(error, "stall_at_chunk=2", TransportError)
         require(
             "between_chunks_seconds" in str(error),
             f"The error does not name the setting that bounds the wait: {error}.",
-            "Let RemoteModel do the waiting.",
+            "Let RemoteModel wait for the answer.",
         )
 
     @promise
     async def test_an_error_in_the_midst_of_a_stream_is_that_error(self, world: World) -> None:
-        """Under status 200 the vendor's error counts, not the status."""
+        """An error of the vendor in a stream is raised, although the status is 200."""
         if not self.reports_overload_midstream:
             return
         self.switch("midstream_overloaded=4")
@@ -154,25 +154,25 @@ class SimulatedContract(ProviderContract):
 
         require(
             error.stage in ("decode", "frame"),
-            f"Garbage is an error of the stage {error.stage!r}: {error}.",
-            "Raise the error of a frame where it is read.",
+            f"The invalid line is an error of the stage {error.stage!r}: {error}.",
+            "Raise the error of a frame when the frame is decoded.",
         )
 
     @promise
     async def test_a_page_of_html_is_an_error(self, world: World) -> None:
-        """For any status."""
+        """An answer of HTML is an error, even with the status 200."""
         self.switch("wrong_content_type")
         error = await expect_failure(world, self.ask_for_words())
 
         require(
             "text/html" in str(error),
-            f"The error does not say that a page of HTML came: {error}.",
+            f"The error does not name the content type text/html: {error}.",
             "Call ensure_content_type on each response.",
         )
 
     @promise
     async def test_a_busy_vendor_is_asked_again(self, world: World) -> None:
-        """One retry after the delay that the vendor names, reported as an event."""
+        """A request is retried once after the delay that the vendor names; an event reports it."""
         for fault in ("rate_limit=1", "overloaded=1", "server_error=1"):
             self.switch(fault)
             async with world.model.stream(self.ask_for_words()) as stream:
@@ -181,26 +181,26 @@ class SimulatedContract(ProviderContract):
             attempts = [retry.attempt for retry in retries]
             require(
                 attempts == [2],
-                f"Under {fault} the attempts after the first are {attempts}, in place of [2].",
-                "Leave retries to RemoteModel, and map the vendor's words to faults.",
+                f"With {fault}, the attempts after the first are {attempts}, not [2].",
+                "Leave retries to RemoteModel, and map the vendor's errors to faults.",
             )
 
     @promise
     async def test_attempts_are_bounded(self, world: World) -> None:
-        """A vendor that stays busy is an error that says so."""
+        """If a vendor stays busy, the error says so."""
         self.switch("rate_limit=99")
         error = await expect_failure(world, self.ask_for_words())
 
         _require_fault(error, ProviderFault.RATE_LIMITED)
         require(
             getattr(error, "status", None) == 429,
-            f"The error has not the status 429: {error!r}.",
+            f"The error does not have the status 429: {error!r}.",
             "Keep the status of the answer in the ProviderError.",
         )
 
     @promise
     async def test_too_much_input_is_one_error(self, world: World) -> None:
-        """However the vendor words it."""
+        """A prompt that is too long raises ContextOverflowError, whatever the vendor's words."""
         self.switch("context_overflow")
         long = self.compose(canisters=[UserCanister("The sea is wide and deep. " * 2000)])
         try:
@@ -209,27 +209,27 @@ class SimulatedContract(ProviderContract):
             return
         require(
             response.losses,
-            "The vendor cut the input, and no loss reports it.",
+            "The vendor truncated the input, but no loss reports it.",
             "Raise ContextOverflowError, or report the loss.",
         )
 
     @promise
     async def test_a_wrong_key_is_said(self, world: World) -> None:
-        """As an authentication error; and the key is not shown."""
+        """The error about a wrong key does not show the key."""
         key = "wrong-" + CANARY
         other = attrs.evolve(
             world, settings={**world.settings, "api_key": key}, directory=world.directory / "other"
         )
         async with other:
-            said = ""
+            shown = ""
             try:
                 await other.ask(self.ask_for_words())
             except ConverseError as error:
-                said = f"{error} {error!r} {error.__cause__!r}"
+                shown = f"{error} {error!r} {error.__cause__!r}"
             require(
-                key not in said,
+                key not in shown,
                 "The error about a wrong key shows the key.",
-                "Redact what the vendor quotes before it is put into an error.",
+                "Redact the vendor's text before you put it into an error.",
             )
 
     @promise
@@ -244,7 +244,7 @@ class SimulatedContract(ProviderContract):
         reasons = {str(origin.stop_reason) for origin in origins if origin}
         require(
             reasons == {StopReason.INTERRUPTED},
-            f"The kept part of a cancelled stream is marked {sorted(reasons)}.",
+            f"The received part of a cancelled stream is marked {sorted(reasons)}.",
             "Let close() of the source stop immediately, without another event.",
         )
         deadline = time.monotonic() + 2
@@ -253,34 +253,35 @@ class SimulatedContract(ProviderContract):
                 return
             await asyncio.sleep(0.01)
         raise BrokenPromise(
-            "Two seconds after the stream was left its connection is open. Close the exchange in "
-            "close() of the source."
+            "Two seconds after a stream was left, its connection is still open. Close the exchange "
+            "in close() of the source."
         )
 
     async def _try_oddities(self, world: World, *, stream: bool) -> None:
         requests = self._compose_requests(world)
-        plain = {}
-        for asked, request in requests.items():
-            plain[asked] = await world.ask(request, stream=stream)
-        protocol = plain["words"].metadata.origin.protocol
-        wrong = []
+        plain_answers = {}
+        for kind, request in requests.items():
+            plain_answers[kind] = await world.ask(request, stream=stream)
+        protocol = plain_answers["words"].metadata.origin.protocol
+        problems = []
         for name, oddity in ODDITIES.items():
-            if oddity.asked in requests and oddity.concerns(protocol):
-                fate = oddity.streamed if stream else oddity.whole
+            if oddity.request in requests and oddity.applies_to(protocol):
+                expected = oddity.streamed if stream else oddity.whole
                 self.switch()  # some providers ask their vendor when a model is accessed
-                async with _hurry(world, name) as answering:
+                async with _shorten_timeouts(world, name) as odd_world:
                     self.switch(name)
-                    answer = await _settle(answering, requests[oddity.asked], stream=stream)
-                found = _tell_difference(fate, answer, plain[oddity.asked])
-                wrong += [f"Under {name}: {found}"] if found else []
+                    answer = await _ask(odd_world, requests[oddity.request], stream=stream)
+                difference = _describe_difference(expected, answer, plain_answers[oddity.request])
+                if difference:
+                    problems.append(f"With {name}: {difference}.")
         require(
-            not wrong,
-            "\n".join(wrong),
-            "What each oddity does stands in the reference of the simulator.",
+            not problems,
+            "\n".join(problems),
+            "The simulator's reference explains each fault and quirk.",
         )
 
-    def _compose_requests(self, world: World) -> dict[Asked, Request]:
-        requests: dict[Asked, Request] = {"words": self.ask_for_words()}
+    def _compose_requests(self, world: World) -> dict[RequestKind, Request]:
+        requests: dict[RequestKind, Request] = {"words": self.ask_for_words()}
         if self.reasons:
             thinking = UserCanister(f"First think. {self.greeting}")
             requests["thoughts"] = self.compose(canisters=[thinking])
@@ -291,21 +292,21 @@ class SimulatedContract(ProviderContract):
 
 
 @contextlib.asynccontextmanager
-async def _hurry(world: World, oddity: str) -> AsyncIterator[World]:
-    """Return the world; with shorter waits, if all attempts would fail."""
+async def _shorten_timeouts(world: World, oddity: str) -> AsyncIterator[World]:
+    """Yield the world; with short timeouts if all attempts will reach them."""
     if oddity != "stall_at_chunk":
         yield world
         return
     limits = {"between_chunks_seconds": 0.5, "first_byte_seconds": 0.5}
-    async with attrs.evolve(world, settings={**world.settings, **limits}) as hurried:
-        yield hurried
+    async with attrs.evolve(world, settings={**world.settings, **limits}) as impatient_world:
+        yield impatient_world
 
 
 def _require_kind(error: ConverseError, fault: str, *kinds: type[ConverseError]) -> None:
     names = " or ".join(kind.__name__ for kind in kinds)
     require(
         isinstance(error, kinds),
-        f"Under {fault} the error is {describe(error)}.",
+        f"With {fault}, the error is {describe(error)}.",
         f"Raise {names}.",
     )
 
@@ -314,42 +315,50 @@ def _require_fault(error: ConverseError, *faults: ProviderFault) -> None:
     fault = getattr(error, "fault", None)
     require(
         isinstance(error, ProviderError) and fault in faults,
-        f"The error is {describe(error)}, of the fault {fault}.",
-        f"Map the vendor's words to {' or '.join(faults)}.",
+        f"The error is {describe(error)}, with the fault {fault}.",
+        f"Map the vendor's error to {' or '.join(faults)}.",
     )
 
 
-async def _settle(world: World, request: Request, *, stream: bool) -> Response | ConverseError:
+async def _ask(world: World, request: Request, *, stream: bool) -> Response | ConverseError:
+    """Return the response, or the error that was raised instead."""
     try:
         return await world.ask(request, stream=stream)
     except ConverseError as error:
         return error
 
 
-def _tell_difference(fate: AnswerFate, answer: Response | ConverseError, plain: Response) -> str:
-    """Describe the difference between an answer and the expected result; empty if there is none."""
+def _describe_difference(
+    expected: Outcome, answer: Response | ConverseError, plain: Response
+) -> str:
+    """Describe the difference between an answer and the expected result; empty if there is none.
+
+    Args:
+        expected: The expected result.
+        answer: The answer, or the error.
+        plain: The answer without the oddity.
+    """
     if isinstance(answer, ConverseError):
-        is_foreseen = fate is AnswerFate.FAILED
-        is_foreseen = is_foreseen or (
-            fate is AnswerFate.FAULTY and isinstance(answer, ProviderError)
+        is_expected = expected is Outcome.FAILED or (
+            expected is Outcome.FAULTY and isinstance(answer, ProviderError)
         )
-        return "" if is_foreseen else f"it fails, {answer!r}"
+        return "" if is_expected else f"it fails, {answer!r}"
     calls = [c for c in answer.canisters if isinstance(c, InvocationCanister)]
-    expected = [c for c in plain.canisters if isinstance(c, InvocationCanister)]
-    said: list[Any] = [(call.name, call.parse_arguments()) for call in calls if not call.fault]
-    due: list[Any] = [(call.name, call.parse_arguments()) for call in expected]
-    match fate:
-        case AnswerFate.FAILED:
-            return "nothing is amiss"
-        case AnswerFate.FAULTY:
-            return "" if all(call.fault for call in calls) else "no fault is said"
-        case AnswerFate.OTHER:
-            return "" if answer.canisters else "nothing is said"
-        case AnswerFate.BARE:
-            due = [(name, {}) for name, _ in due]
-        case AnswerFate.SAME:
-            said += [(answer.text, answer.metadata.stop_reason)]
-            due += [(plain.text, plain.metadata.stop_reason)]
+    plain_calls = [c for c in plain.canisters if isinstance(c, InvocationCanister)]
+    facts: list[Any] = [(call.name, call.parse_arguments()) for call in calls if not call.fault]
+    plain_facts: list[Any] = [(call.name, call.parse_arguments()) for call in plain_calls]
+    match expected:
+        case Outcome.FAILED:
+            return "there is no error"
+        case Outcome.FAULTY:
+            return "" if all(call.fault for call in calls) else "an invocation has no fault"
+        case Outcome.OTHER:
+            return "" if answer.canisters else "the answer is empty"
+        case Outcome.BARE:
+            plain_facts = [(name, {}) for name, _ in plain_facts]
+        case Outcome.SAME:
+            facts += [(answer.text, answer.metadata.stop_reason)]
+            plain_facts += [(plain.text, plain.metadata.stop_reason)]
     if not all(call.invocation_id for call in calls):
         return "an invocation has no id"
-    return "" if said == due else f"{said} is said for {due}"
+    return "" if facts == plain_facts else f"the answer has {facts}, not {plain_facts}"

@@ -29,21 +29,21 @@ from vibe_llms.messages.contents import ImageContent, TextualContent, compute_co
 from vibe_llms.messages.identities import access_now
 from vibe_llms.testing.contracts.histories import (
     HistoryPromises,
-    begin,
+    append_after,
+    create_with_texts,
+    make_messages,
     read_texts,
-    say,
-    say_later_than,
 )
 from vibe_llms.testing.contracts.promises import expect, require
 
 PICTURE = ImageContent(mime_type="image/png", data=b"\x89PNG", name="holiday.png")
 _ID = compute_content_id(b"\x89PNG")
 _DETACH = "Call detach_media on appended canisters, and store its result."
-_NEEDED = "Let survey_references yield the content of every conversation, forks included."
+_REFERENCES = "Let survey_references yield the content of every conversation, forks included."
 
 
 class StoreContract(HistoryPromises):
-    """Contract of every store of conversations; ``produce_store`` makes the one under test."""
+    """Contract of every store of conversations; override ``produce_store`` to make yours."""
 
     def test_bytes_of_media_go_to_the_content_store(self, tmp_path: Path) -> None:
         """A stored message refers to its pictures; their bytes are stored once and loadable."""
@@ -55,48 +55,62 @@ class StoreContract(HistoryPromises):
         read = store.read("a").canisters
 
         bare = attrs.evolve(PICTURE, data=None)
-        require(read[0].content[1] == bare, f"It reads {read[0]}.", _DETACH)
+        require(read[0].content[1] == bare, f"Reading returns {read[0]}.", _DETACH)
         loaded = hydrate(read, store.contents)[0].content[1]
-        require(loaded == PICTURE, f"It loads {loaded}.", "Return the data that were added.")
+        require(
+            loaded == PICTURE, f"Loading returns {loaded}.", "Return the bytes that were added."
+        )
         ids = list(store.contents.survey())
-        require(ids == [_ID], f"There are {ids}.", "Keep the same bytes once.")
-        found = store.contents.access_metadata(_ID)
-        about = (found.mime_type, found.size_bytes, found.name)
-        remedy = "Keep what the first add has said."
-        require(about == ("image/png", 4, "holiday.png"), f"It says {about}.", remedy)
+        require(ids == [_ID], f"The content ids are {ids}.", "Store equal bytes once.")
+        metadata = store.contents.access_metadata(_ID)
+        fields = (metadata.mime_type, metadata.size_bytes, metadata.name)
+        remedy = "Keep the metadata of the first add."
+        is_first = fields == ("image/png", 4, "holiday.png")
+        require(is_first, f"The metadata are {fields}.", remedy)
 
     def test_a_message_may_not_refer_to_content_that_is_not_there(self, tmp_path: Path) -> None:
-        """A dangling reference is refused before anything is stored; a URL is a source, too."""
+        """A dangling reference without a URL is refused before anything is stored."""
         store = self.produce_store(tmp_path)
         store.create("a", ConversationMetadata())
         dangling = ImageContent(mime_type="image/png", content_id="0" * 64)
-        elsewhere = attrs.evolve(dangling, url="https://x.test/")
+        with_url = attrs.evolve(dangling, url="https://x.test/")
 
-        with expect(StoreError, "It is appended.", _DETACH, naming="not in this store"):
+        with expect(
+            StoreError, "A dangling reference is appended.", _DETACH, naming="not in this store"
+        ):
             store.append("a", [UserCanister("text"), UserCanister([dangling])])
 
-        require(store.read("a").canisters == (), "A part is kept.", "Detach before you write.")
-        store.append("a", [UserCanister([elsewhere])])
+        require(
+            store.read("a").canisters == (),
+            "A part of the append is stored.",
+            "Detach before you write.",
+        )
+        store.append("a", [UserCanister([with_url])])
         read = store.read("a").canisters
-        require(hydrate(read, store.contents) == read, "The URL is gone.", _DETACH)
+        require(hydrate(read, store.contents) == read, "The URL is lost.", _DETACH)
 
     def test_content_that_nothing_refers_to_is_collected(self, tmp_path: Path) -> None:
         """A plan lists the unused content; only that is deleted, and never content in use."""
         store = self.produce_store(tmp_path)
         store.create("a", ConversationMetadata())
         store.append("a", [UserCanister([PICTURE])])
-        idle = store.contents.add(b"idle", mime_type="text/plain")
+        unused = store.contents.add(b"unused", mime_type="text/plain")
 
-        young = plan_collection(store).content_ids
-        require(young == (), "It is young.", "measure_age_seconds counts from the last add.")
+        recent = plan_collection(store).content_ids
+        require(recent == (), "New content is listed.", "Measure the age from the last add.")
         plan = plan_collection(store, grace_seconds=0)
-        require(plan.content_ids == (idle,), f"The plan is {plan}.", _NEEDED)
-        require(store.contents.contains(idle), "A plan removes.", "Only remove in remove.")
-        done = collect_content(store, plan, grace_seconds=0)
-        require(done == plan, f"It removes {done}.", "Let remove work while it is held alone.")
-        require(not store.contents.contains(idle), "It is there.", "Remove it in remove.")
+        require(plan.content_ids == (unused,), f"The plan is {plan}.", _REFERENCES)
+        require(
+            store.contents.contains(unused),
+            "Planning removes content.",
+            "Remove content in remove alone.",
+        )
+        removed = collect_content(store, plan, grace_seconds=0)
+        require(removed == plan, f"It removes {removed}.", "Let remove work within hold_alone.")
+        is_removed = not store.contents.contains(unused)
+        require(is_removed, "Removed content still exists.", "Remove it in remove.")
         findings = verify(store).findings
-        require(findings == (), f"A proof finds {findings}.", "Remove nothing else.")
+        require(findings == (), f"verify finds {findings}.", "Remove nothing else.")
 
     def test_what_has_been_referred_to_since_the_plan_stays(self, tmp_path: Path) -> None:
         """Content may be used again between the plan and the deletion."""
@@ -108,8 +122,8 @@ class StoreContract(HistoryPromises):
 
         removed = collect_content(store, plan, grace_seconds=0)
 
-        require(removed.content_ids == (), f"It removes {removed}.", _NEEDED)
-        require(store.contents.read(_ID) == b"\x89PNG", "It is gone.", _NEEDED)
+        require(removed.content_ids == (), f"It removes {removed}.", _REFERENCES)
+        require(store.contents.read(_ID) == b"\x89PNG", "Content in use is gone.", _REFERENCES)
 
     def test_forks_keep_content_alive_after_their_parent(self, tmp_path: Path) -> None:
         """Content is kept as long as any conversation's history uses it."""
@@ -120,13 +134,13 @@ class StoreContract(HistoryPromises):
         store.delete("a")
 
         plan = plan_collection(store, grace_seconds=0)
-        require(plan.content_ids == (), f"The plan is {plan}.", _NEEDED)
+        require(plan.content_ids == (), f"The plan is {plan}.", _REFERENCES)
         store.delete("b")
         plan = plan_collection(store, grace_seconds=0)
         require(
             plan.content_ids == (_ID,),
             f"The plan is {plan}.",
-            "Deleted conversations need no content.",
+            "Leave deleted conversations out of survey_references.",
         )
 
     def test_missing_content_is_found(self, tmp_path: Path) -> None:
@@ -139,54 +153,60 @@ class StoreContract(HistoryPromises):
 
         findings = verify(store).findings
 
-        named = bool(findings) and _ID in findings[0].message
-        remedy = "Return Examination.references; examine of content says that there is none."
-        require(named, f"A proof finds {findings}.", remedy)
+        is_reported = bool(findings) and _ID in findings[0].message
+        remedy = "Return Examination.references, and let contents.examine report missing content."
+        require(is_reported, f"verify finds {findings}.", remedy)
 
     def test_a_shortened_id_names_one_conversation(self, tmp_path: Path) -> None:
-        """A unique prefix is enough; a complete id takes precedence over longer ones that begin
-        with it."""
+        """A unique prefix is enough; a complete id takes precedence over longer ids with
+        the same beginning."""
         store = self.produce_store(tmp_path)
         for identity in ("abc", "abcd", "xyz"):
             store.create(identity, ConversationMetadata())
         remedy = "Let survey yield every conversation once."
 
-        for typed, meant in (("x", "xyz"), ("ABC ", "abc")):
-            found = resolve(store, typed)
-            require(found == meant, f"{typed!r} means {found!r}.", remedy)
-        with expect(AmbiguousIdentityError, "It chooses one.", remedy, naming="abcd"):
+        for prefix, identity in (("x", "xyz"), ("ABC ", "abc")):
+            found = resolve(store, prefix)
+            require(found == identity, f"{prefix!r} finds {found!r}.", remedy)
+        with expect(
+            AmbiguousIdentityError, "An ambiguous prefix finds one.", remedy, naming="abcd"
+        ):
             resolve(store, "ab")
-        with expect(UnknownConversationError, "It finds one.", remedy):
+        with expect(UnknownConversationError, "An unknown prefix finds one.", remedy):
             resolve(store, "q")
 
     def test_the_newest_is_the_one_in_which_was_spoken_last(self, tmp_path: Path) -> None:
         """Continuing without an id selects the conversation with the last message."""
         store = self.produce_store(tmp_path)
-        require(find_newest(store) is None, "An empty store has one.", "Begin with an empty one.")
-        begin(store, "a", "one")
-        begin(store, "b", "one")
-        say_later_than(store, "a", store.read_metadata("b").updated)
+        require(
+            find_newest(store) is None,
+            "An empty store has a conversation.",
+            "Begin with an empty one.",
+        )
+        create_with_texts(store, "a", "one")
+        create_with_texts(store, "b", "one")
+        append_after(store, "a", store.read_metadata("b").updated)
 
         newest = find_newest(store)
-        require(newest == "a", f"It is {newest!r}.", "Set `updated` with each append.")
+        require(newest == "a", f"The newest is {newest!r}.", "Set `updated` with each append.")
 
     def test_it_is_listed_and_searched(self, tmp_path: Path) -> None:
-        """The newest comes first, with its text; a fork's shared history is found in its parent."""
+        """The list begins with the newest; a search finds a fork's shared history in its parent."""
         store = self.produce_store(tmp_path)
-        begin(store, "a", "a red fox", "a hare")
+        create_with_texts(store, "a", "a red fox", "a hare")
         child = store.fork("a")
-        say_later_than(store, child, store.read_metadata("a").updated)
-        store.append(child, say("another fox"))
+        append_after(store, child, store.read_metadata("a").updated)
+        store.append(child, make_messages("another fox"))
         index = store.index
 
         rows = index.survey()
         first = [(row.id, row.first_words, row.parent) for row in rows]
-        remedy = "Inherit `index` from StoreDefaults, or let it answer as the protocol Index says."
-        wanted = [(child, "a red fox", "a"), ("a", "a red fox", None)]
-        require(first == wanted, f"The list has {first}.", remedy)
+        remedy = "Inherit `index` from StoreDefaults, or implement the protocol Index."
+        expected = [(child, "a red fox", "a"), ("a", "a red fox", None)]
+        require(first == expected, f"The list has {first}.", remedy)
         counts = [row.canisters for row in rows]
-        expected = [len(store.read(row.id).canisters) for row in rows]
-        require(counts == expected, f"It counts {counts}, not {expected}.", remedy)
+        stored_counts = [len(store.read(row.id).canisters) for row in rows]
+        require(counts == stored_counts, f"It counts {counts}, not {stored_counts}.", remedy)
         require(len(index.survey(limit=1)) == 1, "It lists more than the limit.", remedy)
         hits = {(hit.id, hit.index) for hit in index.search("FOX")}
         own = (child, len(store.read(child).canisters) - 1)
@@ -197,40 +217,44 @@ class StoreContract(HistoryPromises):
     ) -> None:
         """Visits of a flow are found from the flow, and not among the user's conversations."""
         store = self.produce_store(tmp_path)
-        begin(store, "a", "a red fox")
+        create_with_texts(store, "a", "a red fox")
         store.create("b", ConversationMetadata(tags=("flow", f"{PART_TAG}a")))
-        store.append("b", say("a hidden fox"))
+        store.append("b", make_messages("a hidden fox"))
         index = store.index
 
-        require(find_newest(store) == "a", "The newest is a part.", "Keep tags as they are given.")
+        require(
+            find_newest(store) == "a",
+            "The newest is a part of another.",
+            "Store the tags unchanged.",
+        )
         remedy = (
             "Leave out conversations with a tag that begins with PART_TAG, unless `parts` is true."
         )
-        for parts, wanted in ((False, {"a"}), (True, {"a", "b"})):
+        for parts, expected in ((False, {"a"}), (True, {"a", "b"})):
             listed = {row.id for row in index.survey(parts=parts)}
-            require(listed == wanted, f"The list has {listed}.", remedy)
+            require(listed == expected, f"The list has {listed}.", remedy)
             found = {hit.id for hit in index.search("fox", parts=parts)}
-            require(found == wanted, f"The search has {found}.", remedy)
+            require(found == expected, f"The search has {found}.", remedy)
 
     def test_threads_append_at_once(self, tmp_path: Path) -> None:
         """All appends of several threads are stored, each in one piece."""
         store = self.produce_store(tmp_path)
         store.create("a", ConversationMetadata())
-        pairs = [say(f"{number} one", f"{number} two") for number in range(8)]
+        pairs = [make_messages(f"{number} one", f"{number} two") for number in range(8)]
 
         with ThreadPoolExecutor(4) as threads:
-            # Lets the test fail with an exception of a thread.
+            # The list raises the exceptions of the threads.
             list(threads.map(lambda pair: store.append("a", pair), pairs))
 
         texts = read_texts(store, "a")
         found = sorted(zip(texts[::2], texts[1::2], strict=True))
-        wanted = [(f"{number} one", f"{number} two") for number in range(8)]
-        require(found == wanted, f"It reads {texts}.", "Let one append after the other.")
+        expected = [(f"{number} one", f"{number} two") for number in range(8)]
+        require(found == expected, f"It reads {texts}.", "Lock a conversation during an append.")
 
     def test_a_store_that_keeps_logs_says_so(self, tmp_path: Path) -> None:
         """Others can read a run's log only if ``keeps_logs`` is true."""
         store = self.produce_store(tmp_path)
-        begin(store, "a", "one")
+        create_with_texts(store, "a", "one")
         log = store.open_log("a")
         log.claim()
         log.append("run", RunEndedEvent(run_id="run", reason="answered"))
@@ -238,18 +262,19 @@ class StoreContract(HistoryPromises):
         log.close()
 
         read = read_events(store.open_log("a"))
-        found = f"keeps_logs is {store.keeps_logs}, and a log that was closed has {read}."
-        require(store.keeps_logs == bool(read), found, "Set keeps_logs = True and keep them.")
+        problem = f"keeps_logs is {store.keeps_logs}, and a closed log contains {read}."
+        remedy = "Set keeps_logs = True if the store keeps logs, else False."
+        require(store.keeps_logs == bool(read), problem, remedy)
 
     def test_logs_of_runs_live_and_end_with_their_conversation(self, tmp_path: Path) -> None:
-        """For a store that keeps logs: one writes, all read, and a deletion ends them."""
+        """For a store that keeps logs: one run writes, all can read, a deletion removes them."""
         store = self.produce_store(tmp_path)
         if not store.keeps_logs:  # then a call without a result counts as started
             return
         remedy = "See RunLog; or inherit open_log from StoreDefaults and keep no logs."
-        with expect(UnknownConversationError, "A ghost has a log.", remedy):
+        with expect(UnknownConversationError, "An unknown conversation has a log.", remedy):
             store.open_log("a").claim()
-        begin(store, "a", "one")
+        create_with_texts(store, "a", "one")
         log = store.open_log("a")
         require(log.measure() is None, "An empty log has a measure.", remedy)
         log.claim()
@@ -257,22 +282,22 @@ class StoreContract(HistoryPromises):
         log.append("run", RunEndedEvent(run_id="run", reason="answered"))
         log.synchronize()
 
-        with expect(StoreError, "Two runs have it.", remedy):
+        with expect(StoreError, "Two runs hold the claim.", remedy):
             store.open_log("a").claim()
-        require(store.open_log("a").is_claimed, "A claimed log does not say so.", remedy)
+        require(store.open_log("a").is_claimed, "A claimed log does not make_messages so.", remedy)
         log.close()
-        require(not store.open_log("a").is_claimed, "A closed log is claimed.", remedy)
+        require(not store.open_log("a").is_claimed, "is_claimed of a closed log is true.", remedy)
         read = read_events(store.open_log("a"))
         require(len(read) == 1, f"It reads {read}.", remedy)
-        begin(store, "b", "without a run")
-        measured = {each: found for each, found in store.measure_logs().items() if found}
-        alone = {"a": store.open_log("a").measure()}
-        found = f"measure_logs returns {measured}, and the log measures {alone}."
-        require(measured == alone, found, "Return what RunLog.measure returns, of all logs.")
+        create_with_texts(store, "b", "without a run")
+        measured = {name: measure for name, measure in store.measure_logs().items() if measure}
+        single = {"a": store.open_log("a").measure()}
+        problem = f"measure_logs returns {measured}, and RunLog.measure {single}."
+        require(measured == single, problem, "Return what RunLog.measure returns, for all logs.")
         store.delete("a")
-        begin(store, "a", "two")
+        create_with_texts(store, "a", "two")
         read = read_events(store.open_log("a"))
-        require(read == [], f"It reads {read} of one that is deleted.", remedy)
+        require(read == [], f"It reads {read} of a deleted conversation.", remedy)
 
     def test_a_released_claim_cannot_write_and_releases_no_other(self, tmp_path: Path) -> None:
         """For a store that keeps logs: only the last claim counts, however often one is closed."""
@@ -280,7 +305,7 @@ class StoreContract(HistoryPromises):
         if not store.keeps_logs:
             return
         remedy = "Let each log that open_log returns have a claim of its own; see RunLog."
-        begin(store, "a", "one")
+        create_with_texts(store, "a", "one")
         stale, holder = store.open_log("a"), store.open_log("a")
         stale.claim()
         stale.close()
@@ -301,7 +326,7 @@ class StoreContract(HistoryPromises):
         if not store.keeps_logs:
             return
         remedy = "Number the events of a log from 1, over all its runs; see RunLog."
-        begin(store, "a", "one")
+        create_with_texts(store, "a", "one")
         measures, tail = [], store.open_log("a").tail()
         for number in (1, 3):
             log = store.open_log("a")
@@ -321,22 +346,22 @@ class StoreContract(HistoryPromises):
         newest = log.read_last()
         require(newest is not None and newest.sequence == 4, f"It ends with {newest}.", remedy)
         again = store.open_log("a").measure()
-        told = f"The measures are {[*measures, again]}."
-        require(measures[0] != measures[1] == again, told, "See RunLog.measure.")
+        problem = f"The measures are {[*measures, again]}."
+        require(measures[0] != measures[1] == again, problem, "See RunLog.measure.")
         data, last = log.tail(after=3).read_raw()
-        whole = data.count(b"\n") == 1 and data.endswith(b"\n")
-        require(whole and last == 4, f"It reads {data!r} up to {last}.", remedy)
+        is_one_line = data.count(b"\n") == 1 and data.endswith(b"\n")
+        require(is_one_line and last == 4, f"It reads {data!r} up to {last}.", remedy)
 
     def test_letters_wait_in_the_inbox_until_a_run_takes_them(self, tmp_path: Path) -> None:
-        """For a store that keeps logs: others put messages in, a run takes all of them, once."""
+        """For a store that keeps logs: others add messages, a run receives each of them once."""
         store = self.produce_store(tmp_path)
         if not store.keeps_logs:
             return
         remedy = "See RunInbox: the messages live and end with the conversation."
         messages = [StopRequestedEvent(message_id=f"letter-{number}") for number in range(2)]
-        with expect(UnknownConversationError, "A ghost has an inbox.", remedy):
+        with expect(UnknownConversationError, "An unknown conversation has an inbox.", remedy):
             store.open_inbox("a").put(messages[0])
-        begin(store, "a", "one")
+        create_with_texts(store, "a", "one")
         require(store.open_inbox("a").is_empty, "A new inbox is not empty.", remedy)
         for message in messages:
             store.open_inbox("a").put(message)
@@ -344,18 +369,20 @@ class StoreContract(HistoryPromises):
         inbox = store.open_inbox("a")
         read = list(inbox.read())
         require(read == messages, f"It reads {read}.", remedy)
-        with expect(RuntimeError, "What failed is not told.", remedy):
+        with expect(RuntimeError, "The error of a failed run is lost.", remedy):
             inbox.empty(_refuse)
-        kept = list(store.open_inbox("a").read())
-        require(kept == messages, f"It has {kept} after a run that failed.", remedy)
-        taken: list[object] = []
-        inbox.empty(taken.extend)
-        require(taken == messages, f"It hands over {taken}.", remedy)
-        require(store.open_inbox("a").is_empty, "Messages that were taken are still there.", remedy)
+        remaining = list(store.open_inbox("a").read())
+        require(remaining == messages, f"It has {remaining} after a run that failed.", remedy)
+        received: list[object] = []
+        inbox.empty(received.extend)
+        require(received == messages, f"A run receives {received}.", remedy)
+        require(store.open_inbox("a").is_empty, "Received messages are still there.", remedy)
         store.open_inbox("a").put(messages[0])
         store.delete("a")
-        begin(store, "a", "two")
-        require(store.open_inbox("a").is_empty, "It has messages of one deleted.", remedy)
+        create_with_texts(store, "a", "two")
+        require(
+            store.open_inbox("a").is_empty, "It has messages of a deleted conversation.", remedy
+        )
 
     def test_a_conversation_is_planted_with_all_that_belongs_to_it(self, tmp_path: Path) -> None:
         """Its canisters, its log and its inbox exist; a second one of its name is refused."""
@@ -365,29 +392,33 @@ class StoreContract(HistoryPromises):
         remedy = "Inherit plant from StoreDefaults, and let your logs have `adopt`."
         end = RunEndedEvent(run_id="run", reason="answered")
         line, message = write_line(1, access_now(), "run", end), StopRequestedEvent(message_id="l")
-        about = ConversationMetadata(name="planted")
+        metadata = ConversationMetadata(name="planted")
 
-        position = store.plant("a", about, say("one"), events=[line], messages=[message])
+        position = store.plant(
+            "a", metadata, make_messages("one"), events=[line], messages=[message]
+        )
 
         require(position == store.read("a").position, f"It ends at {position}.", remedy)
-        require(store.read_metadata("a").name == "planted", "It has no name.", remedy)
+        require(store.read_metadata("a").name == "planted", "The name is lost.", remedy)
         texts, read = read_texts(store, "a"), read_events(store.open_log("a"))
         require(texts == ["one"] and read == [end], f"It reads {texts} and {read}.", remedy)
         found = list(store.open_inbox("a").read())
         require(found == [message], f"Its inbox has {found}.", remedy)
-        with expect(StoreError, "It is there twice.", remedy):
-            store.plant("a", about, say("two"))
+        with expect(StoreError, "A second one is accepted.", remedy):
+            store.plant("a", metadata, make_messages("two"))
         store.create("b", ConversationMetadata())  # the store still works
 
     def test_a_transaction_is_joined_and_ends(self, tmp_path: Path) -> None:
         """Methods may be called inside; a nested transaction is a part of the outer one."""
         store = self.produce_store(tmp_path)
         with store.transact(), store.transact():
-            begin(store, "a", "one")
+            create_with_texts(store, "a", "one")
         with store.transact(reading=True):
             texts = read_texts(store, "a")
 
-        require(texts == ["one"], f"It reads {texts}.", "See transact; StoreDefaults has one.")
+        require(
+            texts == ["one"], f"It reads {texts}.", "See transact, which StoreDefaults implements."
+        )
 
 
 def _refuse(_: object) -> None:

@@ -58,7 +58,7 @@ ELSEWHERE = Origin(provider="elsewhere", model="other", protocol="elsewhere_prot
 
 
 _REPAIR: Final = (
-    "In nativize, bring the history into order with repair_history(canisters, rules, ledger), and "
+    "In nativize, repair the history with repair_history(canisters, rules, ledger), and "
     "return ledger.losses in the Translation."
 )
 
@@ -76,8 +76,8 @@ class TranslatingPromises(ComposingPromises):
     """True if the provider uses this package's own format, and so has no losses."""
 
     foresees_losses = True
-    """True if it knows the losses of a translation before the request; otherwise a strict request
-    fails."""
+    """True if it reports the losses before it sends a request; otherwise a strict request fails
+    later."""
 
     @promise
     async def test_an_invocation_is_asked_for_and_its_result_is_heard(self, world: World) -> None:
@@ -90,9 +90,9 @@ class TranslatingPromises(ComposingPromises):
 
         require(
             calls,
-            "Two tools are offered and asked for, and none is invoked.",
-            "Send request.invocables along and read the calls; if the model has no tools, say "
-            "supports_invocations = false of it; if it cannot be relied on, set invokes = False.",
+            "The user asks for two tools, but none is invoked.",
+            "Send request.invocables and read the calls; if the model has no tools, set "
+            "supports_invocations = false; if it calls them unreliably, set invokes = False.",
         )
         require(
             {call.name for call in calls} <= {"look", "listen"}
@@ -102,7 +102,7 @@ class TranslatingPromises(ComposingPromises):
         )
         require(
             response.metadata.stop_reason is StopReason.INVOCATION,
-            f"An answer that invokes ends as {str(response.metadata.stop_reason)!r}.",
+            f"An answer with invocations ends as {str(response.metadata.stop_reason)!r}.",
             "Finish with StopReason.INVOCATION.",
         )
 
@@ -114,14 +114,14 @@ class TranslatingPromises(ComposingPromises):
 
         require(
             answer.text,
-            "After the results of its calls the model says nothing.",
-            "Send ResultCanisters along, each with the id of its call.",
+            "The model does not answer after the results of its calls.",
+            "Send ResultCanisters, each with the id of its call.",
         )
         dropped = [str(loss) for loss in answer.losses if loss.kind is LossKind.DROPPED]
         require(
             not dropped,
-            f"On the way back is lost: {'; '.join(dropped)}.",
-            "Send calls and results as the vendor has them.",
+            f"The calls and results lose {'; '.join(dropped)}.",
+            "Send calls and results in the vendor's format.",
         )
 
     @promise
@@ -142,8 +142,8 @@ class TranslatingPromises(ComposingPromises):
             isinstance(answer, dict)
             and isinstance(answer.get("name"), str)
             and isinstance(answer.get("depth"), int),
-            f"A schema was asked for, and the answer is {response.text[:60]!r}.",
-            "Send request.schema along; if the model has none, say supports_schema = false of it, "
+            f"A schema was requested, but the answer is {response.text[:60]!r}.",
+            "Send request.schema; if the model supports none, set supports_schema = false for it, "
             "and let a Ledger drop 'schema'.",
         )
 
@@ -154,12 +154,12 @@ class TranslatingPromises(ComposingPromises):
         request = self.compose(canisters=[UserCanister([TextualContent("What is it?"), picture])])
         if world.can("supports_images"):
             response = await world.ask(request)
-            require(response.canisters, "A picture is answered with nothing.", "Send it along.")
+            require(response.canisters, "The answer to a picture is empty.", "Send the picture.")
             return
         with expect(
             CapabilityError,
-            "A picture is taken by a model that is known not to see.",
-            "In nativize, raise CapabilityError for what the model takes none of.",
+            "A model that is known not to support images accepts one.",
+            "In nativize, raise CapabilityError for contents that the model does not support.",
             naming=("images", "pictures"),
         ):
             world.model.check(request)
@@ -175,15 +175,15 @@ class TranslatingPromises(ComposingPromises):
 
         require(
             response.canisters,
-            "A request that begins with instructions is answered with nothing.",
-            "Send SupervisorCanisters as the vendor has them, or tell their change as a loss.",
+            "The answer to a request with instructions is empty.",
+            "Send SupervisorCanisters in the vendor's format, or report their change as a loss.",
         )
 
     @promise
     async def test_what_belongs_to_another_vendor_is_withheld_and_said(self, world: World) -> None:
         """Blocks and signatures of another protocol are not sent, and each is in the losses."""
         foreign = Native(protocol="elsewhere_protocol", data='{"type":"trinket","value":1}')
-        said = AssistantCanister(
+        foreign_answer = AssistantCanister(
             [
                 ReasoningContent(text="Hm.", signature="signed-elsewhere", native=foreign),
                 TextualContent("Yes."),
@@ -192,27 +192,29 @@ class TranslatingPromises(ComposingPromises):
             origin=ELSEWHERE,
             turn_id="t",
         )
-        request = self.compose(canisters=[UserCanister("Is it?"), said, UserCanister("Go on.")])
+        request = self.compose(
+            canisters=[UserCanister("Is it?"), foreign_answer, UserCanister("Go on.")]
+        )
         response = await world.ask(request)
         if self.loses_nothing:
             _require_no_loss(response)
             return
 
         paths = {loss.path for loss in response.losses if loss.kind is not LossKind.SYNTHESIZED}
-        lost = [
+        unreported = [
             place
             for place in ("canisters[1].content[0]", "canisters[1].content[2]")
             if not any(path.startswith(place) for path in paths)
         ]
         require(
-            not lost,
-            f"What another vendor's model had signed is lost in silence: {' and '.join(lost)}.",
+            not unreported,
+            f"Another vendor's contents are dropped without a loss: {' and '.join(unreported)}.",
             "In nativize, let a Ledger withhold reasoning and native contents, and return "
             "ledger.losses in the Translation.",
         )
         with expect(
             TranslationLossError,
-            "A strict request is taken although something is lost.",
+            "A strict request is sent although something is lost.",
             "Return the losses in the Translation of nativize; ModelBase does the rest.",
         ):
             strict = attrs.evolve(request, strict=True)
@@ -227,26 +229,26 @@ class TranslatingPromises(ComposingPromises):
         call = InvocationCanister(
             invocation_id="functions.look:0 %", name="look", arguments="{}", turn_id="t"
         )
-        stray = ResultCanister("Seen.", invocation_id="gone", name="look")
+        stray_result = ResultCanister("Seen.", invocation_id="gone", name="look")
         request = self.compose(
             canisters=[
                 UserCanister("Look."),
                 call,
                 UserCanister("And?"),
-                stray,
+                stray_result,
                 UserCanister("So?"),
             ],
             invocables=[LOOK],
         )
         response = await world.ask(request)
 
-        require(response.canisters, "Such a history is answered with nothing.", _REPAIR)
+        require(response.canisters, "The answer to such a history is empty.", _REPAIR)
         if self.loses_nothing:
             _require_no_loss(response)
             return
         paths = " ".join(loss.path for loss in response.losses)
-        silent = [place for place in ("canisters[1]", "canisters[3]") if place not in paths]
-        require(not silent, f"Nothing is said of {' and '.join(silent)}.", _REPAIR)
+        unreported = [place for place in ("canisters[1]", "canisters[3]") if place not in paths]
+        require(not unreported, f"No loss reports {' and '.join(unreported)}.", _REPAIR)
 
     @promise
     async def test_arguments_that_are_no_json_go_back(self, world: World) -> None:
@@ -261,8 +263,8 @@ class TranslatingPromises(ComposingPromises):
 
         require(
             (await world.ask(request)).canisters,
-            "A call whose arguments are no JSON makes the next answer empty.",
-            "Send the arguments as the text that they are.",
+            "A call whose arguments are not JSON makes the next answer empty.",
+            "Send the arguments as unchanged text.",
         )
 
     @promise
@@ -270,14 +272,16 @@ class TranslatingPromises(ComposingPromises):
         """A picture whose bytes are still in a store is an error, not an empty picture."""
         if self.loses_nothing or not world.can("supports_images"):
             return
-        absent = ImageContent(mime_type="image/png", content_id="ab" * 32)
-        request = self.compose(canisters=[UserCanister([TextualContent("What is it?"), absent])])
+        without_bytes = ImageContent(mime_type="image/png", content_id="ab" * 32)
+        request = self.compose(
+            canisters=[UserCanister([TextualContent("What is it?"), without_bytes])]
+        )
 
         with expect(
             RequestError,
-            "A picture without its bytes is taken.",
-            "In nativize, refuse media whose data is None and that have no url; or say "
-            "supports_images = false of a model that sees nothing.",
+            "A picture without its bytes is accepted.",
+            "In nativize, refuse media whose data is None and that have no url; or set "
+            "supports_images = false for a model without images.",
             naming=("content[1]", "ab" * 32),
         ):
             world.model.check(request)
@@ -287,7 +291,7 @@ def _require_no_loss(response: Response) -> None:
     require(
         not response.losses,
         f"It loses {'; '.join(map(str, response.losses))}.",
-        "Set loses_nothing = False, which is what most providers have to say.",
+        "Set loses_nothing = False, as for most providers.",
     )
 
 

@@ -1,4 +1,4 @@
-"""Test environment of a provider: its plugin loaded as with a user's configuration."""
+"""Worlds: the environment of a test, with a provider that is configured as a user would."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class World:
     Attributes:
         module: The plugin's module.
         name: The provider's name; empty for the only one of the plugin.
-        model_name: A model's; empty for the provider's default.
+        model_name: The model's name; empty for the provider's default.
         settings: The provider's table in the configuration.
-        directory: For its data, its cache and its configuration.
+        directory: The directory for its data, its cache and its configuration.
     """
 
     module: str
@@ -62,7 +62,7 @@ class World:
         await self.client.close()
 
     def can(self, capability: str) -> bool:
-        """Return whether the model is not known to lack a capability."""
+        """Return whether the model may have a capability: it is not known to lack it."""
         attributes = self.model.descriptor.attributes
         return attributes.access_capability(capability) is not Capability.NO
 
@@ -72,10 +72,10 @@ class World:
 
 
 def find_provider(module: str) -> str:
-    """Return the name of a plugin's only provider; the module's if any name is valid.
+    """Return the name of a plugin's only provider; the name of the module if any name is valid.
 
     Raises:
-        PluginError: It cannot be imported, or has none, or several.
+        PluginError: The plugin cannot be imported, or does not have exactly one provider.
     """
     try:
         specifications = importlib.import_module(module).survey_providers()
@@ -88,10 +88,10 @@ def find_provider(module: str) -> str:
     names = [specification.name for specification in specifications]
     if len(names) == 1:
         return module.rpartition(".")[2] if names == [ANY_NAME] else str(names[0])
-    known = f"several providers: {', '.join(names)}" if names else "no provider"
+    providers = f"several providers: {', '.join(names)}" if names else "no provider"
     raise PluginError(
         plugin=module,
-        detail=f"The plugin {module} has {known}.",
+        detail=f"The plugin {module} has {providers}.",
         remedy="Name one of them.",
     )
 
@@ -99,7 +99,7 @@ def find_provider(module: str) -> str:
 def load_manager(
     module: str, name: str, settings: Mapping[str, Any], directory: Path
 ) -> PluginManager:
-    """Return a plugin manager for a user who has configured this provider."""
+    """Write a user's configuration of a provider, and return its plugin manager."""
     import tomli_w
 
     directory.mkdir(parents=True, exist_ok=True)
@@ -112,4 +112,6 @@ def load_manager(
         "VIBE_LLMS_DIRECTORIES_CACHE": str(directory / "cache"),
     }
     configuration = load_configuration(environment=environment, working_directory=directory)
-    return PluginManager(configuration=configuration, clock=HurriedClock())  # retries take no time
+    return PluginManager(
+        configuration=configuration, clock=HurriedClock()
+    )  # retries wait no real time

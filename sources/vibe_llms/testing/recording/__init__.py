@@ -1,6 +1,6 @@
 """Exchanges with real vendors, recorded without their secrets and replayed without a network.
 
-May import the exceptions, the secrets and the wire. Must not know protocols: it keeps bytes.
+May import the exceptions, the secrets and the wire. Must not know protocols: it stores bytes.
 """
 
 from __future__ import annotations

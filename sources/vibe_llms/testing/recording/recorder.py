@@ -1,4 +1,4 @@
-"""A transport that records its exchanges, without their secrets."""
+"""Recorder: a transport that records its exchanges, without their secrets."""
 
 from __future__ import annotations
 
@@ -27,17 +27,18 @@ CONTENT_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+(?:; *charset=[\w-]+)?")
 
 def find_secrets(request: WireRequest) -> list[str]:
     """Return the secrets in a request's headers, query and address."""
-    found: list[str] = []
+    secrets: list[str] = []
     for name, value in request.headers.items():
         if isinstance(value, Secret):
-            found.append(value.reveal())
+            secrets.append(value.reveal())
         elif SECRET_NAMES.search(name):
-            found.append(value)
+            secrets.append(value)
     parts = urlsplit(request.url)
-    found += [value for name, value in parse_qsl(parts.query) if SECRET_NAMES.search(name)]
-    found += [text for text in (parts.username, parts.password) if text]
-    # of "Bearer KEY" the key alone is secret as well
-    return [*found, *(text.partition(" ")[2] for text in found if " " in text)]
+    secrets += [value for name, value in parse_qsl(parts.query) if SECRET_NAMES.search(name)]
+    secrets += [text for text in (parts.username, parts.password) if text]
+    # The key in "Bearer KEY" is a secret without its scheme, too.
+    keys = [text.partition(" ")[2] for text in secrets if " " in text]
+    return [*secrets, *keys]
 
 
 def scrub_query(query: str, scrubber: Scrubber) -> str:
@@ -55,9 +56,10 @@ def scrub_query(query: str, scrubber: Scrubber) -> str:
 class Recorder:
     """Records the exchanges of another transport, one line of JSON each.
 
-    No header of a request is written, and of an answer only those in :data:`KEPT_HEADERS`; secrets
-    of the request are redacted everywhere else in every form that :class:`Scrubber` knows. An
-    exchange is written when its body was read to the end, or when it is closed.
+    Headers of requests are not recorded, and those of answers only if :data:`KEPT_HEADERS` has
+    them. The secrets of a request are redacted everywhere else, in every form that
+    :class:`Scrubber` knows. An exchange is written when its body has been read to the end, or when
+    it is closed.
 
     Args:
         transport: The real transport.
@@ -84,7 +86,7 @@ class Recorder:
 
 
 class _RecordedExchange(Closing):
-    """An exchange that keeps the received body."""
+    """Exchange that collects its body and writes the recording at its end."""
 
     def __init__(
         self, exchange: Exchange, request: WireRequest, scrubber: Scrubber, path: Path
@@ -106,7 +108,7 @@ class _RecordedExchange(Closing):
 
     @property
     def is_spent(self) -> bool:
-        return False  # closing writes the recording
+        return False  # so that it is closed, which writes the recording
 
     async def receive(self) -> bytes:
         data = await self._exchange.receive()

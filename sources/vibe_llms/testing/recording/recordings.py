@@ -1,4 +1,4 @@
-"""File format of one exchange: a line of JSON."""
+"""Recordings and their file format, one line of JSON for each exchange."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ class Recording:
 
     Attributes:
         id: Its name in errors.
-        method: Of HTTP.
-        host: The recipient; ignored in matching.
-        path: Of the URL.
-        query: Of the URL, without secrets.
-        request: The body as plain data, or as text if it is not JSON.
-        status: Of the answer.
-        content_type: Of the answer; empty without one.
+        method: The HTTP method.
+        host: The host of the URL; matching ignores it.
+        path: The path of the URL.
+        query: The query of the URL, without secrets.
+        request: The body of the request as plain data, or as text if it is not JSON.
+        status: The status of the answer.
+        content_type: The content type of the answer; empty without one.
         headers: The few headers of the answer that clients use.
         chunks: The body of the answer, in its original pieces.
-        is_complete: True if it was read to its end.
+        is_complete: True if the answer was read to its end.
     """
 
     id: str
@@ -60,7 +60,7 @@ def read_body(data: bytes) -> Any:
 
 
 def write_recording(recording: Recording) -> str:
-    """Encode a recording as one line of JSON, in the format of shared collections.
+    """Encode a recording as one line of JSON.
 
     The body is text; ``chunks`` holds the sizes in bytes of its original pieces. A body that is not
     UTF-8 is in ``body_base64`` instead.
@@ -91,7 +91,7 @@ def read_recording(line: str | bytes) -> Recording:
     """Decode one line; missing and unknown fields are ignored.
 
     Raises:
-        ValueError: It is not JSON, or lacks both the request's target and the answer.
+        ValueError: The line is not JSON, or has no path or no status.
     """
     row = json.loads(line)
     try:
@@ -117,18 +117,19 @@ def read_recording(line: str | bytes) -> Recording:
 
 
 def _cut(body: bytes, sizes: list[int]) -> tuple[bytes, ...]:
-    chunks, at = [], 0
+    """Cut a body into chunks of these sizes, and the rest."""
+    chunks, position = [], 0
     for size in sizes:
-        chunks.append(body[at : at + size])
-        at += size
-    return tuple(chunk for chunk in [*chunks, body[at:]] if chunk)
+        chunks.append(body[position : position + size])
+        position += size
+    return tuple(chunk for chunk in [*chunks, body[position:]] if chunk)
 
 
 def read_recordings(path: Path) -> list[Recording]:
     """Read a file of recordings.
 
     Raises:
-        ValueError: A line is not a recording; the message names it.
+        ValueError: A line is not a recording; the message has its number.
         OSError: The file cannot be read.
     """
     recordings = []

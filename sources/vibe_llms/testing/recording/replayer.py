@@ -1,4 +1,4 @@
-"""A transport that answers only from recordings."""
+"""Replayer: a transport that answers only from recordings."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from vibe_llms.wire.scrubbing import Scrubber
 
 
 class UnrecordedRequestError(LookupError):
-    """No recording matches a request; the message names the nearest, and the difference.
+    """No recording matches a request; the message names the most similar one and the differences.
 
-    Not one of the errors that a provider handles, so that a test cannot mistake it for one.
+    It is not a ConverseError, so that no provider handles it and a test sees it.
     """
 
 
@@ -31,7 +31,7 @@ class Replayer:
     """Answers requests from recordings with the same method, path and body.
 
     Hosts, headers and queries are ignored. Several matching recordings are used in their order, and
-    the last one repeatedly. An answer that was not recorded to its end breaks off at the same
+    the last one repeatedly. An answer that was not recorded to its end fails at the same
     place.
 
     Args:
@@ -50,14 +50,14 @@ class Replayer:
         chunk_bytes: int | None = None,
         secrets: Iterable[Secret | str] = (),
     ) -> None:
-        self._name = str(path) if isinstance(path, Path) else "the given recordings"
+        self._name = str(path) if isinstance(path, Path) else "the recordings"
         self._recordings = read_recordings(path) if isinstance(path, Path) else list(path)
         self._chunk_bytes = chunk_bytes
         self._scrubber = Scrubber(secrets)
-        self._waiting: dict[tuple[str, str, str], deque[Recording]] = {}
+        self._queues: dict[tuple[str, str, str], deque[Recording]] = {}
         for recording in self._recordings:
             key = (recording.method, unquote(recording.path), self._digest(recording.request))
-            self._waiting.setdefault(key, deque()).append(recording)
+            self._queues.setdefault(key, deque()).append(recording)
 
     async def send(self, request: WireRequest) -> Exchange:
         """Answer from a recording; see :class:`Transport`.
@@ -83,14 +83,14 @@ class Replayer:
         Raises:
             UnrecordedRequestError: No recording matches.
         """
-        # Secrets are redacted in recordings: the request must match without them.
+        # Redact the request as well, because recordings contain no secrets.
         self._scrubber.add(*find_secrets(request))
         path = self._scrubber.scrub_text(unquote(urlsplit(request.url).path))
         body = read_body(self._scrubber.scrub(request.body))
-        fitting = self._waiting.get((request.method, path, self._digest(body)))
-        if not fitting:
+        matching = self._queues.get((request.method, path, self._digest(body)))
+        if not matching:
             raise UnrecordedRequestError(self._explain(request.method, path, body))
-        return fitting.popleft() if len(fitting) > 1 else fitting[0]
+        return matching.popleft() if len(matching) > 1 else matching[0]
 
     def _digest(self, request: Any) -> str:
         """Return a key that is equal for equivalent requests, in any order of their fields."""
@@ -98,19 +98,19 @@ class Replayer:
         return hashlib.sha256(self._scrubber.scrub(text.encode())).hexdigest()
 
     def _explain(self, method: str, path: str, body: Any) -> str:
-        subject = f"No recording in {self._name} fits {method} {path}"
+        subject = f"No recording in {self._name} matches {method} {path}"
         if not self._recordings:
             return f"{subject}: there are none. Record the exchange first."
-        same = [r for r in self._recordings if (r.method, r.path) == (method, path)]
-        if not same:
+        same_path = [r for r in self._recordings if (r.method, r.path) == (method, path)]
+        if not same_path:
             paths = sorted({f"{r.method} {r.path}" for r in self._recordings})
             near = difflib.get_close_matches(f"{method} {path}", paths, n=1, cutoff=0)
             return f"{subject}; the nearest path is {near[0]}. Record the exchange first."
-        nearest = max(same, key=lambda recording: _measure_likeness(recording.request, body))
-        different = ", ".join(_survey_differences(nearest.request, body)) or "its type"
+        nearest = max(same_path, key=lambda recording: _measure_similarity(recording.request, body))
+        differences = ", ".join(_survey_differences(nearest.request, body)) or "its type"
         return (
             f"{subject} with this body; the nearest is {nearest.id!r}, which differs in "
-            f"{different}. Record the exchange again."
+            f"{differences}. Record the exchange again."
         )
 
 
@@ -118,7 +118,7 @@ def _deliver(recording: Recording, chunk_bytes: int | None) -> Iterator[bytes]:
     chunks: Iterable[bytes] = recording.chunks
     if chunk_bytes is not None:
         body = recording.body
-        chunks = (body[at : at + chunk_bytes] for at in range(0, len(body), chunk_bytes))
+        chunks = (body[start : start + chunk_bytes] for start in range(0, len(body), chunk_bytes))
     yield from chunks
     if not recording.is_complete:
         raise TransportError(
@@ -126,11 +126,11 @@ def _deliver(recording: Recording, chunk_bytes: int | None) -> Iterator[bytes]:
         )
 
 
-def _measure_likeness(first: Any, second: Any) -> float:
-    # Comparing long texts is slow.
+def _measure_similarity(first: Any, second: Any) -> float:
+    # Comparing long texts is slow, so only their beginnings are compared.
     texts = [json.dumps(value, sort_keys=True)[:20_000] for value in (first, second)]
-    alike = difflib.SequenceMatcher(a=texts[0], b=texts[1], autojunk=True).quick_ratio()
-    return alike - len(_survey_differences(first, second))
+    similarity = difflib.SequenceMatcher(a=texts[0], b=texts[1], autojunk=True).quick_ratio()
+    return similarity - len(_survey_differences(first, second))
 
 
 def _survey_differences(first: Any, second: Any) -> list[str]:

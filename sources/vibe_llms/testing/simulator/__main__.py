@@ -12,8 +12,8 @@ from vibe_llms.testing.simulator.server import Simulator
 
 def main() -> None:
     """Run a simulator until it is interrupted; its first line of output is its URL."""
-    known = {**FAULTS, **BATCH_FAULTS, **QUIRKS}
-    names = "\n".join(f"  {name}: {line}" for name, line in known.items())
+    lines = {**FAULTS, **BATCH_FAULTS, **QUIRKS}
+    names = "\n".join(f"  {name}: {line}" for name, line in lines.items())
     parser = argparse.ArgumentParser(
         prog="python -m vibe_llms.testing.simulator",
         description="Vendors of language models, simulated on loopback.",
@@ -23,9 +23,9 @@ def main() -> None:
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen at")
     parser.add_argument("--port", type=int, default=0, help="the port; 0 for any that is free")
     parser.add_argument("--simulate", default="", help="faults and quirks for each request")
-    given = parser.parse_args()
+    options = parser.parse_args()
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_serve(given.host, given.port, given.simulate))
+        asyncio.run(_serve(options.host, options.port, options.simulate))
 
 
 async def _serve(host: str, port: int, simulate: str) -> None:

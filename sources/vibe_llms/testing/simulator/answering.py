@@ -7,11 +7,9 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from vibe_llms.testing.simulator.asks import Ask
 from vibe_llms.testing.simulator.batches import answer_messages
 from vibe_llms.testing.simulator.behaviour import respond
 from vibe_llms.testing.simulator.catalogue import answer_other, count_prompt
-from vibe_llms.testing.simulator.complaints import SimulatedRefusal, require
 from vibe_llms.testing.simulator.delivery import (
     NDJSON_TYPE,
     PAGE,
@@ -24,11 +22,13 @@ from vibe_llms.testing.simulator.delivery import (
     send_stream,
     split_bytes,
 )
-from vibe_llms.testing.simulator.faces import SimulatedFace, SimulatedRequest
 from vibe_llms.testing.simulator.faults import Conditions, read_conditions
 from vibe_llms.testing.simulator.messages import MESSAGES
 from vibe_llms.testing.simulator.ollama import OLLAMA
 from vibe_llms.testing.simulator.openai_batches import answer_batches, answer_files
+from vibe_llms.testing.simulator.prompts import Prompt
+from vibe_llms.testing.simulator.protocols import SimulatedProtocol, SimulatedRequest
+from vibe_llms.testing.simulator.refusals import SimulatedRefusal, require
 from vibe_llms.testing.simulator.rendering import prepare_turn
 from vibe_llms.testing.simulator.routes import SimulatedRoute
 from vibe_llms.testing.simulator.scripts import ScriptedAnswer
@@ -42,34 +42,34 @@ JSON_TYPE = "application/json"
 
 
 async def answer(
-    request: web.Request,
+    http_request: web.Request,
     received: ReceivedRequest,
     route: SimulatedRoute,
     path: str,
-    own: Conditions,
+    own_conditions: Conditions,
     scope: str,
     state: SimulatorState,
 ) -> web.StreamResponse:
     """Answer one request.
 
     Args:
-        request: The request of the server.
-        received: The same, as it is kept for the test.
+        http_request: The request, as aiohttp received it.
+        received: The same request, as the test can read it.
         route: The protocol and the purpose of the request.
         path: The path without the part that sets conditions.
-        own: The faults and quirks of this request.
+        own_conditions: The faults and quirks that the request itself sets.
         scope: The text that sets the request's own conditions. Requests with the same text share
-            the counts of refusals and redirects.
+            one count of refusals and one of redirects.
         state: State of the simulator.
     """
-    conditions = state.conditions.merge(own)
+    conditions = state.conditions.merge(own_conditions)
     if route.purpose == "answer" and state.turns:
         conditions = conditions.merge(read_conditions(state.turns[0].simulate))
-    setting = _produce_setting(received, route, path, conditions, state)
+    request = _produce_request(received, route, path, conditions, state)
     if "drop_connection_before_headers" in conditions:
-        cut_connection(request)
+        cut_connection(http_request)
         await asyncio.sleep(3600)  # closing the socket cancels this
-    if (redirection := _redirect(request, conditions, scope, state)) is not None:
+    if (redirection := _redirect(http_request, conditions, scope, state)) is not None:
         return redirection
     if "wrong_content_type" in conditions:
         return _respond_bytes(PAGE, 200, "text/html; charset=utf-8", {})
@@ -79,18 +79,18 @@ async def answer(
             raise SimulatedRefusal(
                 400, "invalid", "We could not parse the JSON body of your request."
             )
-        _refuse_as_often_as_asked(setting, scope, state)
-        route.face.check_credentials(setting)
+        _refuse_first_requests(request, scope, state)
+        route.protocol.check_credentials(request)
         if route.purpose.startswith(("batch", "file")):
-            return await _answer_batches(request, route, setting, state, received.data)
+            return await _answer_batches(http_request, route, request, state, received.data)
         if route.purpose != "answer":
-            return await _answer_other(request, route, setting)
-        return await _converse(request, route, setting, state)
-    except SimulatedRefusal as complaint:
-        return _respond_complaint(complaint, route, setting)
+            return await _answer_other(http_request, route, request)
+        return await _converse(http_request, route, request, state)
+    except SimulatedRefusal as refusal:
+        return _respond_refusal(refusal, route, request)
 
 
-def _produce_setting(
+def _produce_request(
     received: ReceivedRequest,
     route: SimulatedRoute,
     path: str,
@@ -112,24 +112,24 @@ def _produce_setting(
 
 
 def _redirect(
-    request: web.Request, conditions: Conditions, scope: str, state: SimulatorState
+    http_request: web.Request, conditions: Conditions, scope: str, state: SimulatorState
 ) -> web.Response | None:
     from aiohttp import web
 
     if "redirect" not in conditions:
         return None
-    hops = conditions.count("redirect", -1)
-    done = state.redirects.get(scope, 0)
-    if 0 <= hops <= done:
+    limit = conditions.count("redirect", -1)  # negative: unlimited
+    count = state.redirect_counts.get(scope, 0)
+    if 0 <= limit <= count:
         return None
-    state.redirects[scope] = done + 1
-    # Of the redirects, this one keeps method and body.
-    return web.Response(status=307, headers={"location": str(request.rel_url)})
+    state.redirect_counts[scope] = count + 1
+    # Status 307 keeps the method and the body.
+    return web.Response(status=307, headers={"location": str(http_request.rel_url)})
 
 
-def _refuse_as_often_as_asked(setting: SimulatedRequest, scope: str, state: SimulatorState) -> None:
+def _refuse_first_requests(request: SimulatedRequest, scope: str, state: SimulatorState) -> None:
     """Refuse the first requests of a scope, as many as its conditions say."""
-    for name, complaint in (
+    for name, refusal in (
         (
             "rate_limit",
             SimulatedRefusal(429, "rate", "You have sent too many requests.", retry_after=1),
@@ -137,16 +137,16 @@ def _refuse_as_often_as_asked(setting: SimulatedRequest, scope: str, state: Simu
         ("overloaded", SimulatedRefusal(529, "overloaded", "Overloaded", retry_after=1)),
         ("server_error", SimulatedRefusal(500, "server", "Internal server error")),
     ):
-        if name not in setting.conditions:
+        if name not in request.conditions:
             continue
         key = f"{name} {scope}"
-        given = state.refusals.get(key, 0)
-        if given < setting.conditions.count(name, 1):
-            state.refusals[key] = given + 1
-            raise complaint
+        count = state.refusal_counts.get(key, 0)
+        if count < request.conditions.count(name, 1):
+            state.refusal_counts[key] = count + 1
+            raise refusal
 
 
-def understand(face: SimulatedFace, setting: SimulatedRequest) -> Ask:
+def understand(protocol: SimulatedProtocol, request: SimulatedRequest) -> Prompt:
     """Check and read a request.
 
     Raises:
@@ -154,114 +154,125 @@ def understand(face: SimulatedFace, setting: SimulatedRequest) -> Ask:
             there is no check.
     """
     try:
-        face.check(setting)
-        ask = face.read(setting)
+        protocol.check(request)
+        prompt = protocol.read(request)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise SimulatedRefusal(
             400, "invalid", f"The request has another shape: {error!r}"
         ) from error
-    texts = (ask.model, ask.text, *ask.stops, *(offer.name for offer in ask.offers))
+    texts = (prompt.model, prompt.text, *prompt.stop_texts, *(tool.name for tool in prompt.tools))
     require(all(isinstance(text, str) for text in texts), "Input should be a valid string")
-    require(isinstance(ask.limit, int | None), "Input should be a valid integer")
-    require(all(isinstance(o.schema, Mapping) for o in ask.offers), "Input should be an object")
-    require(isinstance(ask.schema, Mapping | None), "The schema should be an object")
-    return ask
+    require(isinstance(prompt.max_tokens, int | None), "Input should be a valid integer")
+    require(
+        all(isinstance(tool.schema, Mapping) for tool in prompt.tools), "Input should be an object"
+    )
+    require(isinstance(prompt.schema, Mapping | None), "The schema should be an object")
+    return prompt
 
 
-def _turn(
-    face: SimulatedFace, setting: SimulatedRequest, state: SimulatorState
-) -> tuple[ScriptedAnswer, Ask]:
+def _choose_answer(
+    protocol: SimulatedProtocol, request: SimulatedRequest, state: SimulatorState
+) -> tuple[ScriptedAnswer, Prompt]:
     """Decide on the answer to a request. Raises SimulatedRefusal."""
-    ask = understand(face, setting)
-    silent = face is OLLAMA  # which truncates the prompt silently
-    if not silent and (
-        "context_overflow" in setting.conditions or ask.received > state.context_tokens
+    prompt = understand(protocol, request)
+    truncates = protocol is OLLAMA  # without an error
+    if not truncates and (
+        "context_overflow" in request.conditions or prompt.tokens > state.context_tokens
     ):
-        raise face.overflow(ask, state.context_tokens)
-    turn = state.turns.popleft() if state.turns else respond(ask)
-    return prepare_turn(turn, setting.conditions), ask
+        raise protocol.overflow(prompt, state.context_tokens)
+    turn = state.turns.popleft() if state.turns else respond(prompt)
+    return prepare_turn(turn, request.conditions), prompt
 
 
 async def _answer_batches(
-    request: web.Request,
+    http_request: web.Request,
     route: SimulatedRoute,
-    setting: SimulatedRequest,
+    request: SimulatedRequest,
     state: SimulatorState,
     data: bytes,
 ) -> web.StreamResponse:
-    def answer_one(face: SimulatedFace, own: SimulatedRequest) -> dict[str, Any]:
-        turn, ask = _turn(face, own, state)
-        return face.render(turn, ask, own)
+    def answer_item(protocol: SimulatedProtocol, item: SimulatedRequest) -> dict[str, Any]:
+        turn, prompt = _choose_answer(protocol, item, state)
+        return protocol.render(turn, prompt, item)
 
-    face, purpose = route.face, route.purpose
+    protocol, purpose = route.protocol, route.purpose
     if purpose.startswith("file"):
-        answered = answer_files(purpose, setting, data)
-    elif face is MESSAGES:
-        answered = answer_messages(purpose, face, setting, answer_one)
+        content = answer_files(purpose, request, data)
+    elif protocol is MESSAGES:
+        content = answer_messages(purpose, protocol, request, answer_item)
     else:
-        answered = answer_batches(purpose, setting, answer_one)
-    if purpose == "batches" and "batch_unanswered" in setting.conditions:
-        cut_connection(request)
+        content = answer_batches(purpose, request, answer_item)
+    if purpose == "batches" and "batch_unanswered" in request.conditions:
+        cut_connection(http_request)
         await asyncio.sleep(3600)  # closing the socket cancels this
-    body = answered if isinstance(answered, bytes) else encode_json(answered, setting.conditions)
-    return await _send_whole(request, body, face.produce_headers(setting), setting)
+    body = content if isinstance(content, bytes) else encode_json(content, request.conditions)
+    return await _send_whole(http_request, body, protocol.produce_headers(request), request)
 
 
 async def _converse(
-    request: web.Request, route: SimulatedRoute, setting: SimulatedRequest, state: SimulatorState
+    http_request: web.Request,
+    route: SimulatedRoute,
+    request: SimulatedRequest,
+    state: SimulatorState,
 ) -> web.StreamResponse:
-    face = route.face
-    turn, ask = _turn(face, setting, state)
-    headers = face.produce_headers(setting)
-    if setting.conditions.values:
-        headers["x-simulated"] = ",".join(setting.conditions.values)
-    if ask.streams:
-        headers["content-type"] = STREAM_TYPES[choose_framing(face, setting)]
+    protocol = route.protocol
+    turn, prompt = _choose_answer(protocol, request, state)
+    headers = protocol.produce_headers(request)
+    if request.conditions.values:
+        headers["x-simulated"] = ",".join(request.conditions.values)
+    if prompt.wants_stream:
+        headers["content-type"] = STREAM_TYPES[choose_framing(protocol, request)]
         headers["cache-control"] = "no-cache"
-        pieces = produce_stream(face.stream(turn, ask, setting), face, setting)
-        return await send_stream(request, headers, pieces)
-    rendered = face.render(turn, ask, setting)
-    if "slow" in setting.conditions:
-        await asyncio.sleep(setting.conditions.count("slow", 10) / 1000)
-    return await _send_whole(request, encode_json(rendered, setting.conditions), headers, setting)
+        pieces = produce_stream(protocol.stream(turn, prompt, request), protocol, request)
+        return await send_stream(http_request, headers, pieces)
+    rendered = protocol.render(turn, prompt, request)
+    if "slow" in request.conditions:
+        await asyncio.sleep(request.conditions.count("slow", 10) / 1000)
+    return await _send_whole(
+        http_request, encode_json(rendered, request.conditions), headers, request
+    )
 
 
 async def _send_whole(
-    request: web.Request, data: bytes, headers: dict[str, str], setting: SimulatedRequest
+    http_request: web.Request, data: bytes, headers: dict[str, str], request: SimulatedRequest
 ) -> web.StreamResponse:
-    conditions = setting.conditions
+    conditions = request.conditions
     headers["content-type"] = JSON_TYPE
     if "comments" in conditions:
         data = b"\n\n\n" + data  # as vendors do to keep a connection alive
     if {"cut_at_chunk", "stall_at_chunk", "split_bytes"} & conditions.values.keys():
-        return await send_stream(request, headers, _deliver_slowly(data, conditions))
+        return await send_stream(http_request, headers, _deliver_slowly(data, conditions))
     return _respond_bytes(data, 200, JSON_TYPE, headers)
 
 
 async def _deliver_slowly(data: bytes, conditions: Conditions) -> Any:
     """Yield the pieces of a whole body; of a cut or stalled one, the first half."""
-    broken = {"cut_at_chunk", "stall_at_chunk"} & conditions.values.keys()
-    for piece in split_bytes(data[: len(data) // 2] if broken else data, conditions):
+    interrupts = "cut_at_chunk" in conditions or "stall_at_chunk" in conditions
+    if interrupts:
+        data = data[: len(data) // 2]
+    for piece in split_bytes(data, conditions):
         yield piece
-    if "cut_at_chunk" in broken:
+    if "cut_at_chunk" in conditions:
         raise SocketCut
-    if broken:
+    if interrupts:
         await asyncio.Event().wait()
 
 
 async def _answer_other(
-    request: web.Request, route: SimulatedRoute, setting: SimulatedRequest
+    http_request: web.Request, route: SimulatedRoute, request: SimulatedRequest
 ) -> web.StreamResponse:
-    face = route.face
-    headers = face.produce_headers(setting)
+    protocol = route.protocol
+    headers = protocol.produce_headers(request)
     if route.purpose == "count":
-        rendered: Any = count_prompt(face, setting)
+        rendered: Any = count_prompt(protocol, request)
     else:
-        rendered = answer_other(route, setting)
+        rendered = answer_other(route, request)
     if not isinstance(rendered, Mapping):
         headers["content-type"] = NDJSON_TYPE
-        return await send_stream(request, headers, produce_stream(rendered, face, setting))
-    return await _send_whole(request, encode_json(rendered, setting.conditions), headers, setting)
+        return await send_stream(http_request, headers, produce_stream(rendered, protocol, request))
+    return await _send_whole(
+        http_request, encode_json(rendered, request.conditions), headers, request
+    )
 
 
 def _respond_bytes(data: bytes, status: int, kind: str, headers: Mapping[str, str]) -> web.Response:
@@ -270,15 +281,15 @@ def _respond_bytes(data: bytes, status: int, kind: str, headers: Mapping[str, st
     return web.Response(body=data, status=status, headers={**headers, "content-type": kind})
 
 
-def _respond_complaint(
-    complaint: SimulatedRefusal, route: SimulatedRoute, setting: SimulatedRequest
+def _respond_refusal(
+    refusal: SimulatedRefusal, route: SimulatedRoute, request: SimulatedRequest
 ) -> web.Response:
-    face = route.face
-    headers = face.produce_headers(setting)
-    if complaint.retry_after is not None:
-        headers["retry-after"] = str(complaint.retry_after)
-    if complaint.status in (429, 500, 503, 529):
+    protocol = route.protocol
+    headers = protocol.produce_headers(request)
+    if refusal.retry_after is not None:
+        headers["retry-after"] = str(refusal.retry_after)
+    if refusal.status in (429, 500, 503, 529):
         headers["x-should-retry"] = "true"
-    # Faults apply only to answers.
-    data = encode_json(face.complain(complaint, setting), Conditions())
-    return _respond_bytes(data, face.map_status(complaint), JSON_TYPE, headers)
+    # The faults of the conditions apply only to answers, so errors are encoded without them.
+    data = encode_json(protocol.write_error(refusal, request), Conditions())
+    return _respond_bytes(data, protocol.map_status(refusal), JSON_TYPE, headers)

@@ -1,7 +1,7 @@
 """Batches of requests, answered later: Anthropic's Message Batches, and OpenAI's over files.
 
-A batch advances at each poll: at the n-th one it has ended. Then its requests are answered, by the
-same faces that answer them one by one.
+A batch advances when it is polled; the condition ``batch_polls`` sets the poll at which it ends.
+Its requests are then answered by the protocols that also answer single requests.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any, Final
 import attrs
 
 from vibe_llms.foundation.attrs_classes import define
-from vibe_llms.testing.simulator.complaints import SimulatedRefusal, require
-from vibe_llms.testing.simulator.faces import SimulatedFace, SimulatedRequest
+from vibe_llms.testing.simulator.protocols import SimulatedProtocol, SimulatedRequest
+from vibe_llms.testing.simulator.refusals import SimulatedRefusal, require
 
-Answering = Callable[[SimulatedFace, SimulatedRequest], dict[str, Any]]
+AnswerItem = Callable[[SimulatedProtocol, SimulatedRequest], dict[str, Any]]
 """Answers one request of a batch as a whole. Raises SimulatedRefusal."""
 
 MESSAGES_LIMIT: Final = 100_000
@@ -38,10 +38,13 @@ class Batch:
 
     Attributes:
         requests: The requests, by custom ids.
+        id: The id of the batch.
+        created: When it was created, in seconds since the epoch.
         polls: Number of polls until it ends.
         status: ``open``, ``canceling`` or ``ended``.
-        results: By custom ids, each with its kind and its content: ``succeeded``, ``errored``,
-            ``canceled`` or ``expired``.
+        results: The results by custom ids, each a pair of its kind (``succeeded``, ``errored``,
+            ``canceled`` or ``expired``) and its content.
+        ended: When it ended, in seconds since the epoch.
         fields: Fields specific to one vendor.
     """
 
@@ -54,28 +57,27 @@ class Batch:
     results: dict[str, tuple[str, Any]] = attrs.field(factory=dict)
     fields: dict[str, Any] = attrs.field(factory=dict)
 
-    def advance(self, face: SimulatedFace, setting: SimulatedRequest, answering: Answering) -> None:
+    def advance(
+        self, protocol: SimulatedProtocol, request: SimulatedRequest, answer_item: AnswerItem
+    ) -> None:
         """Advance by one poll."""
         if self.status == "ended":
             return
         self.polls -= 1
         if self.polls > 0 and self.status == "open":
             return
-        chosen = list(self.requests)
-        conditions = setting.conditions
+        conditions = request.conditions
         expiring = conditions.count("batch_expires", 1) if "batch_expires" in conditions else 0
         failing = conditions.count("batch_errors", 1) if "batch_errors" in conditions else 0
-        for place, name in enumerate(chosen):
+        for index, (name, body) in enumerate(self.requests.items()):
             if self.status == "canceling":
                 self.results[name] = ("canceled", None)
-            elif place >= len(chosen) - expiring:
+            elif index >= len(self.requests) - expiring:
                 self.results[name] = ("expired", None)
             else:
-                own = attrs.evolve(
-                    setting, body=self.requests[name], identity=setting.mint("req_", 24)
-                )
-                self.results[name] = _answer_one(face, own, answering, fails=place < failing)
-        self.status, self.ended = "ended", setting.now
+                item = attrs.evolve(request, body=body, identity=request.mint("req_", 24))
+                self.results[name] = _answer_one(protocol, item, answer_item, fails=index < failing)
+        self.status, self.ended = "ended", request.now
 
     def count(self, kind: str) -> int:
         """Return how many requests ended with this kind."""
@@ -83,84 +85,84 @@ class Batch:
 
 
 def _answer_one(
-    face: SimulatedFace, setting: SimulatedRequest, answering: Answering, *, fails: bool
+    protocol: SimulatedProtocol, request: SimulatedRequest, answer_item: AnswerItem, *, fails: bool
 ) -> tuple[str, Any]:
     try:
         if fails:
             raise SimulatedRefusal(500, "server", "Internal server error")
-        require(not setting.body.get("stream"), "Requests of a batch are not streamed.")
-        return ("succeeded", answering(face, setting))
-    except SimulatedRefusal as complaint:
-        body = face.complain(complaint, setting)
-        return ("errored", (face.map_status(complaint), body, setting.identity))
+        require(not request.body.get("stream"), "Requests of a batch are not streamed.")
+        return ("succeeded", answer_item(protocol, request))
+    except SimulatedRefusal as refusal:
+        body = protocol.write_error(refusal, request)
+        return ("errored", (protocol.map_status(refusal), body, request.identity))
 
 
-def find_batch(setting: SimulatedRequest, kind: str) -> Batch:
+def find_batch(request: SimulatedRequest, kind: str) -> Batch:
     """Return the batch of the path. Raises SimulatedRefusal."""
-    found = setting.stored.get(setting.names.get("batch", ""))
-    if not isinstance(found, Batch) or found.fields["kind"] != kind:
+    batch = request.stored.get(request.names.get("batch", ""))
+    if not isinstance(batch, Batch) or batch.fields["kind"] != kind:
         raise SimulatedRefusal(404, "missing", "There is no such batch.")
-    return found
+    return batch
 
 
-def list_batches(setting: SimulatedRequest, kind: str) -> tuple[list[Batch], bool]:
+def list_batches(request: SimulatedRequest, kind: str) -> tuple[list[Batch], bool]:
     """Return a page of batches, newest first, and whether there are more."""
-    found = [
+    batches = [
         each
-        for each in reversed(list(setting.stored.values()))
+        for each in reversed(list(request.stored.values()))
         if isinstance(each, Batch) and each.fields["kind"] == kind
     ]
-    after = setting.query.get("after_id") or setting.query.get("after")
+    after = request.query.get("after_id") or request.query.get("after")
     if after is not None:
-        ids = [each.id for each in found]
+        ids = [each.id for each in batches]
         require(after in ids, "There is no such cursor.")
-        found = found[ids.index(after) + 1 :]
-    limit = int(setting.query.get("limit", "20"))
-    return found[:limit], len(found) > limit
+        batches = batches[ids.index(after) + 1 :]
+    limit = int(request.query.get("limit", "20"))
+    return batches[:limit], len(batches) > limit
 
 
 # --- Anthropic -----------------------------------------------------------------------------
 
 
-def create_messages(setting: SimulatedRequest) -> Batch:
+def create_batch(request: SimulatedRequest) -> Batch:
     """Create a batch of messages. Raises SimulatedRefusal."""
-    requests = setting.body.get("requests")
+    requests = request.body.get("requests")
     require(isinstance(requests, list) and requests, "requests: Field required")
     assert isinstance(requests, list)
     require(len(requests) <= MESSAGES_LIMIT, "requests: List should have at most 100000 items")
-    taken: dict[str, Mapping[str, Any]] = {}
-    for place, each in enumerate(requests):
-        require(isinstance(each, Mapping), f"requests.{place}: Input should be an object")
+    requests_by_id: dict[str, Mapping[str, Any]] = {}
+    for index, each in enumerate(requests):
+        require(isinstance(each, Mapping), f"requests.{index}: Input should be an object")
         name, params = each.get("custom_id"), each.get("params")
         require(
             isinstance(name, str) and _NAME.match(name),
-            f"requests.{place}.custom_id: String should match pattern '^[a-zA-Z0-9_-]{{1,64}}$'",
+            f"requests.{index}.custom_id: String should match pattern '^[a-zA-Z0-9_-]{{1,64}}$'",
         )
-        require(isinstance(params, Mapping), f"requests.{place}.params: Field required")
-        require(name not in taken, f"requests.{place}.custom_id: must be unique")
-        taken[name] = params
+        require(isinstance(params, Mapping), f"requests.{index}.params: Field required")
+        require(name not in requests_by_id, f"requests.{index}.custom_id: must be unique")
+        requests_by_id[name] = params
     batch = Batch(
-        id=setting.mint("msgbatch_01", 22),
-        created=setting.now,
-        requests=taken,
-        polls=setting.conditions.count("batch_polls", 1),
+        id=request.mint("msgbatch_01", 22),
+        created=request.now,
+        requests=requests_by_id,
+        polls=request.conditions.count("batch_polls", 1),
         fields={"kind": "messages"},
     )
-    setting.stored[batch.id] = batch
+    request.stored[batch.id] = batch
     return batch
 
 
-def _tell_moment(seconds: int | None) -> str | None:
+def _write_time(seconds: int | None) -> str | None:
     if seconds is None:
         return None
     return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
 
 
-def tell_messages(batch: Batch, setting: SimulatedRequest) -> dict[str, Any]:
-    """Return the status of a batch of messages. The counts change only when all has ended."""
+def describe_batch(batch: Batch, request: SimulatedRequest) -> dict[str, Any]:
+    """Describe a batch of messages; its counts change only when all of its requests have ended."""
     has_ended = batch.status == "ended"
     kinds = ("succeeded", "errored", "canceled", "expired")
-    host = setting.headers.get("host", "")
+    host = request.headers.get("host", "")
     return {
         "id": batch.id,
         "type": "message_batch",
@@ -169,11 +171,11 @@ def tell_messages(batch: Batch, setting: SimulatedRequest) -> dict[str, Any]:
             "processing": 0 if has_ended else len(batch.requests),
             **{kind: batch.count(kind) for kind in kinds},
         },
-        "created_at": _tell_moment(batch.created),
-        "expires_at": _tell_moment(batch.created + _DAY_SECONDS),
-        "ended_at": _tell_moment(batch.ended),
+        "created_at": _write_time(batch.created),
+        "expires_at": _write_time(batch.created + _DAY_SECONDS),
+        "ended_at": _write_time(batch.ended),
         "archived_at": None,
-        "cancel_initiated_at": _tell_moment(batch.fields.get("canceled")),
+        "cancel_initiated_at": _write_time(batch.fields.get("canceled")),
         "results_url": f"http://{host}/v1/messages/batches/{batch.id}/results"
         if has_ended
         else None,
@@ -181,44 +183,46 @@ def tell_messages(batch: Batch, setting: SimulatedRequest) -> dict[str, Any]:
 
 
 def _write_message_results(batch: Batch) -> Iterable[dict[str, Any]]:
-    # In another order than requested, because no order is promised.
-    for name, (kind, said) in reversed(batch.results.items()):
+    # The vendor promises no order, so the simulator reverses it.
+    for name, (kind, content) in reversed(batch.results.items()):
         result: dict[str, Any] = {"type": kind}
         if kind == "succeeded":
-            message = {**said, "usage": {**said["usage"], "service_tier": "batch"}}
-            result["message"] = message
+            usage = {**content["usage"], "service_tier": "batch"}
+            result["message"] = {**content, "usage": usage}
         elif kind == "errored":
-            result["error"] = said[1]
+            _, result["error"], _ = content  # the status, the error and the id of the request
         yield {"custom_id": name, "result": result}
 
 
 def answer_messages(
-    purpose: str, face: SimulatedFace, setting: SimulatedRequest, answering: Answering
+    purpose: str, protocol: SimulatedProtocol, request: SimulatedRequest, answer_item: AnswerItem
 ) -> Mapping[str, Any] | bytes:
     """Answer a request about batches of messages. Raises SimulatedRefusal."""
     match purpose:
         case "batches":
-            return tell_messages(create_messages(setting), setting)
+            return describe_batch(create_batch(request), request)
         case "batch_list":
-            page, has_more = list_batches(setting, "messages")
-            ends = {"first_id": page[0].id, "last_id": page[-1].id} if page else {}
-            told = [tell_messages(each, setting) for each in page]
-            none = {"first_id": None, "last_id": None}
-            return {"data": told, "has_more": has_more, **none, **ends}
-    batch = find_batch(setting, "messages")
+            page, has_more = list_batches(request, "messages")
+            return {
+                "data": [describe_batch(each, request) for each in page],
+                "has_more": has_more,
+                "first_id": page[0].id if page else None,
+                "last_id": page[-1].id if page else None,
+            }
+    batch = find_batch(request, "messages")
     if purpose == "batch_cancel":
         if batch.status == "open":
-            batch.status, batch.fields["canceled"] = "canceling", setting.now
+            batch.status, batch.fields["canceled"] = "canceling", request.now
     elif purpose == "batch_results":
         require(batch.status == "ended", "The batch has not ended yet.")
         return join_lines(_write_message_results(batch))
-    elif purpose == "batch_forgotten":
+    elif purpose == "batch_delete":
         require(batch.status == "ended", "A batch in progress cannot be deleted.")
-        del setting.stored[batch.id]
+        del request.stored[batch.id]
         return {"id": batch.id, "type": "message_batch_deleted"}
     else:
-        batch.advance(face, setting, answering)
-    return tell_messages(batch, setting)
+        batch.advance(protocol, request, answer_item)
+    return describe_batch(batch, request)
 
 
 def join_lines(lines: Iterable[Mapping[str, Any]]) -> bytes:

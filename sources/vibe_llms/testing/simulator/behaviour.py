@@ -1,7 +1,7 @@
 """Answers of a simulated model without a script: deterministic, decided by the request.
 
-It echoes the user, and obeys words in the text: ``call NAME``, ``use tools``, ``think``, ``cite``,
-``search``, ``refuse``, ``draw``, ``speak``.
+It echoes the user's text, and follows words in it: ``call NAME``, ``use tools``, ``think``,
+``cite``, ``search``, ``refuse``, ``draw``, ``speak``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from vibe_llms.testing.simulator.asks import Ask, OfferedTool, count_tokens
+from vibe_llms.testing.simulator.prompts import OfferedTool, Prompt, count_tokens
 from vibe_llms.testing.simulator.scripts import (
     Cite,
     Draw,
@@ -29,7 +29,7 @@ from vibe_llms.testing.simulator.scripts import (
 )
 
 DEPTH = 12
-"""Maximum depth of recursive schemas: below it only required members are made."""
+"""Depth at which values of recursive schemas end: arrays are empty, and unions take null."""
 
 
 def fabricate(schema: object, root: object = None, *, depth: int = 0) -> object:
@@ -37,7 +37,7 @@ def fabricate(schema: object, root: object = None, *, depth: int = 0) -> object:
 
     Args:
         schema: JSON Schema, or Gemini's dialect of it with types in capitals.
-        root: The whole schema, for references; `schema` itself if None.
+        root: The whole schema, in which references are resolved; `schema` itself if None.
         depth: The current depth.
 
     Returns:
@@ -94,7 +94,7 @@ def _fabricate_object(schema: Mapping[str, object], root: object, depth: int) ->
         return {}
     required = schema.get("required")
     names = list(properties)
-    if depth > DEPTH or depth > 2:
+    if depth > 2:
         names = [name for name in names if isinstance(required, list) and name in required]
     return {name: fabricate(properties[name], root, depth=depth + 1) for name in names}
 
@@ -110,7 +110,7 @@ def _fabricate_number(schema: Mapping[str, object]) -> float:
     high = schema.get("maximum", schema.get("exclusiveMaximum"))
     if isinstance(low, (int, float)):
         return low
-    # In draft 4 it is a boolean.
+    # In draft 4 of JSON Schema exclusiveMinimum is a boolean.
     if isinstance(above, (int, float)) and not isinstance(above, bool):
         return above + 1
     if isinstance(high, (int, float)):
@@ -158,89 +158,94 @@ SOURCES = (
 REASONING = "The user asks something. I consider it, and then I answer."
 
 
-def respond(ask: Ask) -> ScriptedAnswer:
+def respond(prompt: Prompt) -> ScriptedAnswer:
     """Decide on the model's answer.
 
     Args:
-        ask: The content of the request.
+        prompt: The content of the request.
 
     Returns:
-        An answer within the limits of the request: its stops, its limit of tokens, its
-        choice of tools and its schema.
+        An answer within the limits of the request: its stop texts, its maximum tokens, its
+        tool choice and its schema.
     """
     parts: list[Part] = []
-    if ask.reasons or _mentions(ask.text, "think"):
+    if prompt.wants_reasoning or _mentions(prompt.text, "think"):
         parts.append(Think(REASONING))
-    if _mentions(ask.text, "refuse") and not ask.outcomes:
+    if _mentions(prompt.text, "refuse") and not prompt.tool_results:
         return ScriptedAnswer(parts=(*parts, Refuse("I will not help with that.")))
-    calls = _choose_invocations(ask)
+    calls = _choose_invocations(prompt)
     if calls:
         return ScriptedAnswer(parts=(*parts, *calls))
-    parts.extend(_answer(ask))
-    return confine(ScriptedAnswer(parts=tuple(parts)), ask)
+    parts.extend(_answer(prompt))
+    return confine(ScriptedAnswer(parts=tuple(parts)), prompt)
 
 
 def _mentions(text: str, word: str) -> bool:
     return re.search(rf"\b{word}\b", text, re.IGNORECASE) is not None
 
 
-def _choose_invocations(ask: Ask) -> list[Part]:
-    if ask.demand == "-" or not ask.offers:
+def _choose_invocations(prompt: Prompt) -> list[Part]:
+    if prompt.tool_choice == "-" or not prompt.tools:
         return []
-    if ask.outcomes and ask.demand in (None, "*"):
+    # A model that has just received results calls no more tools, unless one is required by name.
+    if prompt.tool_results and prompt.tool_choice in (None, "*"):
         return []
-    chosen = [offer for offer in ask.offers if ask.demand == offer.name]
-    if not chosen and ask.demand in (None, "*"):
-        chosen = [offer for offer in ask.offers if _mentions(ask.text, f"call {offer.name}")]
-        if not chosen and _mentions(ask.text, "use tools"):
-            chosen = list(ask.offers)
-        if not chosen and ask.demand == "*":
-            chosen = [ask.offers[0]]
-    return [_invoke(offer) for offer in (chosen if ask.parallel else chosen[:1])]
+    chosen = [tool for tool in prompt.tools if prompt.tool_choice == tool.name]
+    if not chosen and prompt.tool_choice in (None, "*"):
+        chosen = [tool for tool in prompt.tools if _mentions(prompt.text, f"call {tool.name}")]
+        if not chosen and _mentions(prompt.text, "use tools"):
+            chosen = list(prompt.tools)
+        if not chosen and prompt.tool_choice == "*":
+            chosen = [prompt.tools[0]]
+    if not prompt.allows_parallel_calls:
+        chosen = chosen[:1]
+    return [_invoke(tool) for tool in chosen]
 
 
-def _invoke(offer: OfferedTool) -> Part:
-    if offer.custom:
-        return Invoke(offer.name, "some free text", custom=True)
-    arguments = fabricate(offer.schema or {"type": "object"})
-    return Invoke(offer.name, arguments if isinstance(arguments, dict) else {})
+def _invoke(tool: OfferedTool) -> Part:
+    if tool.custom:
+        return Invoke(tool.name, "some free text", custom=True)
+    arguments = fabricate(tool.schema or {"type": "object"})
+    return Invoke(tool.name, arguments if isinstance(arguments, dict) else {})
 
 
-def _answer(ask: Ask) -> list[Part]:
-    if ask.schema is not None:
-        return [Say(json.dumps(fabricate(ask.schema or {"type": "object"}), ensure_ascii=False))]
-    if ask.outcomes:
-        return [Say("; ".join(f"{outcome.name} said: {outcome.text}" for outcome in ask.outcomes))]
-    if ask.attachments:
-        seen = ", ".join(attachment.describe() for attachment in ask.attachments)
+def _answer(prompt: Prompt) -> list[Part]:
+    if prompt.schema is not None:
+        return [Say(json.dumps(fabricate(prompt.schema or {"type": "object"}), ensure_ascii=False))]
+    if prompt.tool_results:
+        results = [f"{result.name} said: {result.text}" for result in prompt.tool_results]
+        return [Say("; ".join(results))]
+    if prompt.attachments:
+        seen = ", ".join(attachment.describe() for attachment in prompt.attachments)
         return [Say(f"I see {seen}.")]
-    if ask.searches and _mentions(ask.text, "search"):
-        return [Search(ask.text, SOURCES), Say("The web says so.", SOURCES[:1])]
-    if _mentions(ask.text, "cite"):
+    if prompt.allows_search and _mentions(prompt.text, "search"):
+        return [Search(prompt.text, SOURCES), Say("The web says so.", SOURCES[:1])]
+    if _mentions(prompt.text, "cite"):
         return [Say("Here is what "), Say("the sources say.", SOURCES)]
-    if ask.draws and _mentions(ask.text, "draw"):
+    if prompt.allows_pictures and _mentions(prompt.text, "draw"):
         return [Say("Here it is."), Draw(produce_png(2, 3))]
-    if ask.speaks:
-        return [Speak(produce_wav(800), ask.text or "Hello.")]
-    return [Say(ask.text or "Hello.")]
+    if prompt.allows_audio:
+        return [Speak(produce_wav(800), prompt.text or "Hello.")]
+    return [Say(prompt.text or "Hello.")]
 
 
-def confine(turn: ScriptedAnswer, ask: Ask) -> ScriptedAnswer:
-    """Cut an answer at the request's stops and at its limit of tokens."""
+def confine(turn: ScriptedAnswer, prompt: Prompt) -> ScriptedAnswer:
+    """Cut an answer at the request's stop texts and at its maximum tokens."""
     parts = list(turn.parts)
     if not parts or not isinstance(parts[-1], Say):
         return turn
     last = parts[-1]
-    found = sorted((last.text.find(stop), stop) for stop in ask.stops if stop and stop in last.text)
-    if found:
-        parts[-1] = attrs.evolve(last, text=last.text[: found[0][0]])
+    stops = [text for text in prompt.stop_texts if text and text in last.text]
+    if stops:
+        position, first_stop = min((last.text.find(text), text) for text in stops)
+        parts[-1] = attrs.evolve(last, text=last.text[:position])
         return attrs.evolve(
-            turn, parts=tuple(parts), stop="stop_sequence", stop_sequence=found[0][1]
+            turn, parts=tuple(parts), stop="stop_sequence", stop_sequence=first_stop
         )
-    if ask.limit is not None and count_tokens(last.text) > ask.limit:
+    if prompt.max_tokens is not None and count_tokens(last.text) > prompt.max_tokens:
         # A token here is four bytes; a partial character at the cut is removed.
-        kept = last.text.encode("utf-8", "replace")[: 4 * ask.limit].decode("utf-8", "ignore")
-        parts[-1] = attrs.evolve(last, text=kept)
+        data = last.text.encode("utf-8", "replace")[: 4 * prompt.max_tokens]
+        parts[-1] = attrs.evolve(last, text=data.decode("utf-8", "ignore"))
         return attrs.evolve(turn, parts=tuple(parts), stop="length")
     return turn
 

@@ -1,4 +1,4 @@
-"""Embeddings, rankings and moderation: numbers drawn from a text's hash."""
+"""Embeddings, rankings and moderations of the simulated vendors."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from math import sqrt
 from typing import Any, Final
 
-from vibe_llms.testing.simulator.complaints import require
 from vibe_llms.testing.simulator.credentials import check_model
-from vibe_llms.testing.simulator.faces import SimulatedRequest
+from vibe_llms.testing.simulator.protocols import SimulatedRequest
+from vibe_llms.testing.simulator.refusals import require
 
 WIDTH = 8
-MOST_TEXTS = 2048
+MAX_TEXTS = 2048
 """OpenAI's limit."""
 _TASKS = (
     "RETRIEVAL_QUERY",
@@ -26,7 +26,7 @@ _TASKS = (
 
 
 def draw(text: str, width: int = WIDTH) -> list[float]:
-    """Return the vector of a text: of length 1, and the same in each run."""
+    """Derive the vector of a text from its hash: of length 1, and the same in each run."""
     data = hashlib.shake_256(text.encode()).digest(4 * width)
     numbers = [value / 2**31 for value in struct.unpack(f"<{width}i", data)]
     length = sqrt(sum(number * number for number in numbers)) or 1.0
@@ -42,18 +42,18 @@ def _read_width(value: Any) -> int:
     return value or WIDTH
 
 
-def _read_texts(given: Any, most: int) -> list[str]:
-    texts = [given] if isinstance(given, str) else given
+def _read_texts(value: Any, limit: int) -> list[str]:
+    texts = [value] if isinstance(value, str) else value
     valid = isinstance(texts, list) and all(isinstance(text, str) and text for text in texts)
     require(valid and texts, "'$.input' is invalid.", param="input")
-    require(len(texts) <= most, f"Too many inputs: at most {most}.", param="input")
+    require(len(texts) <= limit, f"Too many inputs: at most {limit}.", param="input")
     return list(texts)
 
 
-def _embed_openai(setting: SimulatedRequest) -> dict[str, Any]:
-    body = setting.body
+def _embed_openai(request: SimulatedRequest) -> dict[str, Any]:
+    body = request.body
     check_model(str(body.get("model")))
-    texts = _read_texts(body.get("input"), MOST_TEXTS)
+    texts = _read_texts(body.get("input"), MAX_TEXTS)
     form = body.get("encoding_format", "float")
     require(form in ("float", "base64"), "Invalid encoding_format.", param="encoding_format")
     width = _read_width(body.get("dimensions"))
@@ -72,8 +72,8 @@ def _embed_openai(setting: SimulatedRequest) -> dict[str, Any]:
     }
 
 
-def _embed_ollama(setting: SimulatedRequest) -> dict[str, Any]:
-    body = setting.body
+def _embed_ollama(request: SimulatedRequest) -> dict[str, Any]:
+    body = request.body
     require(body.get("model"), "model is required")
     check_model(str(body["model"]))
     texts = _read_texts(body.get("input"), 1_000_000)
@@ -97,21 +97,21 @@ def _read_content(entry: Mapping[str, Any]) -> str:
     return "".join(texts)
 
 
-def _embed_gemini(setting: SimulatedRequest) -> dict[str, Any]:
-    requests = setting.body.get("requests")
+def _embed_gemini(request: SimulatedRequest) -> dict[str, Any]:
+    requests = request.body.get("requests")
     require(isinstance(requests, list) and requests, "requests is required")
     require(len(requests or ()) <= 100, "at most 100 requests can be in one batch")
     rows = []
     for entry in requests or ():
-        require(entry.get("model") == f"models/{setting.names['model']}", "model does not match")
+        require(entry.get("model") == f"models/{request.names['model']}", "model does not match")
         require(entry.get("taskType") in (None, *_TASKS), "Invalid value at taskType")
         width = _read_width(entry.get("outputDimensionality"))
         rows.append({"values": draw(_read_content(entry), width)})
     return {"embeddings": rows}
 
 
-def _embed_vertex(setting: SimulatedRequest) -> dict[str, Any]:
-    body = setting.body
+def _embed_vertex(request: SimulatedRequest) -> dict[str, Any]:
+    body = request.body
     text = _read_content(body)
     configuration = body.get("embedContentConfig") or {}
     require(configuration.get("taskType") in (None, *_TASKS), "Invalid value at taskType")
@@ -120,8 +120,8 @@ def _embed_vertex(setting: SimulatedRequest) -> dict[str, Any]:
     return {"embedding": {"values": draw(text, width)}, "usageMetadata": usage, "truncated": False}
 
 
-def _predict(setting: SimulatedRequest) -> dict[str, Any]:
-    body = setting.body
+def _predict(request: SimulatedRequest) -> dict[str, Any]:
+    body = request.body
     instances = body.get("instances")
     require(isinstance(instances, list) and instances, "instances is required")
     width = _read_width((body.get("parameters") or {}).get("outputDimensionality"))
@@ -142,24 +142,27 @@ def score(query: str, text: str) -> float:
     return sum(word in text.lower().split() for word in words) / len(words)
 
 
-def _rank(setting: SimulatedRequest) -> dict[str, Any]:
-    body = setting.body
+def _rank(request: SimulatedRequest) -> dict[str, Any]:
+    body = request.body
     check_model(str(body.get("model")))
     texts = _read_texts(body.get("documents"), 1000)
     query = body.get("query")
     require(isinstance(query, str) and query, "query is required")
     is_voyage = "top_k" in body
-    most = body.get("top_k" if is_voyage else "top_n") or len(texts)
-    require(isinstance(most, int) and most > 0, "top_n must be positive")
-    scores = [(score(str(query), text), index) for index, text in enumerate(texts)]
-    best = sorted(scores, key=lambda each: (-each[0], each[1]))[:most]
-    rows = [{"index": index, "relevance_score": value} for value, index in best]
+    limit = body.get("top_k" if is_voyage else "top_n") or len(texts)
+    require(isinstance(limit, int) and limit > 0, "top_n must be positive")
+    rows = [
+        {"index": index, "relevance_score": score(str(query), text)}
+        for index, text in enumerate(texts)
+    ]
+    rows.sort(key=lambda row: row["relevance_score"], reverse=True)  # ties keep their order
+    rows = rows[:limit]
     usage = {"total_tokens": _count(texts)}
     return {"model": body["model"], "data" if is_voyage else "results": rows, "usage": usage}
 
 
-def _moderate(setting: SimulatedRequest) -> dict[str, Any]:
-    body = setting.body
+def _moderate(request: SimulatedRequest) -> dict[str, Any]:
+    body = request.body
     check_model(str(body.get("model")))
     results = []
     for text in _read_texts(body.get("input"), 32):

@@ -1,4 +1,4 @@
-"""Requests other than conversing: models, counting, Ollama's information, stored responses."""
+"""Requests that ask no model: lists of models, token counts, stored responses, Ollama's own."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from typing import Any, cast
 
 from vibe_llms.testing.simulator.calls import CALLS
 from vibe_llms.testing.simulator.chat_completions import CHAT
-from vibe_llms.testing.simulator.complaints import SimulatedRefusal
-from vibe_llms.testing.simulator.faces import SimulatedFace, SimulatedFrame, SimulatedRequest
 from vibe_llms.testing.simulator.generate_content import GEMINI
 from vibe_llms.testing.simulator.messages import MESSAGES
 from vibe_llms.testing.simulator.ollama import check_model
+from vibe_llms.testing.simulator.protocols import (
+    SimulatedFrame,
+    SimulatedProtocol,
+    SimulatedRequest,
+)
+from vibe_llms.testing.simulator.refusals import SimulatedRefusal
 from vibe_llms.testing.simulator.responses import RESPONSES
 from vibe_llms.testing.simulator.routes import SimulatedRoute
 
@@ -20,27 +24,27 @@ CREATED = 1_790_000_000
 CAPABILITIES = ["completion", "tools", "vision", "thinking"]
 
 
-def count_prompt(face: SimulatedFace, setting: SimulatedRequest) -> dict[str, Any]:
+def count_prompt(protocol: SimulatedProtocol, request: SimulatedRequest) -> dict[str, Any]:
     """Count the tokens of a request, in the vendor's format."""
-    face.check(setting)
-    received = face.read(setting).received
-    if face is GEMINI:
-        details = [{"modality": "TEXT", "tokenCount": received}]
-        return {"totalTokens": received, "promptTokensDetails": details}
-    if face is RESPONSES:
-        return {"object": "response.input_tokens", "input_tokens": received}
-    return {"input_tokens": received}
+    protocol.check(request)
+    tokens = protocol.read(request).tokens
+    if protocol is GEMINI:
+        details = [{"modality": "TEXT", "tokenCount": tokens}]
+        return {"totalTokens": tokens, "promptTokensDetails": details}
+    if protocol is RESPONSES:
+        return {"object": "response.input_tokens", "input_tokens": tokens}
+    return {"input_tokens": tokens}
 
 
 def answer_other(
-    route: SimulatedRoute, setting: SimulatedRequest
+    route: SimulatedRoute, request: SimulatedRequest
 ) -> Mapping[str, Any] | Iterator[SimulatedFrame]:
-    """Answer a request other than conversing: with an object, or the lines of a stream."""
+    """Answer a request that asks no model, with an object or with the lines of a stream."""
     match route.purpose:
         case "models":
-            return _list_models(route.face, setting)
-        case "stored" | "forgotten":
-            return _access_stored(route, setting)
+            return _list_models(route.protocol, request)
+        case "response" | "response_delete":
+            return _answer_stored_response(route, request)
         case "tags":
             return {"models": [_describe_tag(name) for name in MODELS]}
         case "ps":
@@ -49,32 +53,32 @@ def answer_other(
         case "version":
             return {"version": "0.20.0"}
         case "show":
-            return _show(setting)
+            return _show(request)
         case "pull":
-            return _pull(setting)
+            return _pull(request)
         case purpose if purpose in CALLS:
-            return CALLS[purpose](setting)
-    raise SimulatedRefusal(404, "missing", "There is no such thing.")
+            return CALLS[purpose](request)
+    raise SimulatedRefusal(404, "missing", "Not found.")
 
 
-def _list_models(face: SimulatedFace, setting: SimulatedRequest) -> dict[str, Any]:
-    if face is MESSAGES:
-        listed = [_describe_messages_model(name) for name in MODELS]
+def _list_models(protocol: SimulatedProtocol, request: SimulatedRequest) -> dict[str, Any]:
+    if protocol is MESSAGES:
+        rows = [_describe_messages_model(name) for name in MODELS]
         ends = {"first_id": MODELS[0], "last_id": MODELS[-1], "has_more": False}
-        return {"data": listed, **ends}
-    if face is GEMINI:
+        return {"data": rows, **ends}
+    if protocol is GEMINI:
         return {"models": [_describe_gemini_model(name) for name in MODELS]}
-    assert face is CHAT
+    assert protocol is CHAT
     extra: dict[str, Any] = {}
-    if "vllm" in setting.conditions:
+    if "vllm" in request.conditions:
         extra = {"max_model_len": 32768, "root": "/models", "parent": None}
-    if "openrouter" in setting.conditions:
+    if "openrouter" in request.conditions:
         extra = {"context_length": 200_000, "pricing": {"prompt": "0.000001", "completion": "0"}}
-    listed = [
+    rows = [
         {"id": name, "object": "model", "created": CREATED, "owned_by": "simulated", **extra}
         for name in MODELS
     ]
-    return {"object": "list", "data": listed}
+    return {"object": "list", "data": rows}
 
 
 def _describe_messages_model(name: str) -> dict[str, Any]:
@@ -106,14 +110,14 @@ def _describe_gemini_model(name: str) -> dict[str, Any]:
     }
 
 
-def _access_stored(route: SimulatedRoute, setting: SimulatedRequest) -> Mapping[str, Any]:
+def _answer_stored_response(route: SimulatedRoute, request: SimulatedRequest) -> Mapping[str, Any]:
     identity = route.names["response"]
-    if identity not in setting.stored:
+    if identity not in request.stored:
         raise SimulatedRefusal(404, "missing", f"Response with id '{identity}' not found.")
-    if route.purpose == "forgotten":
-        del setting.stored[identity]
+    if route.purpose == "response_delete":
+        del request.stored[identity]
         return {"id": identity, "object": "response.deleted", "deleted": True}
-    return cast(Mapping[str, Any], setting.stored[identity]["response"])
+    return cast(Mapping[str, Any], request.stored[identity]["response"])
 
 
 def _describe_tag(name: str) -> dict[str, Any]:
@@ -129,8 +133,8 @@ def _describe_tag(name: str) -> dict[str, Any]:
     }
 
 
-def _show(setting: SimulatedRequest) -> dict[str, Any]:
-    name = str(setting.body.get("model") or setting.body.get("name") or "")
+def _show(request: SimulatedRequest) -> dict[str, Any]:
+    name = str(request.body.get("model") or request.body.get("name") or "")
     check_model(name)
     information = {"general.architecture": "simulated", "simulated.context_length": 131_072}
     return {
@@ -143,9 +147,9 @@ def _show(setting: SimulatedRequest) -> dict[str, Any]:
     }
 
 
-def _pull(setting: SimulatedRequest) -> Mapping[str, Any] | Iterator[SimulatedFrame]:
-    name = str(setting.body.get("model") or setting.body.get("name") or "")
-    if setting.body.get("stream") is False:
+def _pull(request: SimulatedRequest) -> Mapping[str, Any] | Iterator[SimulatedFrame]:
+    name = str(request.body.get("model") or request.body.get("name") or "")
+    if request.body.get("stream") is False:
         return {"status": "success"}
     return _stream_pull(name)
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from vibe_llms.testing.simulator.asks import Ask
 from vibe_llms.testing.simulator.chat_deltas import produce_deltas
 from vibe_llms.testing.simulator.chat_requests import check_request, read_request
-from vibe_llms.testing.simulator.complaints import SimulatedRefusal
 from vibe_llms.testing.simulator.credentials import check_bearer
-from vibe_llms.testing.simulator.faces import SimulatedFace, SimulatedFrame, SimulatedRequest
-from vibe_llms.testing.simulator.perplexity import produce_search_fields, spread_perplexity
+from vibe_llms.testing.simulator.perplexity import produce_search_fields, stream_chunks
+from vibe_llms.testing.simulator.prompts import Prompt
+from vibe_llms.testing.simulator.protocols import (
+    SimulatedFrame,
+    SimulatedProtocol,
+    SimulatedRequest,
+)
+from vibe_llms.testing.simulator.refusals import SimulatedRefusal
 from vibe_llms.testing.simulator.rendering import (
     assign_ids,
     count_usage,
@@ -58,12 +62,12 @@ EMPTY: dict[str, Any] = {
 VLLM_KINDS = {"invalid": "BadRequestError", "missing": "NotFoundError", "rate": "RateLimitError"}
 
 
-def produce_headers(setting: SimulatedRequest) -> dict[str, str]:
+def produce_headers(request: SimulatedRequest) -> dict[str, str]:
     """Create the vendor's own headers of an answer."""
-    if setting.names.get("deployment"):
-        return {"apim-request-id": setting.identity, "x-ms-region": "Simulated"}
+    if request.names.get("deployment"):
+        return {"apim-request-id": request.identity, "x-ms-region": "Simulated"}
     return {
-        "x-request-id": setting.identity,
+        "x-request-id": request.identity,
         "openai-processing-ms": "7",
         "openai-version": "2020-10-01",
         "x-ratelimit-limit-requests": "5000",
@@ -72,31 +76,31 @@ def produce_headers(setting: SimulatedRequest) -> dict[str, str]:
     }
 
 
-def check_credentials(setting: SimulatedRequest) -> None:
+def check_credentials(request: SimulatedRequest) -> None:
     """Refuse a request without a key, if the vendor requires one."""
-    if not {"vllm", "llama_cpp"} & setting.conditions.values.keys():
-        check_bearer(setting)
+    if not {"vllm", "llama_cpp"} & request.conditions.values.keys():
+        check_bearer(request)
 
 
-def overflow(ask: Ask, limit: int) -> SimulatedRefusal:
+def overflow(prompt: Prompt, limit: int) -> SimulatedRefusal:
     """Create the refusal of a prompt that is too long."""
     return SimulatedRefusal(
         400,
         "context",
         f"This model's maximum context length is {limit} tokens. However, your messages resulted "
-        f"in {ask.received} tokens. Please reduce the length of the messages.",
+        f"in {prompt.tokens} tokens. Please reduce the length of the messages.",
         param="messages",
     )
 
 
-def render(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> dict[str, Any]:
+def render(turn: ScriptedAnswer, prompt: Prompt, request: SimulatedRequest) -> dict[str, Any]:
     """Write a whole answer."""
-    conditions = setting.conditions
+    conditions = request.conditions
     message: dict[str, Any] = {"role": "assistant", "content": None, "refusal": None}
     if "mistral" in conditions:
         del message["refusal"]
-    for part, identity in _assign(turn, setting):
-        _add(message, part, identity, setting)
+    for part, identity in _assign_ids(turn, request):
+        _add_part(message, part, identity, request)
     if "empty_siblings" in conditions:
         message = {**EMPTY, **{name: value for name, value in message.items() if value}}
     if message.get("annotations") is None:
@@ -111,49 +115,51 @@ def render(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> dict[st
         choice |= {"stop_reason": None, "token_ids": None}
     if "openrouter" in conditions:
         choice["native_finish_reason"] = turn.ending
-    body = {**_head(ask, setting, "chat.completion"), "choices": [choice]}
+    body = {**_write_head(prompt, request, "chat.completion"), "choices": [choice]}
     if "no_usage" not in conditions:
-        body["usage"] = _write_usage(turn, ask, setting)
+        body["usage"] = _write_usage(turn, prompt, request)
     if "perplexity" in conditions:
         choice["delta"] = {"role": "assistant", "content": ""}
         body |= produce_search_fields(turn)
     if "llama_cpp" in conditions:
-        body["timings"] = {"prompt_n": ask.received, "predicted_ms": 7.0}
+        body["timings"] = {"prompt_n": prompt.tokens, "predicted_ms": 7.0}
     return body
 
 
-def _assign(turn: ScriptedAnswer, setting: SimulatedRequest) -> list[tuple[Part, str]]:
+def _assign_ids(turn: ScriptedAnswer, request: SimulatedRequest) -> list[tuple[Part, str]]:
     def mint() -> str:
-        # Mistral's ids have nine letters, and it accepts no others.
-        return setting.mint("", 9) if "mistral" in setting.conditions else setting.mint("call_", 24)
+        # Mistral's ids have nine characters, and it accepts no others.
+        return request.mint("", 9) if "mistral" in request.conditions else request.mint("call_", 24)
 
-    return assign_ids(turn, setting, mint)
+    return assign_ids(turn, request, mint)
 
 
-def _head(ask: Ask, setting: SimulatedRequest, kind: str) -> dict[str, Any]:
-    conditions = setting.conditions
+def _write_head(prompt: Prompt, request: SimulatedRequest, kind: str) -> dict[str, Any]:
+    conditions = request.conditions
     head: dict[str, Any] = {
-        "id": setting.identity.replace("req_", "chatcmpl-"),
+        "id": request.identity.replace("req_", "chatcmpl-"),
         "object": kind,
-        "created": setting.now,
-        "model": ask.model,
+        "created": request.now,
+        "model": prompt.model,
     }
     if "openrouter" in conditions:
-        head |= {"id": setting.identity.replace("req_", "gen-"), "provider": "Simulated"}
+        head |= {"id": request.identity.replace("req_", "gen-"), "provider": "Simulated"}
     elif not {"mistral", "perplexity"} & conditions.values.keys():
         head |= {"service_tier": "default", "system_fingerprint": "fp_simulated"}
     return head
 
 
-def _add(message: dict[str, Any], part: Part, identity: str, setting: SimulatedRequest) -> None:
+def _add_part(
+    message: dict[str, Any], part: Part, identity: str, request: SimulatedRequest
+) -> None:
     """Add a part to a whole message."""
-    for delta in produce_deltas(part, identity, 0, setting, whole=True):
+    for delta in produce_deltas(part, identity, 0, request, whole=True):
         for key, value in delta.items():
             if key == "tool_calls":
                 call = {k: v for k, v in value[0].items() if k != "index"}
                 message.setdefault("tool_calls", []).append(call)
             elif isinstance(value, list):
-                message[key] = _join(message.get(key), value)
+                message[key] = _join_contents(message.get(key), value)
             elif isinstance(value, str) and isinstance(message.get(key), list):
                 message[key].append({"type": "text", "text": value})
             elif isinstance(value, str):
@@ -162,20 +168,20 @@ def _add(message: dict[str, Any], part: Part, identity: str, setting: SimulatedR
                 message[key] = value
 
 
-def _join(present: Any, added: list[Any]) -> list[Any]:
+def _join_contents(present: Any, added: list[Any]) -> list[Any]:
     if isinstance(present, str):
         present = [{"type": "text", "text": present}] if present else []
     return [*(present or []), *added]
 
 
-def _write_usage(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> dict[str, Any]:
-    tokens = count_usage(turn, ask)
+def _write_usage(turn: ScriptedAnswer, prompt: Prompt, request: SimulatedRequest) -> dict[str, Any]:
+    tokens = count_usage(turn, prompt)
     usage: dict[str, Any] = {
         "prompt_tokens": tokens.received,
         "completion_tokens": tokens.produced,
         "total_tokens": tokens.received + tokens.produced,
     }
-    if "vllm" in setting.conditions or "perplexity" in setting.conditions:
+    if "vllm" in request.conditions or "perplexity" in request.conditions:
         return usage
     usage["prompt_tokens_details"] = {"cached_tokens": tokens.cached, "audio_tokens": 0}
     usage["completion_tokens_details"] = {
@@ -187,56 +193,60 @@ def _write_usage(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> d
     return usage
 
 
-def stream(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> Iterator[SimulatedFrame]:
+def stream(
+    turn: ScriptedAnswer, prompt: Prompt, request: SimulatedRequest
+) -> Iterator[SimulatedFrame]:
     """Write the chunks of an answer."""
-    conditions = setting.conditions
-    head = _head(ask, setting, "chat.completion.chunk")
-    asked = (setting.body.get("stream_options") or {}).get("include_usage")
-    with_choice = {"mistral", "deepseek", "groq", "perplexity"} & conditions.values.keys()
-    usage = None if "no_usage" in conditions else _write_usage(turn, ask, setting)
-    tail: dict[str, Any] = {}
+    conditions = request.conditions
+    head = _write_head(prompt, request, "chat.completion.chunk")
+    usage_requested = (request.body.get("stream_options") or {}).get("include_usage")
+    usage_in_last_choice = {"mistral", "deepseek", "groq", "perplexity"} & conditions.values.keys()
+    usage = None if "no_usage" in conditions else _write_usage(turn, prompt, request)
+    chunk_usage: dict[str, Any] = {}
     # With usage requested, OpenAI writes a null into each chunk before the one that has it.
-    if asked and not with_choice and "usage_only_at_end" not in conditions:
-        tail["usage"] = None
+    if usage_requested and not usage_in_last_choice and "usage_only_at_end" not in conditions:
+        chunk_usage["usage"] = None
     if "usage_every_chunk" in conditions and usage:
-        tail["usage"] = usage
+        chunk_usage["usage"] = usage
 
     def chunk(delta: Mapping[str, Any], reason: str | None = None) -> dict[str, Any]:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
         if "openrouter" in conditions:
             choice["native_finish_reason"] = turn.ending if reason else None
-        return {**head, "choices": [choice], **tail}
+        return {**head, "choices": [choice], **chunk_usage}
 
-    # Azure first sends its filter's result for the prompt.
+    # Azure first sends the result of its content filter for the prompt.
     if "empty_choices" in conditions:
         filters = [{"prompt_index": 0, "content_filter_results": {}}]
         yield SimulatedFrame({**head, "choices": [], "prompt_filter_results": filters})
     empty = EMPTY if "empty_siblings" in conditions else {}
     yield SimulatedFrame(chunk({"role": "assistant", "content": "", "refusal": None, **empty}))
     if "perplexity" in conditions:
-        yield from spread_perplexity(turn, head, usage, STOPS)
+        yield from stream_chunks(turn, head, usage, STOPS)
         return
-    for delta in _order_deltas(turn, setting):
+    for delta in _order_deltas(turn, request):
         yield SimulatedFrame(chunk(delta))
     last = chunk({}, STOPS.get(turn.ending, turn.ending))
     if usage and "groq" in conditions:
-        last["x_groq"] = {"id": setting.identity, "usage": usage}
-    if usage and with_choice:
+        last["x_groq"] = {"id": request.identity, "usage": usage}
+    if usage and usage_in_last_choice:
         last["usage"] = usage
     yield SimulatedFrame(last, ends=True)
     # OpenAI's usage comes in a chunk of its own, after the last choice.
-    if usage and not with_choice and (asked or "usage_only_at_end" in conditions):
+    sends_usage = usage_requested or "usage_only_at_end" in conditions
+    if usage and not usage_in_last_choice and sends_usage:
         yield SimulatedFrame({**head, "choices": [], "usage": usage})
     yield SimulatedFrame("[DONE]", ends=True)
 
 
-def _order_deltas(turn: ScriptedAnswer, setting: SimulatedRequest) -> Iterator[dict[str, Any]]:
+def _order_deltas(turn: ScriptedAnswer, request: SimulatedRequest) -> Iterator[dict[str, Any]]:
+    """Yield the deltas of all parts; a fault interleaves those of invocations."""
     lanes: list[list[dict[str, Any]]] = []
-    for part, identity in _assign(turn, setting):
-        deltas = produce_deltas(part, identity, len(lanes), setting)
+    for part, identity in _assign_ids(turn, request):
+        deltas = produce_deltas(part, identity, len(lanes), request)
         if not isinstance(part, Invoke):
             yield from deltas
-        elif "interleaved_calls" in setting.conditions:
+        elif "interleaved_calls" in request.conditions:
             lanes.append(list(deltas))
         else:
             lanes.append([])
@@ -244,38 +254,38 @@ def _order_deltas(turn: ScriptedAnswer, setting: SimulatedRequest) -> Iterator[d
     yield from interleave(lanes)
 
 
-def complain(complaint: SimulatedRefusal, setting: SimulatedRequest) -> dict[str, Any]:
+def write_error(refusal: SimulatedRefusal, request: SimulatedRequest) -> dict[str, Any]:
     """Write an error in the format of the vendor whose quirks are set."""
-    conditions, code = setting.conditions, complaint.code
-    kind = KINDS[complaint.kind]
-    if complaint.kind == "context":
+    conditions, code = request.conditions, refusal.code
+    kind = KINDS[refusal.kind]
+    if refusal.kind == "context":
         code = "context_length_exceeded"
         if "perplexity" in conditions:
             kind = "too_many_prompt_tokens"
     if "vllm" in conditions:
-        kind = VLLM_KINDS.get(complaint.kind, "InternalServerError")
-        error = {"message": complaint.message, "type": kind, "param": complaint.param}
-        return {"error": {**error, "code": complaint.status}}
+        kind = VLLM_KINDS.get(refusal.kind, "InternalServerError")
+        error = {"message": refusal.message, "type": kind, "param": refusal.param}
+        return {"error": {**error, "code": refusal.status}}
     if "perplexity" in conditions:
-        kind = complaint.code or kind
-        return {"error": {"message": complaint.message, "type": kind, "code": complaint.status}}
+        kind = refusal.code or kind
+        return {"error": {"message": refusal.message, "type": kind, "code": refusal.status}}
     if "openrouter" in conditions:
         metadata = {"provider_name": "Simulated"}
-        told = {"message": complaint.message, "code": complaint.status, "metadata": metadata}
-        return {"error": told, "user_id": "user_simulated"}
+        fields = {"message": refusal.message, "code": refusal.status, "metadata": metadata}
+        return {"error": fields, "user_id": "user_simulated"}
     if "mistral" in conditions:
-        error = {"object": "error", "message": complaint.message, "type": kind}
-        return {**error, "param": complaint.param, "code": code}
-    error = {"message": complaint.message, "type": kind, "param": complaint.param}
+        error = {"object": "error", "message": refusal.message, "type": kind}
+        return {**error, "param": refusal.param, "code": code}
+    error = {"message": refusal.message, "type": kind, "param": refusal.param}
     return {"error": {**error, "code": code}}
 
 
-CHAT: Final = SimulatedFace(
+CHAT: Final = SimulatedProtocol(
     check=check_request,
     read=read_request,
     render=render,
     stream=stream,
-    complain=complain,
+    write_error=write_error,
     overflow=overflow,
     check_credentials=check_credentials,
     produce_headers=produce_headers,

@@ -6,11 +6,11 @@ import base64
 from collections.abc import Iterator
 from typing import Any
 
-from vibe_llms.testing.simulator.faces import SimulatedRequest
 from vibe_llms.testing.simulator.faults import Conditions
+from vibe_llms.testing.simulator.protocols import SimulatedRequest
 from vibe_llms.testing.simulator.rendering import (
-    leave_nothing,
-    says_nothing,
+    blank_arguments,
+    omits_arguments,
     split_arguments,
     split_text,
     write_arguments,
@@ -33,13 +33,13 @@ REASONING_FIELDS = ("reasoning", "reasoning_content")
 
 
 def produce_deltas(
-    part: Part, identity: str, index: int, setting: SimulatedRequest, *, whole: bool = False
+    part: Part, identity: str, index: int, request: SimulatedRequest, *, whole: bool = False
 ) -> Iterator[dict[str, Any]]:
-    """Return the deltas of one part; of a whole message, one for each field."""
-    conditions = setting.conditions
+    """Yield the deltas of one part; with `whole`, in one piece, as a message has them."""
+    conditions = request.conditions
     match part:
         case Think(text):
-            yield from _think(text, setting, whole)
+            yield from _think(text, request, whole)
         case Say(text, citations):
             for piece in [text] if whole else split_text(text, conditions):
                 yield {"content": piece}
@@ -47,17 +47,17 @@ def produce_deltas(
                 yield {"annotations": [_annotate(cite, len(text)) for cite in citations]}
         case Refuse(text):
             for piece in [text] if whole else split_text(text, conditions):
-                # Mistral has no refusals: they are texts.
+                # Mistral has no field for refusals and sends them as text.
                 yield {"refusal": piece} if "mistral" not in conditions else {"content": piece}
         case Invoke():
-            yield from _invoke(part, identity, index, setting, whole)
+            yield from _invoke(part, identity, index, request, whole)
         case Speak(data, transcript):
-            audio = {"id": setting.identity.replace("req_", "audio_"), "transcript": transcript}
+            audio = {"id": request.identity.replace("req_", "audio_"), "transcript": transcript}
             yield {
                 "audio": {
                     **audio,
                     "data": base64.b64encode(data).decode(),
-                    "expires_at": setting.now + 3600,
+                    "expires_at": request.now + 3600,
                 }
             }
         case Draw(data):
@@ -69,8 +69,8 @@ def produce_deltas(
             pass  # visible only in annotations, citations and search_results
 
 
-def _think(text: str, setting: SimulatedRequest, whole: bool) -> Iterator[dict[str, Any]]:
-    conditions = setting.conditions
+def _think(text: str, request: SimulatedRequest, whole: bool) -> Iterator[dict[str, Any]]:
+    conditions = request.conditions
     pieces = [text] if whole else list(split_text(text, conditions))
     for piece in pieces:
         if "mistral" in conditions:
@@ -79,25 +79,25 @@ def _think(text: str, setting: SimulatedRequest, whole: bool) -> Iterator[dict[s
         else:
             delta: dict[str, Any] = {name: piece for name in REASONING_FIELDS if name in conditions}
             if "reasoning_details" in conditions:
-                delta["reasoning_details"] = [_detail(piece, text if whole else None)]
+                delta["reasoning_details"] = [_write_detail(piece, text if whole else None)]
             if delta:
                 yield delta
     # In a stream the signature comes last, without a text.
     if "reasoning_details" in conditions and not whole:
-        signed = {**_detail("", text)}
-        del signed["text"]
-        yield {"reasoning_details": [signed]}
+        detail = _write_detail("", text)
+        del detail["text"]
+        yield {"reasoning_details": [detail]}
 
 
-def _detail(piece: str, signed: str | None) -> dict[str, Any]:
+def _write_detail(piece: str, signed_text: str | None) -> dict[str, Any]:
     detail = {
         "type": "reasoning.text",
         "text": piece,
         "format": "anthropic-claude-v1",
         "index": 0,
     }
-    if signed is not None:
-        detail["signature"] = sign(signed, kind="chat")
+    if signed_text is not None:
+        detail["signature"] = sign(signed_text, kind="chat")
     return detail
 
 
@@ -107,35 +107,36 @@ def _annotate(cite: Cite, end: int) -> dict[str, Any]:
 
 
 def _invoke(
-    invoke: Invoke, identity: str, index: int, setting: SimulatedRequest, whole: bool
+    invoke: Invoke, identity: str, index: int, request: SimulatedRequest, whole: bool
 ) -> Iterator[dict[str, Any]]:
-    conditions = setting.conditions
-    flavour, field = ("custom", "input") if invoke.custom else ("function", "arguments")
+    conditions = request.conditions
+    kind, field = ("custom", "input") if invoke.custom else ("function", "arguments")
     text = write_arguments(invoke, conditions)
     at_once = whole or "whole_arguments" in conditions or "mistral" in conditions
     names = [invoke.name]
     if "split_names" in conditions and not whole:
         names = [invoke.name[:2], invoke.name[2:]]
-    given: dict[str, Any] = {} if "empty_ids" not in conditions else {"id": ""}
-    given |= {"id": identity} if identity else {}
+    id_field: dict[str, Any] = {}
+    if identity or "empty_ids" in conditions:
+        id_field = {"id": identity}
     fields = [{field: "", "name": name} for name in names]
     fields[-1][field] = text if at_once else ""
     if not at_once:
         fields += [{field: piece} for piece in split_arguments(text, conditions)]
     for place, inner in enumerate(fields):
-        if says_nothing(conditions):
-            inner = leave_nothing(inner, field, conditions)
+        if omits_arguments(conditions):
+            inner = blank_arguments(inner, field, conditions)
         if "repeated_names" in conditions:
             inner["name"] = invoke.name
-        head = {"type": flavour, **given} if not place else {}
-        again = given if "repeated_ids" in conditions else {}
-        call: dict[str, Any] = {**_address(index, place, conditions), **head, **again}
+        head = {"type": kind, **id_field} if not place else {}
+        repeated_id = id_field if "repeated_ids" in conditions else {}
+        call: dict[str, Any] = {**_write_index(index, place, conditions), **head, **repeated_id}
         if "empty_siblings" in conditions and not place:
             call |= {"custom": {"input": "", "name": ""}, "function": {"arguments": "", "name": ""}}
-        yield {"tool_calls": [{**call, flavour: inner}]}
+        yield {"tool_calls": [{**call, kind: inner}]}
 
 
-def _address(index: int, place: int, conditions: Conditions) -> dict[str, Any]:
+def _write_index(index: int, place: int, conditions: Conditions) -> dict[str, Any]:
     """Return the index of a delta: of its invocation, unless a fault sets another."""
     if "missing_index" in conditions:
         return {}

@@ -6,21 +6,21 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from vibe_llms.testing.simulator.asks import (
-    Ask,
+from vibe_llms.testing.simulator.chat_vendors import check_vendor
+from vibe_llms.testing.simulator.credentials import check_model
+from vibe_llms.testing.simulator.prompts import (
     Attachment,
     OfferedTool,
+    Prompt,
     ToolResult,
     count_request_tokens,
     read_base64,
     read_data_url,
     write_text,
 )
-from vibe_llms.testing.simulator.chat_vendors import check_vendor
-from vibe_llms.testing.simulator.complaints import require
-from vibe_llms.testing.simulator.credentials import check_model
-from vibe_llms.testing.simulator.faces import SimulatedRequest
-from vibe_llms.testing.simulator.schemata import check_strict_schema
+from vibe_llms.testing.simulator.protocols import SimulatedRequest
+from vibe_llms.testing.simulator.refusals import require
+from vibe_llms.testing.simulator.strict_schemas import check_strict_schema
 
 ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -28,11 +28,11 @@ REASONING_MODELS = re.compile(r"(o\d|gpt-[5-9])")
 ID_LENGTH = 40
 
 
-def check_request(setting: SimulatedRequest) -> None:
+def check_request(request: SimulatedRequest) -> None:
     """Refuse requests that OpenAI, or the vendor whose quirks are set, would refuse."""
-    body = setting.body
+    body = request.body
     require(
-        body.get("model") or "deployment" in setting.names, "you must provide a model parameter"
+        body.get("model") or "deployment" in request.names, "you must provide a model parameter"
     )
     messages = body.get("messages")
     require(
@@ -46,8 +46,8 @@ def check_request(setting: SimulatedRequest) -> None:
         _check_message(message, f"messages[{index}]")
     _check_pairs(list(messages or []))
     _check_tools(body)
-    _check_parameters(setting)
-    check_vendor(setting)
+    _check_parameters(request)
+    check_vendor(request)
     check_model(str(body.get("model", "")))
 
 
@@ -63,9 +63,9 @@ def _check_message(message: Any, place: str) -> None:
             param=f"{place}.content",
         )
     else:
-        spoken = message.get("refusal") or message.get("audio")
+        other_content = message.get("refusal") or message.get("audio")
         require(
-            content is not None or spoken or calls or message.get("function_call"),
+            content is not None or other_content or calls or message.get("function_call"),
             "Invalid value for 'content': expected a string, got null.",
             param=f"{place}.content",
         )
@@ -84,22 +84,22 @@ def _check_call(call: Any, place: str) -> None:
         param=f"{place}.id",
         code="string_above_max_length",
     )
-    flavour = call.get("type")
-    require(flavour in ("function", "custom"), f"Missing required parameter: '{place}.type'.")
-    inner = call.get(flavour) or {}
-    text = inner.get("arguments" if flavour == "function" else "input")
+    kind = call.get("type")
+    require(kind in ("function", "custom"), f"Missing required parameter: '{place}.type'.")
+    inner = call.get(kind) or {}
+    text = inner.get("arguments" if kind == "function" else "input")
     require(
         isinstance(text, str),
-        f"Invalid type for '{place}.{flavour}.arguments': expected a string.",
-        param=f"{place}.{flavour}.arguments",
+        f"Invalid type for '{place}.{kind}.arguments': expected a string.",
+        param=f"{place}.{kind}.arguments",
         code="invalid_type",
     )
-    require(NAME.fullmatch(str(inner.get("name"))), f"Invalid '{place}.{flavour}.name'.")
+    require(NAME.fullmatch(str(inner.get("name"))), f"Invalid '{place}.{kind}.name'.")
 
 
 def _check_pairs(messages: list[Any]) -> None:
     open_ids: list[str] = []
-    # Unanswered calls are detected at the end of the messages.
+    # The artificial last message detects calls that no tool message follows.
     for index, message in enumerate([*messages, {"role": "end"}]):
         if message["role"] == "tool":
             require(
@@ -134,8 +134,8 @@ def _check_tools(body: Mapping[str, Any]) -> None:
             code="invalid_value",
         )
         if inner.get("strict"):
-            where = f"tools[{index}].function.parameters"
-            check_strict_schema(inner.get("parameters"), f"function '{name}'", where)
+            place = f"tools[{index}].function.parameters"
+            check_strict_schema(inner.get("parameters"), f"function '{name}'", place)
     if not tools:
         require(
             body.get("tool_choice") in (None, "none"),
@@ -151,8 +151,8 @@ def _check_tools(body: Mapping[str, Any]) -> None:
         )
 
 
-def _check_parameters(setting: SimulatedRequest) -> None:
-    body = setting.body
+def _check_parameters(request: SimulatedRequest) -> None:
+    body = request.body
     require(
         body.get("stream") or not body.get("stream_options"),
         "The 'stream_options' parameter is only allowed when 'stream' is enabled.",
@@ -161,7 +161,7 @@ def _check_parameters(setting: SimulatedRequest) -> None:
     form = body.get("response_format") or {}
     if form.get("type") == "json_schema":
         inner = form.get("json_schema") or {}
-        if "perplexity" not in setting.conditions:
+        if "perplexity" not in request.conditions:
             require(
                 inner.get("name"),
                 "Missing required parameter: 'response_format.json_schema.name'.",
@@ -169,8 +169,8 @@ def _check_parameters(setting: SimulatedRequest) -> None:
                 code="missing_required_parameter",
             )
         if inner.get("strict"):
-            where = "response_format"
-            check_strict_schema(inner.get("schema"), f"response_format '{inner['name']}'", where)
+            subject = f"response_format '{inner['name']}'"
+            check_strict_schema(inner.get("schema"), subject, "response_format")
     if REASONING_MODELS.match(str(body.get("model"))):
         require(
             "max_tokens" not in body,
@@ -181,35 +181,35 @@ def _check_parameters(setting: SimulatedRequest) -> None:
         )
 
 
-def read_request(setting: SimulatedRequest) -> Ask:
+def read_request(request: SimulatedRequest) -> Prompt:
     """Read a request that was checked."""
-    body = setting.body
+    body = request.body
     messages = body["messages"]
     last = next((m for m in reversed(messages) if m["role"] == "user"), {"content": ""})
     choice = body.get("tool_choice")
     form = body.get("response_format") or {}
     stops = body.get("stop") or ()
-    return Ask(
-        model=str(body.get("model") or setting.names.get("deployment", "")),
+    return Prompt(
+        model=str(body.get("model") or request.names.get("deployment", "")),
         text=_read_text(last["content"]),
         attachments=tuple(_read_media(last["content"])) if messages[-1] is last else (),
-        offers=tuple(_read_offer(tool) for tool in body.get("tools") or ()),
-        outcomes=tuple(_read_outcomes(messages)),
-        demand=_read_choice(choice),
-        parallel=body.get("parallel_tool_calls") is not False,
+        tools=tuple(_read_offer(tool) for tool in body.get("tools") or ()),
+        tool_results=tuple(_read_outcomes(messages)),
+        tool_choice=_read_choice(choice),
+        allows_parallel_calls=body.get("parallel_tool_calls") is not False,
         schema=_read_schema(form),
-        reasons=_is_reasoning_asked(body),
-        searches="web_search_options" in body or "perplexity" in setting.conditions,
-        draws="image" in (body.get("modalities") or ()),
-        speaks="audio" in (body.get("modalities") or ()),
-        limit=body.get("max_completion_tokens") or body.get("max_tokens"),
-        stops=(stops,) if isinstance(stops, str) else tuple(stops),
-        received=count_request_tokens(messages, body.get("tools")),
-        streams=bool(body.get("stream")),
+        wants_reasoning=_wants_reasoning(body),
+        allows_search="web_search_options" in body or "perplexity" in request.conditions,
+        allows_pictures="image" in (body.get("modalities") or ()),
+        allows_audio="audio" in (body.get("modalities") or ()),
+        max_tokens=body.get("max_completion_tokens") or body.get("max_tokens"),
+        stop_texts=(stops,) if isinstance(stops, str) else tuple(stops),
+        tokens=count_request_tokens(messages, body.get("tools")),
+        wants_stream=bool(body.get("stream")),
     )
 
 
-def _is_reasoning_asked(body: Mapping[str, Any]) -> bool:
+def _wants_reasoning(body: Mapping[str, Any]) -> bool:
     effort = body.get("reasoning_effort") or (body.get("reasoning") or {}).get("effort")
     thinking = (body.get("thinking") or {}).get("type")
     template = body.get("chat_template_kwargs") or {}

@@ -1,16 +1,17 @@
-"""Chat Completions: requests that OpenAI accepts and some vendors refuse."""
+"""Chat Completions: requests that OpenAI accepts and some compatible vendors refuse."""
 
 from __future__ import annotations
 
 import re
 
-from vibe_llms.testing.simulator.complaints import SimulatedRefusal, require
-from vibe_llms.testing.simulator.faces import SimulatedRequest
+from vibe_llms.testing.simulator.protocols import SimulatedRequest
+from vibe_llms.testing.simulator.refusals import SimulatedRefusal, require
 from vibe_llms.testing.simulator.signatures import is_intact
 
 
-def check_vendor(setting: SimulatedRequest) -> None:
-    conditions, messages = setting.conditions, setting.body["messages"]
+def check_vendor(request: SimulatedRequest) -> None:
+    """Refuse requests that the vendor whose quirks are set would refuse."""
+    conditions, messages = request.conditions, request.body["messages"]
     for index, message in enumerate(messages):
         calls = message.get("tool_calls") or []
         for call in calls if "mistral" in conditions else ():
@@ -19,7 +20,7 @@ def check_vendor(setting: SimulatedRequest) -> None:
                 f"Tool call id was {call['id']} but must be a-z, A-Z, 0-9, with a length of 9.",
                 code="3280",
             )
-        if "deepseek" in conditions and calls and setting.body.get("tools"):
+        if "deepseek" in conditions and calls and request.body.get("tools"):
             require(
                 message.get("reasoning_content") is not None,
                 "The `reasoning_content` in the thinking mode must be passed back to the API "

@@ -1,21 +1,21 @@
-"""Authentication: any key is valid, except an empty one or one that says it is wrong."""
+"""Authentication: every key is valid, unless it is empty or contains the word wrong or invalid."""
 
 from __future__ import annotations
 
-from vibe_llms.testing.simulator.complaints import SimulatedRefusal
-from vibe_llms.testing.simulator.faces import SimulatedRequest
+from vibe_llms.testing.simulator.protocols import SimulatedRequest
+from vibe_llms.testing.simulator.refusals import SimulatedRefusal
 
 WRONG = ("wrong", "invalid")
-"""Keys with one of these words are refused."""
+"""Keys that contain one of these words are refused."""
 ABSENT = "does-not-exist"
-"""Models with this in their name are not found."""
+"""Models with this text in their name are not found."""
 
 
-def check_bearer(setting: SimulatedRequest) -> None:
+def check_bearer(request: SimulatedRequest) -> None:
     """Refuse a request without ``Authorization: Bearer`` or ``api-key``."""
-    scheme, _, key = setting.headers.get("authorization", "").partition(" ")
+    scheme, _, key = request.headers.get("authorization", "").partition(" ")
     key = key.strip() if scheme.lower() == "bearer" else ""
-    key = key or setting.headers.get("api-key", "")
+    key = key or request.headers.get("api-key", "")
     if not key:
         raise SimulatedRefusal(
             401,

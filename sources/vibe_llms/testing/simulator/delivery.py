@@ -13,22 +13,26 @@ import zlib
 from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from vibe_llms.testing.simulator.complaints import SimulatedRefusal
-from vibe_llms.testing.simulator.faces import SimulatedFace, SimulatedFrame, SimulatedRequest
 from vibe_llms.testing.simulator.faults import Conditions
+from vibe_llms.testing.simulator.protocols import (
+    SimulatedFrame,
+    SimulatedProtocol,
+    SimulatedRequest,
+)
+from vibe_llms.testing.simulator.refusals import SimulatedRefusal
 from vibe_llms.testing.simulator.rendering import NOT_A_CHARACTER
 
 if TYPE_CHECKING:
     from aiohttp import web
 
 
-STREAM_TYPE = "application/vnd.amazon.eventstream"
-TEXT_HEADER = 7
+AMAZON_TYPE = "application/vnd.amazon.eventstream"
+TEXT_HEADER_TYPE = 7
 """Type number of a header whose value is text."""
 
 
 def encode_event(data: bytes) -> bytes:
-    """Wrap the JSON of one event.
+    """Wrap the JSON of one event in a message of Amazon's event stream.
 
     A message consists of its length and that of its headers, a checksum of both, the headers, the
     payload, and a checksum of everything.
@@ -41,7 +45,7 @@ def encode_event(data: bytes) -> bytes:
     headers = b"".join(
         struct.pack(">B", len(name))
         + name.encode()
-        + struct.pack(">BH", TEXT_HEADER, len(value))
+        + struct.pack(">BH", TEXT_HEADER_TYPE, len(value))
         + value.encode()
         for name, value in names.items()
     )
@@ -55,7 +59,7 @@ def encode_event(data: bytes) -> bytes:
 RATE_LIMITED = SimulatedRefusal(429, "rate", "You have sent too many requests.", retry_after=1)
 OVERLOADED = SimulatedRefusal(529, "overloaded", "Overloaded")
 SSE_TYPE, NDJSON_TYPE = "text/event-stream; charset=utf-8", "application/x-ndjson"
-STREAM_TYPES = {"sse": SSE_TYPE, "ndjson": NDJSON_TYPE, "amazon": STREAM_TYPE}
+STREAM_TYPES = {"sse": SSE_TYPE, "ndjson": NDJSON_TYPE, "amazon": AMAZON_TYPE}
 PAGE = b"<!DOCTYPE html><html><body><h1>Welcome to the gateway</h1></body></html>\n"
 
 
@@ -74,9 +78,9 @@ def encode_json(value: Any, conditions: Conditions) -> bytes:
     return data.replace(NOT_A_CHARACTER.encode(), b"\xff\xfe")
 
 
-def choose_framing(face: SimulatedFace, setting: SimulatedRequest) -> str:
+def choose_framing(protocol: SimulatedProtocol, request: SimulatedRequest) -> str:
     """Return the framing of an answer's events: that of the protocol, or Amazon's."""
-    return "amazon" if setting.path.endswith("/invoke-with-response-stream") else face.framing
+    return "amazon" if request.path.endswith("/invoke-with-response-stream") else protocol.framing
 
 
 def encode_frame(frame: SimulatedFrame, framing: str, conditions: Conditions) -> bytes:
@@ -96,40 +100,42 @@ def encode_frame(frame: SimulatedFrame, framing: str, conditions: Conditions) ->
 
 
 def _frame_pieces(
-    frames: Iterable[SimulatedFrame], face: SimulatedFace, setting: SimulatedRequest
+    frames: Iterable[SimulatedFrame], protocol: SimulatedProtocol, request: SimulatedRequest
 ) -> Iterator[tuple[bytes, bool]]:
-    """Yield the bytes of each chunk, and whether it counts as one."""
-    conditions = setting.conditions
+    """Yield bytes, and whether they count as a chunk, as byte order marks and comments do not."""
+    conditions = request.conditions
     if "bom" in conditions:
         yield b"\xef\xbb\xbf", False
-    garbage = conditions.count("garbage_line", 1) if "garbage_line" in conditions else -1
-    limits = _find_interruptions(conditions)
-    framing = choose_framing(face, setting)
-    nested = conditions
-    for place, frame in enumerate(frames):
-        if place == garbage:
-            yield (b"" if face.framing == "ndjson" else b"data: ") + b'{"oops\x01 ]]\n\n', False
-        if place in limits:
-            complaint = limits[place]
-            yield encode_frame(face.interrupt(complaint, setting), framing, nested), True
+    garbage_position = conditions.count("garbage_line", 1) if "garbage_line" in conditions else -1
+    errors = _find_stream_errors(conditions)
+    framing = choose_framing(protocol, request)
+    # Deep nesting affects the first event alone, which then has the size of a whole answer.
+    frame_conditions = conditions
+    for position, frame in enumerate(frames):
+        if position == garbage_position:
+            yield (b"" if protocol.framing == "ndjson" else b"data: ") + b'{"oops\x01 ]]\n\n', False
+        if position in errors:
+            error = protocol.write_stream_error(errors[position], request)
+            yield encode_frame(error, framing, frame_conditions), True
             return
         if frame.ends and "no_terminator" in conditions:
             continue
         if frame.data == "[DONE]" and "no_done" in conditions:
             continue
         if "comments" in conditions:
-            yield (b"\n" if face.framing == "ndjson" else b": keep-alive\n\n"), False
-        yield encode_frame(frame, framing, nested), True
-        nested = _without(nested, "deep_nesting")  # once is enough: it is as long as an answer
+            yield (b"\n" if protocol.framing == "ndjson" else b": keep-alive\n\n"), False
+        yield encode_frame(frame, framing, frame_conditions), True
+        frame_conditions = _without(frame_conditions, "deep_nesting")
 
 
-def _find_interruptions(conditions: Conditions) -> dict[int, SimulatedRefusal]:
-    found = {}
+def _find_stream_errors(conditions: Conditions) -> dict[int, SimulatedRefusal]:
+    """Map the number of chunks before an error to the error."""
+    errors = {}
     if "midstream_rate_limit" in conditions:
-        found[conditions.count("midstream_rate_limit", 3)] = RATE_LIMITED
+        errors[conditions.count("midstream_rate_limit", 3)] = RATE_LIMITED
     if "midstream_overloaded" in conditions:
-        found[conditions.count("midstream_overloaded", 3)] = OVERLOADED
-    return found
+        errors[conditions.count("midstream_overloaded", 3)] = OVERLOADED
+    return errors
 
 
 def _without(conditions: Conditions, name: str) -> Conditions:
@@ -139,18 +145,18 @@ def _without(conditions: Conditions, name: str) -> Conditions:
 
 
 async def produce_stream(
-    frames: Iterable[SimulatedFrame], face: SimulatedFace, setting: SimulatedRequest
+    frames: Iterable[SimulatedFrame], protocol: SimulatedProtocol, request: SimulatedRequest
 ) -> AsyncIterator[bytes]:
     """Create the bytes of a stream, one chunk at a time.
 
     Raises:
-        Cut: The socket must be closed instead of ending the stream.
+        SocketCut: The socket must be closed instead of ending the stream.
     """
-    conditions = setting.conditions
+    conditions = request.conditions
     stall = conditions.count("stall_at_chunk", 2) if "stall_at_chunk" in conditions else -1
     cut = conditions.count("cut_at_chunk", 2) if "cut_at_chunk" in conditions else -1
     sent = 0
-    for data, counts in _frame_pieces(frames, face, setting):
+    for data, counts in _frame_pieces(frames, protocol, request):
         if counts and sent == stall:
             await asyncio.Event().wait()  # until the client disconnects
         if counts and sent == cut:
@@ -160,8 +166,8 @@ async def produce_stream(
         for piece in split_bytes(data, conditions):
             yield piece
         sent += counts
-    # With fewer chunks than the fault names it follows the last of them.
-    if sent <= max(stall, 0) and stall >= 0:
+    # A stream with fewer chunks than a fault names stalls, or is cut, after its last chunk.
+    if stall >= 0 and sent <= stall:
         await asyncio.Event().wait()
     if cut >= sent:
         raise SocketCut
@@ -175,23 +181,23 @@ def split_bytes(data: bytes, conditions: Conditions) -> Iterator[bytes]:
 
 
 async def send_stream(
-    request: web.Request, headers: dict[str, str], pieces: AsyncIterator[bytes]
+    http_request: web.Request, headers: dict[str, str], pieces: AsyncIterator[bytes]
 ) -> web.StreamResponse:
-    """Send pieces as they come; a cut closes the socket."""
+    """Send pieces as they arrive; SocketCut closes the socket."""
     from aiohttp import web
 
     response = web.StreamResponse(headers=headers)
-    await response.prepare(request)
+    await response.prepare(http_request)
     try:
         async for piece in pieces:
             await response.write(piece)
         await response.write_eof()
     except SocketCut:
-        cut_connection(request)
+        cut_connection(http_request)
     return response
 
 
-def cut_connection(request: web.Request) -> None:
+def cut_connection(http_request: web.Request) -> None:
     """Close the socket of a request, even in the middle of a response."""
-    if request.transport is not None:
-        request.transport.close()  # data written before still arrives
+    if http_request.transport is not None:
+        http_request.transport.close()  # the client still receives earlier data

@@ -11,7 +11,7 @@ from vibe_llms.foundation.attrs_classes import frozen
 
 FAULTS: Mapping[str, str] = MappingProxyType(
     {
-        "missing_index": "Deltas of invocations carry no index (Chat Completions, Ollama).",
+        "missing_index": "Deltas of invocations have no index (Chat Completions, Ollama).",
         "null_index": "Deltas of invocations have the index null (Chat Completions).",
         "zero_index": "Deltas of all invocations have the index 0 (Chat Completions).",
         "counting_index": "Each delta of an invocation has an index of its own (Chat Completions).",
@@ -19,33 +19,33 @@ FAULTS: Mapping[str, str] = MappingProxyType(
         "empty_ids": "Invocations have an empty id (Chat Completions, Gemini, Ollama).",
         "repeated_names": "Each delta of an invocation has its name (Chat Completions).",
         "split_names": "Names of invocations come in two deltas (Chat Completions).",
-        "empty_siblings": "What an answer does not have is there, and empty (Chat Completions).",
+        "empty_siblings": "Unused fields of an answer are present but empty (Chat Completions).",
         "empty_arguments": "Arguments of invocations are empty: a text or an object.",
         "null_arguments": "Arguments of invocations are null.",
         "absent_arguments": "Invocations have no field for their arguments.",
         "reused_ids": "All invocations of an answer have the same id.",
         "missing_ids": "Invocations have no id (Chat Completions, Gemini, Ollama).",
-        "usage_only_at_end": "Tokens are told once, at the very end, asked for or not.",
-        "usage_every_chunk": "Tokens are told, so far, with each chunk (Chat Completions).",
-        "no_usage": "Tokens are never told.",
-        "stall_at_chunk": "=n: after n chunks of the stream (2) nothing comes, and nothing ends.",
+        "usage_only_at_end": "Tokens are reported once, at the very end, whether requested or not.",
+        "usage_every_chunk": "The tokens so far are reported with each chunk (Chat Completions).",
+        "no_usage": "Tokens are never reported.",
+        "stall_at_chunk": "=n: after n chunks (2) the stream sends nothing and does not end.",
         "midstream_rate_limit": "=n: after n chunks (3) of a stream under status 200, the "
         "error of status 429.",
         "midstream_overloaded": "=n: after n chunks (3) of a stream under status 200, the "
         "error of status 529 or 503.",
         "cut_at_chunk": "=n: after n chunks (2) of the stream the socket is closed.",
-        "no_terminator": "The stream ends in good order, but nothing says that it is complete.",
-        "no_done": "The stream of Chat Completions has no [DONE]; its finish_reason is there.",
-        "garbage_line": "=n: after n chunks (1) a line that is no JSON.",
-        "invalid_utf8": "A text holds two bytes that are no UTF-8.",
+        "no_terminator": "The stream ends without an error, but also without its last event.",
+        "no_done": "The stream of Chat Completions has a finish_reason, but no [DONE].",
+        "garbage_line": "=n: after n chunks (1) a line that is not JSON.",
+        "invalid_utf8": "A text contains two bytes that are not UTF-8.",
         "split_bytes": "=n: the body is delivered n bytes at a time (1).",
         "crlf": "Lines end in CR LF.",
         "cr": "Lines of events end in CR alone.",
         "bom": "The stream of events starts with a byte order mark.",
-        "comments": "Comments (in NDJSON: blank lines) stand between the events; a body that is "
+        "comments": "Comments (in NDJSON: blank lines) are between the events; a body that is "
         "not streamed starts with blank lines.",
         "wrong_content_type": "A page of HTML, under status 200.",
-        "broken_arguments": "The arguments of invocations are no JSON; Gemini and Ollama, which "
+        "broken_arguments": "The arguments of invocations are not JSON; Gemini and Ollama, which "
         "parse them, fail in their own way.",
         "interleaved_calls": "The deltas of parallel invocations alternate.",
         "whole_arguments": "Arguments come in one chunk.",
@@ -54,11 +54,11 @@ FAULTS: Mapping[str, str] = MappingProxyType(
         "overloaded": "=n: the first n requests (1) find the vendor overloaded.",
         "server_error": "=n: the first n requests (1) end in status 500.",
         "slow": "=n: each chunk of a stream, or the whole body, comes n milliseconds (10) late.",
-        "context_overflow": "The prompt is too long, said as the vendor says it; Ollama truncates "
-        "in silence.",
+        "context_overflow": "The prompt is refused as too long, in the vendor's words; Ollama "
+        "truncates it without an error.",
         "silent_overflow": "The answer ends because the context is full, under status 200.",
         "drop_connection_before_headers": "The socket is closed without an answer.",
-        "redirect": "=n: n redirections to the same place; without a number, for ever.",
+        "redirect": "=n: n redirects to the same address; without a number, endless ones.",
         "huge_event": "=n: one event of n bytes (1,000,000) of text.",
         "deep_nesting": "=n: an unknown field that is nested n times (100,000).",
         "many_events": "=n: n events (100,000) of one letter each.",
@@ -68,31 +68,32 @@ FAULTS: Mapping[str, str] = MappingProxyType(
 
 BATCH_FAULTS: Mapping[str, str] = MappingProxyType(
     {
-        "batch_polls": "=n: a batch has ended when it is asked for the n-th time (1).",
+        "batch_polls": "=n: a batch ends at its n-th poll (1).",
         "batch_expires": "=n: the last n requests of a batch (1) expire.",
         "batch_errors": "=n: the first n requests of a batch (1) end in status 500.",
-        "batch_unanswered": "A batch is taken, and the socket is closed without an answer.",
+        "batch_unanswered": "A batch is accepted, but the socket is closed without an answer.",
     }
 )
 """The same for faults that affect only the vendors' batches."""
 
 QUIRKS: Mapping[str, str] = MappingProxyType(
     {
-        "prefix_bound_thinking": "Signatures hold for the whole earlier conversation, not only for "
-        "the reasoning.",
+        "prefix_bound_thinking": "Signatures cover the whole earlier conversation, not only the "
+        "reasoning.",
         "redacted_thinking": "Reasoning comes redacted (Messages).",
-        "signatures_optional": "Gemini does not insist on the thoughtSignature of invocations.",
+        "signatures_optional": "Gemini does not require the thoughtSignature of invocations.",
         "reasoning": "Chat Completions with reasoning in `reasoning` (vLLM, Ollama, Groq).",
         "reasoning_content": "Chat Completions with reasoning in `reasoning_content`.",
         "reasoning_details": "Chat Completions with signed reasoning in `reasoning_details`.",
         "mistral": "Mistral: content in chunks with thinking parts, ids of nine letters, usage "
         "with the finish_reason.",
         "vllm": "vLLM: `reasoning`, `stop_reason`, `token_ids`, its errors.",
-        "deepseek": "DeepSeek: `reasoning_content`, which must come back with invocations; "
+        "deepseek": "DeepSeek: `reasoning_content`, which clients must send back with invocations; "
         "keep-alive comments, leading blank lines.",
         "openrouter": "OpenRouter: `reasoning`, `reasoning_details`, native_finish_reason, "
         "comments, its errors.",
-        "perplexity": "Perplexity: citations and search_results, delta and whole message at once.",
+        "perplexity": "Perplexity: citations and search_results, delta and whole message in each "
+        "chunk.",
         "azure": "Azure: a first chunk without choices, filter results.",
         "groq": "Groq: `reasoning`, usage in x_groq.",
         "xai": "xAI: `reasoning_content`, usage with every chunk.",
@@ -101,7 +102,7 @@ QUIRKS: Mapping[str, str] = MappingProxyType(
 )
 """Maps each quirk to its effect."""
 
-_DIALECTS = {
+_IMPLIED = {
     "mistral": (),
     "vllm": ("reasoning",),
     "deepseek": ("reasoning_content", "comments"),
@@ -111,6 +112,7 @@ _DIALECTS = {
     "xai": ("reasoning_content", "usage_every_chunk"),
     "llama_cpp": ("reasoning_content",),
 }
+"""Maps the quirk of a vendor to the other quirks and faults that it implies."""
 
 
 @frozen
@@ -139,14 +141,16 @@ def read_conditions(text: str) -> Conditions:
         ValueError: A name is unknown, or a number is invalid.
     """
     values: dict[str, int | None] = {}
-    for item in filter(None, (item.strip() for item in text.split(","))):
+    for item in text.split(","):
+        if not item.strip():
+            continue
         name, equals, number = item.partition("=")
         name = name.strip()
         if not any(name in names for names in (FAULTS, BATCH_FAULTS, QUIRKS)):
             raise ValueError(
-                f"There is no fault or quirk {name!r}; see FAULTS, BATCH_FAULTS and QUIRKS."
+                f"Unknown fault or quirk {name!r}; see FAULTS, BATCH_FAULTS and QUIRKS."
             )
-        for implied in _DIALECTS.get(name, ()):
+        for implied in _IMPLIED.get(name, ()):
             values.setdefault(implied, None)
         values[name] = int(number) if equals else None
     return Conditions(values)

@@ -7,24 +7,25 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from vibe_llms.testing.simulator.asks import (
-    Ask,
+from vibe_llms.testing.simulator.credentials import ABSENT
+from vibe_llms.testing.simulator.prompts import (
     Attachment,
     OfferedTool,
+    Prompt,
     ToolResult,
     count_request_tokens,
     read_base64,
 )
-from vibe_llms.testing.simulator.complaints import SimulatedRefusal, require
-from vibe_llms.testing.simulator.credentials import ABSENT
-from vibe_llms.testing.simulator.faces import SimulatedRequest
+from vibe_llms.testing.simulator.protocols import SimulatedRequest
+from vibe_llms.testing.simulator.refusals import SimulatedRefusal, require
 from vibe_llms.testing.simulator.signatures import OPEN_SIGNATURES, is_intact, sign
 
 NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}")
-DATA = (
+DATA_FIELDS = (
     *("text", "inlineData", "fileData", "functionCall", "functionResponse"),
     *("executableCode", "codeExecutionResult", "toolCall", "toolResponse"),
 )
+"""Fields of a part, of which it must have exactly one."""
 
 
 def get(value: Mapping[str, Any], name: str) -> Any:
@@ -43,10 +44,10 @@ def _write_call(call: Mapping[str, Any]) -> str:
     return json.dumps([call.get("name"), call.get("args") or {}], sort_keys=True)
 
 
-def check_request(setting: SimulatedRequest) -> None:
+def check_request(request: SimulatedRequest) -> None:
     """Refuse requests that Google would refuse."""
-    body = setting.body
-    model = setting.names["model"]
+    body = request.body
+    model = request.names["model"]
     if ABSENT in model:
         message = (
             f"models/{model} is not found for API version v1beta, or is not supported for "
@@ -59,7 +60,7 @@ def check_request(setting: SimulatedRequest) -> None:
     for index, content in enumerate(contents or []):
         _check_content(content, index)
     _check_turns(list(contents or []))
-    if "signatures_optional" not in setting.conditions:
+    if "signatures_optional" not in request.conditions:
         _check_signatures(list(contents or []))
     _check_tools(body)
 
@@ -75,16 +76,16 @@ def _check_content(content: Any, index: int) -> None:
     parts = content.get("parts")
     require(parts, f"{place}.parts: contents.parts must not be empty.\n")
     for number, part in enumerate(parts or []):
-        held = [name for name in DATA if get(part, name) is not None]
+        fields = [name for name in DATA_FIELDS if get(part, name) is not None]
         require(
-            len(held) == 1,
+            len(fields) == 1,
             f"{place}.parts[{number}].data: required oneof field 'data' must have one initialized "
             "field\n",
         )
-        if held == ["functionCall"]:
+        if fields == ["functionCall"]:
             args = get(part, "functionCall").get("args") or {}
             require(isinstance(args, Mapping), f"Invalid value at 'contents[{index}].args' (Map)")
-        if held == ["functionResponse"]:
+        if fields == ["functionResponse"]:
             response = get(part, "functionResponse")
             require(
                 response.get("name"),
@@ -96,7 +97,8 @@ def _check_content(content: Any, index: int) -> None:
             )
 
 
-def _pick(content: Mapping[str, Any], name: str) -> list[Any]:
+def _collect_fields(content: Mapping[str, Any], name: str) -> list[Any]:
+    """Return a field of all parts that have it."""
     parts = content.get("parts") or ()
     return [get(part, name) for part in parts if get(part, name) is not None]
 
@@ -109,42 +111,46 @@ def _check_turns(contents: list[Any]) -> None:
             merged[-1]["parts"] = [*merged[-1]["parts"], *content["parts"]]
         else:
             merged.append({"role": role, "parts": list(content["parts"])})
-    # Before the first turn and after the last there is nothing: these calls have no results.
+    # Compare each turn with the one before; an empty turn precedes the first and follows the last.
     for before, content in zip([{}, *merged], [*merged, {}], strict=True):
-        calls, responses = _pick(before, "functionCall"), _pick(content, "functionResponse")
+        calls, responses = (
+            _collect_fields(before, "functionCall"),
+            _collect_fields(content, "functionResponse"),
+        )
         require(
             len(calls) == len(responses),
             "Please ensure that the number of function response parts is equal to the number of "
             "function call parts of the function call turn.",
         )
-        wanted = sorted(str(call.get("name")) for call in calls)
+        names = sorted(str(call.get("name")) for call in calls)
         require(
-            wanted == sorted(str(response["name"]) for response in responses),
+            names == sorted(str(response["name"]) for response in responses),
             "Please ensure that function call turn comes immediately after a user turn or after a "
             "function response turn.",
         )
-        known = {call.get("id") for call in calls if call.get("id")}
+        ids = {call.get("id") for call in calls if call.get("id")}
         for response in responses:
             identity = response.get("id")
-            require(not identity or not known or identity in known, "Unknown function call id.")
+            require(not identity or not ids or identity in ids, "Unknown function call id.")
 
 
 def _check_signatures(contents: list[Any]) -> None:
-    """Check signatures in the current turn, as Google does: after the last text of the user."""
-    spoken = [
+    """Check the signatures after the user's last text; Google does not check earlier ones."""
+    user_turns = [
         index
         for index, content in enumerate(contents)
-        if content.get("role") != "model" and not _pick(content, "functionResponse")
+        if content.get("role") != "model" and not _collect_fields(content, "functionResponse")
     ]
-    for index in range(spoken[-1] if spoken else 0, len(contents)):
-        first = True
+    start = user_turns[-1] if user_turns else 0
+    for index in range(start, len(contents)):
+        is_first_call = True
         for part in contents[index]["parts"]:
             call = get(part, "functionCall")
             if call is None:
                 continue
             signature = get(part, "thoughtSignature")
             require(
-                signature or not first,
+                signature or not is_first_call,
                 f"Function call is missing a thought_signature in functionCall parts. This is "
                 "required for tools to work correctly, and missing thought_signature may lead to "
                 f"degraded model performance. Additional data, function call "
@@ -153,7 +159,7 @@ def _check_signatures(contents: list[Any]) -> None:
             if signature and signature not in OPEN_SIGNATURES:
                 intact = is_intact(signature, _write_call(call), kind="gemini")
                 require(intact, "Thought signature is not valid")
-            first = False
+            is_first_call = False
 
 
 def _check_tools(body: Mapping[str, Any]) -> None:
@@ -184,14 +190,14 @@ def _check_schema(schema: Mapping[str, Any], place: str) -> None:
         _check_schema(schema["items"], f"{place}.items")
 
 
-def read_request(setting: SimulatedRequest) -> Ask:
+def read_request(request: SimulatedRequest) -> Prompt:
     """Read a request that was checked."""
-    body = setting.body.get("generateContentRequest") or setting.body
+    body = request.body.get("generateContentRequest") or request.body
     contents = body["contents"]
     config = get(body, "generationConfig") or {}
     users = [content for content in contents if content.get("role") != "model"]
-    spoken = [content for content in users if _pick(content, "text")] or users[-1:]
-    last = spoken[-1] if spoken else {"parts": []}
+    with_text = [content for content in users if _collect_fields(content, "text")]
+    last = (with_text or users or [{"parts": []}])[-1]
     tools = body.get("tools") or ()
     calling = get(get(body, "toolConfig") or {}, "functionCallingConfig") or {}
     thinking = get(config, "thinkingConfig") or {}
@@ -199,22 +205,22 @@ def read_request(setting: SimulatedRequest) -> Ask:
     schema = get(config, "responseJsonSchema") or get(config, "responseSchema")
     if schema is None and get(config, "responseMimeType") == "application/json":
         schema = {}
-    return Ask(
-        model=setting.names["model"],
-        text="".join(_pick(last, "text")),
+    return Prompt(
+        model=request.names["model"],
+        text="".join(_collect_fields(last, "text")),
         attachments=tuple(_read_media(last)) if contents[-1] is last else (),
-        offers=tuple(_read_offers(tools)),
-        outcomes=tuple(_read_outcomes(contents[-1])),
-        demand=_read_choice(calling),
+        tools=tuple(_read_offers(tools)),
+        tool_results=tuple(_read_outcomes(contents[-1])),
+        tool_choice=_read_choice(calling),
         schema=schema,
-        reasons=bool(get(thinking, "includeThoughts")),
-        searches=any("googleSearch" in tool or "google_search" in tool for tool in tools),
-        draws="IMAGE" in modalities,
-        speaks="AUDIO" in modalities,
-        limit=get(config, "maxOutputTokens"),
-        stops=tuple(get(config, "stopSequences") or ()),
-        received=count_request_tokens(contents, get(body, "systemInstruction"), tools),
-        streams=setting.path.endswith(":streamGenerateContent"),
+        wants_reasoning=bool(get(thinking, "includeThoughts")),
+        allows_search=any("googleSearch" in tool or "google_search" in tool for tool in tools),
+        allows_pictures="IMAGE" in modalities,
+        allows_audio="AUDIO" in modalities,
+        max_tokens=get(config, "maxOutputTokens"),
+        stop_texts=tuple(get(config, "stopSequences") or ()),
+        tokens=count_request_tokens(contents, get(body, "systemInstruction"), tools),
+        wants_stream=request.path.endswith(":streamGenerateContent"),
     )
 
 
@@ -231,17 +237,20 @@ def _read_choice(calling: Mapping[str, Any]) -> str | None:
 
 
 def _read_outcomes(content: Mapping[str, Any]) -> Iterator[ToolResult]:
-    for response in _pick(content, "functionResponse"):
-        told = response["response"]
-        said = next((told[key] for key in ("output", "result", "error") if key in told), told)
-        text = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
+    for response in _collect_fields(content, "functionResponse"):
+        result = response["response"]
+        for name in ("output", "result", "error"):
+            if name in response["response"]:
+                result = response["response"][name]
+                break
+        text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
         yield ToolResult(name=response["name"], text=text)
 
 
 def _read_media(content: Mapping[str, Any]) -> Iterator[Attachment]:
-    for inline in _pick(content, "inlineData"):
+    for inline in _collect_fields(content, "inlineData"):
         yield Attachment(
             media_type=get(inline, "mimeType"), data=read_base64(inline["data"]) or b""
         )
-    for file in _pick(content, "fileData"):
+    for file in _collect_fields(content, "fileData"):
         yield Attachment(media_type=get(file, "mimeType") or "file/*")

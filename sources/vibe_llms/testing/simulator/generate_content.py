@@ -1,4 +1,4 @@
-"""generateContent of Google for Gemini."""
+"""generateContent of Google's Gemini."""
 
 from __future__ import annotations
 
@@ -6,19 +6,23 @@ import base64
 from collections.abc import Iterator
 from typing import Any, Final
 
-from vibe_llms.testing.simulator.asks import Ask
-from vibe_llms.testing.simulator.complaints import SimulatedRefusal
 from vibe_llms.testing.simulator.credentials import WRONG
-from vibe_llms.testing.simulator.faces import SimulatedFace, SimulatedFrame, SimulatedRequest
 from vibe_llms.testing.simulator.faults import Conditions
 from vibe_llms.testing.simulator.gemini_requests import check_request, read_request, sign_invocation
+from vibe_llms.testing.simulator.prompts import Prompt
+from vibe_llms.testing.simulator.protocols import (
+    SimulatedFrame,
+    SimulatedProtocol,
+    SimulatedRequest,
+)
+from vibe_llms.testing.simulator.refusals import SimulatedRefusal
 from vibe_llms.testing.simulator.rendering import (
     assign_ids,
+    blank_arguments,
     count_usage,
     is_broken,
-    leave_nothing,
+    omits_arguments,
     read_arguments,
-    says_nothing,
     split_text,
 )
 from vibe_llms.testing.simulator.scripts import (
@@ -56,15 +60,15 @@ STATUSES = {
 }
 
 
-def produce_headers(setting: SimulatedRequest) -> dict[str, str]:
+def produce_headers(request: SimulatedRequest) -> dict[str, str]:
     """Create the vendor's own headers of an answer."""
     return {"server-timing": "gfet4t7; dur=7", "vary": "Origin, X-Origin, Referer"}
 
 
-def check_credentials(setting: SimulatedRequest) -> None:
+def check_credentials(request: SimulatedRequest) -> None:
     """Refuse a request without a valid key."""
-    bearer = setting.headers.get("authorization", "").removeprefix("Bearer ")
-    key = setting.headers.get("x-goog-api-key") or setting.query.get("key") or bearer
+    bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
+    key = request.headers.get("x-goog-api-key") or request.query.get("key") or bearer
     if not key:
         message = (
             "Method doesn't allow unregistered callers (callers without established identity). "
@@ -77,31 +81,31 @@ def check_credentials(setting: SimulatedRequest) -> None:
         raise SimulatedRefusal(400, "authentication", message, code="API_KEY_INVALID")
 
 
-def overflow(ask: Ask, limit: int) -> SimulatedRefusal:
+def overflow(prompt: Prompt, limit: int) -> SimulatedRefusal:
     """Create the refusal of a prompt that is too long."""
     message = (
-        f"The input token count ({max(ask.received, limit + 1)}) exceeds the maximum number of "
+        f"The input token count ({max(prompt.tokens, limit + 1)}) exceeds the maximum number of "
         f"tokens allowed ({limit})."
     )
     return SimulatedRefusal(400, "context", message)
 
 
-def render(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> dict[str, Any]:
+def render(turn: ScriptedAnswer, prompt: Prompt, request: SimulatedRequest) -> dict[str, Any]:
     """Write a whole answer."""
-    turn = _fail_broken(turn, setting)
-    parts = [part for group in _produce_parts(turn, ask, setting, whole=True) for part in group]
-    candidate = {"content": {"parts": parts, "role": "model"}, **_ending(turn)}
-    return _wrap(candidate, turn, ask, setting, last=True)
+    turn = _end_at_broken_call(turn, request)
+    parts = [part for group in _produce_parts(turn, prompt, request, whole=True) for part in group]
+    candidate = {"content": {"parts": parts, "role": "model"}, **_write_ending(turn)}
+    return _write_chunk(candidate, turn, prompt, request, last=True)
 
 
-def _fail_broken(turn: ScriptedAnswer, setting: SimulatedRequest) -> ScriptedAnswer:
-    """End the answer at an invocation that the vendor cannot parse; the answer is then empty."""
-    if not is_broken(turn, setting.conditions):
+def _end_at_broken_call(turn: ScriptedAnswer, request: SimulatedRequest) -> ScriptedAnswer:
+    """Return an empty answer in place of one with an invocation that the vendor cannot parse."""
+    if not is_broken(turn, request.conditions):
         return turn
     return ScriptedAnswer(parts=(), stop="MALFORMED_FUNCTION_CALL", usage=turn.usage)
 
 
-def _ending(turn: ScriptedAnswer) -> dict[str, Any]:
+def _write_ending(turn: ScriptedAnswer) -> dict[str, Any]:
     ending: dict[str, Any] = {"finishReason": STOPS.get(turn.ending, turn.ending), "index": 0}
     if turn.ending == "refusal":
         ending["safetyRatings"] = [
@@ -112,14 +116,14 @@ def _ending(turn: ScriptedAnswer) -> dict[str, Any]:
             }
         ]
     if turn.ending == "MALFORMED_FUNCTION_CALL":
-        ending["finishMessage"] = "Malformed function call: the arguments are no JSON."
+        ending["finishMessage"] = "Malformed function call: the arguments are not JSON."
     sources = [cite for part in turn.parts if isinstance(part, Say) for cite in part.citations]
     if sources:
-        ending["groundingMetadata"] = _ground(turn, sources)
+        ending["groundingMetadata"] = _write_grounding(turn, sources)
     return ending
 
 
-def _ground(turn: ScriptedAnswer, sources: list[Cite]) -> dict[str, Any]:
+def _write_grounding(turn: ScriptedAnswer, sources: list[Cite]) -> dict[str, Any]:
     supports, start = [], 0
     for part in turn.parts:
         if not isinstance(part, Say):
@@ -139,13 +143,13 @@ def _ground(turn: ScriptedAnswer, sources: list[Cite]) -> dict[str, Any]:
 
 
 def _produce_parts(
-    turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest, *, whole: bool
+    turn: ScriptedAnswer, prompt: Prompt, request: SimulatedRequest, *, whole: bool
 ) -> Iterator[list[dict[str, Any]]]:
     """Return the parts, grouped by the chunks of a stream."""
-    conditions = setting.conditions
-    signed = False
+    conditions = request.conditions
+    has_signed_call = False
     texts = [part for part in turn.parts if isinstance(part, Say)]
-    for part, identity in assign_ids(turn, setting, lambda: setting.mint("", 8).lower()):
+    for part, identity in assign_ids(turn, request, lambda: request.mint("", 8).lower()):
         match part:
             case Think(text):
                 for piece in [text] if whole else split_text(text, conditions):
@@ -154,24 +158,26 @@ def _produce_parts(
                 for piece in [text] if whole else split_text(text, conditions):
                     yield [{"text": piece}]
                 thoughts = any(isinstance(other, Think) for other in turn.parts)
-                # In a stream the signature of a text comes on an empty one after it.
+                # In a stream, an empty text after the last text has the signature.
                 if part is texts[-1] and thoughts and not whole:
-                    yield [{"text": "", "thoughtSignature": sign(ask.model, kind="gemini-text")}]
+                    yield [{"text": "", "thoughtSignature": sign(prompt.model, kind="gemini-text")}]
             case Invoke():
-                yield [_invoke(part, identity, signed, conditions)]
-                signed = True
+                yield [_invoke(part, identity, has_signed_call, conditions)]
+                has_signed_call = True
             case _:
                 yield _produce_other(part)
 
 
-def _invoke(invoke: Invoke, identity: str, signed: bool, conditions: Conditions) -> dict[str, Any]:
-    arguments = {} if says_nothing(conditions) else read_arguments(invoke)
+def _invoke(
+    invoke: Invoke, identity: str, has_signed_call: bool, conditions: Conditions
+) -> dict[str, Any]:
+    arguments = {} if omits_arguments(conditions) else read_arguments(invoke)
     call: dict[str, Any] = {"name": invoke.name, "args": arguments}
-    call = leave_nothing(call, "args", conditions)
+    call = blank_arguments(call, "args", conditions)
     if identity or "empty_ids" in conditions:
         call["id"] = identity
     part: dict[str, Any] = {"functionCall": call}
-    if not signed:  # of parallel invocations only the first is signed
+    if not has_signed_call:  # of parallel invocations only the first is signed
         part["thoughtSignature"] = sign_invocation(call)
     return part
 
@@ -191,25 +197,25 @@ def _produce_other(part: Part) -> list[dict[str, Any]]:
     return []
 
 
-def _wrap(
+def _write_chunk(
     candidate: dict[str, Any] | None,
     turn: ScriptedAnswer,
-    ask: Ask,
-    setting: SimulatedRequest,
+    prompt: Prompt,
+    request: SimulatedRequest,
     *,
     last: bool,
 ) -> dict[str, Any]:
-    conditions = setting.conditions
+    conditions = request.conditions
     body: dict[str, Any] = {"candidates": [candidate] if candidate else []}
-    counted = last or "usage_only_at_end" not in conditions
-    if "no_usage" not in conditions and counted:
-        body["usageMetadata"] = _write_usage(turn, ask, last=last)
-    identity = setting.identity.removeprefix("req_")
-    return {**body, "modelVersion": ask.model, "responseId": identity}
+    has_usage = last or "usage_only_at_end" not in conditions
+    if has_usage and "no_usage" not in conditions:
+        body["usageMetadata"] = _write_usage(turn, prompt, last=last)
+    identity = request.identity.removeprefix("req_")
+    return {**body, "modelVersion": prompt.model, "responseId": identity}
 
 
-def _write_usage(turn: ScriptedAnswer, ask: Ask, *, last: bool) -> dict[str, Any]:
-    tokens = count_usage(turn, ask)
+def _write_usage(turn: ScriptedAnswer, prompt: Prompt, *, last: bool) -> dict[str, Any]:
+    tokens = count_usage(turn, prompt)
     usage: dict[str, Any] = {
         "promptTokenCount": tokens.received,
         "totalTokenCount": tokens.received + (tokens.produced if last else 0),
@@ -225,43 +231,45 @@ def _write_usage(turn: ScriptedAnswer, ask: Ask, *, last: bool) -> dict[str, Any
     return usage
 
 
-def stream(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> Iterator[SimulatedFrame]:
+def stream(
+    turn: ScriptedAnswer, prompt: Prompt, request: SimulatedRequest
+) -> Iterator[SimulatedFrame]:
     """Write the chunks of an answer: each a whole response with new parts."""
-    turn = _fail_broken(turn, setting)
-    if "empty_choices" in setting.conditions:
-        yield SimulatedFrame(_wrap(None, turn, ask, setting, last=False))
-    for group in _produce_parts(turn, ask, setting, whole=False):
+    turn = _end_at_broken_call(turn, request)
+    if "empty_choices" in request.conditions:
+        yield SimulatedFrame(_write_chunk(None, turn, prompt, request, last=False))
+    for group in _produce_parts(turn, prompt, request, whole=False):
         if group:
             candidate = {"content": {"parts": group, "role": "model"}, "index": 0}
-            yield SimulatedFrame(_wrap(candidate, turn, ask, setting, last=False))
-    last = {"content": {"parts": [{"text": ""}], "role": "model"}, **_ending(turn)}
-    yield SimulatedFrame(_wrap(last, turn, ask, setting, last=True), ends=True)
+            yield SimulatedFrame(_write_chunk(candidate, turn, prompt, request, last=False))
+    last = {"content": {"parts": [{"text": ""}], "role": "model"}, **_write_ending(turn)}
+    yield SimulatedFrame(_write_chunk(last, turn, prompt, request, last=True), ends=True)
 
 
-def complain(complaint: SimulatedRefusal, setting: SimulatedRequest) -> dict[str, Any]:
+def write_error(refusal: SimulatedRefusal, request: SimulatedRequest) -> dict[str, Any]:
     """Write an error."""
-    status = STATUSES.get(complaint.kind, "INVALID_ARGUMENT")
+    status = STATUSES.get(refusal.kind, "INVALID_ARGUMENT")
     error: dict[str, Any] = {
-        "code": GEMINI.map_status(complaint),
-        "message": complaint.message,
+        "code": GEMINI.map_status(refusal),
+        "message": refusal.message,
         "status": status,
     }
-    if complaint.code:
-        info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": complaint.code}
+    if refusal.code:
+        info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": refusal.code}
         error["details"] = [{**info, "domain": "googleapis.com"}]
-    if complaint.retry_after is not None:
-        delay = f"{complaint.retry_after}s"
+    if refusal.retry_after is not None:
+        delay = f"{refusal.retry_after}s"
         retry = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay}
         error["details"] = [retry]
     return {"error": error}
 
 
-GEMINI: Final = SimulatedFace(
+GEMINI: Final = SimulatedProtocol(
     check=check_request,
     read=read_request,
     render=render,
     stream=stream,
-    complain=complain,
+    write_error=write_error,
     overflow=overflow,
     check_credentials=check_credentials,
     produce_headers=produce_headers,

@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from vibe_llms.testing.simulator.asks import Ask
-from vibe_llms.testing.simulator.faces import SimulatedRequest
+from vibe_llms.testing.simulator.prompts import Prompt
+from vibe_llms.testing.simulator.protocols import SimulatedRequest
 from vibe_llms.testing.simulator.rendering import (
     assign_ids,
-    leave_nothing,
+    blank_arguments,
+    omits_arguments,
     read_arguments,
-    says_nothing,
     split_arguments,
     split_text,
     write_arguments,
@@ -36,25 +36,25 @@ Deltas = list[dict[str, Any]]
 
 
 def produce_blocks(
-    turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest
+    turn: ScriptedAnswer, prompt: Prompt, request: SimulatedRequest
 ) -> Iterator[tuple[Part, dict[str, Any], Deltas]]:
-    """Return the whole blocks of an answer, each with its part and its deltas."""
-    for part, identity in assign_ids(turn, setting, lambda: setting.mint("toolu_01", 22)):
-        for block, deltas in _produce_blocks(part, identity, ask, setting):
+    """Yield the blocks of an answer, each with its part and with its deltas in a stream."""
+    for part, identity in assign_ids(turn, request, lambda: request.mint("toolu_01", 22)):
+        for block, deltas in _produce_blocks(part, identity, prompt, request):
             yield part, block, deltas
 
 
 def _produce_blocks(
-    part: Part, identity: str, ask: Ask, setting: SimulatedRequest
+    part: Part, identity: str, prompt: Prompt, request: SimulatedRequest
 ) -> Iterator[tuple[dict[str, Any], Deltas]]:
-    conditions = setting.conditions
+    conditions = request.conditions
     match part:
         case Think(text, redacted=redacted):
             if redacted or "redacted_thinking" in conditions:
-                signed = sign(text, kind="redacted", prefix=ask.prefix, embeds_text=True)
+                signed = sign(text, kind="redacted", prefix=prompt.prefix, embeds_text=True)
                 yield {"type": "redacted_thinking", "data": signed}, []
                 return
-            signature = sign(text, kind="messages", prefix=ask.prefix)
+            signature = sign(text, kind="messages", prefix=prompt.prefix)
             block = {"type": "thinking", "thinking": text, "signature": signature}
             deltas: Deltas = [
                 {"type": "thinking_delta", "thinking": piece}
@@ -62,37 +62,39 @@ def _produce_blocks(
             ]
             yield block, [*deltas, {"type": "signature_delta", "signature": signature}]
         case Say(text, citations):
-            yield _say(text, citations, setting)
+            yield _say(text, citations, request)
         case Refuse(text):
             yield {"type": "text", "text": text}, [{"type": "text_delta", "text": text}]
         case Invoke():
-            yield _invoke(part, identity, setting)
+            yield _invoke(part, identity, request)
         case Search():
-            yield from _search(part, setting)
+            yield from _search(part, request)
         case Raw(block):
             yield dict(block), []
         case Draw() | Speak():
-            note = {"type": "text", "text": "(This vendor answers text alone.)"}
+            note = {"type": "text", "text": "(This vendor answers with text only.)"}
             yield note, [{"type": "text_delta", "text": note["text"]}]
 
 
 def _say(
-    text: str, citations: tuple[Cite, ...], setting: SimulatedRequest
+    text: str, citations: tuple[Cite, ...], request: SimulatedRequest
 ) -> tuple[dict[str, Any], Deltas]:
-    written = [_cite(cite) for cite in citations]
-    deltas: Deltas = [{"type": "citations_delta", "citation": citation} for citation in written]
-    if "many_events" in setting.conditions:
+    citation_fields = [_write_citation(cite) for cite in citations]
+    deltas: Deltas = [
+        {"type": "citations_delta", "citation": citation} for citation in citation_fields
+    ]
+    if "many_events" in request.conditions:
         pieces: Any = text
     else:
-        pieces = split_text(text, setting.conditions)
+        pieces = split_text(text, request.conditions)
     deltas += [{"type": "text_delta", "text": piece} for piece in pieces]
     block: dict[str, Any] = {"type": "text", "text": text}
-    if written:
-        block["citations"] = written
+    if citation_fields:
+        block["citations"] = citation_fields
     return block, deltas
 
 
-def _cite(cite: Cite) -> dict[str, Any]:
+def _write_citation(cite: Cite) -> dict[str, Any]:
     return {
         "type": "web_search_result_location",
         "cited_text": cite.quote,
@@ -103,28 +105,28 @@ def _cite(cite: Cite) -> dict[str, Any]:
 
 
 def _invoke(
-    invoke: Invoke, identity: str, setting: SimulatedRequest
+    invoke: Invoke, identity: str, request: SimulatedRequest
 ) -> tuple[dict[str, Any], Deltas]:
-    text = write_arguments(invoke, setting.conditions)
+    text = write_arguments(invoke, request.conditions)
     arguments = read_arguments(invoke)
-    broken = not isinstance(arguments, dict) or "broken_arguments" in setting.conditions
-    if says_nothing(setting.conditions):
-        arguments = "" if "empty_arguments" in setting.conditions else None
-        broken = False
+    is_text = not isinstance(arguments, dict) or "broken_arguments" in request.conditions
+    if omits_arguments(request.conditions):
+        arguments = "" if "empty_arguments" in request.conditions else None
+        is_text = False
     block = {
         "type": "tool_use",
         "id": identity,
         "name": invoke.name,
-        "input": text if broken else arguments,
+        "input": text if is_text else arguments,
     }
-    block = leave_nothing(block, "input", setting.conditions)
-    pieces = split_arguments(text, setting.conditions) if text not in ("", "{}") else []
+    block = blank_arguments(block, "input", request.conditions)
+    pieces = split_arguments(text, request.conditions) if text not in ("", "{}") else []
     # Anthropic's first piece is always empty.
     return block, [{"type": "input_json_delta", "partial_json": piece} for piece in ["", *pieces]]
 
 
-def _search(search: Search, setting: SimulatedRequest) -> Iterator[tuple[dict[str, Any], Deltas]]:
-    identity = setting.mint("srvtoolu_01", 22)
+def _search(search: Search, request: SimulatedRequest) -> Iterator[tuple[dict[str, Any], Deltas]]:
+    identity = request.mint("srvtoolu_01", 22)
     query = json.dumps({"query": search.query}, ensure_ascii=False)
     yield (
         {
@@ -135,7 +137,7 @@ def _search(search: Search, setting: SimulatedRequest) -> Iterator[tuple[dict[st
         },
         [
             {"type": "input_json_delta", "partial_json": piece}
-            for piece in split_arguments(query, setting.conditions)
+            for piece in split_arguments(query, request.conditions)
         ],
     )
     results = [

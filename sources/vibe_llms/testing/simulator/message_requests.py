@@ -6,28 +6,29 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from vibe_llms.testing.simulator.asks import (
-    Ask,
+from vibe_llms.testing.simulator.credentials import ABSENT
+from vibe_llms.testing.simulator.message_thinking import check_thinking, write_prefix
+from vibe_llms.testing.simulator.prompts import (
     Attachment,
     OfferedTool,
+    Prompt,
     ToolResult,
     count_request_tokens,
     read_base64,
     write_text,
 )
-from vibe_llms.testing.simulator.complaints import SimulatedRefusal, require
-from vibe_llms.testing.simulator.credentials import ABSENT
-from vibe_llms.testing.simulator.faces import SimulatedRequest
-from vibe_llms.testing.simulator.message_thinking import check_thinking, write_prefix
+from vibe_llms.testing.simulator.protocols import SimulatedRequest
+from vibe_llms.testing.simulator.refusals import SimulatedRefusal, require
 
 ID = re.compile(r"[a-zA-Z0-9_-]+")
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
-WITHOUT_LATE = re.compile(r"claude-(3|haiku-4|sonnet-4|opus-4(?!-[89]))")
-"""Models that accept no message of the role system."""
+WITHOUT_SYSTEM_MESSAGES = re.compile(r"claude-(3|haiku-4|sonnet-4|opus-4(?!-[89]))")
+"""Models that accept no messages of the role system."""
 STREAMING_PATHS = (":streamRawPredict", "/invoke-with-response-stream")
 NEW_VERSION = "2026-10-21"
-SAMPLING = ("temperature", "top_p", "top_k")
-KNOWN = frozenset(
+"""API version that refuses sampling parameters, and some blocks that earlier versions accept."""
+SAMPLING_PARAMETERS = ("temperature", "top_p", "top_k")
+PARAMETERS = frozenset(
     {
         *("model", "max_tokens", "messages", "system", "tools", "tool_choice", "thinking"),
         *("output_config", "output_format", "stop_sequences", "stream", "metadata"),
@@ -40,49 +41,52 @@ KNOWN = frozenset(
 ASSISTANT_BLOCKS = frozenset({"thinking", "redacted_thinking", "tool_use", "server_tool_use"})
 
 
-def check_request(setting: SimulatedRequest) -> None:
+def check_request(request: SimulatedRequest) -> None:
     """Refuse requests that Anthropic would refuse."""
-    body = setting.body
-    counting = setting.path.endswith("count_tokens")
-    for name in sorted(set(body) - KNOWN):
+    body = request.body
+    for name in sorted(set(body) - PARAMETERS):
         raise SimulatedRefusal(400, "invalid", f"{name}: Extra inputs are not permitted")
-    named = body.get("model") or setting.names.get("model")
-    require(named, "model: Field required")
-    if ABSENT in str(named):
-        raise SimulatedRefusal(404, "missing", f"model: {named}")
+    model = body.get("model") or request.names.get("model")
+    require(model, "model: Field required")
+    if ABSENT in str(model):
+        raise SimulatedRefusal(404, "missing", f"model: {model}")
     require("messages" in body, "messages: Field required")
     messages = body["messages"]
     require(isinstance(messages, list), "messages: Input should be a valid list")
     require(messages, "messages: at least one message is required")
-    if not counting:
+    if not request.path.endswith("count_tokens"):
         require("max_tokens" in body, "max_tokens: Field required")
         require(
             isinstance(body["max_tokens"], int) and body["max_tokens"] >= 0,
             "max_tokens: Input should be greater than or equal to 0",
         )
-    new = setting.headers.get("anthropic-version", "") >= NEW_VERSION
-    for name in SAMPLING if new else ():
+    is_new = request.headers.get("anthropic-version", "") >= NEW_VERSION
+    for name in SAMPLING_PARAMETERS if is_new else ():
         require(name not in body, f"{name}: Extra inputs are not permitted")
     merged = merge_messages(messages)
     for index, message in enumerate(messages):
-        _check_message(message, f"messages.{index}", new)
+        _check_message(message, f"messages.{index}", is_new)
     require(
         any(message["role"] == "user" for message in merged) and merged[0]["role"] != "assistant",
         'messages: first message must use the "user" role',
     )
-    _check_places(merged, str(named))
+    _check_system_messages(merged, str(model))
     _check_pairs(merged)
-    check_thinking(merged, setting)
+    check_thinking(merged, request)
     _check_tools(body)
 
 
-def _check_places(merged: list[dict[str, Any]], model: str) -> None:
+def _check_system_messages(merged: list[dict[str, Any]], model: str) -> None:
     """Refuse misplaced system messages; older models refuse all of them."""
+    # The first and the last role are artificial: the conversation may start and end there.
     roles = ["assistant", *(message["role"] for message in merged), "assistant"]
     for index, message in enumerate(merged):
         if message["role"] != "system" or not message["content"]:
             continue
-        require(not WITHOUT_LATE.search(model), "role 'system' is not supported on this model")
+        require(
+            not WITHOUT_SYSTEM_MESSAGES.search(model),
+            "role 'system' is not supported on this model",
+        )
         require(
             roles[index] == "user",
             f"messages.{index}: role 'system' must follow a 'user' message",
@@ -108,7 +112,7 @@ def merge_messages(messages: list[Any]) -> list[dict[str, Any]]:
     return merged
 
 
-def _check_message(message: Mapping[str, Any], place: str, new: bool) -> None:
+def _check_message(message: Mapping[str, Any], place: str, is_new: bool) -> None:
     role = message.get("role")
     require(
         role in ("user", "assistant", "system"),
@@ -121,10 +125,10 @@ def _check_message(message: Mapping[str, Any], place: str, new: bool) -> None:
         )
         return
     for index, block in enumerate(content):
-        _check_block(block, role, f"{place}.content.{index}", new)
+        _check_block(block, role, f"{place}.content.{index}", is_new)
 
 
-def _check_block(block: Mapping[str, Any], role: str | None, place: str, new: bool) -> None:
+def _check_block(block: Mapping[str, Any], role: str | None, place: str, is_new: bool) -> None:
     kind = block.get("type")
     require(kind, f"{place}.type: Field required")
     if kind == "text":
@@ -132,8 +136,8 @@ def _check_block(block: Mapping[str, Any], role: str | None, place: str, new: bo
         require(isinstance(text, str), f"{place}.text.text: Field required")
         blank = "messages: text content blocks must contain non-whitespace text"
         require(str(text).strip(), blank)
-        cites = new and role == "user" and block.get("citations")
-        require(not cites, f"{place}.citations: not permitted in user turns")
+        has_citations = is_new and role == "user" and block.get("citations")
+        require(not has_citations, f"{place}.citations: not permitted in user turns")
     if kind in ("tool_use", "server_tool_use"):
         _check_tool_use(block, place)
     if role == "user":
@@ -144,7 +148,7 @@ def _check_block(block: Mapping[str, Any], role: str | None, place: str, new: bo
         return
     require(kind != "tool_result", f"{place}: `tool_result` blocks can only be in `user` messages")
     require(
-        not new or kind != "document",
+        not is_new or kind != "document",
         f"{place}: `document` blocks are not permitted in `assistant` messages",
     )
 
@@ -165,7 +169,7 @@ def _check_tool_use(block: Mapping[str, Any], place: str) -> None:
 def _check_pairs(messages: list[dict[str, Any]]) -> None:
     pending: list[str] = []
     seen: set[str] = set()
-    # Unanswered calls are detected at the end of the messages.
+    # The artificial last message detects calls that no result follows.
     for index, message in enumerate([*messages, {"role": "end", "content": []}]):
         if message["role"] == "system":
             continue
@@ -226,9 +230,9 @@ def _check_tools(body: Mapping[str, Any]) -> None:
         )
 
 
-def read_request(setting: SimulatedRequest) -> Ask:
+def read_request(request: SimulatedRequest) -> Prompt:
     """Read a request that was checked."""
-    body = setting.body
+    body = request.body
     messages = merge_messages(body["messages"])
     last: dict[str, Any] = next(
         (m for m in reversed(messages) if m["role"] == "user"), {"content": []}
@@ -236,28 +240,32 @@ def read_request(setting: SimulatedRequest) -> Ask:
     tools = body.get("tools") or ()
     choice = body.get("tool_choice") or {}
     form = (body.get("output_config") or {}).get("format") or body.get("output_format") or {}
-    texts = [b.get("text", "") for m in messages if m["role"] == "user" for b in m["content"][-1:]]
-    said = [b["text"] for b in last["content"] if b["type"] == "text"]
-    return Ask(
-        model=str(body.get("model") or setting.names.get("model")),
-        text="".join(said) or next((text for text in reversed(texts) if text), ""),
+    # Without a text in the last message, the text of an earlier message counts.
+    last_blocks = [b for m in messages if m["role"] == "user" for b in m["content"][-1:]]
+    earlier_texts = [block.get("text", "") for block in last_blocks]
+    texts = [block["text"] for block in last["content"] if block["type"] == "text"]
+    return Prompt(
+        model=str(body.get("model") or request.names.get("model")),
+        text="".join(texts) or next(filter(None, reversed(earlier_texts)), ""),
         attachments=tuple(_read_media(last["content"])) if messages[-1] is last else (),
-        offers=tuple(
+        tools=tuple(
             OfferedTool(name=tool["name"], schema=tool.get("input_schema") or {})
             for tool in tools
             if tool.get("type") in (None, "custom")
         ),
-        outcomes=tuple(_read_outcomes(messages)),
-        demand={"any": "*", "none": "-", "tool": choice.get("name")}.get(str(choice.get("type"))),
-        parallel=not choice.get("disable_parallel_tool_use"),
+        tool_results=tuple(_read_outcomes(messages)),
+        tool_choice={"any": "*", "none": "-", "tool": choice.get("name")}.get(
+            str(choice.get("type"))
+        ),
+        allows_parallel_calls=not choice.get("disable_parallel_tool_use"),
         schema=form.get("schema") if form.get("type") == "json_schema" else None,
-        reasons=(body.get("thinking") or {}).get("type") in ("enabled", "adaptive"),
-        searches=any(str(tool.get("type")).startswith("web_search") for tool in tools),
-        limit=body.get("max_tokens"),
-        stops=tuple(body.get("stop_sequences") or ()),
-        received=count_request_tokens(body.get("system"), messages, tools),
+        wants_reasoning=(body.get("thinking") or {}).get("type") in ("enabled", "adaptive"),
+        allows_search=any(str(tool.get("type")).startswith("web_search") for tool in tools),
+        max_tokens=body.get("max_tokens"),
+        stop_texts=tuple(body.get("stop_sequences") or ()),
+        tokens=count_request_tokens(body.get("system"), messages, tools),
         prefix=write_prefix(body, messages),
-        streams=bool(body.get("stream")) or setting.path.endswith(STREAMING_PATHS),
+        wants_stream=bool(body.get("stream")) or request.path.endswith(STREAMING_PATHS),
     )
 
 

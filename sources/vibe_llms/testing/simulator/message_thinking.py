@@ -1,39 +1,40 @@
-"""Messages: signatures of thinking, and its required places."""
+"""Messages: validation of thinking blocks, their signatures and their places."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from vibe_llms.testing.simulator.complaints import require
-from vibe_llms.testing.simulator.faces import SimulatedRequest
+from vibe_llms.testing.simulator.protocols import SimulatedRequest
+from vibe_llms.testing.simulator.refusals import require
 from vibe_llms.testing.simulator.signatures import canonicalize, is_intact
 
 
-def check_thinking(messages: list[dict[str, Any]], setting: SimulatedRequest) -> None:
-    body = setting.body
-    bound = "prefix_bound_thinking" in setting.conditions
+def check_thinking(messages: list[dict[str, Any]], request: SimulatedRequest) -> None:
+    """Refuse changed or misplaced thinking blocks."""
+    body = request.body
+    covers_prefix = "prefix_bound_thinking" in request.conditions
     for index, message in enumerate(messages):
         if message["role"] != "assistant":
             continue
-        before = write_prefix(body, messages[:index]) if bound else None
+        prefix = write_prefix(body, messages[:index]) if covers_prefix else None
         for place, block in enumerate(message["content"]):
             where = f"messages.{index}.content.{place}"
             if block["type"] == "thinking":
                 intact = is_intact(
-                    block.get("signature"), block.get("thinking"), kind="messages", prefix=before
+                    block.get("signature"), block.get("thinking"), kind="messages", prefix=prefix
                 )
                 require(intact, f"{where}: Invalid `signature` in `thinking` block")
             if block["type"] == "redacted_thinking":
-                intact = is_intact(block.get("data"), None, kind="redacted", prefix=before)
+                intact = is_intact(block.get("data"), None, kind="redacted", prefix=prefix)
                 require(intact, f"{where}: Invalid `data` in `redacted_thinking` block")
     _check_order(messages, body)
 
 
 def _check_order(messages: list[dict[str, Any]], body: Mapping[str, Any]) -> None:
-    thinks = (body.get("thinking") or {}).get("type") == "enabled"
-    budget = (body.get("thinking") or {}).get("budget_tokens")
-    if thinks:
+    thinking = body.get("thinking") or {}
+    if thinking.get("type") == "enabled":
+        budget = thinking.get("budget_tokens")
         require(
             isinstance(budget, int) and budget >= 1024,
             "thinking.enabled.budget_tokens: Input should be greater than or equal to 1024",
@@ -43,7 +44,7 @@ def _check_order(messages: list[dict[str, Any]], body: Mapping[str, Any]) -> Non
             limit is None or limit > budget,
             "`max_tokens` must be greater than `thinking.budget_tokens`.",
         )
-    # Only the last turn must begin with its thoughts: clients may leave out earlier ones.
+    # Only the last turn must begin with its thinking; clients may leave out that of earlier turns.
     for index, message in enumerate(messages[-2:]):
         kinds = [block["type"] for block in message["content"]]
         thoughts = [i for i, kind in enumerate(kinds) if kind in ("thinking", "redacted_thinking")]

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from vibe_llms.testing.simulator.asks import Ask
-from vibe_llms.testing.simulator.complaints import SimulatedRefusal
 from vibe_llms.testing.simulator.credentials import WRONG
-from vibe_llms.testing.simulator.faces import SimulatedFace, SimulatedFrame, SimulatedRequest
 from vibe_llms.testing.simulator.message_blocks import Deltas, produce_blocks
 from vibe_llms.testing.simulator.message_requests import check_request, read_request
+from vibe_llms.testing.simulator.prompts import Prompt
+from vibe_llms.testing.simulator.protocols import (
+    SimulatedFrame,
+    SimulatedProtocol,
+    SimulatedRequest,
+)
+from vibe_llms.testing.simulator.refusals import SimulatedRefusal
 from vibe_llms.testing.simulator.rendering import (
     count_usage,
     interleave,
@@ -40,23 +44,23 @@ KINDS = {
 }
 
 
-def produce_headers(setting: SimulatedRequest) -> dict[str, str]:
+def produce_headers(request: SimulatedRequest) -> dict[str, str]:
     """Create the vendor's own headers of an answer."""
     limits = {
-        f"anthropic-ratelimit-{what}-{field}": value
-        for what in ("requests", "input-tokens", "output-tokens")
+        f"anthropic-ratelimit-{resource}-{field}": value
+        for resource in ("requests", "input-tokens", "output-tokens")
         for field, value in (
             ("limit", "4000"),
             ("remaining", "3999"),
             ("reset", "2026-11-22T12:00:00Z"),
         )
     }
-    return {"request-id": setting.identity, "anthropic-organization-id": "org_simulated", **limits}
+    return {"request-id": request.identity, "anthropic-organization-id": "org_simulated", **limits}
 
 
-def check_credentials(setting: SimulatedRequest) -> None:
+def check_credentials(request: SimulatedRequest) -> None:
     """Refuse a request without a valid key, or without a version."""
-    headers = setting.headers
+    headers = request.headers
     key = headers.get("x-api-key") or headers.get("api-key") or ""
     if headers.get("authorization", "").lower().startswith("bearer "):
         key = key or headers["authorization"][7:].strip()
@@ -65,32 +69,34 @@ def check_credentials(setting: SimulatedRequest) -> None:
         raise SimulatedRefusal(401, "authentication", message)
     if any(word in key for word in WRONG):
         raise SimulatedRefusal(401, "authentication", "invalid x-api-key")
-    if "anthropic-version" not in headers and "anthropic_version" not in setting.body:
+    if "anthropic-version" not in headers and "anthropic_version" not in request.body:
         raise SimulatedRefusal(400, "invalid", "anthropic-version: header is required")
 
 
-def overflow(ask: Ask, limit: int) -> SimulatedRefusal:
+def overflow(prompt: Prompt, limit: int) -> SimulatedRefusal:
     """Create the refusal of a prompt that is too long."""
-    message = f"prompt is too long: {max(ask.received, limit + 1)} tokens > {limit} maximum"
+    message = f"prompt is too long: {max(prompt.tokens, limit + 1)} tokens > {limit} maximum"
     return SimulatedRefusal(400, "context", message)
 
 
-def render(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> dict[str, Any]:
+def render(turn: ScriptedAnswer, prompt: Prompt, request: SimulatedRequest) -> dict[str, Any]:
     """Write a whole answer."""
-    blocks = [block for _, block, _ in produce_blocks(turn, ask, setting)]
-    message = {**_head(ask, setting), "content": blocks, **_ending(turn)}
-    message["usage"] = _write_usage(turn, ask) | {"output_tokens": count_usage(turn, ask).produced}
-    if "no_usage" in setting.conditions:
+    blocks = [block for _, block, _ in produce_blocks(turn, prompt, request)]
+    message = {**_write_head(prompt, request), "content": blocks, **_write_ending(turn)}
+    message["usage"] = _write_usage(turn, prompt) | {
+        "output_tokens": count_usage(turn, prompt).produced
+    }
+    if "no_usage" in request.conditions:
         del message["usage"]
     return message
 
 
-def _head(ask: Ask, setting: SimulatedRequest) -> dict[str, Any]:
-    identity = setting.identity.replace("req_", "msg_01")
-    return {"id": identity, "type": "message", "role": "assistant", "model": ask.model}
+def _write_head(prompt: Prompt, request: SimulatedRequest) -> dict[str, Any]:
+    identity = request.identity.replace("req_", "msg_01")
+    return {"id": identity, "type": "message", "role": "assistant", "model": prompt.model}
 
 
-def _ending(turn: ScriptedAnswer) -> dict[str, Any]:
+def _write_ending(turn: ScriptedAnswer) -> dict[str, Any]:
     reason = STOPS.get(turn.ending, turn.ending)
     ending: dict[str, Any] = {"stop_reason": reason, "stop_sequence": turn.stop_sequence}
     if reason == "refusal":
@@ -103,8 +109,8 @@ def _ending(turn: ScriptedAnswer) -> dict[str, Any]:
     return ending
 
 
-def _write_usage(turn: ScriptedAnswer, ask: Ask) -> dict[str, Any]:
-    tokens = count_usage(turn, ask)
+def _write_usage(turn: ScriptedAnswer, prompt: Prompt) -> dict[str, Any]:
+    tokens = count_usage(turn, prompt)
     searches = sum(isinstance(part, Search) for part in turn.parts)
     usage: dict[str, Any] = {
         "input_tokens": tokens.received - tokens.cached - tokens.written,
@@ -114,7 +120,7 @@ def _write_usage(turn: ScriptedAnswer, ask: Ask) -> dict[str, Any]:
             "ephemeral_5m_input_tokens": tokens.written,
             "ephemeral_1h_input_tokens": 0,
         },
-        "output_tokens": 1,  # the count in message_start; the end has the real one
+        "output_tokens": 1,  # as in message_start; message_delta has the real count
         "service_tier": "standard",
     }
     if searches:
@@ -122,18 +128,25 @@ def _write_usage(turn: ScriptedAnswer, ask: Ask) -> dict[str, Any]:
     return usage
 
 
-def stream(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> Iterator[SimulatedFrame]:
+def stream(
+    turn: ScriptedAnswer, prompt: Prompt, request: SimulatedRequest
+) -> Iterator[SimulatedFrame]:
     """Write the events of an answer."""
-    conditions = setting.conditions
-    usage = _write_usage(turn, ask)
-    start = {**_head(ask, setting), "content": [], "stop_reason": None, "stop_sequence": None}
+    conditions = request.conditions
+    usage = _write_usage(turn, prompt)
+    start = {
+        **_write_head(prompt, request),
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+    }
     start["usage"] = {**usage, "input_tokens": 0} if "usage_only_at_end" in conditions else usage
     if "no_usage" in conditions:
         del start["usage"]
     yield _frame({"type": "message_start", "message": start})
-    yield from _stream_blocks(turn, ask, setting)
-    delta: dict[str, Any] = {"type": "message_delta", "delta": _ending(turn)}
-    tokens = count_usage(turn, ask)
+    yield from _stream_blocks(turn, prompt, request)
+    delta: dict[str, Any] = {"type": "message_delta", "delta": _write_ending(turn)}
+    tokens = count_usage(turn, prompt)
     details = {"output_tokens_details": {"thinking_tokens": tokens.reasoning}}
     delta["usage"] = {**usage, "output_tokens": tokens.produced, **details}
     for name in ("cache_creation", "service_tier"):
@@ -149,12 +162,12 @@ def _frame(data: dict[str, Any]) -> SimulatedFrame:
 
 
 def _stream_blocks(
-    turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest
+    turn: ScriptedAnswer, prompt: Prompt, request: SimulatedRequest
 ) -> Iterator[SimulatedFrame]:
     lanes: list[list[SimulatedFrame]] = []
-    for index, (part, block, deltas) in enumerate(produce_blocks(turn, ask, setting)):
+    for index, (part, block, deltas) in enumerate(produce_blocks(turn, prompt, request)):
         frames = _stream_block(block, deltas, index)
-        if isinstance(part, Invoke) and "interleaved_calls" in setting.conditions:
+        if isinstance(part, Invoke) and "interleaved_calls" in request.conditions:
             lanes.append(list(frames))
         else:
             yield from frames
@@ -163,7 +176,7 @@ def _stream_blocks(
     yield from interleave(lanes)
 
 
-EMPTY: dict[str, dict[str, Any]] = {
+START_FIELDS: dict[str, dict[str, Any]] = {
     "text": {"text": ""},
     "thinking": {"thinking": "", "signature": ""},
     "tool_use": {"input": {}},
@@ -172,7 +185,7 @@ EMPTY: dict[str, dict[str, Any]] = {
 
 
 def _stream_block(block: dict[str, Any], deltas: Deltas, index: int) -> Iterator[SimulatedFrame]:
-    start = {**block, **EMPTY.get(block["type"], {})} if deltas else block
+    start = {**block, **START_FIELDS.get(block["type"], {})} if deltas else block
     if deltas:
         start.pop("citations", None)
     yield _frame({"type": "content_block_start", "index": index, "content_block": start})
@@ -181,24 +194,26 @@ def _stream_block(block: dict[str, Any], deltas: Deltas, index: int) -> Iterator
     yield _frame({"type": "content_block_stop", "index": index})
 
 
-def complain(complaint: SimulatedRefusal, setting: SimulatedRequest) -> dict[str, Any]:
+def write_error(refusal: SimulatedRefusal, request: SimulatedRequest) -> dict[str, Any]:
     """Write an error."""
-    kind = KINDS.get(complaint.kind, "invalid_request_error")
-    error: dict[str, Any] = {"type": kind, "message": complaint.message}
-    if complaint.code is not None:
-        error["details"] = {"error_code": complaint.code}
-    return {"type": "error", "error": error, "request_id": setting.identity}
+    kind = KINDS.get(refusal.kind, "invalid_request_error")
+    error: dict[str, Any] = {"type": kind, "message": refusal.message}
+    if refusal.code is not None:
+        error["details"] = {"error_code": refusal.code}
+    return {"type": "error", "error": error, "request_id": request.identity}
 
 
-MESSAGES: Final = SimulatedFace(
+MESSAGES: Final = SimulatedProtocol(
     check=check_request,
     read=read_request,
     render=render,
     stream=stream,
-    complain=complain,
-    interrupt=lambda complaint, setting: SimulatedFrame(complain(complaint, setting), "error"),
+    write_error=write_error,
+    write_stream_error=lambda refusal, request: SimulatedFrame(
+        write_error(refusal, request), "error"
+    ),
     overflow=overflow,
     check_credentials=check_credentials,
     produce_headers=produce_headers,
-    map_status=lambda complaint: complaint.status,
+    map_status=lambda refusal: refusal.status,
 )

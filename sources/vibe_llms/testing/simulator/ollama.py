@@ -9,25 +9,29 @@ from typing import Any, Final
 
 import attrs
 
-from vibe_llms.testing.simulator.asks import (
-    Ask,
+from vibe_llms.testing.simulator.credentials import ABSENT, WRONG
+from vibe_llms.testing.simulator.prompts import (
     Attachment,
     OfferedTool,
+    Prompt,
     ToolResult,
     count_request_tokens,
     read_base64,
     recognize_media,
 )
-from vibe_llms.testing.simulator.complaints import SimulatedRefusal, require
-from vibe_llms.testing.simulator.credentials import ABSENT, WRONG
-from vibe_llms.testing.simulator.faces import SimulatedFace, SimulatedFrame, SimulatedRequest
+from vibe_llms.testing.simulator.protocols import (
+    SimulatedFrame,
+    SimulatedProtocol,
+    SimulatedRequest,
+)
+from vibe_llms.testing.simulator.refusals import SimulatedRefusal, require
 from vibe_llms.testing.simulator.rendering import (
     assign_ids,
+    blank_arguments,
     count_usage,
     is_broken,
-    leave_nothing,
+    omits_arguments,
     read_arguments,
-    says_nothing,
     split_text,
 )
 from vibe_llms.testing.simulator.scripts import (
@@ -45,20 +49,20 @@ CONTEXT_TOKENS = 4096
 """Context size of a request that does not set num_ctx."""
 
 
-def check_credentials(setting: SimulatedRequest) -> None:
+def check_credentials(request: SimulatedRequest) -> None:
     """Refuse a wrong key; none is required."""
-    if any(word in setting.headers.get("authorization", "") for word in WRONG):
+    if any(word in request.headers.get("authorization", "") for word in WRONG):
         raise SimulatedRefusal(401, "authentication", "unauthorized")
 
 
-def overflow(ask: Ask, limit: int) -> SimulatedRefusal:
+def overflow(prompt: Prompt, limit: int) -> SimulatedRefusal:
     """Create the refusal of a prompt that is too long."""
     return SimulatedRefusal(400, "context", "input length exceeds the context length")
 
 
-def check(setting: SimulatedRequest) -> None:
+def check(request: SimulatedRequest) -> None:
     """Refuse requests that the server would refuse."""
-    body = setting.body
+    body = request.body
     require(body.get("model"), "model is required")
     check_model(str(body["model"]))
     messages = body.get("messages") or []
@@ -93,49 +97,49 @@ def check_model(model: str) -> None:
         raise SimulatedRefusal(404, "missing", f"model '{model}' not found")
 
 
-def read(setting: SimulatedRequest) -> Ask:
+def read(request: SimulatedRequest) -> Prompt:
     """Read a request that was checked; messages beyond the context are dropped silently."""
-    body = setting.body
+    body = request.body
     options = body.get("options") or {}
     tools = body.get("tools") or ()
-    messages, received = _truncate(list(body.get("messages") or []), tools, setting)
+    messages, received = _truncate(list(body.get("messages") or []), tools, request)
     last: dict[str, Any] = next((m for m in reversed(messages) if m["role"] == "user"), {})
     form = body.get("format") or None
     stops = options.get("stop") or ()
     limit = options.get("num_predict")
-    return Ask(
+    return Prompt(
         model=body["model"],
         text=last.get("content") or "",
         attachments=tuple(_read_media(last)) if messages and messages[-1] is last else (),
-        offers=tuple(
+        tools=tuple(
             OfferedTool(
                 name=tool["function"]["name"], schema=tool["function"].get("parameters") or {}
             )
             for tool in tools
         ),
-        outcomes=tuple(_read_outcomes(messages)),
+        tool_results=tuple(_read_outcomes(messages)),
         schema={} if form == "json" else form,
-        reasons=bool(body.get("think")),
-        limit=limit if isinstance(limit, int) and limit > 0 else None,
-        stops=(stops,) if isinstance(stops, str) else tuple(stops),
-        received=received,
-        streams=body.get("stream") is not False,  # Ollama streams by default
+        wants_reasoning=bool(body.get("think")),
+        max_tokens=limit if isinstance(limit, int) and limit > 0 else None,
+        stop_texts=(stops,) if isinstance(stops, str) else tuple(stops),
+        tokens=received,
+        wants_stream=body.get("stream") is not False,  # Ollama streams by default
     )
 
 
-def _truncate(messages: list[Any], tools: Any, setting: SimulatedRequest) -> tuple[list[Any], int]:
+def _truncate(messages: list[Any], tools: Any, request: SimulatedRequest) -> tuple[list[Any], int]:
     """Drop messages beyond the context; refuse them if the request forbids truncation.
 
     An old server (the fault ``context_overflow``) ignores these options, also the context size.
     """
-    is_old = "context_overflow" in setting.conditions
-    options = setting.body.get("options") or {}
+    is_old = "context_overflow" in request.conditions
+    options = request.body.get("options") or {}
     room = CONTEXT_TOKENS if is_old else options.get("num_ctx") or CONTEXT_TOKENS
     received = count_request_tokens(messages, tools)
-    if received > room and setting.body.get("truncate") is False and not is_old:
+    if received > room and request.body.get("truncate") is False and not is_old:
         raise SimulatedRefusal(400, "context", "the input length exceeds the context length")
     while received > room and len(messages) > 1:
-        # Instructions and the last message are dropped last.
+        # System messages and the last message are dropped last.
         dropped = next((i for i, m in enumerate(messages) if m["role"] != "system"), 0)
         if dropped == len(messages) - 1:
             dropped = 0
@@ -156,26 +160,28 @@ def _read_outcomes(messages: list[Any]) -> Iterator[ToolResult]:
         start -= 1
     calls = [call for message in messages[:start][-1:] for call in message.get("tool_calls") or ()]
     names = {call.get("id"): call["function"]["name"] for call in calls}
-    for place, message in enumerate(messages[start:]):
-        known = calls[place]["function"]["name"] if place < len(calls) else "the tool"
-        name = message.get("tool_name") or names.get(message.get("tool_call_id")) or known
+    for position, message in enumerate(messages[start:]):
+        by_position = calls[position]["function"]["name"] if position < len(calls) else "the tool"
+        name = message.get("tool_name") or names.get(message.get("tool_call_id")) or by_position
         yield ToolResult(name=name, text=message.get("content") or "")
 
 
-def _head(ask: Ask, setting: SimulatedRequest) -> dict[str, Any]:
-    moment = datetime.datetime.fromtimestamp(setting.now, datetime.UTC)
-    return {"model": ask.model, "created_at": moment.strftime("%Y-%m-%dT%H:%M:%S.123456Z")}
+def _write_head(prompt: Prompt, request: SimulatedRequest) -> dict[str, Any]:
+    moment = datetime.datetime.fromtimestamp(request.now, datetime.UTC)
+    return {"model": prompt.model, "created_at": moment.strftime("%Y-%m-%dT%H:%M:%S.123456Z")}
 
 
-def _metrics(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> dict[str, Any]:
+def _write_metrics(
+    turn: ScriptedAnswer, prompt: Prompt, request: SimulatedRequest
+) -> dict[str, Any]:
     metrics: dict[str, Any] = {
         "done": True,
         "done_reason": STOPS.get(turn.ending, "stop"),
         "total_duration": 7_000_000,
         "load_duration": 1_000_000,
     }
-    if "no_usage" not in setting.conditions:
-        tokens = count_usage(turn, ask)
+    if "no_usage" not in request.conditions:
+        tokens = count_usage(turn, prompt)
         metrics |= {
             "prompt_eval_count": tokens.received,
             "prompt_eval_duration": 2_000_000,
@@ -185,44 +191,50 @@ def _metrics(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> dict[
     return metrics
 
 
-def _call(invoke: Invoke, identity: str, index: int, setting: SimulatedRequest) -> dict[str, Any]:
-    arguments = "" if says_nothing(setting.conditions) else read_arguments(invoke)
+def _write_call(
+    invoke: Invoke, identity: str, index: int, request: SimulatedRequest
+) -> dict[str, Any]:
+    arguments = "" if omits_arguments(request.conditions) else read_arguments(invoke)
     function: dict[str, Any] = {"name": invoke.name, "arguments": arguments}
-    function = leave_nothing(function, "arguments", setting.conditions)
-    if "missing_index" not in setting.conditions:
+    function = blank_arguments(function, "arguments", request.conditions)
+    if "missing_index" not in request.conditions:
         function["index"] = index
-    is_empty = "empty_ids" in setting.conditions
+    is_empty = "empty_ids" in request.conditions
     return (
         {"id": identity, "function": function} if identity or is_empty else {"function": function}
     )
 
 
-def render(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> dict[str, Any]:
+def render(turn: ScriptedAnswer, prompt: Prompt, request: SimulatedRequest) -> dict[str, Any]:
     """Write a whole answer."""
-    if is_broken(turn, setting.conditions):
-        told = "error parsing tool call: raw='{\"text', err=unexpected end of JSON input"
-        raise SimulatedRefusal(500, "server", told)
+    if is_broken(turn, request.conditions):
+        error = "error parsing tool call: raw='{\"text', err=unexpected end of JSON input"
+        raise SimulatedRefusal(500, "server", error)
     message: dict[str, Any] = {"role": "assistant", "content": ""}
-    for delta in _produce_deltas(attrs.evolve(turn), setting, whole=True):
+    for delta in _produce_deltas(attrs.evolve(turn), request, whole=True):
         for key, value in delta.items():
             message[key] = (message.get(key) or type(value)()) + value
-    return {**_head(ask, setting), "message": message, **_metrics(turn, ask, setting)}
+    return {
+        **_write_head(prompt, request),
+        "message": message,
+        **_write_metrics(turn, prompt, request),
+    }
 
 
 def _produce_deltas(
-    turn: ScriptedAnswer, setting: SimulatedRequest, *, whole: bool
+    turn: ScriptedAnswer, request: SimulatedRequest, *, whole: bool
 ) -> Iterator[dict[str, Any]]:
     index = 0
-    for part, identity in assign_ids(turn, setting, lambda: setting.mint("call_", 8).lower()):
+    for part, identity in assign_ids(turn, request, lambda: request.mint("call_", 8).lower()):
         match part:
             case Think(text):
-                for piece in [text] if whole else split_text(text, setting.conditions):
+                for piece in [text] if whole else split_text(text, request.conditions):
                     yield {"thinking": piece}
             case Say(text) | Refuse(text):
-                for piece in [text] if whole else split_text(text, setting.conditions):
+                for piece in [text] if whole else split_text(text, request.conditions):
                     yield {"content": piece}
             case Invoke():
-                yield {"tool_calls": [_call(part, identity, index, setting)]}
+                yield {"tool_calls": [_write_call(part, identity, index, request)]}
                 index += 1
             case Draw(data):
                 yield {"images": [base64.b64encode(data).decode()]}
@@ -232,30 +244,34 @@ def _produce_deltas(
                 pass  # Ollama has neither audio nor a search of its own
 
 
-def stream(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> Iterator[SimulatedFrame]:
+def stream(
+    turn: ScriptedAnswer, prompt: Prompt, request: SimulatedRequest
+) -> Iterator[SimulatedFrame]:
     """Write the lines of an answer."""
-    head = _head(ask, setting)
-    if is_broken(turn, setting.conditions):
+    head = _write_head(prompt, request)
+    if is_broken(turn, request.conditions):
         yield SimulatedFrame({"error": "error parsing tool call: unexpected end of JSON input"})
         return
-    for delta in _produce_deltas(turn, setting, whole=False):
+    for delta in _produce_deltas(turn, request, whole=False):
         message = {"role": "assistant", "content": "", **delta}
         yield SimulatedFrame({**head, "message": message, "done": False})
     message = {"role": "assistant", "content": ""}
-    yield SimulatedFrame({**head, "message": message, **_metrics(turn, ask, setting)}, ends=True)
+    yield SimulatedFrame(
+        {**head, "message": message, **_write_metrics(turn, prompt, request)}, ends=True
+    )
 
 
-def complain(complaint: SimulatedRefusal, setting: SimulatedRequest) -> dict[str, Any]:
+def write_error(refusal: SimulatedRefusal, request: SimulatedRequest) -> dict[str, Any]:
     """Write an error."""
-    return {"error": complaint.message}
+    return {"error": refusal.message}
 
 
-OLLAMA: Final = SimulatedFace(
+OLLAMA: Final = SimulatedProtocol(
     check=check,
     read=read,
     render=render,
     stream=stream,
-    complain=complain,
+    write_error=write_error,
     overflow=overflow,
     check_credentials=check_credentials,
     framing="ndjson",

@@ -12,19 +12,19 @@ import attrs
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.testing.simulator.batches import (
     LINES_LIMIT,
-    Answering,
+    AnswerItem,
     Batch,
     find_batch,
     join_lines,
     list_batches,
 )
 from vibe_llms.testing.simulator.chat_completions import CHAT
-from vibe_llms.testing.simulator.complaints import SimulatedRefusal, require
-from vibe_llms.testing.simulator.faces import SimulatedFace, SimulatedRequest
+from vibe_llms.testing.simulator.protocols import SimulatedProtocol, SimulatedRequest
+from vibe_llms.testing.simulator.refusals import SimulatedRefusal, require
 from vibe_llms.testing.simulator.responses import RESPONSES
 
 _DAY_SECONDS: Final = 86_400
-_FACES: Final[Mapping[str, SimulatedFace]] = {
+_PROTOCOLS: Final[Mapping[str, SimulatedProtocol]] = {
     "/v1/chat/completions": CHAT,
     "/v1/responses": RESPONSES,
 }
@@ -46,12 +46,12 @@ class StoredFile:
 
 
 def read_form(data: bytes, content_type: str) -> dict[str, tuple[str, bytes]]:
-    """Parse a multipart form: by its name, the file name and the bytes of each part."""
-    found = re.search('boundary="?([^";]+)"?', content_type)
-    require(found, "The request is no form of several parts.")
-    assert found is not None
+    """Parse a multipart form: map the name of each part to its file name and its bytes."""
+    boundary = re.search('boundary="?([^";]+)"?', content_type)
+    require(boundary, "The request is not a multipart form.")
+    assert boundary is not None
     parts: dict[str, tuple[str, bytes]] = {}
-    for part in data.split(b"--" + found[1].encode())[1:-1]:
+    for part in data.split(b"--" + boundary[1].encode())[1:-1]:
         head, _, content = part.partition(b"\r\n\r\n")
         name = re.search(rb'[; ]name="([^"]*)"', head)
         file = re.search(rb'filename="([^"]*)"', head)
@@ -61,15 +61,15 @@ def read_form(data: bytes, content_type: str) -> dict[str, tuple[str, bytes]]:
     return parts
 
 
-def _keep_file(setting: SimulatedRequest, name: str, purpose: str, data: bytes) -> StoredFile:
+def _store_file(request: SimulatedRequest, name: str, purpose: str, data: bytes) -> StoredFile:
     file = StoredFile(
-        id=setting.mint("file-", 22), created=setting.now, name=name, purpose=purpose, data=data
+        id=request.mint("file-", 22), created=request.now, name=name, purpose=purpose, data=data
     )
-    setting.stored[file.id] = file
+    request.stored[file.id] = file
     return file
 
 
-def _tell_file(file: StoredFile) -> dict[str, Any]:
+def _describe_file(file: StoredFile) -> dict[str, Any]:
     return {
         "id": file.id,
         "object": "file",
@@ -81,40 +81,40 @@ def _tell_file(file: StoredFile) -> dict[str, Any]:
     }
 
 
-def answer_files(purpose: str, setting: SimulatedRequest, data: bytes) -> Mapping[str, Any] | bytes:
+def answer_files(purpose: str, request: SimulatedRequest, data: bytes) -> Mapping[str, Any] | bytes:
     """Answer a request about files. Raises SimulatedRefusal."""
     if purpose == "files":
-        form = read_form(data, setting.headers.get("content-type", ""))
-        require("file" in form and "purpose" in form, "A file and its purpose are needed.")
+        form = read_form(data, request.headers.get("content-type", ""))
+        require("file" in form and "purpose" in form, "A file and its purpose are required.")
         name, content = form["file"]
-        return _tell_file(_keep_file(setting, name, form["purpose"][1].decode(), content))
-    file = setting.stored.get(setting.names.get("file", ""))
+        return _describe_file(_store_file(request, name, form["purpose"][1].decode(), content))
+    file = request.stored.get(request.names.get("file", ""))
     if not isinstance(file, StoredFile):
         raise SimulatedRefusal(404, "missing", "There is no such file.")
     if purpose == "file_content":
         return file.data
-    if purpose == "file_forgotten":
-        del setting.stored[file.id]
+    if purpose == "file_delete":
+        del request.stored[file.id]
         return {"id": file.id, "object": "file", "deleted": True}
-    return _tell_file(file)
+    return _describe_file(file)
 
 
-def _create(setting: SimulatedRequest) -> Batch:
-    body = setting.body
-    endpoint, file = body.get("endpoint"), setting.stored.get(str(body.get("input_file_id")))
-    require(endpoint in _FACES, f"Invalid value: {endpoint!r}", param="endpoint")
+def _create(request: SimulatedRequest) -> Batch:
+    body = request.body
+    endpoint, file = body.get("endpoint"), request.stored.get(str(body.get("input_file_id")))
+    require(endpoint in _PROTOCOLS, f"Invalid value: {endpoint!r}", param="endpoint")
     require(body.get("completion_window") == "24h", "Invalid value", param="completion_window")
     require(isinstance(file, StoredFile), "There is no such file.", param="input_file_id")
     assert isinstance(file, StoredFile)
     require(file.purpose == "batch", "The file has another purpose.", param="input_file_id")
     requests, errors = _read_lines(file.data, str(endpoint))
     batch = Batch(
-        id=setting.mint("batch_", 24),
-        created=setting.now,
+        id=request.mint("batch_", 24),
+        created=request.now,
         requests={} if errors else requests,
-        polls=setting.conditions.count("batch_polls", 1),
+        polls=request.conditions.count("batch_polls", 1),
         status="ended" if errors else "open",
-        ended=setting.now if errors else None,
+        ended=request.now if errors else None,
         fields={
             "kind": "openai",
             "endpoint": endpoint,
@@ -123,14 +123,14 @@ def _create(setting: SimulatedRequest) -> Batch:
             "errors": errors,
         },
     )
-    setting.stored[batch.id] = batch
+    request.stored[batch.id] = batch
     return batch
 
 
 def _read_lines(
     data: bytes, endpoint: str
 ) -> tuple[dict[str, Mapping[str, Any]], list[dict[str, Any]]]:
-    """Read the requests of a file, and its faults, which fail the whole batch."""
+    """Read the requests of a file, and its errors, each of which fails the whole batch."""
     requests: dict[str, Mapping[str, Any]] = {}
     errors: list[dict[str, Any]] = []
     models: set[object] = set()
@@ -139,7 +139,7 @@ def _read_lines(
             each = json.loads(line)
             name, body = each["custom_id"], each["body"]
             models.add(body.get("model"))
-            code = _find_mistake(each, endpoint, requests, models)
+            code = _find_error_code(each, endpoint, requests, models)
         except (AttributeError, LookupError, TypeError, ValueError):
             code, name, body = "invalid_json_line", "", {}
         if code:
@@ -151,13 +151,13 @@ def _read_lines(
     return requests, errors
 
 
-def _find_mistake(
+def _find_error_code(
     line: Mapping[str, Any],
     endpoint: str,
-    former: Mapping[str, Mapping[str, Any]],
+    earlier: Mapping[str, Mapping[str, Any]],
     models: set[object],
 ) -> str:
-    if line["custom_id"] in former:
+    if line["custom_id"] in earlier:
         return "duplicate_custom_id"
     if line.get("method") != "POST":
         return "invalid_method"
@@ -166,30 +166,31 @@ def _find_mistake(
     return "mismatched_model" if len(models) > 1 else ""
 
 
-def _finish(batch: Batch, setting: SimulatedRequest) -> None:
+def _finish(batch: Batch, request: SimulatedRequest) -> None:
     """Write the files of a batch that has just ended."""
     if batch.status != "ended" or "written" in batch.fields:
         return
-    lines = list(_write_results(batch, setting))
-    for field, is_right in (("output", True), ("error", False)):
-        chosen = [line for fits, line in lines if fits is is_right]
-        if chosen:
+    lines = list(_write_results(batch, request))
+    for field, succeeded in (("output", True), ("error", False)):
+        file_lines = [line for line_succeeded, line in lines if line_succeeded is succeeded]
+        if file_lines:
             name = f"{batch.id}_{field}.jsonl"
-            file = _keep_file(setting, name, "batch_output", join_lines(chosen))
+            file = _store_file(request, name, "batch_output", join_lines(file_lines))
             batch.fields[field] = file.id
     batch.fields["written"] = True
 
 
 def _write_results(
-    batch: Batch, setting: SimulatedRequest
+    batch: Batch, request: SimulatedRequest
 ) -> Iterator[tuple[bool, dict[str, Any]]]:
-    for name, (kind, said) in batch.results.items():
-        line = {"id": setting.mint("batch_req_", 20), "custom_id": name}
+    """Yield whether a request has succeeded, and its line."""
+    for name, (kind, content) in batch.results.items():
+        line = {"id": request.mint("batch_req_", 20), "custom_id": name}
         if kind == "succeeded":
-            answer = {"status_code": 200, "request_id": setting.mint("req_", 24), "body": said}
+            answer = {"status_code": 200, "request_id": request.mint("req_", 24), "body": content}
             yield True, {**line, "response": answer, "error": None}
         elif kind == "errored":
-            status, body, identity = said
+            status, body, identity = content
             answer = {"status_code": status, "request_id": identity, "body": body}
             yield False, {**line, "response": answer, "error": None}
         elif kind == "expired":
@@ -197,7 +198,7 @@ def _write_results(
         # Requests cancelled before their start are in neither file.
 
 
-def _tell_status(batch: Batch) -> str:
+def _determine_status(batch: Batch) -> str:
     if batch.fields["errors"]:
         return "failed"
     if batch.status != "ended":
@@ -207,8 +208,8 @@ def _tell_status(batch: Batch) -> str:
     return "expired" if batch.count("expired") else "completed"
 
 
-def _tell(batch: Batch) -> dict[str, Any]:
-    status, fields, errors = _tell_status(batch), batch.fields, batch.fields["errors"]
+def _describe_batch(batch: Batch) -> dict[str, Any]:
+    status, fields, errors = _determine_status(batch), batch.fields, batch.fields["errors"]
     return {
         "id": batch.id,
         "object": "batch",
@@ -233,21 +234,24 @@ def _tell(batch: Batch) -> dict[str, Any]:
 
 
 def answer_batches(
-    purpose: str, setting: SimulatedRequest, answering: Answering
+    purpose: str, request: SimulatedRequest, answer_item: AnswerItem
 ) -> Mapping[str, Any]:
     """Answer a request about batches. Raises SimulatedRefusal."""
     if purpose == "batches":
-        return _tell(_create(setting))
+        return _describe_batch(_create(request))
     if purpose == "batch_list":
-        page, has_more = list_batches(setting, "openai")
-        ends = {"first_id": page[0].id, "last_id": page[-1].id} if page else {}
-        told = list(map(_tell, page))
-        none = {"first_id": None, "last_id": None}
-        return {"object": "list", "data": told, "has_more": has_more, **none, **ends}
-    batch = find_batch(setting, "openai")
+        page, has_more = list_batches(request, "openai")
+        return {
+            "object": "list",
+            "data": [_describe_batch(each) for each in page],
+            "has_more": has_more,
+            "first_id": page[0].id if page else None,
+            "last_id": page[-1].id if page else None,
+        }
+    batch = find_batch(request, "openai")
     if purpose != "batch_cancel":
-        batch.advance(_FACES[batch.fields["endpoint"]], setting, answering)
-        _finish(batch, setting)
+        batch.advance(_PROTOCOLS[batch.fields["endpoint"]], request, answer_item)
+        _finish(batch, request)
     elif batch.status == "open":
-        batch.status, batch.fields["canceled"] = "canceling", setting.now
-    return _tell(batch)
+        batch.status, batch.fields["canceled"] = "canceling", request.now
+    return _describe_batch(batch)

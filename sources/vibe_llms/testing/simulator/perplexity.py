@@ -6,18 +6,18 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from vibe_llms.testing.simulator.behaviour import SOURCES
-from vibe_llms.testing.simulator.faces import SimulatedFrame
+from vibe_llms.testing.simulator.protocols import SimulatedFrame
 from vibe_llms.testing.simulator.scripts import Cite, Refuse, Say, ScriptedAnswer, Search
 
 
 def _collect_sources(turn: ScriptedAnswer) -> list[Cite]:
-    found: list[Cite] = []
+    sources: list[Cite] = []
     for part in turn.parts:
         if isinstance(part, Search):
-            found.extend(part.results)
+            sources.extend(part.results)
         if isinstance(part, Say):
-            found.extend(part.citations)
-    return list(dict.fromkeys(found or SOURCES))
+            sources.extend(part.citations)
+    return list(dict.fromkeys(sources or SOURCES))
 
 
 def produce_search_fields(turn: ScriptedAnswer) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def produce_search_fields(turn: ScriptedAnswer) -> dict[str, Any]:
     }
 
 
-def spread_perplexity(
+def stream_chunks(
     turn: ScriptedAnswer,
     head: Mapping[str, Any],
     usage: Mapping[str, Any] | None,
@@ -49,18 +49,18 @@ def spread_perplexity(
     texts = [part.text for part in turn.parts if isinstance(part, (Say, Refuse))]
     pieces = [f"{word} " for word in "".join(texts).split(" ")]
     pieces[-1] = pieces[-1][:-1]  # no space after the last word
-    counted = {} if usage is None else {"usage": usage}
+    usage_field = {} if usage is None else {"usage": usage}
     so_far = ""
-    for place, piece in enumerate(pieces):
+    for position, piece in enumerate(pieces):
         so_far += piece
-        is_last = place == len(pieces) - 1
+        is_last = position == len(pieces) - 1
         choice = {
             "index": 0,
             "delta": {"role": "assistant", "content": piece},
             "message": {"role": "assistant", "content": so_far},
             "finish_reason": stops.get(turn.ending, turn.ending) if is_last else None,
         }
-        extras = {**produce_search_fields(turn), **counted}
+        extras = {**produce_search_fields(turn), **usage_field}
         object_kind = "chat.completion.done" if is_last else "chat.completion.chunk"
         frame = {**head, "object": object_kind, "choices": [choice], **extras}
         yield SimulatedFrame(frame, ends=is_last)

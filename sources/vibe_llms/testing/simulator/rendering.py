@@ -1,4 +1,4 @@
-"""Shared functions for writing answers: ids, pieces, arguments and counts."""
+"""Functions that all protocols use to write answers: ids, pieces, arguments and counts."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 import attrs
 
-from vibe_llms.testing.simulator.asks import Ask, count_tokens
-from vibe_llms.testing.simulator.faces import SimulatedRequest
 from vibe_llms.testing.simulator.faults import Conditions
+from vibe_llms.testing.simulator.prompts import Prompt, count_tokens
+from vibe_llms.testing.simulator.protocols import SimulatedRequest
 from vibe_llms.testing.simulator.scripts import (
     Draw,
     Invoke,
@@ -28,23 +28,27 @@ from vibe_llms.testing.simulator.scripts import (
 Item = TypeVar("Item")
 WITHOUT_IDS = {"missing_ids", "empty_ids"}
 NOT_A_CHARACTER = "\ufdd0"
-"""Placeholder for two bytes that are not UTF-8."""
+"""Placeholder that the delivery replaces with two bytes that are not UTF-8."""
 
 
 def prepare_turn(turn: ScriptedAnswer, conditions: Conditions) -> ScriptedAnswer:
     """Apply the faults that change the content rather than the delivery."""
     parts = list(turn.parts)
-    place = next((i for i, part in enumerate(parts) if isinstance(part, Say)), None)
-    if place is not None:
-        said = parts[place]
-        assert isinstance(said, Say)
+    position = next((i for i, part in enumerate(parts) if isinstance(part, Say)), None)
+    if position is not None:
+        first_text = parts[position]
+        assert isinstance(first_text, Say)
         if "huge_event" in conditions:
-            said = attrs.evolve(said, text="x" * conditions.count("huge_event", 1_000_000))
+            first_text = attrs.evolve(
+                first_text, text="x" * conditions.count("huge_event", 1_000_000)
+            )
         if "many_events" in conditions:
-            said = attrs.evolve(said, text="." * conditions.count("many_events", 100_000))
+            first_text = attrs.evolve(
+                first_text, text="." * conditions.count("many_events", 100_000)
+            )
         if "invalid_utf8" in conditions:
-            said = attrs.evolve(said, text=said.text + NOT_A_CHARACTER)
-        parts[place] = said
+            first_text = attrs.evolve(first_text, text=first_text.text + NOT_A_CHARACTER)
+        parts[position] = first_text
     if "silent_overflow" in conditions:
         return attrs.evolve(turn, parts=tuple(parts), stop="context")
     return attrs.evolve(turn, parts=tuple(parts))
@@ -63,14 +67,14 @@ def split_arguments(text: str, conditions: Conditions) -> list[str]:
     """Cut arguments into pieces, in the middle of words and numbers."""
     if "whole_arguments" in conditions:
         return [text]
-    # Missing arguments are one piece as well.
+    # An empty text still is one piece.
     return [text[start : start + 7] for start in range(0, len(text), 7)] or [""]
 
 
 def write_arguments(invoke: Invoke, conditions: Conditions) -> str:
     """Return the arguments as text, broken if a fault requires it."""
     text = invoke.arguments
-    if says_nothing(conditions):
+    if omits_arguments(conditions):
         return ""
     if not isinstance(text, str):
         text = json.dumps(text, ensure_ascii=False, separators=(",", ":"))
@@ -79,16 +83,15 @@ def write_arguments(invoke: Invoke, conditions: Conditions) -> str:
     return text
 
 
-def says_nothing(conditions: Conditions) -> bool:
-    """True if invocations come without arguments, in any form."""
-    return bool({"empty_arguments", *NOTHING} & conditions.values.keys())
+def omits_arguments(conditions: Conditions) -> bool:
+    """True if a fault has invocations without arguments: empty, null or absent ones."""
+    return bool(
+        {"empty_arguments", "null_arguments", "absent_arguments"} & conditions.values.keys()
+    )
 
 
-NOTHING = ("null_arguments", "absent_arguments")
-
-
-def leave_nothing(call: dict[str, Any], field: str, conditions: Conditions) -> dict[str, Any]:
-    """Remove an invocation's field of arguments, or its content, if a fault requires it."""
+def blank_arguments(call: dict[str, Any], field: str, conditions: Conditions) -> dict[str, Any]:
+    """Return an invocation without its field of arguments, or with null there, if faults say so."""
     if "absent_arguments" in conditions:
         return {name: value for name, value in call.items() if name != field}
     return {**call, field: None} if "null_arguments" in conditions else call
@@ -105,7 +108,7 @@ def read_arguments(invoke: Invoke) -> Any:
 
 
 def is_broken(turn: ScriptedAnswer, conditions: Conditions) -> bool:
-    """True if an invocation's arguments are broken for a vendor who parses them."""
+    """True if a vendor that parses the arguments of invocations cannot parse one of them."""
     calls = [part for part in turn.parts if isinstance(part, Invoke)]
     return bool(calls) and (
         "broken_arguments" in conditions
@@ -114,31 +117,33 @@ def is_broken(turn: ScriptedAnswer, conditions: Conditions) -> bool:
 
 
 def assign_ids(
-    turn: ScriptedAnswer, setting: SimulatedRequest, mint: Callable[[], str]
+    turn: ScriptedAnswer, request: SimulatedRequest, mint: Callable[[], str]
 ) -> list[tuple[Part, str]]:
     """Give each invocation an id: its own, a generated one, or one set by a fault."""
-    conditions = setting.conditions
+    conditions = request.conditions
     assigned: list[tuple[Part, str]] = []
-    first = ""
+    first_id = ""
     for part in turn.parts:
         identity = ""
         if isinstance(part, Invoke) and not WITHOUT_IDS & conditions.values.keys():
-            identity = part.id or (mint() if not first or "reused_ids" not in conditions else "")
-            if "reused_ids" in conditions:
-                identity = first = first or identity
+            if "reused_ids" in conditions and first_id:
+                identity = first_id
+            else:
+                identity = part.id or mint()
+                first_id = first_id or identity
         assigned.append((part, identity))
     return assigned
 
 
 def interleave(lanes: Sequence[Sequence[Item]]) -> Iterator[Item]:
     """Yield one item of each lane in turn, until all are empty."""
-    for place in range(max(map(len, lanes), default=0)):
+    for index in range(max(map(len, lanes), default=0)):
         for lane in lanes:
-            if place < len(lane):
-                yield lane[place]
+            if index < len(lane):
+                yield lane[index]
 
 
-def count_usage(turn: ScriptedAnswer, ask: Ask) -> Tokens:
+def count_usage(turn: ScriptedAnswer, prompt: Prompt) -> Tokens:
     """Return the tokens of an exchange: the script's, or counted."""
     if turn.usage is not None:
         return turn.usage
@@ -157,4 +162,4 @@ def count_usage(turn: ScriptedAnswer, ask: Ask) -> Tokens:
                 produced += count_tokens(query)
             case _:
                 produced += 1
-    return Tokens(received=ask.received, produced=produced + reasoning, reasoning=reasoning)
+    return Tokens(received=prompt.tokens, produced=produced + reasoning, reasoning=reasoning)

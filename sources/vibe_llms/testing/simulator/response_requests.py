@@ -6,27 +6,27 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from vibe_llms.testing.simulator.asks import (
-    Ask,
+from vibe_llms.testing.simulator.credentials import check_model
+from vibe_llms.testing.simulator.prompts import (
     Attachment,
     OfferedTool,
+    Prompt,
     ToolResult,
     count_request_tokens,
     read_base64,
     read_data_url,
     write_text,
 )
-from vibe_llms.testing.simulator.complaints import SimulatedRefusal, require
-from vibe_llms.testing.simulator.credentials import check_model
-from vibe_llms.testing.simulator.faces import SimulatedRequest
-from vibe_llms.testing.simulator.schemata import check_strict_schema
+from vibe_llms.testing.simulator.protocols import SimulatedRequest
+from vibe_llms.testing.simulator.refusals import SimulatedRefusal, require
 from vibe_llms.testing.simulator.signatures import canonicalize, is_intact
+from vibe_llms.testing.simulator.strict_schemas import check_strict_schema
 
 
-def read_request(setting: SimulatedRequest) -> Ask:
+def read_request(request: SimulatedRequest) -> Prompt:
     """Read a request that was checked."""
-    body = setting.body
-    items = list_items(setting)
+    body = request.body
+    items = list_items(request)
     users = [i for i in items if i["type"] == "message" and i["role"] == "user"]
     content = users[-1]["content"] if users else ""
     tools = body.get("tools") or ()
@@ -34,13 +34,13 @@ def read_request(setting: SimulatedRequest) -> Ask:
     form = (body.get("text") or {}).get("format") or {}
     reasoning = body.get("reasoning") or {}
     schema: Any = {"json_schema": form.get("schema"), "json_object": {}}.get(str(form.get("type")))
-    return Ask(
+    return Prompt(
         model=str(body["model"]),
         text=content
         if isinstance(content, str)
         else write_text([part for part in content if part.get("type") == "input_text"]),
         attachments=tuple(_read_media(content)) if items[-1:] == users[-1:] else (),
-        offers=tuple(
+        tools=tuple(
             OfferedTool(
                 name=tool["name"],
                 schema=tool.get("parameters") or {},
@@ -49,18 +49,18 @@ def read_request(setting: SimulatedRequest) -> Ask:
             for tool in tools
             if tool.get("type") in ("function", "custom")
         ),
-        outcomes=tuple(_read_outcomes(items)),
-        demand=_read_choice(body.get("tool_choice")),
-        parallel=body.get("parallel_tool_calls") is not False,
+        tool_results=tuple(_read_outcomes(items)),
+        tool_choice=_read_choice(body.get("tool_choice")),
+        allows_parallel_calls=body.get("parallel_tool_calls") is not False,
         schema=schema,
-        reasons=reasoning.get("effort") not in (None, "none", "minimal")
+        wants_reasoning=reasoning.get("effort") not in (None, "none", "minimal")
         or reasoning.get("summary") is not None,
-        searches=any(kind.startswith("web_search") for kind in kinds),
-        draws="image_generation" in kinds,
-        limit=body.get("max_output_tokens"),
-        received=count_request_tokens(body.get("instructions"), items, tools),
+        allows_search=any(kind.startswith("web_search") for kind in kinds),
+        allows_pictures="image_generation" in kinds,
+        max_tokens=body.get("max_output_tokens"),
+        tokens=count_request_tokens(body.get("instructions"), items, tools),
         prefix=write_prefix(body, items),
-        streams=bool(body.get("stream")),
+        wants_stream=bool(body.get("stream")),
     )
 
 
@@ -98,7 +98,7 @@ def _read_media(content: Any) -> Iterator[Attachment]:
 
 
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-UNKNOWN = (
+UNKNOWN_PARAMETERS = (
     "messages",
     "max_tokens",
     "max_completion_tokens",
@@ -108,7 +108,8 @@ UNKNOWN = (
     "response_format",
 )
 CALLS = {"function_call": "function_call_output", "custom_tool_call": "custom_tool_call_output"}
-FOLLOWERS = frozenset(
+"""Maps the type of a call to the type of its result."""
+REASONING_FOLLOWERS = frozenset(
     {
         "message",
         "function_call",
@@ -130,53 +131,54 @@ FOLLOWERS = frozenset(
         "compaction",
     }
 )
+"""Types of items of the model, one of which must follow an item of reasoning."""
 
 
-def list_items(setting: SimulatedRequest) -> list[dict[str, Any]]:
+def list_items(request: SimulatedRequest) -> list[dict[str, Any]]:
     """Return the items of the whole conversation, those of the previous response first.
 
-    A text is one message, and messages without a type get one.
+    An input of text becomes a message of the user; an item without a type is a message.
     """
-    given, earlier = setting.body.get("input"), str(setting.body.get("previous_response_id"))
-    items = list(setting.stored[earlier]["items"]) if earlier in setting.stored else []
-    if isinstance(given, str):
-        return [*items, {"type": "message", "role": "user", "content": given}]
-    return [*items, *({"type": "message", **item} for item in given or ())]
+    inputs, earlier = request.body.get("input"), str(request.body.get("previous_response_id"))
+    items = list(request.stored[earlier]["items"]) if earlier in request.stored else []
+    if isinstance(inputs, str):
+        return [*items, {"type": "message", "role": "user", "content": inputs}]
+    return [*items, *({"type": "message", **item} for item in inputs or ())]
 
 
-def check_request(setting: SimulatedRequest) -> None:
+def check_request(request: SimulatedRequest) -> None:
     """Refuse requests that OpenAI would refuse."""
-    body = setting.body
+    body = request.body
     require(
         body.get("model"),
         "Missing required parameter: 'model'.",
         param="model",
         code="missing_required_parameter",
     )
-    for name in UNKNOWN:
+    for name in UNKNOWN_PARAMETERS:
         require(
             name not in body, f"Unknown parameter: '{name}'.", param=name, code="unknown_parameter"
         )
-    given = body.get("input")
+    inputs = body.get("input")
     require(
-        given is not None or body.get("previous_response_id") or body.get("conversation"),
+        inputs is not None or body.get("previous_response_id") or body.get("conversation"),
         "Missing required parameter: 'input'.",
         param="input",
         code="missing_required_parameter",
     )
-    require(given != [], "Invalid 'input': empty array.", param="input", code="empty_array")
+    require(inputs != [], "Invalid 'input': empty array.", param="input", code="empty_array")
     earlier = body.get("previous_response_id")
     require(
-        earlier is None or earlier in setting.stored,
+        earlier is None or earlier in request.stored,
         f"Previous response with id '{earlier}' not found.",
         param="previous_response_id",
         code="previous_response_not_found",
     )
-    items = list_items(setting)
+    items = list_items(request)
     for index, item in enumerate(items):
         _check_item(item, f"input[{index}]")
     _check_pairs(items, chained=bool(body.get("conversation")))
-    _check_reasoning(items, setting)
+    _check_reasoning(items, request)
     _check_tools(body)
     check_model(str(body["model"]))
 
@@ -228,19 +230,19 @@ def _check_message(item: Mapping[str, Any], place: str) -> None:
 
 
 def _check_pairs(items: list[dict[str, Any]], *, chained: bool) -> None:
-    called = {item["call_id"]: item["type"] for item in items if item["type"] in CALLS}
+    call_types = {item["call_id"]: item["type"] for item in items if item["type"] in CALLS}
     answered = set()
     for item in items:
         if item["type"] not in CALLS.values():
             continue
         identity = item.get("call_id")
         require(
-            chained or CALLS.get(called.get(identity, "")) == item["type"],
+            chained or CALLS.get(call_types.get(identity, "")) == item["type"],
             f"No tool call found for function call output with call_id {identity}.",
             param="input",
         )
         answered.add(identity)
-    for identity in called:
+    for identity in call_types:
         require(
             identity in answered,
             f"No tool output found for function call {identity}.",
@@ -248,15 +250,16 @@ def _check_pairs(items: list[dict[str, Any]], *, chained: bool) -> None:
         )
 
 
-def _check_reasoning(items: list[dict[str, Any]], setting: SimulatedRequest) -> None:
-    bound = "prefix_bound_thinking" in setting.conditions
+def _check_reasoning(items: list[dict[str, Any]], request: SimulatedRequest) -> None:
+    covers_prefix = "prefix_bound_thinking" in request.conditions
     for index, item in enumerate(items):
         if item["type"] != "reasoning":
             continue
         following = items[index + 1] if index + 1 < len(items) else {"type": "", "role": ""}
         # Only messages have a role; all other items that follow are the model's.
         follows = (
-            following["type"] in FOLLOWERS and following.get("role", "assistant") == "assistant"
+            following["type"] in REASONING_FOLLOWERS
+            and following.get("role", "assistant") == "assistant"
         )
         if not follows:
             raise SimulatedRefusal(
@@ -269,7 +272,7 @@ def _check_reasoning(items: list[dict[str, Any]], setting: SimulatedRequest) -> 
         encrypted = item.get("encrypted_content")
         if encrypted is None:
             continue
-        prefix = write_prefix(setting.body, items[:index]) if bound else None
+        prefix = write_prefix(request.body, items[:index]) if covers_prefix else None
         intact = is_intact(encrypted, None, kind="responses", prefix=prefix)
         require(
             intact,
@@ -281,7 +284,7 @@ def _check_reasoning(items: list[dict[str, Any]], setting: SimulatedRequest) -> 
 
 def write_prefix(body: Mapping[str, Any], items: list[dict[str, Any]]) -> str:
     """Return the conversation before an item, which its signatures cover."""
-    # Ids and states are the server's: a client may leave them out.
+    # The server sets ids and states, so a client may leave them out.
     plain = [
         {key: value for key, value in item.items() if key not in ("id", "status")} for item in items
     ]
@@ -300,8 +303,8 @@ def _check_tools(body: Mapping[str, Any]) -> None:
             code="missing_required_parameter",
         )
         if tool.get("strict"):
-            where = f"tools[{index}].parameters"
-            check_strict_schema(tool.get("parameters"), f"function '{tool['name']}'", where)
+            place = f"tools[{index}].parameters"
+            check_strict_schema(tool.get("parameters"), f"function '{tool['name']}'", place)
     form = (body.get("text") or {}).get("format") or {}
     if form.get("type") == "json_schema":
         require(

@@ -10,13 +10,14 @@ from vibe_llms.testing.simulator.rendering import interleave, split_arguments, s
 
 CALLS = ("function_call", "custom_tool_call")
 Event = tuple[str, dict[str, Any]]
-EMPTIED: dict[str, dict[str, Any]] = {
+START_FIELDS: dict[str, dict[str, Any]] = {
     "message": {"content": [], "status": "in_progress"},
     "reasoning": {"summary": []},
     "function_call": {"arguments": "", "status": "in_progress"},
     "custom_tool_call": {"input": "", "status": "in_progress"},
     "web_search_call": {"status": "in_progress", "action": {"type": "search"}},
 }
+"""Fields of an item at its start, by its type, before its deltas fill them."""
 
 
 def stream_items(items: list[dict[str, Any]], conditions: Conditions) -> Iterator[Event]:
@@ -32,7 +33,7 @@ def stream_items(items: list[dict[str, Any]], conditions: Conditions) -> Iterato
 
 
 def _stream_item(item: dict[str, Any], index: int, conditions: Conditions) -> Iterator[Event]:
-    start = {**item, **EMPTIED.get(item["type"], {})}
+    start = {**item, **START_FIELDS.get(item["type"], {})}
     if item["type"] == "image_generation_call":
         start = {"id": item["id"], "type": item["type"], "status": "in_progress", "result": None}
     address = {"item_id": item.get("id", ""), "output_index": index}

@@ -6,14 +6,18 @@ import base64
 from collections.abc import Iterator
 from typing import Any, Final
 
-from vibe_llms.testing.simulator.asks import Ask
-from vibe_llms.testing.simulator.complaints import SimulatedRefusal
 from vibe_llms.testing.simulator.credentials import check_bearer
-from vibe_llms.testing.simulator.faces import SimulatedFace, SimulatedFrame, SimulatedRequest
+from vibe_llms.testing.simulator.prompts import Prompt
+from vibe_llms.testing.simulator.protocols import (
+    SimulatedFrame,
+    SimulatedProtocol,
+    SimulatedRequest,
+)
+from vibe_llms.testing.simulator.refusals import SimulatedRefusal
 from vibe_llms.testing.simulator.rendering import (
     assign_ids,
+    blank_arguments,
     count_usage,
-    leave_nothing,
     write_arguments,
 )
 from vibe_llms.testing.simulator.response_requests import check_request, list_items, read_request
@@ -38,7 +42,7 @@ INCOMPLETE = {
     "context": "max_output_tokens",
     "content_filter": "content_filter",
 }
-ECHOED: dict[str, Any] = {
+ECHOED_PARAMETERS: dict[str, Any] = {
     "instructions": None,
     "max_output_tokens": None,
     "max_tool_calls": None,
@@ -58,18 +62,19 @@ ECHOED: dict[str, Any] = {
     "truncation": "disabled",
     "user": None,
 }
+"""Parameters of the request that a response repeats, with their defaults."""
 
 
-def produce_headers(setting: SimulatedRequest) -> dict[str, str]:
+def produce_headers(request: SimulatedRequest) -> dict[str, str]:
     """Create the vendor's own headers of an answer."""
     return {
-        "x-request-id": setting.identity,
+        "x-request-id": request.identity,
         "openai-processing-ms": "7",
         "openai-version": "2020-10-01",
     }
 
 
-def overflow(ask: Ask, limit: int) -> SimulatedRefusal:
+def overflow(prompt: Prompt, limit: int) -> SimulatedRefusal:
     """Create the refusal of a prompt that is too long."""
     message = (
         "Your input exceeds the context window of this model. Please adjust your input and try "
@@ -79,32 +84,32 @@ def overflow(ask: Ask, limit: int) -> SimulatedRefusal:
 
 
 def produce_items(
-    turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest
+    turn: ScriptedAnswer, prompt: Prompt, request: SimulatedRequest
 ) -> list[dict[str, Any]]:
     """Return the items of an answer; consecutive texts are one message."""
     items: list[dict[str, Any]] = []
-    for part, identity in assign_ids(turn, setting, lambda: setting.mint("call_", 24)):
+    for part, identity in assign_ids(turn, request, lambda: request.mint("call_", 24)):
         if isinstance(part, (Say, Refuse)):
             if not items or items[-1]["type"] != "message":
-                items.append(_start_message(setting))
+                items.append(_start_message(request))
             items[-1]["content"].append(_produce_content(part))
         else:
-            items.append(_produce_item(part, identity, ask, setting))
+            items.append(_produce_item(part, identity, prompt, request))
     if turn.ending in INCOMPLETE and items and "status" in items[-1]:
         items[-1]["status"] = "incomplete"
     return items
 
 
-def _start_message(setting: SimulatedRequest) -> dict[str, Any]:
-    identity = setting.mint("msg_", 48).lower()
+def _start_message(request: SimulatedRequest) -> dict[str, Any]:
+    identity = request.mint("msg_", 48).lower()
     head = {"id": identity, "type": "message", "status": "completed"}
     return {**head, "role": "assistant", "content": []}
 
 
-def _search(search: Search, setting: SimulatedRequest) -> dict[str, Any]:
+def _write_search_action(search: Search, request: SimulatedRequest) -> dict[str, Any]:
     query = search.query
     action: dict[str, Any] = {"type": "search", "queries": [query], "query": query}
-    if "web_search_call.action.sources" in (setting.body.get("include") or ()):
+    if "web_search_call.action.sources" in (request.body.get("include") or ()):
         action["sources"] = [{"type": "url", "url": result.url} for result in search.results]
     return action
 
@@ -121,30 +126,32 @@ def _annotate(cite: Cite, end: int) -> dict[str, Any]:
     return {**place, "title": cite.title, "url": cite.url}
 
 
-def _produce_item(part: Part, identity: str, ask: Ask, setting: SimulatedRequest) -> dict[str, Any]:
+def _produce_item(
+    part: Part, identity: str, prompt: Prompt, request: SimulatedRequest
+) -> dict[str, Any]:
     def mint(prefix: str) -> str:
-        return setting.mint(prefix, 48).lower()
+        return request.mint(prefix, 48).lower()
 
     match part:
         case Think(text):
-            signed = sign(text, kind="responses", prefix=ask.prefix, embeds_text=True)
+            encrypted = sign(text, kind="responses", prefix=prompt.prefix, embeds_text=True)
             summary = [] if part.redacted else [{"type": "summary_text", "text": text}]
             item = {"id": mint("rs_"), "type": "reasoning", "summary": summary}
-            if "reasoning.encrypted_content" in (setting.body.get("include") or ()):
-                item["encrypted_content"] = signed
+            if "reasoning.encrypted_content" in (request.body.get("include") or ()):
+                item["encrypted_content"] = encrypted
             return item
         case Invoke(custom=True):
-            text = write_arguments(part, setting.conditions)
+            text = write_arguments(part, request.conditions)
             head = {"id": mint("ctc_"), "type": "custom_tool_call", "status": "completed"}
             return {**head, "call_id": identity, "input": text, "name": part.name}
         case Invoke():
-            text = write_arguments(part, setting.conditions)
+            text = write_arguments(part, request.conditions)
             head = {"id": mint("fc_"), "type": "function_call", "status": "completed"}
             call = {**head, "arguments": text, "call_id": identity, "name": part.name}
-            return leave_nothing(call, "arguments", setting.conditions)
+            return blank_arguments(call, "arguments", request.conditions)
         case Search():
             head = {"id": mint("ws_"), "type": "web_search_call", "status": "completed"}
-            return {**head, "action": _search(part, setting)}
+            return {**head, "action": _write_search_action(part, request)}
         case Draw(data):
             return {
                 "id": mint("ig_"),
@@ -154,54 +161,54 @@ def _produce_item(part: Part, identity: str, ask: Ask, setting: SimulatedRequest
                 "output_format": "png",
                 "quality": "low",
                 "size": "1024x1024",
-                "revised_prompt": ask.text,
+                "revised_prompt": prompt.text,
                 "result": base64.b64encode(data).decode(),
             }
         case Raw(block):
             return dict(block)
         case Speak() | _:
-            note = _produce_content(Say("(This protocol answers no audio.)"))
-            return _start_message(setting) | {"content": [note]}
+            note = _produce_content(Say("(This protocol has no audio in answers.)"))
+            return _start_message(request) | {"content": [note]}
 
 
-def _wrap(
+def _write_response(
     turn: ScriptedAnswer,
-    ask: Ask,
-    setting: SimulatedRequest,
+    prompt: Prompt,
+    request: SimulatedRequest,
     items: list[dict[str, Any]],
     *,
     started: bool = False,
 ) -> dict[str, Any]:
     """Return the response object, at its start or its end."""
-    body = setting.body
+    body = request.body
     reason = None if started else INCOMPLETE.get(turn.ending)
     status = "in_progress" if started else "incomplete" if reason else "completed"
     response: dict[str, Any] = {
-        "id": setting.identity.replace("req_", "resp_"),
+        "id": request.identity.replace("req_", "resp_"),
         "object": "response",
-        "created_at": setting.now,
+        "created_at": request.now,
         "status": status,
         "background": False,
-        "completed_at": None if started or reason else setting.now,
+        "completed_at": None if started or reason else request.now,
         "error": None,
         "incomplete_details": {"reason": reason} if reason else None,
-        "model": ask.model,
+        "model": prompt.model,
         "output": [] if started else items,
         "service_tier": "auto" if started else "default",
     }
-    for name, default in ECHOED.items():
+    for name, default in ECHOED_PARAMETERS.items():
         response[name] = body[name] if body.get(name) is not None else default
-    response["usage"] = None if started else _write_usage(turn, ask)
-    if "no_usage" in setting.conditions:
+    response["usage"] = None if started else _write_usage(turn, prompt)
+    if "no_usage" in request.conditions:
         response["usage"] = None
     if not started and body.get("store") is not False:  # OpenAI stores by default
-        everything = [*list_items(setting), *items]
-        setting.stored[response["id"]] = {"response": response, "items": everything}
+        everything = [*list_items(request), *items]
+        request.stored[response["id"]] = {"response": response, "items": everything}
     return response
 
 
-def _write_usage(turn: ScriptedAnswer, ask: Ask) -> dict[str, Any]:
-    tokens = count_usage(turn, ask)
+def _write_usage(turn: ScriptedAnswer, prompt: Prompt) -> dict[str, Any]:
+    tokens = count_usage(turn, prompt)
     return {
         "input_tokens": tokens.received,
         "input_tokens_details": {
@@ -214,14 +221,16 @@ def _write_usage(turn: ScriptedAnswer, ask: Ask) -> dict[str, Any]:
     }
 
 
-def render(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> dict[str, Any]:
+def render(turn: ScriptedAnswer, prompt: Prompt, request: SimulatedRequest) -> dict[str, Any]:
     """Write a whole answer."""
-    return _wrap(turn, ask, setting, produce_items(turn, ask, setting))
+    return _write_response(turn, prompt, request, produce_items(turn, prompt, request))
 
 
-def stream(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> Iterator[SimulatedFrame]:
+def stream(
+    turn: ScriptedAnswer, prompt: Prompt, request: SimulatedRequest
+) -> Iterator[SimulatedFrame]:
     """Write the events of an answer, numbered."""
-    items = produce_items(turn, ask, setting)
+    items = produce_items(turn, prompt, request)
     number = 0
 
     def frame(kind: str, fields: dict[str, Any], *, ends: bool = False) -> SimulatedFrame:
@@ -229,43 +238,43 @@ def stream(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> Iterato
         number += 1
         return SimulatedFrame({"type": kind, **fields, "sequence_number": number - 1}, kind, ends)
 
-    start = _wrap(turn, ask, setting, items, started=True)
+    start = _write_response(turn, prompt, request, items, started=True)
     yield frame("response.created", {"response": start})
     yield frame("response.in_progress", {"response": start})
-    for kind, fields in stream_items(items, setting.conditions):
+    for kind, fields in stream_items(items, request.conditions):
         yield frame(kind, fields)
-    end = _wrap(turn, ask, setting, items)
+    end = _write_response(turn, prompt, request, items)
     yield frame(f"response.{end['status']}", {"response": end}, ends=True)
 
 
-def complain(complaint: SimulatedRefusal, setting: SimulatedRequest) -> dict[str, Any]:
+def write_error(refusal: SimulatedRefusal, request: SimulatedRequest) -> dict[str, Any]:
     """Write an error."""
     kind = {"rate": "requests", "server": "server_error", "overloaded": "server_error"}
-    code = complaint.code or {"rate": "rate_limit_exceeded"}.get(complaint.kind)
+    code = refusal.code or {"rate": "rate_limit_exceeded"}.get(refusal.kind)
     return {
         "error": {
-            "message": complaint.message,
-            "type": kind.get(complaint.kind, "invalid_request_error"),
-            "param": complaint.param,
+            "message": refusal.message,
+            "type": kind.get(refusal.kind, "invalid_request_error"),
+            "param": refusal.param,
             "code": code,
         }
     }
 
 
-def interrupt(complaint: SimulatedRefusal, setting: SimulatedRequest) -> SimulatedFrame:
-    """Write an error in the middle of a stream: the flat event."""
-    code = {"rate": "rate_limit_exceeded"}.get(complaint.kind, "server_error")
-    error = {"code": code, "message": complaint.message, "param": None}
+def write_stream_error(refusal: SimulatedRefusal, request: SimulatedRequest) -> SimulatedFrame:
+    """Write an error in the middle of a stream: an event that has the error's fields itself."""
+    code = {"rate": "rate_limit_exceeded"}.get(refusal.kind, "server_error")
+    error = {"code": code, "message": refusal.message, "param": None}
     return SimulatedFrame({"type": "error", **error, "sequence_number": 99}, "error")
 
 
-RESPONSES: Final = SimulatedFace(
+RESPONSES: Final = SimulatedProtocol(
     check=check_request,
     read=read_request,
     render=render,
     stream=stream,
-    complain=complain,
-    interrupt=interrupt,
+    write_error=write_error,
+    write_stream_error=write_stream_error,
     overflow=overflow,
     check_credentials=check_bearer,
     produce_headers=produce_headers,

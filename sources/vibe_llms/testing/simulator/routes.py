@@ -1,4 +1,4 @@
-"""Routes: any path that ends as a vendor's does, with any prefix."""
+"""Routes: a path belongs to a vendor if it ends as the vendor's paths do, with any prefix."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import attrs
 
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.testing.simulator.chat_completions import CHAT
-from vibe_llms.testing.simulator.faces import SimulatedFace
 from vibe_llms.testing.simulator.generate_content import GEMINI
 from vibe_llms.testing.simulator.messages import MESSAGES
 from vibe_llms.testing.simulator.ollama import OLLAMA
+from vibe_llms.testing.simulator.protocols import SimulatedProtocol
 from vibe_llms.testing.simulator.responses import RESPONSES
 
 
@@ -22,30 +22,30 @@ class SimulatedRoute:
     """Route of a path.
 
     Attributes:
-        face: The protocol.
+        protocol: The protocol.
         purpose: ``answer``, ``count``, ``models`` or the name of another request.
         names: Names in the path.
     """
 
-    face: SimulatedFace
+    protocol: SimulatedProtocol
     purpose: str
     names: Mapping[str, str] = attrs.field(factory=dict, hash=False)
 
 
 _MODEL = r"/models/(?P<model>[^:]+)"
-_ROUTES: Final[tuple[tuple[SimulatedFace, str, str, str], ...]] = (
+_ROUTES: Final[tuple[tuple[SimulatedProtocol, str, str, str], ...]] = (
     (CHAT, "POST", r"/openai/deployments/(?P<deployment>[^/]+)/chat/completions", "answer"),
     (CHAT, "POST", r"/chat/completions", "answer"),
     (MESSAGES, "POST", r"/messages/batches", "batches"),
     (MESSAGES, "GET", r"/messages/batches", "batch_list"),
     (MESSAGES, "GET", r"/messages/batches/(?P<batch>[^/]+)", "batch"),
-    (MESSAGES, "DELETE", r"/messages/batches/(?P<batch>[^/]+)", "batch_forgotten"),
+    (MESSAGES, "DELETE", r"/messages/batches/(?P<batch>[^/]+)", "batch_delete"),
     (MESSAGES, "POST", r"/messages/batches/(?P<batch>[^/]+)/cancel", "batch_cancel"),
     (MESSAGES, "GET", r"/messages/batches/(?P<batch>[^/]+)/results", "batch_results"),
     (CHAT, "POST", r"/files", "files"),
     (CHAT, "GET", r"/files/(?P<file>[^/]+)", "file"),
     (CHAT, "GET", r"/files/(?P<file>[^/]+)/content", "file_content"),
-    (CHAT, "DELETE", r"/files/(?P<file>[^/]+)", "file_forgotten"),
+    (CHAT, "DELETE", r"/files/(?P<file>[^/]+)", "file_delete"),
     (CHAT, "POST", r"/batches", "batches"),
     (CHAT, "GET", r"/batches", "batch_list"),
     (CHAT, "GET", r"/batches/(?P<batch>[^/]+)", "batch"),
@@ -55,8 +55,8 @@ _ROUTES: Final[tuple[tuple[SimulatedFace, str, str, str], ...]] = (
     (CHAT, "POST", r"/moderations", "moderations"),
     (RESPONSES, "POST", r"/responses/input_tokens", "count"),
     (RESPONSES, "POST", r"/responses", "answer"),
-    (RESPONSES, "GET", r"/responses/(?P<response>[^/]+)", "stored"),
-    (RESPONSES, "DELETE", r"/responses/(?P<response>[^/]+)", "forgotten"),
+    (RESPONSES, "GET", r"/responses/(?P<response>[^/]+)", "response"),
+    (RESPONSES, "DELETE", r"/responses/(?P<response>[^/]+)", "response_delete"),
     (MESSAGES, "POST", r"/messages/count_tokens", "count"),
     (MESSAGES, "POST", r"/messages", "answer"),
     (MESSAGES, "POST", r"/model/(?P<model>[^/]+)/invoke(?:-with-response-stream)?", "answer"),
@@ -80,10 +80,10 @@ _ROUTES: Final[tuple[tuple[SimulatedFace, str, str, str], ...]] = (
 
 
 def find_route(method: str, path: str, headers: Mapping[str, str]) -> SimulatedRoute | None:
-    """Find the route of a path; for ``/models`` alone, the headers decide."""
-    for face, allowed, pattern, purpose in _ROUTES:
+    """Find the route of a path; the headers tell which vendor's ``/models`` to use."""
+    for protocol, allowed, pattern, purpose in _ROUTES:
         if method == allowed and (match := re.search(pattern + r"\Z", path)):
-            return SimulatedRoute(face, purpose, match.groupdict())
+            return SimulatedRoute(protocol, purpose, match.groupdict())
     if method == "GET" and path.endswith("/models"):
         if "anthropic-version" in headers:
             return SimulatedRoute(MESSAGES, "models")

@@ -1,4 +1,4 @@
-"""Script of a simulated vendor: frozen values of a test, in no vendor's format."""
+"""Scripts: answers that a test prescribes to a simulated vendor, in no vendor's format."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Cite:
     """A source that a text cites.
 
     Attributes:
-        url: Its address.
-        title: Its title.
+        url: The address of the source.
+        title: The title of the source.
         quote: The quoted text.
     """
 
@@ -59,7 +59,7 @@ class Invoke:
     Attributes:
         name: The tool.
         arguments: A mapping; a text is sent unchanged, valid or not.
-        id: Of the call; ``None`` lets the vendor generate one.
+        id: The id of the call; ``None`` lets the vendor generate one.
         custom: True for a tool of free text (OpenAI's custom tools).
     """
 
@@ -114,8 +114,8 @@ class Tokens:
     """Reported usage of an exchange, in tokens.
 
     Attributes:
-        received: Of the prompt, including cached and written ones.
-        produced: Of the answer, including reasoning.
+        received: Tokens of the prompt, including cached and written ones.
+        produced: Tokens of the answer, including reasoning.
         cached: Read from a cache.
         written: Written to a cache.
         reasoning: Spent on reasoning.
@@ -134,11 +134,11 @@ class ScriptedAnswer:
 
     Attributes:
         parts: Its parts, in order.
-        stop: The reason of its end: ``end``, ``length``, ``stop_sequence``, ``tool_use``,
-            ``refusal``, ``content_filter``, ``pause``, ``context``, or the vendor's own word; None
-            lets the parts decide.
+        stop: Why the answer ended: ``end``, ``length``, ``stop_sequence``, ``tool_use``,
+            ``refusal``, ``content_filter``, ``pause``, ``context``, or the vendor's own word; with
+            None it depends on the parts.
         stop_sequence: The text at which it stopped.
-        usage: None lets it be counted.
+        usage: The reported usage; None has it counted.
         simulate: Faults and quirks for this answer alone, in the format of ``x-simulate``.
     """
 
@@ -150,7 +150,7 @@ class ScriptedAnswer:
 
     @property
     def ending(self) -> str:
-        """The reason of its end, decided by the parts if the script has none."""
+        """Why the answer ended; without a reason in the script, it depends on the parts."""
         if self.stop is not None:
             return self.stop
         if any(isinstance(part, Invoke) for part in self.parts):

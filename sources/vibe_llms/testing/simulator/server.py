@@ -73,8 +73,9 @@ class Simulator:
         """Set the answer to the next request.
 
         Args:
-            parts: One turn each; parts that are not turns form one turn together.
-            simulate: Faults and quirks for these turns alone.
+            parts: Each ScriptedAnswer answers one request; all other parts together form one more
+                answer.
+            simulate: Faults and quirks for these answers alone.
         """
         read_conditions(simulate)
         loose = tuple(part for part in parts if not isinstance(part, ScriptedAnswer))
@@ -87,8 +88,8 @@ class Simulator:
     def switch(self, simulate: str) -> None:
         """Replace the faults and quirks of each request, and reset their counts."""
         self._state.conditions = read_conditions(simulate)
-        self._state.refusals.clear()
-        self._state.redirects.clear()
+        self._state.refusal_counts.clear()
+        self._state.redirect_counts.clear()
 
     async def __aenter__(self) -> Self:
         with needing("testing", "aiohttp", "The simulator"):
@@ -101,7 +102,7 @@ class Simulator:
             application,
             handle_signals=False,
             access_log=None,
-            # Else aiohttp keeps a handler running after its client has disconnected.
+            # Otherwise aiohttp keeps a handler running after its client has disconnected.
             handler_cancellation=True,
             shutdown_timeout=0.05,  # stalled streams would delay each test
         )
@@ -121,16 +122,16 @@ class Simulator:
         for transport in transports:
             if transport is not None:
                 transport.abort()
-        for _ in range(4):  # each closes in one turn of the loop
+        for _ in range(4):  # the event loop needs some iterations to close them
             await asyncio.sleep(0)
 
-    async def _handle(self, request: web.Request) -> web.StreamResponse:
+    async def _handle(self, http_request: web.Request) -> web.StreamResponse:
         received = ReceivedRequest(
-            method=request.method,
-            path=request.path,
-            query=dict(request.query),
-            headers={name.lower(): value for name, value in request.headers.items()},
-            data=await request.read(),
+            method=http_request.method,
+            path=http_request.path,
+            query=dict(http_request.query),
+            headers={name.lower(): value for name, value in http_request.headers.items()},
+            data=await http_request.read(),
         )
         try:
             received.body = json.loads(received.data) if received.data else None
@@ -138,31 +139,36 @@ class Simulator:
             received.body = None
         self.requests.append(received)
         try:
-            response = await self._answer(request, received)
+            response = await self._answer(http_request, received)
             received.answered = True
             return response
         except (asyncio.CancelledError, ConnectionError):
             received.disconnected_at = time.monotonic()
             raise
 
-    async def _answer(self, request: web.Request, received: ReceivedRequest) -> web.StreamResponse:
+    async def _answer(
+        self, http_request: web.Request, received: ReceivedRequest
+    ) -> web.StreamResponse:
         from aiohttp import web
 
-        path, chosen = received.path, received.headers.get("x-simulate", "")
+        path, simulate = received.path, received.headers.get("x-simulate", "")
         if path.startswith(PREFIX):
             names, slash, rest = path[len(PREFIX) :].partition("/")
-            path, chosen = slash + rest, f"{names},{chosen}"
+            path, simulate = slash + rest, f"{names},{simulate}"
         try:
-            own = read_conditions(chosen)
+            own_conditions = read_conditions(simulate)
         except ValueError as error:
             return web.Response(status=400, text=str(error))
         route = find_route(received.method, path, received.headers)
         if route is None:
             return web.json_response({"error": {"message": f"Not found: {path}"}}, status=404)
-        # Perplexity's path has no version in it.
-        if path == "/chat/completions" and not own.values and not self._state.conditions.values:
-            own = read_conditions("perplexity")
-        return await answer(request, received, route, path, own, chosen, self._state)
+        has_conditions = own_conditions.values or self._state.conditions.values
+        # Perplexity is the only vendor whose path has no version in it.
+        if path == "/chat/completions" and not has_conditions:
+            own_conditions = read_conditions("perplexity")
+        return await answer(
+            http_request, received, route, path, own_conditions, simulate, self._state
+        )
 
 
 class SynchronousSimulator(Simulator):

@@ -1,5 +1,4 @@
-"""Signatures of reasoning: a change of the signed text, or of the conversation before it, is
-detected."""
+"""Signatures of reasoning, which detect changes of the signed text or the conversation before."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ def sign(text: str, *, kind: str, prefix: str = "", embeds_text: bool = False) -
         text: The text to sign.
         kind: The protocol of the signature; another protocol's is invalid.
         prefix: The conversation before, from :func:`canonicalize`.
-        embeds_text: True if the signature contains the text, as encrypted reasoning does.
+        embeds_text: True if the signature also contains the text, as encrypted reasoning does.
     """
     payload = _tag(kind, text) + _tag(kind, prefix, text)
     if embeds_text:
@@ -66,7 +65,7 @@ def is_intact(
 def canonicalize(*values: object) -> str:
     """Return a text that is the same for equivalent conversations.
 
-    Marks for caches and empty fields are left out; a text equals a list of one text.
+    Cache markers and empty fields are left out; a content of text equals a list of one text.
     """
     return json.dumps([_simplify(value) for value in values], sort_keys=True)
 

@@ -9,8 +9,8 @@ from typing import Any
 import attrs
 
 from vibe_llms.foundation.attrs_classes import define
-from vibe_llms.testing.simulator.faces import produce_minting
 from vibe_llms.testing.simulator.faults import Conditions
+from vibe_llms.testing.simulator.protocols import produce_minting
 from vibe_llms.testing.simulator.scripts import ScriptedAnswer
 
 
@@ -19,14 +19,14 @@ class ReceivedRequest:
     """A received request.
 
     Attributes:
-        method: Of HTTP.
-        path: Including the part that sets conditions, without the query.
+        method: The HTTP method.
+        path: The path with the part that sets conditions, without the query.
         query: The parameters of the query.
-        headers: With names in lower case.
+        headers: The headers, with names in lower case.
         data: The original body.
         body: The body as plain data; None if it is not JSON.
-        disconnected_at: The monotonic clock when the client disconnected before the answer was
-            complete; None otherwise.
+        disconnected_at: The time at which the client disconnected before the answer was complete,
+            by the monotonic clock; None otherwise.
         answered: True if the answer was sent to its end.
     """
 
@@ -42,12 +42,22 @@ class ReceivedRequest:
 
 @define(kw_only=True)
 class SimulatorState:
-    """State of one simulator between requests."""
+    """State of one simulator between requests.
+
+    Attributes:
+        conditions: The faults and quirks of each request.
+        context_tokens: Maximum length of a prompt.
+        turns: The scripted answers to the next requests.
+        refusal_counts: How many requests a fault has refused, by its name and scope.
+        mint: Creates a new id from a prefix and a length.
+        stored: Responses, files and batches that the vendors store, by their ids.
+        redirect_counts: How many requests were redirected, by their scope.
+    """
 
     conditions: Conditions
     context_tokens: int
     turns: deque[ScriptedAnswer] = attrs.field(factory=deque)
-    refusals: dict[str, int] = attrs.field(factory=dict)
+    refusal_counts: dict[str, int] = attrs.field(factory=dict)
     mint: Any = attrs.field(factory=produce_minting)
     stored: dict[str, Any] = attrs.field(factory=dict)
-    redirects: dict[str, int] = attrs.field(factory=dict)
+    redirect_counts: dict[str, int] = attrs.field(factory=dict)

@@ -47,7 +47,7 @@ def conformance(
         provider=provider,
         model=model,
         settings=settings,
-        tell=(lambda promise: None) if as_json else _tell,
+        report=(lambda promise: None) if as_json else _tell,
     )
     broken = [promise for promise in promises if not promise.is_kept]
     if as_json:

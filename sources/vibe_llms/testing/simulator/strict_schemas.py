@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from vibe_llms.testing.simulator.complaints import SimulatedRefusal
+from vibe_llms.testing.simulator.refusals import SimulatedRefusal
 
 
 def check_strict_schema(schema: Any, subject: str, param: str) -> None:
@@ -13,8 +13,8 @@ def check_strict_schema(schema: Any, subject: str, param: str) -> None:
 
     Args:
         schema: The JSON schema.
-        subject: Its owner, as the message names it.
-        param: Its place in the request.
+        subject: The owner of the schema, as the error message names it.
+        param: The place of the schema in the request.
     """
     for context, part in _walk(schema, ()):
         if part.get("type") != "object" and "properties" not in part:
@@ -39,6 +39,7 @@ def check_strict_schema(schema: Any, subject: str, param: str) -> None:
 
 
 def _walk(schema: Any, context: tuple[str, ...]) -> Any:
+    """Yield a schema and all schemas in it, each with its path."""
     if not isinstance(schema, Mapping):
         return
     yield context, schema

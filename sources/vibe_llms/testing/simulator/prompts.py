@@ -1,4 +1,4 @@
-"""Vendor-independent content of a request, on which the behaviour depends."""
+"""Prompts: the vendor-independent content of a request, on which the model's answer depends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vibe_llms.foundation.json_types import JsonObject
 
 @frozen(kw_only=True)
 class OfferedTool:
-    """A tool that the client offers."""
+    """A tool that the client offers; ``custom`` if it takes free text instead of arguments."""
 
     name: str
     schema: JsonObject = attrs.field(factory=dict, hash=False)
@@ -49,46 +49,46 @@ class Attachment:
 
 
 @frozen(kw_only=True)
-class Ask:
-    """One request.
+class Prompt:
+    """Content of one request, without the vendor's format.
 
     Attributes:
         model: The requested model.
         text: The user's last text.
         attachments: The media of that message.
-        offers: The client's tools.
-        outcomes: Results that no answer has followed yet.
-        demand: The name of the tool that must be called, ``*`` for any, ``-`` for none.
-        parallel: True if several tools may be called together.
+        tools: The client's tools.
+        tool_results: The results at the end of the conversation, which the model has not seen yet.
+        tool_choice: The name of the tool that must be called, ``*`` for any, ``-`` for none.
+        allows_parallel_calls: True if several tools may be called together.
         schema: The JSON schema that the answer must fit; ``{}`` for any JSON.
-        reasons: True if reasoning is requested.
-        searches: True if the vendor may search the web.
-        draws: True if pictures are permitted in the answer.
-        speaks: True if audio is permitted in the answer.
-        limit: Maximum tokens of the answer.
-        stops: Texts at which the answer ends.
-        received: The estimated tokens of the prompt.
-        prefix: The whole conversation, for signatures that are bound to it.
-        streams: True if the answer is to be streamed.
+        wants_reasoning: True if reasoning is requested.
+        allows_search: True if the vendor may search the web.
+        allows_pictures: True if pictures are permitted in the answer.
+        allows_audio: True if audio is permitted in the answer.
+        max_tokens: Maximum tokens of the answer.
+        stop_texts: Texts at which the answer ends.
+        tokens: The estimated tokens of the prompt.
+        prefix: The whole conversation as a text, for signatures that cover it.
+        wants_stream: True if the answer is to be streamed.
     """
 
     model: str
     text: str = ""
     attachments: tuple[Attachment, ...] = ()
-    offers: tuple[OfferedTool, ...] = ()
-    outcomes: tuple[ToolResult, ...] = ()
-    demand: str | None = None
-    parallel: bool = True
+    tools: tuple[OfferedTool, ...] = ()
+    tool_results: tuple[ToolResult, ...] = ()
+    tool_choice: str | None = None
+    allows_parallel_calls: bool = True
     schema: JsonObject | None = attrs.field(default=None, hash=False)
-    reasons: bool = False
-    searches: bool = False
-    draws: bool = False
-    speaks: bool = False
-    limit: int | None = None
-    stops: tuple[str, ...] = ()
-    received: int = 0
+    wants_reasoning: bool = False
+    allows_search: bool = False
+    allows_pictures: bool = False
+    allows_audio: bool = False
+    max_tokens: int | None = None
+    stop_texts: tuple[str, ...] = ()
+    tokens: int = 0
     prefix: str = ""
-    streams: bool = False
+    wants_stream: bool = False
 
 
 def count_tokens(text: str) -> int:
@@ -103,8 +103,8 @@ def count_request_tokens(*values: object) -> int:
 
 def _collect_texts(value: object) -> str:
     if isinstance(value, str):
-        # A long text without spaces is base64.
-        return value if len(value) < 2000 or " " in value[:2000] else value[:64]
+        is_base64 = len(value) >= 2000 and " " not in value[:2000]
+        return value[:64] if is_base64 else value
     if isinstance(value, Mapping):
         return "".join(_collect_texts(item) for item in value.values())
     if isinstance(value, (list, tuple)):
@@ -155,7 +155,11 @@ def measure_picture(data: bytes) -> tuple[int, int] | None:
 
 
 def write_text(value: object) -> str:
-    """Return a tool's result as text: texts unchanged, texts of parts joined, the rest as JSON."""
+    """Return a tool's result as text.
+
+    A text is returned unchanged, the texts of a list of parts are joined, and other values are
+    written as JSON.
+    """
     if isinstance(value, str):
         return value
     if isinstance(value, list):

@@ -1,17 +1,17 @@
-"""Refusals of a simulated vendor, before they are written in the vendor's format."""
+"""Refusals of a simulated vendor, in no vendor's format."""
 
 from __future__ import annotations
 
 
 class SimulatedRefusal(Exception):
-    """A refusal.
+    """Refusal of a request, which the client receives as an error.
 
     Attributes:
-        status: Of HTTP.
+        status: The HTTP status.
         kind: ``invalid``, ``authentication``, ``permission``, ``missing``, ``too_large``,
             ``rate``, ``overloaded``, ``server`` or ``context``.
         message: The vendor's sentence.
-        param: The field that it is about.
+        param: The field of the request at fault.
         code: The vendor's code.
         retry_after: Seconds that the client must wait.
     """

@@ -1,4 +1,4 @@
-"""Interface between the server and each protocol."""
+"""Simulated protocols: the interface between the server and the implementation of each protocol."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 import attrs
 
 from vibe_llms.foundation.attrs_classes import frozen
-from vibe_llms.testing.simulator.asks import Ask
-from vibe_llms.testing.simulator.complaints import SimulatedRefusal
 from vibe_llms.testing.simulator.faults import Conditions
+from vibe_llms.testing.simulator.prompts import Prompt
+from vibe_llms.testing.simulator.refusals import SimulatedRefusal
 from vibe_llms.testing.simulator.scripts import ScriptedAnswer
 
 LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -23,7 +23,7 @@ class SimulatedFrame:
     """One event of a stream.
 
     Attributes:
-        data: A JSON object, or a text that is sent unchanged.
+        data: A JSON object, or a text to send unchanged.
         event: The name of the event, if the vendor writes one.
         ends: True if it completes the stream.
     """
@@ -53,16 +53,16 @@ class SimulatedRequest:
     """A request as received by the server.
 
     Attributes:
-        path: Without the part that sets conditions.
+        path: The path, without the part that sets conditions.
         query: The query's parameters.
-        headers: With names in lower case.
+        headers: The headers, with names in lower case.
         body: The received JSON object; empty without one.
         conditions: The faults and quirks.
         mint: Creates a new id from a prefix and a length.
         now: Seconds since the epoch.
-        names: Names in the path: ``model``, ``deployment``.
+        names: Names in the path, such as ``model`` and ``deployment``.
         identity: The request's id.
-        stored: Responses that the vendor stores, with their items, by their ids.
+        stored: Responses, files and batches that the vendor stores, by their ids.
     """
 
     path: str
@@ -77,43 +77,45 @@ class SimulatedRequest:
     stored: MutableMapping[str, Any] = attrs.field(factory=dict, repr=False)
 
 
-def _map_overload(complaint: SimulatedRefusal) -> int:
-    """Return the status of an overload; most vendors have no special one."""
-    return 503 if complaint.kind == "overloaded" else complaint.status
+def _map_status(refusal: SimulatedRefusal) -> int:
+    """Return the status of a refusal; most vendors report an overload as 503, not 529."""
+    return 503 if refusal.kind == "overloaded" else refusal.status
 
 
 @frozen(kw_only=True, eq=False)
-class SimulatedFace:
+class SimulatedProtocol:
     """Implementation of one protocol.
 
     Attributes:
-        check: Refuses invalid requests with a complaint.
-        read: Reads a request that was checked.
+        check: Validates a request. Raises SimulatedRefusal.
+        read: Reads a validated request.
         render: Writes a whole answer.
         stream: Writes the events of an answer.
-        complain: Writes an error.
-        interrupt: Writes an error in the middle of a stream; by default, the same.
-        overflow: Produces the refusal of a prompt that is longer than so many tokens.
-        check_credentials: Refuses a request without a valid key.
+        write_error: Writes an error.
+        write_stream_error: Writes an error in the middle of a stream; by default, like any error.
+        overflow: Produces the refusal of a prompt that exceeds a number of tokens.
+        check_credentials: Checks the key of a request. Raises SimulatedRefusal.
         produce_headers: Produces the vendor's own headers of an answer.
-        map_status: The vendor's own status of HTTP for a complaint.
+        map_status: Returns the vendor's HTTP status for a refusal.
         framing: Framing of the events of its streams: ``sse`` or ``ndjson``.
     """
 
     check: Callable[[SimulatedRequest], None]
-    read: Callable[[SimulatedRequest], Ask]
-    render: Callable[[ScriptedAnswer, Ask, SimulatedRequest], dict[str, Any]]
-    stream: Callable[[ScriptedAnswer, Ask, SimulatedRequest], Iterator[SimulatedFrame]]
-    complain: Callable[[SimulatedRefusal, SimulatedRequest], dict[str, Any]]
-    interrupt: Callable[[SimulatedRefusal, SimulatedRequest], SimulatedFrame] = attrs.field()
-    overflow: Callable[[Ask, int], SimulatedRefusal]
+    read: Callable[[SimulatedRequest], Prompt]
+    render: Callable[[ScriptedAnswer, Prompt, SimulatedRequest], dict[str, Any]]
+    stream: Callable[[ScriptedAnswer, Prompt, SimulatedRequest], Iterator[SimulatedFrame]]
+    write_error: Callable[[SimulatedRefusal, SimulatedRequest], dict[str, Any]]
+    write_stream_error: Callable[[SimulatedRefusal, SimulatedRequest], SimulatedFrame] = (
+        attrs.field()
+    )
+    overflow: Callable[[Prompt, int], SimulatedRefusal]
     check_credentials: Callable[[SimulatedRequest], None]
     produce_headers: Callable[[SimulatedRequest], dict[str, str]] = lambda _: {}
-    map_status: Callable[[SimulatedRefusal], int] = _map_overload
+    map_status: Callable[[SimulatedRefusal], int] = _map_status
     framing: str = "sse"
 
-    @interrupt.default
-    def _complain_in_a_frame(
+    @write_stream_error.default
+    def _frame_error(
         self,
     ) -> Callable[[SimulatedRefusal, SimulatedRequest], SimulatedFrame]:
-        return lambda complaint, setting: SimulatedFrame(self.complain(complaint, setting))
+        return lambda refusal, request: SimulatedFrame(self.write_error(refusal, request))
