@@ -220,7 +220,7 @@ class HistoryPromises:
             remedy = "Raise UnknownConversationError(identity=identity)."
             with expect(
                 UnknownConversationError,
-                "An unknown conversation is accepted.",
+                "The unknown conversation 'ghost' is accepted.",
                 remedy,
                 naming="ghost",
             ):
