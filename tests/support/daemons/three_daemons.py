@@ -22,7 +22,7 @@ from support.gateways.hostile_upstreams import find_environment
 from vibe_llms.dialects.history import NO_RESULT, NOT_BEGUN
 from vibe_llms.testing.simulator import Invoke, Say, ScriptedAnswer, Simulator, answering
 from vibe_llms.testing.simulator.behaviour import respond
-from vibe_llms.testing.simulator.prompts import Prompt
+from vibe_llms.testing.simulator.prompts import SimulatedPrompt
 
 SECRET: Final = "sk-of-the-vendor"
 MODEL: Final = "anthropic:claude-sonnet-4-5"
@@ -30,7 +30,7 @@ NAMES: Final = ("gateway", "tools", "agents")
 _TOLD: Final = {"gateway": "Gateway on ", "tools": "Tools on ", "agents": "Agents daemon on "}
 
 
-def play(prompt: Prompt) -> ScriptedAnswer:
+def play(prompt: SimulatedPrompt) -> ScriptedAnswer:
     """Says what a model would that has a job of some steps, each of which writes its name down.
 
     By what was said alone, so that any number of runs may go on at once, and any step again.

@@ -24,7 +24,7 @@ from vibe_llms.testing.simulator.faults import read_conditions
 from vibe_llms.testing.simulator.generate_content import GEMINI
 from vibe_llms.testing.simulator.messages import MESSAGES
 from vibe_llms.testing.simulator.ollama import OLLAMA
-from vibe_llms.testing.simulator.prompts import Prompt
+from vibe_llms.testing.simulator.prompts import SimulatedPrompt
 from vibe_llms.testing.simulator.protocols import SimulatedRequest, produce_minting
 from vibe_llms.testing.simulator.refusals import SimulatedRefusal
 from vibe_llms.testing.simulator.responses import RESPONSES
@@ -102,7 +102,7 @@ def produce_streams(protocol: str) -> list[list[Frame]]:
     streams = []
     for turn, quirk in _produce_turns(protocol):
         frames = simulated.stream(
-            turn, Prompt(model="m", wants_stream=True), _produce_request(quirk)
+            turn, SimulatedPrompt(model="m", wants_stream=True), _produce_request(quirk)
         )
         streams.append([(_encode(frame.data), frame.event) for frame in frames])
     return streams
@@ -115,7 +115,9 @@ def produce_stream(protocol: str, *parts: Part) -> bytes:
         return b"".join(map(writer.write, _relay(*parts)))
     simulated_request = _produce_request("")
     frames = PROTOCOLS[protocol].stream(
-        ScriptedAnswer(parts=parts), Prompt(model="m", wants_stream=True), simulated_request
+        ScriptedAnswer(parts=parts),
+        SimulatedPrompt(model="m", wants_stream=True),
+        simulated_request,
     )
     return b"".join(frame_event(protocol, _encode(each.data), each.event) for each in frames)
 
@@ -125,7 +127,9 @@ def _relay(*parts: Part) -> Iterator[StreamEvent]:
     simulated_request, decoder = _produce_request(""), produce_decoder("messages")
     assembler = Assembler(provider="parrot", model="m", protocol="messages", limits=Limits())
     frames = MESSAGES.stream(
-        ScriptedAnswer(parts=parts), Prompt(model="m", wants_stream=True), simulated_request
+        ScriptedAnswer(parts=parts),
+        SimulatedPrompt(model="m", wants_stream=True),
+        simulated_request,
     )
     events = [event for frame in frames for event in decoder.decode(_encode(frame.data))]
     for each in (*events, *decoder.finish()):
@@ -152,7 +156,7 @@ def produce_body(protocol: str, *parts: Part) -> bytes:
         assert last.response is not None
         return msgspec.json.encode(converse.nativize_response(last.response).value)
     rendered = PROTOCOLS[protocol].render(
-        ScriptedAnswer(parts=parts), Prompt(model="m"), _produce_request("")
+        ScriptedAnswer(parts=parts), SimulatedPrompt(model="m"), _produce_request("")
     )
     return msgspec.json.encode(rendered)
 
@@ -161,7 +165,7 @@ def produce_bodies(protocol: str) -> list[Any]:
     """Returns whole legal responses of a vendor, as plain data."""
     simulated = PROTOCOLS[protocol]
     return [
-        copy.deepcopy(simulated.render(turn, Prompt(model="m"), _produce_request(quirk)))
+        copy.deepcopy(simulated.render(turn, SimulatedPrompt(model="m"), _produce_request(quirk)))
         for turn, quirk in _produce_turns(protocol)
     ]
 
@@ -173,7 +177,7 @@ def produce_problems(protocol: str) -> list[Any]:
         SimulatedRefusal(401, "authentication", "Who are you?"),
         SimulatedRefusal(429, "rate", "Later.", retry_after=1),
         SimulatedRefusal(529, "overloaded", "Overloaded"),
-        PROTOCOLS[protocol].overflow(Prompt(model="m", tokens=9), 5),
+        PROTOCOLS[protocol].overflow(SimulatedPrompt(model="m", tokens=9), 5),
     )
     simulated_request = _produce_request("")
     return [

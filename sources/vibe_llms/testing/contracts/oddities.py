@@ -17,7 +17,7 @@ EVENTS: Final = frozenset({"chat_completions", "generate_content", "messages", "
 RequestKind = Literal["words", "calls", "thoughts"]
 
 
-class Outcome(enum.Enum):
+class ExpectedOutcome(enum.Enum):
     """Expected result of an answer."""
 
     SAME = "It has the same text, invocations and end as without the oddity."
@@ -39,8 +39,8 @@ class Oddity:
     """
 
     request: RequestKind = "words"
-    streamed: Outcome = Outcome.SAME
-    whole: Outcome = Outcome.SAME
+    streamed: ExpectedOutcome = ExpectedOutcome.SAME
+    whole: ExpectedOutcome = ExpectedOutcome.SAME
     protocols: frozenset[str] = frozenset()
 
     def applies_to(self, protocol: str | None) -> bool:
@@ -50,10 +50,10 @@ class Oddity:
 
 _CALLS = Oddity(request="calls")
 _CHAT_CALLS = Oddity(request="calls", protocols=CHAT)
-_BARE = Oddity(request="calls", streamed=Outcome.BARE, whole=Outcome.BARE)
-_BROKEN_STREAM = Oddity(streamed=Outcome.FAILED)
-_BROKEN = Oddity(streamed=Outcome.FAILED, whole=Outcome.FAILED)
-_OTHER = Oddity(streamed=Outcome.OTHER, whole=Outcome.OTHER)
+_BARE = Oddity(request="calls", streamed=ExpectedOutcome.BARE, whole=ExpectedOutcome.BARE)
+_BROKEN_STREAM = Oddity(streamed=ExpectedOutcome.FAILED)
+_BROKEN = Oddity(streamed=ExpectedOutcome.FAILED, whole=ExpectedOutcome.FAILED)
+_OTHER = Oddity(streamed=ExpectedOutcome.OTHER, whole=ExpectedOutcome.OTHER)
 
 ODDITIES: Final[Mapping[str, Oddity]] = MappingProxyType(
     {
@@ -87,7 +87,9 @@ ODDITIES: Final[Mapping[str, Oddity]] = MappingProxyType(
         "empty_arguments": _BARE,
         "null_arguments": _BARE,
         "absent_arguments": _BARE,
-        "broken_arguments": Oddity(request="calls", streamed=Outcome.FAULTY, whole=Outcome.FAULTY),
+        "broken_arguments": Oddity(
+            request="calls", streamed=ExpectedOutcome.FAULTY, whole=ExpectedOutcome.FAULTY
+        ),
         "empty_siblings": _CHAT_CALLS,
         "empty_choices": Oddity(),
         "usage_only_at_end": Oddity(),

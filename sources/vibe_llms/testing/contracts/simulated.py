@@ -24,7 +24,7 @@ from vibe_llms.messages.canisters import InvocationCanister, StopReason, UserCan
 from vibe_llms.messages.contents import ReasoningContent
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.testing.contracts.conversing import expect_failure
-from vibe_llms.testing.contracts.oddities import ODDITIES, Outcome, RequestKind
+from vibe_llms.testing.contracts.oddities import ODDITIES, ExpectedOutcome, RequestKind
 from vibe_llms.testing.contracts.promises import BrokenPromise, describe, promise, require
 from vibe_llms.testing.contracts.provider import ProviderContract
 from vibe_llms.testing.contracts.translating import LISTEN, LOOK, answer_calls
@@ -329,7 +329,7 @@ async def _ask(world: World, request: Request, *, stream: bool) -> Response | Co
 
 
 def _describe_difference(
-    expected: Outcome, answer: Response | ConverseError, plain: Response
+    expected: ExpectedOutcome, answer: Response | ConverseError, plain: Response
 ) -> str:
     """Describe the difference between an answer and the expected result; empty if there is none.
 
@@ -339,8 +339,8 @@ def _describe_difference(
         plain: The answer without the oddity.
     """
     if isinstance(answer, ConverseError):
-        is_expected = expected is Outcome.FAILED or (
-            expected is Outcome.FAULTY and isinstance(answer, ProviderError)
+        is_expected = expected is ExpectedOutcome.FAILED or (
+            expected is ExpectedOutcome.FAULTY and isinstance(answer, ProviderError)
         )
         return "" if is_expected else f"it fails, {answer!r}"
     calls = [c for c in answer.canisters if isinstance(c, InvocationCanister)]
@@ -348,15 +348,15 @@ def _describe_difference(
     facts: list[Any] = [(call.name, call.parse_arguments()) for call in calls if not call.fault]
     plain_facts: list[Any] = [(call.name, call.parse_arguments()) for call in plain_calls]
     match expected:
-        case Outcome.FAILED:
+        case ExpectedOutcome.FAILED:
             return "there is no error"
-        case Outcome.FAULTY:
+        case ExpectedOutcome.FAULTY:
             return "" if all(call.fault for call in calls) else "an invocation has no fault"
-        case Outcome.OTHER:
+        case ExpectedOutcome.OTHER:
             return "" if answer.canisters else "the answer is empty"
-        case Outcome.BARE:
+        case ExpectedOutcome.BARE:
             plain_facts = [(name, {}) for name, _ in plain_facts]
-        case Outcome.SAME:
+        case ExpectedOutcome.SAME:
             facts += [(answer.text, answer.metadata.stop_reason)]
             plain_facts += [(plain.text, plain.metadata.stop_reason)]
     if not all(call.invocation_id for call in calls):

@@ -26,7 +26,7 @@ from vibe_llms.testing.simulator.faults import Conditions, read_conditions
 from vibe_llms.testing.simulator.messages import MESSAGES
 from vibe_llms.testing.simulator.ollama import OLLAMA
 from vibe_llms.testing.simulator.openai_batches import answer_batches, answer_files
-from vibe_llms.testing.simulator.prompts import Prompt
+from vibe_llms.testing.simulator.prompts import SimulatedPrompt
 from vibe_llms.testing.simulator.protocols import SimulatedProtocol, SimulatedRequest
 from vibe_llms.testing.simulator.refusals import SimulatedRefusal, require
 from vibe_llms.testing.simulator.rendering import prepare_turn
@@ -146,7 +146,7 @@ def _refuse_first_requests(request: SimulatedRequest, scope: str, state: Simulat
             raise refusal
 
 
-def understand(protocol: SimulatedProtocol, request: SimulatedRequest) -> Prompt:
+def understand(protocol: SimulatedProtocol, request: SimulatedRequest) -> SimulatedPrompt:
     """Check and read a request.
 
     Raises:
@@ -172,7 +172,7 @@ def understand(protocol: SimulatedProtocol, request: SimulatedRequest) -> Prompt
 
 def _choose_answer(
     protocol: SimulatedProtocol, request: SimulatedRequest, state: SimulatorState
-) -> tuple[ScriptedAnswer, Prompt]:
+) -> tuple[ScriptedAnswer, SimulatedPrompt]:
     """Decide on the answer to a request. Raises SimulatedRefusal."""
     prompt = understand(protocol, request)
     truncates = protocol is OLLAMA  # without an error

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from vibe_llms.testing.simulator.prompts import OfferedTool, Prompt, count_tokens
+from vibe_llms.testing.simulator.prompts import OfferedTool, SimulatedPrompt, count_tokens
 from vibe_llms.testing.simulator.scripts import (
     Cite,
     Draw,
@@ -158,7 +158,7 @@ SOURCES = (
 REASONING = "The user asks something. I consider it, and then I answer."
 
 
-def respond(prompt: Prompt) -> ScriptedAnswer:
+def respond(prompt: SimulatedPrompt) -> ScriptedAnswer:
     """Decide on the model's answer.
 
     Args:
@@ -184,7 +184,7 @@ def _mentions(text: str, word: str) -> bool:
     return re.search(rf"\b{word}\b", text, re.IGNORECASE) is not None
 
 
-def _choose_invocations(prompt: Prompt) -> list[Part]:
+def _choose_invocations(prompt: SimulatedPrompt) -> list[Part]:
     if prompt.tool_choice == "-" or not prompt.tools:
         return []
     # A model that has just received results calls no more tools, unless one is required by name.
@@ -209,7 +209,7 @@ def _invoke(tool: OfferedTool) -> Part:
     return Invoke(tool.name, arguments if isinstance(arguments, dict) else {})
 
 
-def _answer(prompt: Prompt) -> list[Part]:
+def _answer(prompt: SimulatedPrompt) -> list[Part]:
     if prompt.schema is not None:
         return [Say(json.dumps(fabricate(prompt.schema or {"type": "object"}), ensure_ascii=False))]
     if prompt.tool_results:
@@ -229,7 +229,7 @@ def _answer(prompt: Prompt) -> list[Part]:
     return [Say(prompt.text or "Hello.")]
 
 
-def confine(turn: ScriptedAnswer, prompt: Prompt) -> ScriptedAnswer:
+def confine(turn: ScriptedAnswer, prompt: SimulatedPrompt) -> ScriptedAnswer:
     """Cut an answer at the request's stop texts and at its maximum tokens."""
     parts = list(turn.parts)
     if not parts or not isinstance(parts[-1], Say):

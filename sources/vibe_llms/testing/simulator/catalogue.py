@@ -140,7 +140,7 @@ def _show(request: SimulatedRequest) -> dict[str, Any]:
     return {
         "modelfile": "",
         "parameters": "",
-        "template": "{{ .Prompt }}",
+        "template": "{{ .SimulatedPrompt }}",
         "details": _describe_tag(name)["details"],
         "model_info": {**information, "general.parameter_count": 1_000_000_000},
         "capabilities": CAPABILITIES,

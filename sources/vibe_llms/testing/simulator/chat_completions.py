@@ -9,7 +9,7 @@ from vibe_llms.testing.simulator.chat_deltas import produce_deltas
 from vibe_llms.testing.simulator.chat_requests import check_request, read_request
 from vibe_llms.testing.simulator.credentials import check_bearer
 from vibe_llms.testing.simulator.perplexity import produce_search_fields, stream_chunks
-from vibe_llms.testing.simulator.prompts import Prompt
+from vibe_llms.testing.simulator.prompts import SimulatedPrompt
 from vibe_llms.testing.simulator.protocols import (
     SimulatedFrame,
     SimulatedProtocol,
@@ -82,7 +82,7 @@ def check_credentials(request: SimulatedRequest) -> None:
         check_bearer(request)
 
 
-def overflow(prompt: Prompt, limit: int) -> SimulatedRefusal:
+def overflow(prompt: SimulatedPrompt, limit: int) -> SimulatedRefusal:
     """Create the refusal of a prompt that is too long."""
     return SimulatedRefusal(
         400,
@@ -93,7 +93,9 @@ def overflow(prompt: Prompt, limit: int) -> SimulatedRefusal:
     )
 
 
-def render(turn: ScriptedAnswer, prompt: Prompt, request: SimulatedRequest) -> dict[str, Any]:
+def render(
+    turn: ScriptedAnswer, prompt: SimulatedPrompt, request: SimulatedRequest
+) -> dict[str, Any]:
     """Write a whole answer."""
     conditions = request.conditions
     message: dict[str, Any] = {"role": "assistant", "content": None, "refusal": None}
@@ -134,7 +136,7 @@ def _assign_ids(turn: ScriptedAnswer, request: SimulatedRequest) -> list[tuple[P
     return assign_ids(turn, request, mint)
 
 
-def _write_head(prompt: Prompt, request: SimulatedRequest, kind: str) -> dict[str, Any]:
+def _write_head(prompt: SimulatedPrompt, request: SimulatedRequest, kind: str) -> dict[str, Any]:
     conditions = request.conditions
     head: dict[str, Any] = {
         "id": request.identity.replace("req_", "chatcmpl-"),
@@ -174,7 +176,9 @@ def _join_contents(present: Any, added: list[Any]) -> list[Any]:
     return [*(present or []), *added]
 
 
-def _write_usage(turn: ScriptedAnswer, prompt: Prompt, request: SimulatedRequest) -> dict[str, Any]:
+def _write_usage(
+    turn: ScriptedAnswer, prompt: SimulatedPrompt, request: SimulatedRequest
+) -> dict[str, Any]:
     tokens = count_usage(turn, prompt)
     usage: dict[str, Any] = {
         "prompt_tokens": tokens.received,
@@ -194,7 +198,7 @@ def _write_usage(turn: ScriptedAnswer, prompt: Prompt, request: SimulatedRequest
 
 
 def stream(
-    turn: ScriptedAnswer, prompt: Prompt, request: SimulatedRequest
+    turn: ScriptedAnswer, prompt: SimulatedPrompt, request: SimulatedRequest
 ) -> Iterator[SimulatedFrame]:
     """Write the chunks of an answer."""
     conditions = request.conditions

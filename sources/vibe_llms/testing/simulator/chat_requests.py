@@ -11,7 +11,7 @@ from vibe_llms.testing.simulator.credentials import check_model
 from vibe_llms.testing.simulator.prompts import (
     Attachment,
     OfferedTool,
-    Prompt,
+    SimulatedPrompt,
     ToolResult,
     count_request_tokens,
     read_base64,
@@ -181,7 +181,7 @@ def _check_parameters(request: SimulatedRequest) -> None:
         )
 
 
-def read_request(request: SimulatedRequest) -> Prompt:
+def read_request(request: SimulatedRequest) -> SimulatedPrompt:
     """Read a request that was checked."""
     body = request.body
     messages = body["messages"]
@@ -189,7 +189,7 @@ def read_request(request: SimulatedRequest) -> Prompt:
     choice = body.get("tool_choice")
     form = body.get("response_format") or {}
     stops = body.get("stop") or ()
-    return Prompt(
+    return SimulatedPrompt(
         model=str(body.get("model") or request.names.get("deployment", "")),
         text=_read_text(last["content"]),
         attachments=tuple(_read_media(last["content"])) if messages[-1] is last else (),

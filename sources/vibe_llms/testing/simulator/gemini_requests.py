@@ -11,7 +11,7 @@ from vibe_llms.testing.simulator.credentials import ABSENT
 from vibe_llms.testing.simulator.prompts import (
     Attachment,
     OfferedTool,
-    Prompt,
+    SimulatedPrompt,
     ToolResult,
     count_request_tokens,
     read_base64,
@@ -190,7 +190,7 @@ def _check_schema(schema: Mapping[str, Any], place: str) -> None:
         _check_schema(schema["items"], f"{place}.items")
 
 
-def read_request(request: SimulatedRequest) -> Prompt:
+def read_request(request: SimulatedRequest) -> SimulatedPrompt:
     """Read a request that was checked."""
     body = request.body.get("generateContentRequest") or request.body
     contents = body["contents"]
@@ -205,7 +205,7 @@ def read_request(request: SimulatedRequest) -> Prompt:
     schema = get(config, "responseJsonSchema") or get(config, "responseSchema")
     if schema is None and get(config, "responseMimeType") == "application/json":
         schema = {}
-    return Prompt(
+    return SimulatedPrompt(
         model=request.names["model"],
         text="".join(_collect_fields(last, "text")),
         attachments=tuple(_read_media(last)) if contents[-1] is last else (),

@@ -9,7 +9,7 @@ from typing import Any, Final
 from vibe_llms.testing.simulator.credentials import WRONG
 from vibe_llms.testing.simulator.faults import Conditions
 from vibe_llms.testing.simulator.gemini_requests import check_request, read_request, sign_invocation
-from vibe_llms.testing.simulator.prompts import Prompt
+from vibe_llms.testing.simulator.prompts import SimulatedPrompt
 from vibe_llms.testing.simulator.protocols import (
     SimulatedFrame,
     SimulatedProtocol,
@@ -81,7 +81,7 @@ def check_credentials(request: SimulatedRequest) -> None:
         raise SimulatedRefusal(400, "authentication", message, code="API_KEY_INVALID")
 
 
-def overflow(prompt: Prompt, limit: int) -> SimulatedRefusal:
+def overflow(prompt: SimulatedPrompt, limit: int) -> SimulatedRefusal:
     """Create the refusal of a prompt that is too long."""
     message = (
         f"The input token count ({max(prompt.tokens, limit + 1)}) exceeds the maximum number of "
@@ -90,7 +90,9 @@ def overflow(prompt: Prompt, limit: int) -> SimulatedRefusal:
     return SimulatedRefusal(400, "context", message)
 
 
-def render(turn: ScriptedAnswer, prompt: Prompt, request: SimulatedRequest) -> dict[str, Any]:
+def render(
+    turn: ScriptedAnswer, prompt: SimulatedPrompt, request: SimulatedRequest
+) -> dict[str, Any]:
     """Write a whole answer."""
     turn = _end_at_broken_call(turn, request)
     parts = [part for group in _produce_parts(turn, prompt, request, whole=True) for part in group]
@@ -143,7 +145,7 @@ def _write_grounding(turn: ScriptedAnswer, sources: list[Cite]) -> dict[str, Any
 
 
 def _produce_parts(
-    turn: ScriptedAnswer, prompt: Prompt, request: SimulatedRequest, *, whole: bool
+    turn: ScriptedAnswer, prompt: SimulatedPrompt, request: SimulatedRequest, *, whole: bool
 ) -> Iterator[list[dict[str, Any]]]:
     """Return the parts, grouped by the chunks of a stream."""
     conditions = request.conditions
@@ -200,7 +202,7 @@ def _produce_other(part: Part) -> list[dict[str, Any]]:
 def _write_chunk(
     candidate: dict[str, Any] | None,
     turn: ScriptedAnswer,
-    prompt: Prompt,
+    prompt: SimulatedPrompt,
     request: SimulatedRequest,
     *,
     last: bool,
@@ -214,7 +216,7 @@ def _write_chunk(
     return {**body, "modelVersion": prompt.model, "responseId": identity}
 
 
-def _write_usage(turn: ScriptedAnswer, prompt: Prompt, *, last: bool) -> dict[str, Any]:
+def _write_usage(turn: ScriptedAnswer, prompt: SimulatedPrompt, *, last: bool) -> dict[str, Any]:
     tokens = count_usage(turn, prompt)
     usage: dict[str, Any] = {
         "promptTokenCount": tokens.received,
@@ -232,7 +234,7 @@ def _write_usage(turn: ScriptedAnswer, prompt: Prompt, *, last: bool) -> dict[st
 
 
 def stream(
-    turn: ScriptedAnswer, prompt: Prompt, request: SimulatedRequest
+    turn: ScriptedAnswer, prompt: SimulatedPrompt, request: SimulatedRequest
 ) -> Iterator[SimulatedFrame]:
     """Write the chunks of an answer: each a whole response with new parts."""
     turn = _end_at_broken_call(turn, request)

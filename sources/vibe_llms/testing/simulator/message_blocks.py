@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from vibe_llms.testing.simulator.prompts import Prompt
+from vibe_llms.testing.simulator.prompts import SimulatedPrompt
 from vibe_llms.testing.simulator.protocols import SimulatedRequest
 from vibe_llms.testing.simulator.rendering import (
     assign_ids,
@@ -36,7 +36,7 @@ Deltas = list[dict[str, Any]]
 
 
 def produce_blocks(
-    turn: ScriptedAnswer, prompt: Prompt, request: SimulatedRequest
+    turn: ScriptedAnswer, prompt: SimulatedPrompt, request: SimulatedRequest
 ) -> Iterator[tuple[Part, dict[str, Any], Deltas]]:
     """Yield the blocks of an answer, each with its part and with its deltas in a stream."""
     for part, identity in assign_ids(turn, request, lambda: request.mint("toolu_01", 22)):
@@ -45,7 +45,7 @@ def produce_blocks(
 
 
 def _produce_blocks(
-    part: Part, identity: str, prompt: Prompt, request: SimulatedRequest
+    part: Part, identity: str, prompt: SimulatedPrompt, request: SimulatedRequest
 ) -> Iterator[tuple[dict[str, Any], Deltas]]:
     conditions = request.conditions
     match part:

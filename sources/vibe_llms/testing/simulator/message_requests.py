@@ -11,7 +11,7 @@ from vibe_llms.testing.simulator.message_thinking import check_thinking, write_p
 from vibe_llms.testing.simulator.prompts import (
     Attachment,
     OfferedTool,
-    Prompt,
+    SimulatedPrompt,
     ToolResult,
     count_request_tokens,
     read_base64,
@@ -230,7 +230,7 @@ def _check_tools(body: Mapping[str, Any]) -> None:
         )
 
 
-def read_request(request: SimulatedRequest) -> Prompt:
+def read_request(request: SimulatedRequest) -> SimulatedPrompt:
     """Read a request that was checked."""
     body = request.body
     messages = merge_messages(body["messages"])
@@ -244,7 +244,7 @@ def read_request(request: SimulatedRequest) -> Prompt:
     last_blocks = [b for m in messages if m["role"] == "user" for b in m["content"][-1:]]
     earlier_texts = [block.get("text", "") for block in last_blocks]
     texts = [block["text"] for block in last["content"] if block["type"] == "text"]
-    return Prompt(
+    return SimulatedPrompt(
         model=str(body.get("model") or request.names.get("model")),
         text="".join(texts) or next(filter(None, reversed(earlier_texts)), ""),
         attachments=tuple(_read_media(last["content"])) if messages[-1] is last else (),

@@ -8,7 +8,7 @@ from typing import Any, Final
 from vibe_llms.testing.simulator.credentials import WRONG
 from vibe_llms.testing.simulator.message_blocks import Deltas, produce_blocks
 from vibe_llms.testing.simulator.message_requests import check_request, read_request
-from vibe_llms.testing.simulator.prompts import Prompt
+from vibe_llms.testing.simulator.prompts import SimulatedPrompt
 from vibe_llms.testing.simulator.protocols import (
     SimulatedFrame,
     SimulatedProtocol,
@@ -73,13 +73,15 @@ def check_credentials(request: SimulatedRequest) -> None:
         raise SimulatedRefusal(400, "invalid", "anthropic-version: header is required")
 
 
-def overflow(prompt: Prompt, limit: int) -> SimulatedRefusal:
+def overflow(prompt: SimulatedPrompt, limit: int) -> SimulatedRefusal:
     """Create the refusal of a prompt that is too long."""
     message = f"prompt is too long: {max(prompt.tokens, limit + 1)} tokens > {limit} maximum"
     return SimulatedRefusal(400, "context", message)
 
 
-def render(turn: ScriptedAnswer, prompt: Prompt, request: SimulatedRequest) -> dict[str, Any]:
+def render(
+    turn: ScriptedAnswer, prompt: SimulatedPrompt, request: SimulatedRequest
+) -> dict[str, Any]:
     """Write a whole answer."""
     blocks = [block for _, block, _ in produce_blocks(turn, prompt, request)]
     message = {**_write_head(prompt, request), "content": blocks, **_write_ending(turn)}
@@ -91,7 +93,7 @@ def render(turn: ScriptedAnswer, prompt: Prompt, request: SimulatedRequest) -> d
     return message
 
 
-def _write_head(prompt: Prompt, request: SimulatedRequest) -> dict[str, Any]:
+def _write_head(prompt: SimulatedPrompt, request: SimulatedRequest) -> dict[str, Any]:
     identity = request.identity.replace("req_", "msg_01")
     return {"id": identity, "type": "message", "role": "assistant", "model": prompt.model}
 
@@ -109,7 +111,7 @@ def _write_ending(turn: ScriptedAnswer) -> dict[str, Any]:
     return ending
 
 
-def _write_usage(turn: ScriptedAnswer, prompt: Prompt) -> dict[str, Any]:
+def _write_usage(turn: ScriptedAnswer, prompt: SimulatedPrompt) -> dict[str, Any]:
     tokens = count_usage(turn, prompt)
     searches = sum(isinstance(part, Search) for part in turn.parts)
     usage: dict[str, Any] = {
@@ -129,7 +131,7 @@ def _write_usage(turn: ScriptedAnswer, prompt: Prompt) -> dict[str, Any]:
 
 
 def stream(
-    turn: ScriptedAnswer, prompt: Prompt, request: SimulatedRequest
+    turn: ScriptedAnswer, prompt: SimulatedPrompt, request: SimulatedRequest
 ) -> Iterator[SimulatedFrame]:
     """Write the events of an answer."""
     conditions = request.conditions
@@ -162,7 +164,7 @@ def _frame(data: dict[str, Any]) -> SimulatedFrame:
 
 
 def _stream_blocks(
-    turn: ScriptedAnswer, prompt: Prompt, request: SimulatedRequest
+    turn: ScriptedAnswer, prompt: SimulatedPrompt, request: SimulatedRequest
 ) -> Iterator[SimulatedFrame]:
     lanes: list[list[SimulatedFrame]] = []
     for index, (part, block, deltas) in enumerate(produce_blocks(turn, prompt, request)):

@@ -13,7 +13,7 @@ from vibe_llms.testing.simulator.credentials import ABSENT, WRONG
 from vibe_llms.testing.simulator.prompts import (
     Attachment,
     OfferedTool,
-    Prompt,
+    SimulatedPrompt,
     ToolResult,
     count_request_tokens,
     read_base64,
@@ -55,7 +55,7 @@ def check_credentials(request: SimulatedRequest) -> None:
         raise SimulatedRefusal(401, "authentication", "unauthorized")
 
 
-def overflow(prompt: Prompt, limit: int) -> SimulatedRefusal:
+def overflow(prompt: SimulatedPrompt, limit: int) -> SimulatedRefusal:
     """Create the refusal of a prompt that is too long."""
     return SimulatedRefusal(400, "context", "input length exceeds the context length")
 
@@ -97,7 +97,7 @@ def check_model(model: str) -> None:
         raise SimulatedRefusal(404, "missing", f"model '{model}' not found")
 
 
-def read(request: SimulatedRequest) -> Prompt:
+def read(request: SimulatedRequest) -> SimulatedPrompt:
     """Read a request that was checked; messages beyond the context are dropped silently."""
     body = request.body
     options = body.get("options") or {}
@@ -107,7 +107,7 @@ def read(request: SimulatedRequest) -> Prompt:
     form = body.get("format") or None
     stops = options.get("stop") or ()
     limit = options.get("num_predict")
-    return Prompt(
+    return SimulatedPrompt(
         model=body["model"],
         text=last.get("content") or "",
         attachments=tuple(_read_media(last)) if messages and messages[-1] is last else (),
@@ -166,13 +166,13 @@ def _read_outcomes(messages: list[Any]) -> Iterator[ToolResult]:
         yield ToolResult(name=name, text=message.get("content") or "")
 
 
-def _write_head(prompt: Prompt, request: SimulatedRequest) -> dict[str, Any]:
+def _write_head(prompt: SimulatedPrompt, request: SimulatedRequest) -> dict[str, Any]:
     moment = datetime.datetime.fromtimestamp(request.now, datetime.UTC)
     return {"model": prompt.model, "created_at": moment.strftime("%Y-%m-%dT%H:%M:%S.123456Z")}
 
 
 def _write_metrics(
-    turn: ScriptedAnswer, prompt: Prompt, request: SimulatedRequest
+    turn: ScriptedAnswer, prompt: SimulatedPrompt, request: SimulatedRequest
 ) -> dict[str, Any]:
     metrics: dict[str, Any] = {
         "done": True,
@@ -205,7 +205,9 @@ def _write_call(
     )
 
 
-def render(turn: ScriptedAnswer, prompt: Prompt, request: SimulatedRequest) -> dict[str, Any]:
+def render(
+    turn: ScriptedAnswer, prompt: SimulatedPrompt, request: SimulatedRequest
+) -> dict[str, Any]:
     """Write a whole answer."""
     if is_broken(turn, request.conditions):
         error = "error parsing tool call: raw='{\"text', err=unexpected end of JSON input"
@@ -245,7 +247,7 @@ def _produce_deltas(
 
 
 def stream(
-    turn: ScriptedAnswer, prompt: Prompt, request: SimulatedRequest
+    turn: ScriptedAnswer, prompt: SimulatedPrompt, request: SimulatedRequest
 ) -> Iterator[SimulatedFrame]:
     """Write the lines of an answer."""
     head = _write_head(prompt, request)

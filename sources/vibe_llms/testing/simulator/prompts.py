@@ -49,7 +49,7 @@ class Attachment:
 
 
 @frozen(kw_only=True)
-class Prompt:
+class SimulatedPrompt:
     """Content of one request, without the vendor's format.
 
     Attributes:

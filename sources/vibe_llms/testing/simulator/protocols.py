@@ -11,7 +11,7 @@ import attrs
 
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.testing.simulator.faults import Conditions
-from vibe_llms.testing.simulator.prompts import Prompt
+from vibe_llms.testing.simulator.prompts import SimulatedPrompt
 from vibe_llms.testing.simulator.refusals import SimulatedRefusal
 from vibe_llms.testing.simulator.scripts import ScriptedAnswer
 
@@ -101,14 +101,14 @@ class SimulatedProtocol:
     """
 
     check: Callable[[SimulatedRequest], None]
-    read: Callable[[SimulatedRequest], Prompt]
-    render: Callable[[ScriptedAnswer, Prompt, SimulatedRequest], dict[str, Any]]
-    stream: Callable[[ScriptedAnswer, Prompt, SimulatedRequest], Iterator[SimulatedFrame]]
+    read: Callable[[SimulatedRequest], SimulatedPrompt]
+    render: Callable[[ScriptedAnswer, SimulatedPrompt, SimulatedRequest], dict[str, Any]]
+    stream: Callable[[ScriptedAnswer, SimulatedPrompt, SimulatedRequest], Iterator[SimulatedFrame]]
     write_error: Callable[[SimulatedRefusal, SimulatedRequest], dict[str, Any]]
     write_stream_error: Callable[[SimulatedRefusal, SimulatedRequest], SimulatedFrame] = (
         attrs.field()
     )
-    overflow: Callable[[Prompt, int], SimulatedRefusal]
+    overflow: Callable[[SimulatedPrompt, int], SimulatedRefusal]
     check_credentials: Callable[[SimulatedRequest], None]
     produce_headers: Callable[[SimulatedRequest], dict[str, str]] = lambda _: {}
     map_status: Callable[[SimulatedRefusal], int] = _map_status

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import attrs
 
 from vibe_llms.testing.simulator.faults import Conditions
-from vibe_llms.testing.simulator.prompts import Prompt, count_tokens
+from vibe_llms.testing.simulator.prompts import SimulatedPrompt, count_tokens
 from vibe_llms.testing.simulator.protocols import SimulatedRequest
 from vibe_llms.testing.simulator.scripts import (
     Draw,
@@ -143,7 +143,7 @@ def interleave(lanes: Sequence[Sequence[Item]]) -> Iterator[Item]:
                 yield lane[index]
 
 
-def count_usage(turn: ScriptedAnswer, prompt: Prompt) -> Tokens:
+def count_usage(turn: ScriptedAnswer, prompt: SimulatedPrompt) -> Tokens:
     """Return the tokens of an exchange: the script's, or counted."""
     if turn.usage is not None:
         return turn.usage

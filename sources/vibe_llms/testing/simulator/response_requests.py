@@ -10,7 +10,7 @@ from vibe_llms.testing.simulator.credentials import check_model
 from vibe_llms.testing.simulator.prompts import (
     Attachment,
     OfferedTool,
-    Prompt,
+    SimulatedPrompt,
     ToolResult,
     count_request_tokens,
     read_base64,
@@ -23,7 +23,7 @@ from vibe_llms.testing.simulator.signatures import canonicalize, is_intact
 from vibe_llms.testing.simulator.strict_schemas import check_strict_schema
 
 
-def read_request(request: SimulatedRequest) -> Prompt:
+def read_request(request: SimulatedRequest) -> SimulatedPrompt:
     """Read a request that was checked."""
     body = request.body
     items = list_items(request)
@@ -34,7 +34,7 @@ def read_request(request: SimulatedRequest) -> Prompt:
     form = (body.get("text") or {}).get("format") or {}
     reasoning = body.get("reasoning") or {}
     schema: Any = {"json_schema": form.get("schema"), "json_object": {}}.get(str(form.get("type")))
-    return Prompt(
+    return SimulatedPrompt(
         model=str(body["model"]),
         text=content
         if isinstance(content, str)

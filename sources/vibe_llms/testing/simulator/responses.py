@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from vibe_llms.testing.simulator.credentials import check_bearer
-from vibe_llms.testing.simulator.prompts import Prompt
+from vibe_llms.testing.simulator.prompts import SimulatedPrompt
 from vibe_llms.testing.simulator.protocols import (
     SimulatedFrame,
     SimulatedProtocol,
@@ -74,7 +74,7 @@ def produce_headers(request: SimulatedRequest) -> dict[str, str]:
     }
 
 
-def overflow(prompt: Prompt, limit: int) -> SimulatedRefusal:
+def overflow(prompt: SimulatedPrompt, limit: int) -> SimulatedRefusal:
     """Create the refusal of a prompt that is too long."""
     message = (
         "Your input exceeds the context window of this model. Please adjust your input and try "
@@ -84,7 +84,7 @@ def overflow(prompt: Prompt, limit: int) -> SimulatedRefusal:
 
 
 def produce_items(
-    turn: ScriptedAnswer, prompt: Prompt, request: SimulatedRequest
+    turn: ScriptedAnswer, prompt: SimulatedPrompt, request: SimulatedRequest
 ) -> list[dict[str, Any]]:
     """Return the items of an answer; consecutive texts are one message."""
     items: list[dict[str, Any]] = []
@@ -127,7 +127,7 @@ def _annotate(cite: Cite, end: int) -> dict[str, Any]:
 
 
 def _produce_item(
-    part: Part, identity: str, prompt: Prompt, request: SimulatedRequest
+    part: Part, identity: str, prompt: SimulatedPrompt, request: SimulatedRequest
 ) -> dict[str, Any]:
     def mint(prefix: str) -> str:
         return request.mint(prefix, 48).lower()
@@ -173,7 +173,7 @@ def _produce_item(
 
 def _write_response(
     turn: ScriptedAnswer,
-    prompt: Prompt,
+    prompt: SimulatedPrompt,
     request: SimulatedRequest,
     items: list[dict[str, Any]],
     *,
@@ -207,7 +207,7 @@ def _write_response(
     return response
 
 
-def _write_usage(turn: ScriptedAnswer, prompt: Prompt) -> dict[str, Any]:
+def _write_usage(turn: ScriptedAnswer, prompt: SimulatedPrompt) -> dict[str, Any]:
     tokens = count_usage(turn, prompt)
     return {
         "input_tokens": tokens.received,
@@ -221,13 +221,15 @@ def _write_usage(turn: ScriptedAnswer, prompt: Prompt) -> dict[str, Any]:
     }
 
 
-def render(turn: ScriptedAnswer, prompt: Prompt, request: SimulatedRequest) -> dict[str, Any]:
+def render(
+    turn: ScriptedAnswer, prompt: SimulatedPrompt, request: SimulatedRequest
+) -> dict[str, Any]:
     """Write a whole answer."""
     return _write_response(turn, prompt, request, produce_items(turn, prompt, request))
 
 
 def stream(
-    turn: ScriptedAnswer, prompt: Prompt, request: SimulatedRequest
+    turn: ScriptedAnswer, prompt: SimulatedPrompt, request: SimulatedRequest
 ) -> Iterator[SimulatedFrame]:
     """Write the events of an answer, numbered."""
     items = produce_items(turn, prompt, request)
