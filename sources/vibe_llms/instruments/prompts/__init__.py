@@ -1,8 +1,8 @@
 """Prompts: templates with variables, which are checked before rendering.
 
 May import the messages and the validation of values against a schema. Does not know models and
-conversations: a prompt becomes a text, contents or canisters, and others send those. Jinja is
-imported when the first prompt is created, not before.
+conversations: a prompt is rendered to a text, contents or canisters, and other packages send those.
+Jinja is imported only when the first prompt is created.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ INCLUSIONS_LIMIT: Final = 200
 _FORBIDDEN: Final = {
     nodes.Extends: "Prompts do not support 'extends': include partials, or import macros.",
     nodes.Block: "Prompts do not support blocks: include partials, or import macros.",
-    nodes.ScopedEvalContextModifier: "Prompts do not escape: remove 'autoescape'.",
+    nodes.ScopedEvalContextModifier: "Prompts are not escaped: remove 'autoescape'.",
 }
 _TOO_DEEP: Final = "The template nests too deeply."
 _Reference = nodes.Include | nodes.Import | nodes.FromImport
@@ -37,8 +37,8 @@ class Explorer:
     Attributes:
         partials: The source of partials.
         sources: The text of each template, by its name in the sandbox.
-        places: Their names in errors.
-        findings: The faults.
+        places: The name of each template in errors, by its name in the sandbox.
+        findings: The faults that were found.
     """
 
     partials: Partials
@@ -67,19 +67,23 @@ class Explorer:
         for name, place in self.places.items():
             try:
                 templates[name] = self.sandbox.get_template(name)
-            except (RecursionError, SyntaxError, MemoryError):  # Python's own compiler gives up
+            except (RecursionError, SyntaxError, MemoryError):  # limits of Python's own compiler
                 self.report(place, 0, _TOO_DEEP)
         return templates
 
     def _read(
-        self, name: str, source: str, place: str, around: tuple[str, ...]
+        self, name: str, source: str, place: str, including_names: tuple[str, ...]
     ) -> nodes.Template | None:
-        """Return the tree of a template, including the trees of its partials."""
+        """Return the tree of a template, including the trees of its partials.
+
+        Args:
+            including_names: The templates that include this one, the outermost first.
+        """
         self.sources[name], self.places[name] = source, place
         try:
             tree: nodes.Template = self.sandbox.parse(source, name)
             self._check(tree, place)
-            _Inliner(self, place, (*around, name)).visit(tree)
+            _Inliner(self, place, (*including_names, name)).visit(tree)
         except TemplateSyntaxError as error:
             line, message = place_error(source, error.lineno, f"{error.message}")
             self.report(place, line, f"{message[:1].upper()}{message[1:]}".rstrip(".") + ".")
@@ -100,12 +104,13 @@ class Explorer:
             is_filter = isinstance(node, nodes.Filter)
             known = self.sandbox.filters if is_filter else self.sandbox.tests
             if node.name not in known:
-                near = suggest(node.name, [each for each in known if " " not in each])
-                what = f"{'filter' if is_filter else 'test'} {node.name!r}"
-                self.report(place, node.lineno, f"Unknown {what}{near}")
+                usable = [each for each in known if " " not in each]  # see the module `templates`
+                kind_name = "filter" if is_filter else "test"
+                suggestion = suggest(node.name, usable)
+                self.report(place, node.lineno, f"Unknown {kind_name} {node.name!r}{suggestion}")
 
     def include(
-        self, name: str, line: int, place: str, around: tuple[str, ...]
+        self, name: str, line: int, place: str, including_names: tuple[str, ...]
     ) -> nodes.Template | None:
         """Return the tree of a partial.
 
@@ -113,20 +118,20 @@ class Explorer:
             PartialProblem: The partial does not exist.
         """
         self._inclusions += 1
-        if name in around:
-            circle = " → ".join((*around[around.index(name) :], name))
-            self.report(place, line, f"The partial includes itself: {circle}.")
-        # Report it once, not for each of its consequences.
+        if name in including_names:
+            cycle = " → ".join((*including_names[including_names.index(name) :], name))
+            self.report(place, line, f"The partial includes itself: {cycle}.")
+        # Reported for the first inclusion beyond the limit only.
         elif self._inclusions == INCLUSIONS_LIMIT + 1:
             message = f"Partials are included more than {INCLUSIONS_LIMIT} times."
             self.report(place, line, message)
         elif self._inclusions <= INCLUSIONS_LIMIT:
             source, inner = self.partials.read(name)
-            return self._read(name, source, inner, around)
+            return self._read(name, source, inner, including_names)
         return None
 
     def report(self, place: str, line: Any, message: str) -> None:
-        """Add a finding, once."""
+        """Add a finding, unless it was reported before."""
         finding = produce_finding(place, line, message)
         if finding not in self.findings:
             self.findings.append(finding)
@@ -134,16 +139,16 @@ class Explorer:
 
 @define(eq=False)
 class _Inliner(NodeTransformer):
-    """Inserts the trees of partials where they are included, so that scopes are correct."""
+    """Replaces each inclusion by the tree of its partial, so that scopes are correct."""
 
     explorer: Explorer
     place: str
-    around: tuple[str, ...]
+    including_names: tuple[str, ...]
 
     def visit_Include(self, node: nodes.Include) -> Any:  # noqa: N802
         trees = list(self._find(node, is_optional=node.ignore_missing))
         if not node.with_context:
-            self._ensure_closed(node, trees)
+            self._ensure_no_variables(node, trees)
             return None
         return [nodes.Scope(tree.body, lineno=node.lineno) for tree in trees]
 
@@ -152,7 +157,7 @@ class _Inliner(NodeTransformer):
             message = "Macros are imported without context: pass values as arguments."
             self.explorer.report(self.place, node.lineno, message)
         else:
-            self._ensure_closed(node, list(self._find(node)))
+            self._ensure_no_variables(node, list(self._find(node)))
         return node
 
     visit_FromImport = visit_Import  # noqa: N815
@@ -168,17 +173,18 @@ class _Inliner(NodeTransformer):
         problems = []
         for name in names:
             try:
-                tree = self.explorer.include(name, node.lineno, self.place, self.around)
+                tree = self.explorer.include(name, node.lineno, self.place, self.including_names)
             except PartialProblem as problem:
                 problems.append(str(problem))
                 continue
             if tree is not None:
                 yield tree
-        # One of several names suffices: the first existing one is included.
+        # Jinja includes the first of several partials that exists, so one is enough.
         if len(problems) == len(names) and not is_optional:
             self.explorer.report(self.place, node.lineno, " ".join(problems))
 
-    def _ensure_closed(self, node: _Reference, trees: list[nodes.Template]) -> None:
+    def _ensure_no_variables(self, node: _Reference, trees: list[nodes.Template]) -> None:
+        """Report variables of a partial that is used without context and cannot have any."""
         for tree in trees:
             if self.explorer.findings:
                 return

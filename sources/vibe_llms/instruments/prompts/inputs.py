@@ -1,4 +1,4 @@
-"""Input values of a prompt: the required ones, and their schema."""
+"""Input values of a prompt: their names, defaults and schema."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ class Inputs:
 
     Attributes:
         name: The prompt's name.
-        known: Variables of the template or the schema.
-        required: Those of them that must be given.
+        known: Names of the variables of the template and the schema.
+        required: Names of the variables that the template needs.
         defaults: Default values.
         schema: The JSON Schema of the values, if there is one.
-        gaps: Variables that the template uses and the schema does not describe, in words.
+        undescribed: Messages about variables that the template uses and the schema does not
+            describe.
     """
 
     name: str
@@ -30,7 +31,7 @@ class Inputs:
     required: frozenset[str]
     defaults: Mapping[str, Any]
     schema: JsonObject | None = None
-    gaps: tuple[str, ...] = ()
+    undescribed: tuple[str, ...] = ()
     _validator: Validator | None = None
 
     @classmethod
@@ -48,10 +49,10 @@ class Inputs:
         """
         if schema is None:
             return cls(name=name, known=variables, required=required, defaults={})
-        described = _derive_schema(schema, name) if isinstance(schema, type) else schema
-        validator = produce_validator(described)
-        properties: Any = described.get("properties", {})
-        gaps = variables - properties.keys() if not described.get("additionalProperties") else ()
+        json_schema = _derive_schema(schema, name) if isinstance(schema, type) else schema
+        properties: Any = json_schema.get("properties", {})
+        allows_others = json_schema.get("additionalProperties")
+        undescribed = () if allows_others else variables - properties.keys()
         return cls(
             name=name,
             known=variables | properties.keys(),
@@ -61,13 +62,13 @@ class Inputs:
                 for key, each in properties.items()
                 if isinstance(each, Mapping) and "default" in each
             },
-            gaps=tuple(
+            undescribed=tuple(
                 f"The template uses {each!r}, which the schema does not describe"
                 f"{_suggest(each, properties)}."
-                for each in sorted(gaps)
+                for each in sorted(undescribed)
             ),
-            schema=described,
-            validator=validator,
+            schema=json_schema,
+            validator=produce_validator(json_schema),
         )
 
     def check(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -89,21 +90,21 @@ class Inputs:
             raise RequestError(
                 path=self.name,
                 detail=f"Cannot render the prompt {self.name!r}: {'; '.join(problems)}.",
-                remedy=self._describe(),
+                remedy=self._describe_variables(),
                 stage=Stage.EXECUTE,
             )
         return complete
 
-    def _describe(self) -> str:
+    def _describe_variables(self) -> str:
         if not self.known:
             return "It has no variables."
         needed = self.required - self.defaults.keys()
-        words = (name if name in needed else f"{name} (optional)" for name in sorted(self.known))
-        return f"Its variables: {', '.join(words)}."
+        names = (name if name in needed else f"{name} (optional)" for name in sorted(self.known))
+        return f"Its variables: {', '.join(names)}."
 
 
-def _suggest(word: str, known: Any) -> str:
-    nearest = find_nearest(word, known)
+def _suggest(name: str, known: Any) -> str:
+    nearest = find_nearest(name, known)
     return f" (did you mean {nearest!r}?)" if nearest else ""
 
 

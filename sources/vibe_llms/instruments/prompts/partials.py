@@ -1,4 +1,4 @@
-"""Partials of a prompt: given texts, or files next to it."""
+"""Partials of a prompt: texts from the caller, or files next to the prompt's file."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Partials:
     """The partials that a prompt may include.
 
     Attributes:
-        given: Their texts, by name; they take precedence over files.
+        texts: Texts by name; they take precedence over files.
         directory: The directory of readable files; ``None`` if the prompt is not from a file.
     """
 
-    given: Mapping[str, str]
+    texts: Mapping[str, str]
     directory: Path | None = None
 
     def read(self, name: str) -> tuple[str, str]:
@@ -37,10 +37,10 @@ class Partials:
         Raises:
             PartialProblem: It does not exist, or must not be read.
         """
-        if name in self.given:
-            return self.given[name], name
+        if name in self.texts:
+            return self.texts[name], name
         if self.directory is None:
-            raise PartialProblem(f"Unknown partial {name!r}{suggest(name, self.given)}")
+            raise PartialProblem(f"Unknown partial {name!r}{suggest(name, self.texts)}")
         path = self._find(name, self.directory.resolve())
         shown = str(self.directory / name)
         return read_source(path, str(path)), shown
@@ -52,14 +52,14 @@ class Partials:
             raise PartialProblem(
                 f"{name!r} is not the name of a file below the prompt's directory."
             )
-        # Resolved, because a symbolic link may leave the directory.
+        # Resolved, because a symbolic link may lead out of the directory.
         path = (directory / pure).resolve()
         if not path.is_relative_to(directory):
             raise PartialProblem(f"{name!r} leads out of the prompt's directory.")
         if not path.is_file():
-            beside = [each.name for each in sorted(directory.iterdir())[:1000]]
-            hint = suggest(name, (*self.given, *beside))
-            raise PartialProblem(f"Unknown partial {name!r} in {directory}{hint}")
+            files = [path.name for path in sorted(directory.iterdir())[:1000]]
+            suggestion = suggest(name, (*self.texts, *files))
+            raise PartialProblem(f"Unknown partial {name!r} in {directory}{suggestion}")
         return path
 
 
@@ -67,7 +67,7 @@ def read_source(path: Path, shown: str = "The file") -> str:
     """Read a file of a prompt.
 
     Args:
-        shown: The file in errors.
+        shown: The name of the file in errors.
 
     Raises:
         PartialProblem: It cannot be read.

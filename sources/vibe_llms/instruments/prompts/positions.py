@@ -10,7 +10,7 @@ from vibe_llms.exceptions import Finding
 
 
 class LineNumber(int):
-    """A line number that also has a column; Jinja passes it on with the line."""
+    """A line number with a column; Jinja copies it to the nodes of its tree, like any other."""
 
     column: int
 
@@ -24,7 +24,7 @@ class LineNumber(int):
 def place_tokens(
     source: str, tokens: Iterable[tuple[int, str, str]]
 ) -> Iterator[tuple[int, str, str]]:
-    """Add its column to each token of a template.
+    """Add the column to the line number of each token of a template.
 
     Args:
         tokens: From Jinja's lexer, with their source texts.
@@ -41,10 +41,10 @@ def place_tokens(
 def keep_lines(tokens: Iterable[tuple[int, str, str]]) -> Iterator[tuple[int, str, str]]:
     """Restore the line break after an inclusion at the end of a line.
 
-    Jinja removes the line break after every ``{% … %}``: correct after control statements, and
-    wrong after one that inserts text.
+    Jinja removes the line break after every ``{% … %}``. This is right after control statements,
+    but wrong after an inclusion, which inserts text.
     """
-    words: list[str] = []
+    words: list[str] = []  # of the current block
     for number, kind, text in tokens:
         if kind == "block_begin":
             words = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 from vibe_llms.exceptions import ConfigurationError, Finding, RequestError, Stage
 from vibe_llms.foundation.json_types import JsonObject
@@ -15,10 +15,8 @@ from vibe_llms.instruments.prompts.partials import PartialProblem, Partials, rea
 from vibe_llms.messages.canisters import SupervisorCanister, UserCanister
 from vibe_llms.messages.contents import AnyContent, TextualContent
 
-if TYPE_CHECKING:
-    from vibe_llms.instruments.prompts.scopes import Variables
-
-_TEXT: Final = "\0text"  # no file of a partial can have this name
+# Names of the two templates in the sandbox; no file of a partial can have these names.
+_TEXT: Final = "\0text"
 _SYSTEM: Final = "\0system"
 _NO_LIMITS: Final = Limits()
 
@@ -27,24 +25,24 @@ class Prompt:
     """Prompt template with variables, in Jinja syntax.
 
     The template is read and checked when the prompt is created, so rendering cannot fail because of
-    an undefined variable. Templates run in a sandbox: they can only read the given values, and the
-    size of their output is limited. Texts are not escaped. A line with only a ``{% … %}`` tag
-    leaves no blank line.
+    an undefined variable. Templates run in a sandbox: they can only read the values passed to them,
+    and the size of their output is limited. Texts are not escaped. A line that contains only a
+    ``{% … %}`` tag leaves no blank line.
 
     Args:
         text: The template.
-        system: A template for instructions, put before everything as a supervisor's canister.
+        system: A template for instructions, which become a supervisor's canister before the text.
         name: The prompt's name in errors.
         partials: Templates that these two can include, by name.
-        schema: What the values must be: a JSON Schema of an object, or an attrs, dataclass,
-            TypedDict or pydantic class. Its defaults stand in for values that are not given.
+        schema: The schema of the values: a JSON Schema of an object, or an attrs, dataclass,
+            TypedDict or pydantic class. Its defaults replace missing values.
         limits: ``prompt_characters`` and ``prompt_seconds`` apply to each rendering.
 
     Attributes:
         variables: The names of all variables, including those of the partials.
         required: Variables without which the prompt cannot be rendered: at least one use has no
             ``default`` and is not guarded by ``defined``.
-        schema: The JSON Schema of the values, if one was given or a class for one.
+        schema: The JSON Schema of the values, if the prompt has one.
 
     Raises:
         ConfigurationError: The templates are invalid; each finding has a line and a column.
@@ -75,8 +73,8 @@ class Prompt:
     ) -> Self:
         """Read a prompt from a file; it can include files in the same directory or below.
 
-        The other arguments are those of the class. Neither ``..`` nor a symbolic link leads out
-        of the directory. To have the instructions in a file too, let ``system`` include it:
+        The other arguments are those of the class. Neither ``..`` nor a symbolic link can lead out
+        of the directory. To keep the instructions in a file, too, include it in ``system``:
         ``system='{% include "system.md" %}'``.
 
         Raises:
@@ -89,8 +87,8 @@ class Prompt:
             finding = Finding(place=str(path), message=str(problem))
             raise ConfigurationError(findings=(finding,)) from problem
         prompt = cls.__new__(cls)
-        beside = Partials(dict(partials or {}), path.parent)
-        prompt._prepare(text, system, name or path.stem, beside, schema, limits, str(path))
+        sources = Partials(dict(partials or {}), path.parent)
+        prompt._prepare(text, system, name or path.stem, sources, schema, limits, str(path))
         return prompt
 
     def _prepare(
@@ -106,40 +104,41 @@ class Prompt:
         from vibe_llms.instruments.prompts.discovery import Explorer  # Jinja imports slowly
 
         self.text, self.system, self.name = text, system, name
-        self._given = (text, system, name, partials, schema, limits, place)
+        self._arguments = (text, system, name, partials, schema, limits, place)
         self._limits = limits
-        called = name or "prompt"
+        shown_name = name or "prompt"
         explorer = Explorer(partials)
-        found = [explorer.explore(_TEXT, text, place or called)]
+        variables = [explorer.explore(_TEXT, text, place or shown_name)]
         if system:
-            found.append(explorer.explore(_SYSTEM, system, f"{called} (system)"))
-        self.variables = _join(found, "known")
-        self.required = _join(found, "required")
-        self._inputs = Inputs.produce(called, self.variables, self.required, schema)
+            variables.append(explorer.explore(_SYSTEM, system, f"{shown_name} (system)"))
+        self.variables = frozenset().union(*(each.known for each in variables))
+        self.required = frozenset().union(*(each.required for each in variables))
+        self._inputs = Inputs.produce(shown_name, self.variables, self.required, schema)
         self.schema = self._inputs.schema
         self._locations = explorer.places
         self._templates = {} if explorer.findings else explorer.compile()
         findings = explorer.findings
         if not findings:
-            findings = [Finding(place=place or called, message=each) for each in self._inputs.gaps]
+            undescribed = self._inputs.undescribed
+            findings = [Finding(place=place or shown_name, message=each) for each in undescribed]
         if findings:
             raise ConfigurationError(findings=tuple(findings))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self._given)  # its templates are compiled anew
+        return _rebuild, (type(self), self._arguments)  # compiled templates cannot be pickled
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self  # it is immutable
 
     def __repr__(self) -> str:
-        called = (("", self.name),) if self.name else ()
-        return represent("Prompt", (*called, ("variables", sorted(self.variables))))
+        name = (("", self.name),) if self.name else ()
+        return represent("Prompt", (*name, ("variables", sorted(self.variables))))
 
     def render(self, /, **values: Any) -> str:
         """Render the prompt to a text.
 
         Args:
-            values: One for each required variable, and optional others.
+            values: A value for each required variable, and for any of the others.
 
         Raises:
             RequestError: Values are missing, unknown or do not fit the schema, all reported
@@ -150,17 +149,17 @@ class Prompt:
         return self._ensure_text(contents, "render_contents")
 
     def render_contents(self, /, **values: Any) -> tuple[AnyContent, ...]:
-        """Render the prompt to contents: values that are contents, such as images, stay whole.
+        """Render the prompt to contents; values that are contents, such as images, are unchanged.
 
-        The text is split at their positions; blank parts between them are left out. Raises as
-        :meth:`render` does.
+        The text is split at their positions; blank parts between them are omitted. Raises the same
+        errors as :meth:`render`.
         """
         return self._render(_TEXT, self._inputs.check(values))
 
     def compose(self, /, **values: Any) -> tuple[SupervisorCanister | UserCanister, ...]:
         """Render the prompt to canisters: the instructions, if any, and the user's message.
 
-        Raises as :meth:`render` does.
+        Raises the same errors as :meth:`render`.
         """
         checked = self._inputs.check(values)
         canisters: list[SupervisorCanister | UserCanister] = []
@@ -174,10 +173,10 @@ class Prompt:
 
     def _render(self, key: str, values: Mapping[str, Any]) -> tuple[AnyContent, ...]:
         from vibe_llms.instruments.prompts.rendering_budgets import RenderingBudget
-        from vibe_llms.instruments.prompts.templates import produce_text
+        from vibe_llms.instruments.prompts.templates import render_template
 
         budget = RenderingBudget(self._limits)
-        text = produce_text(self._templates[key], self._locations, values, budget)
+        text = render_template(self._templates[key], self._locations, values, budget)
         contents = budget.content_marks.cut(text)
         if contents is None:
             raise RequestError(
@@ -200,12 +199,8 @@ class Prompt:
         )
 
 
-def _join(found: list[Variables], field: str) -> frozenset[str]:
-    return frozenset().union(*(getattr(each, field) for each in found))
-
-
-def _rebuild(kind: type[Prompt], given: tuple[Any, ...]) -> Prompt:
+def _rebuild(kind: type[Prompt], arguments: tuple[Any, ...]) -> Prompt:
     """Return the prompt that was pickled."""
     prompt = kind.__new__(kind)
-    prompt._prepare(*given)
+    prompt._prepare(*arguments)
     return prompt

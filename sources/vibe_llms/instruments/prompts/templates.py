@@ -1,6 +1,6 @@
 """Jinja templates in a sandbox that is stricter than Jinja's own.
 
-Rendering a prompt imports this module, and Jinja with it; the module of ``Prompt`` does not.
+This module imports Jinja; the module of ``Prompt`` imports both only when a prompt is used.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from vibe_llms.instruments.prompts.filters import FILTERS
 from vibe_llms.instruments.prompts.positions import find_column, keep_lines, place_tokens
 from vibe_llms.instruments.prompts.rendering_budgets import BUDGET, RenderingBudget
 
-_BOUND_LOOP: Final = "bound loop"
-_CONCATENATE: Final = "concatenate"
-_WEIGH: Final = "weigh"
-# Filters with a space in their names: templates cannot use them.
+# Internal filters: templates cannot use them, because their names contain a space.
+_LIMIT_LOOP: Final = "limit loop"
+_CONCATENATE: Final = "concatenate texts"
+_COUNT_CONTENTS: Final = "count contents"
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
@@ -53,17 +53,17 @@ class Sandbox(ImmutableSandboxedEnvironment):
         self.sources = sources
         self.filters = {  # replaces Jinja's filters
             **FILTERS,
-            _BOUND_LOOP: operations.bound_loop,
+            _LIMIT_LOOP: operations.limit_loop,
             _CONCATENATE: operations.concatenate,
-            _WEIGH: operations.weigh,
+            _COUNT_CONTENTS: operations.count_contents,
         }
-        # Jinja's other functions create text or keep state; a template may only read.
+        # Without Jinja's other functions, which create text or have a state.
         self.globals = {name: self.globals[name] for name in ("dict", "namespace", "range")}
 
     def _tokenize(
         self, source: str, name: str | None, filename: str | None = None, state: str | None = None
     ) -> TokenStream:
-        """Add its column to every token."""
+        """Add the column to every token."""
         source = self.preprocess(source, name, filename)
         tokens = place_tokens(source, self.lexer.tokeniter(source, name, filename, state))
         return TokenStream(self.lexer.wrap(keep_lines(tokens), name, filename), name, filename)
@@ -75,24 +75,24 @@ class Sandbox(ImmutableSandboxedEnvironment):
         filename: str | None,
         defer_init: bool = False,
     ) -> str:
-        return super()._generate(_Guard().visit(source), name, filename, defer_init)
+        return super()._generate(_BudgetInserter().visit(source), name, filename, defer_init)
 
-    def get_template(self, name: Any, *args: Any, **named: Any) -> Template:
+    def get_template(self, name: Any, *args: Any, **keywords: Any) -> Template:
         """Return a template; during rendering, its text counts towards the budget."""
         budget = BUDGET.get(None)
         if budget is not None and name in self.sources:
-            budget.admit(len(self.sources[name]))
-        return super().get_template(name, *args, **named)
+            budget.reserve(len(self.sources[name]))
+        return super().get_template(name, *args, **keywords)
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         """Apply an operator within the budget."""
         return operations.OPERATORS[operator](left, right)
 
-    def call(__self, __context: Context, __obj: Any, *args: Any, **named: Any) -> Any:  # noqa: N805
+    def call(__self, __context: Context, __obj: Any, *args: Any, **keywords: Any) -> Any:  # noqa: N805
         """Call a function or method within the budget."""
-        BUDGET.get().tick()
+        BUDGET.get().check_time()
         chosen = operations.choose_callable(__obj, __self.globals.values())
-        return operations.weigh(__context.call(chosen, *args, **named))
+        return operations.count_contents(__context.call(chosen, *args, **keywords))
 
 
 @pass_context
@@ -101,7 +101,7 @@ def _finalize(context: Context, value: Any) -> Any:
     return operations.produce_text(value)
 
 
-def produce_text(
+def render_template(
     template: Template,
     places: Mapping[str, str],
     values: Mapping[str, Any],
@@ -110,7 +110,7 @@ def produce_text(
     """Render a template within a budget.
 
     Args:
-        places: Names of the sandbox's sources in errors.
+        places: The name of each source in errors, by its name in the sandbox.
 
     Raises:
         RequestError: The template cannot process the values.
@@ -118,21 +118,23 @@ def produce_text(
     """
     token = BUDGET.set(budget)
     try:
-        return "".join(_pour(template, values, budget))
+        return "".join(_render_chunks(template, values, budget))
     except ConverseError:
         raise
     except RecursionError as error:
-        detail = "A macro calls itself without end, or a value nests too deeply."
+        detail = "A macro calls itself endlessly, or a value nests too deeply."
         raise _produce_error(error, template, places, detail) from error
-    except Exception as error:  # including errors of a value's own properties
+    except Exception as error:  # also any error in a property or method of a value
         raise _produce_error(error, template, places, _describe(error)) from error
     finally:
         BUDGET.reset(token)
 
 
-def _pour(template: Template, values: Mapping[str, Any], budget: RenderingBudget) -> Iterator[str]:
+def _render_chunks(
+    template: Template, values: Mapping[str, Any], budget: RenderingBudget
+) -> Iterator[str]:
     for chunk in template.root_render_func(template.new_context(dict(values))):
-        budget.admit(len(chunk))
+        budget.reserve(len(chunk))
         yield chunk
 
 
@@ -149,15 +151,16 @@ def _produce_error(
     source = template.environment.sources[name]  # type: ignore[attr-defined]
     column = 0
     if isinstance(error, UndefinedError):
-        words = [word for word in detail.split("'")[1::2] if word.isidentifier()]
-        column = max((find_column(source, line, word) for word in words[-1:]), default=0)
+        # Jinja quotes the undefined name last.
+        quoted_names = [word for word in detail.split("'")[1::2] if word.isidentifier()]
+        column = find_column(source, line, quoted_names[-1]) if quoted_names else 0
     numbers = ":".join(str(number) for number in (line, column) if number)
     path = f"{places[name]}:{numbers}"
     return RequestError(path=path, detail=f"{path}: {detail}", stage=Stage.EXECUTE)
 
 
 def _find_line(traceback: TracebackType | None, template: Template) -> tuple[str, int]:
-    """Return the innermost template in which it happened, and the line."""
+    """Return the innermost template in which an error happened, and the line."""
     found = (template.name or "", 0)
     while traceback is not None:
         inner = traceback.tb_frame.f_globals.get("__jinja_template__")
@@ -167,13 +170,13 @@ def _find_line(traceback: TracebackType | None, template: Template) -> tuple[str
     return found
 
 
-class _Guard(NodeTransformer):
-    """Adds the budget to every operation of a template that could grow without one."""
+class _BudgetInserter(NodeTransformer):
+    """Inserts internal filters that count loops, concatenations and literals."""
 
     def visit_For(self, node: nodes.For) -> nodes.Node:  # noqa: N802
         self.generic_visit(node)
         size = sum(len(data.data) for data in node.find_all(nodes.TemplateData))
-        node.iter = _apply(_BOUND_LOOP, node.iter, nodes.Const(size))
+        node.iter = _apply(_LIMIT_LOOP, node.iter, nodes.Const(size))
         return node
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802
@@ -183,13 +186,14 @@ class _Guard(NodeTransformer):
     def visit_CondExpr(self, node: nodes.CondExpr) -> nodes.Node:  # noqa: N802
         self.generic_visit(node)
         if node.expr2 is None:
-            node.expr2 = nodes.Const("")  # the expected result of `{{ word if wanted }}`
+            node.expr2 = nodes.Const("")  # users expect this of `{{ word if condition }}`
         return node
 
     def _visit_literal(self, node: Any) -> nodes.Node:
         self.generic_visit(node)
-        is_plain = all(isinstance(each, nodes.Const) for each in node.items)
-        return node if is_plain or getattr(node, "ctx", "load") != "load" else _apply(_WEIGH, node)
+        is_constant = all(isinstance(each, nodes.Const) for each in node.items)
+        is_assignment_target = getattr(node, "ctx", "load") != "load"
+        return node if is_constant or is_assignment_target else _apply(_COUNT_CONTENTS, node)
 
     visit_List = visit_Tuple = visit_Dict = _visit_literal  # noqa: N815
 

@@ -1,7 +1,7 @@
 """Skills: a prompt, ensembles and controls in one file that can be shared.
 
-May import the prompts and the configuration. Grants no permission: a skill chooses among what its
-user has configured, and calls still require their approvals.
+May import the prompts and the configuration. Grants no permissions: a skill can use only tools that
+its user has configured, and their calls still require approvals.
 """
 
 from __future__ import annotations

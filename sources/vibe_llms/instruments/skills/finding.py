@@ -1,5 +1,5 @@
-"""Finds skills by their names: the user's own, the project's, and the shipped ones; reads them and
-reports all mistakes in a file together.
+"""Find skills by their names: the user's own, the project's, and the built-in ones; read their
+files, and report all mistakes of a file together.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from vibe_llms.tables.annotations import survey_kinds, survey_required
 from vibe_llms.tables.documents import Document, parse_document, read_bytes
 from vibe_llms.tables.reading import TableReader
 
-_OURS: Final = {"name", "place"}
+_NOT_IN_FILE: Final = {"name", "place"}
 """Fields that are not read from the file."""
 
 
@@ -33,7 +33,7 @@ def read_skill(path: Path | str) -> Skill:
     """Read a skill.
 
     Raises:
-        ConfigurationError: With all mistakes in the file, or why it cannot be read.
+        ConfigurationError: The file cannot be read, or is invalid; lists all mistakes.
     """
     path = Path(path)
     return parse_skill(read_bytes(path), path)
@@ -43,15 +43,15 @@ def parse_skill(raw: bytes, path: Path) -> Skill:
     """Create a skill from the content of its file.
 
     Raises:
-        ConfigurationError: With all mistakes in the file.
+        ConfigurationError: The file is invalid; lists all mistakes.
     """
     document = parse_document(raw, str(path))
     reader = document.produce_reader()
     if not is_plugin_name(path.stem):
         message = "The name of a skill file may contain only letters, digits, '_', '.' and '-'."
         reader.report((), message)
-    kinds = {name: kind for name, kind in survey_kinds(Skill).items() if name not in _OURS}
-    values = reader.read_fields(kinds, document.tree, (), survey_required(Skill) - _OURS)
+    kinds = {name: kind for name, kind in survey_kinds(Skill).items() if name not in _NOT_IN_FILE}
+    values = reader.read_fields(kinds, document.tree, (), survey_required(Skill) - _NOT_IN_FILE)
     if "prompt" in values:
         _check_prompt(values["prompt"], values.get("values", {}), document, reader)
     reader.finish()
@@ -70,8 +70,8 @@ def _check_prompt(
     for name in sorted(template.required - values.keys()):
         reader.report(("prompt",), f"The variable {name!r} is missing: set it under [values].")
     for name in sorted(values.keys() - template.variables):
-        near = suggest(name, template.variables)
-        reader.report(("values", name), f"The prompt does not use this value{near}")
+        suggestion = suggest(name, template.variables)
+        reader.report(("values", name), f"The prompt does not use this value{suggestion}")
 
 
 def _shift(finding: Finding, document: Document) -> Finding:
@@ -86,7 +86,7 @@ _SUFFIX: Final = ".toml"
 
 @frozen(kw_only=True)
 class FoundSkill:
-    """A file of a skill, not read yet.
+    """The file of a skill, which was found but not read yet.
 
     Attributes:
         name: The name under which it is found.
@@ -99,7 +99,7 @@ class FoundSkill:
     layer: Layer
 
     def read(self) -> Skill:
-        """Read it for display only: to use a skill from an untrusted folder, find it by its name.
+        """Read the file, for display only. To use a skill, call ``find_skill``, which checks trust.
 
         Raises:
             ConfigurationError: The file is invalid.
@@ -108,11 +108,11 @@ class FoundSkill:
 
 
 def survey_skills(configuration: Configuration) -> tuple[FoundSkill, ...]:
-    """List the skills, the user's own first; of several with the same name, only the first."""
+    """List the skills, the user's own first. Of several with the same name, only the first."""
     found: dict[str, FoundSkill] = {}
     for layer, folder in _list_folders(configuration):
         for path in sorted(folder.glob(f"*{_SUFFIX}")) if folder.is_dir() else ():
-            # The user's come first: a project cannot replace them by its own.
+            # The user's skills come first: a project cannot replace them.
             found.setdefault(path.stem, FoundSkill(name=path.stem, path=path, layer=layer))
     return tuple(found.values())
 
@@ -120,15 +120,16 @@ def survey_skills(configuration: Configuration) -> tuple[FoundSkill, ...]:
 def find_skill(name: str, application: Application) -> Skill:
     """Find a skill by its name, or read it from a path.
 
-    A skill in the project's folder comes from the folder's author. It is found by its name once the
-    user has agreed to it; after a change the user is asked again.
+    A skill in the project's folder was written by the folder's author. Before its first use, the
+    user is asked to trust it, and again after each change of its file.
 
     Args:
-        name: Such as ``reviewer``; or a path that ends in ``.toml``, read without a question.
+        name: A name such as ``reviewer``; or a path that ends in ``.toml``, which is read without
+            a question.
 
     Raises:
-        UnknownNameError: No skill has this name; the nearest come first.
-        TrustError: It is the project's, and the user has not agreed to it.
+        UnknownNameError: No skill has this name; lists the known names, the most similar first.
+        TrustError: The skill is the project's, and the user does not trust it.
         ConfigurationError: The file is invalid.
     """
     if name.endswith(_SUFFIX):
@@ -143,7 +144,7 @@ def find_skill(name: str, application: Application) -> Skill:
             known=tuple(known),
             remedy="The path of a skill must end in .toml." if "/" in name else "",
         )
-    # Read once: the trusted content is the content in use, even if the file changes.
+    # Read only once: if the file changes, the content in use is still the one that is trusted.
     raw = read_bytes(found.path)
     skill = parse_skill(raw, found.path)
     if found.layer is Layer.PROJECT:

@@ -1,4 +1,4 @@
-"""A skill, and the tools it chooses."""
+"""A skill, and the tools that it uses."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _check_model(address: str) -> str:
     return address
 
 
-def _ensure_different(names: Iterable[str]) -> tuple[str, ...]:
+def _remove_duplicates(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
@@ -45,13 +45,13 @@ class Skill:
         name: The name of its file.
         description: Its purpose, in a sentence or two.
         prompt: A template of instructions; see :class:`Prompt`.
-        values: For the variables of the prompt.
-        model: An address; empty for the configured model.
-        controls: Values for the model.
+        values: Values for the variables of the prompt.
+        model: The address of a model; empty for the configured model.
+        controls: Parameters of the requests.
         ensembles: Names of configured ensembles.
         mcp: Names of configured MCP servers.
         schema: A JSON Schema to which answers must conform.
-        place: The file.
+        place: The path of its file.
     """
 
     name: str
@@ -61,9 +61,9 @@ class Skill:
     model: Annotated[str, _MODEL] = ""
     controls: Mapping[str, JsonValue] = attrs.field(factory=dict)
     ensembles: Annotated[tuple[str, ...], NAMES] = attrs.field(
-        default=(), converter=_ensure_different
+        default=(), converter=_remove_duplicates
     )
-    mcp: Annotated[tuple[str, ...], NAMES] = attrs.field(default=(), converter=_ensure_different)
+    mcp: Annotated[tuple[str, ...], NAMES] = attrs.field(default=(), converter=_remove_duplicates)
     schema: JsonObject | None = None
     place: str = ""
 
@@ -89,7 +89,7 @@ def ensure_configured(skill: Skill, configuration: Configuration) -> None:
     """Refuse a skill with tools that its user has not configured.
 
     Raises:
-        ConfigurationError: Lists all of them, with the nearest names.
+        ConfigurationError: Lists all these tools, with the most similar names.
     """
     servers = configuration.servers
     findings = [
@@ -103,9 +103,9 @@ def ensure_configured(skill: Skill, configuration: Configuration) -> None:
 async def produce_tools(
     skill: Skill, application: Application, **answerers: Unpack[Answerers]
 ) -> tuple[Ensemble, ...]:
-    """Create the ensembles that a skill chooses, not connected.
+    """Create the ensembles that a skill uses, not connected.
 
-    This grants no permission: they are unchanged from the user's configuration.
+    This grants no permissions: the ensembles are those of the user's configuration.
 
     Args:
         answerers: Answer the requests of MCP servers; see ``Application.produce_mcp_ensembles``.
@@ -120,13 +120,13 @@ async def produce_tools(
 
 
 def _find_unknown(
-    skill: Skill, what: str, names: Iterable[str], known: Iterable[str]
+    skill: Skill, kind: str, names: Iterable[str], known: Iterable[str]
 ) -> list[Finding]:
     known = list(known)
     return [
         Finding(
             place=skill.place or skill.name,
-            message=f"Unknown {what} {name!r} in your configuration{suggest(name, known)}",
+            message=f"Unknown {kind} {name!r} in your configuration{suggest(name, known)}",
         )
         for name in names
         if name not in known
