@@ -54,8 +54,8 @@ class Recording:
     def replay(self, canisters: Sequence[AnyCanister]) -> None:
         self.replayed += canisters
 
-    def say(self, text: str) -> None:
+    def remark(self, text: str) -> None:
         self.remarks.append(text)
 
-    def complain(self, text: str) -> None:
+    def show_error(self, text: str) -> None:
         self.complaints.append(text)

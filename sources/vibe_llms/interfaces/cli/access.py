@@ -1,4 +1,4 @@
-"""Access of commands to configuration, application and stores; functions import lazily."""
+"""Open the configuration, the application and stores for commands; functions import lazily."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from vibe_llms.plugins.manager import PluginManager
 
 
-_SURE_LETTERS = 4
-"""Minimum length of an id's prefix that cannot be a word of text."""
+_CERTAIN_LETTERS = 4
+"""Minimum length of an id's prefix that is not mistaken for a word of text."""
 
 
 def load_configuration(**command_line: Any) -> Configuration:
-    """Load the configuration; values given here override it. ``None`` means not given."""
+    """Load the configuration; the arguments override it, except ``None`` and empty texts."""
     from vibe_llms.configuration.sources import load_configuration as load
 
-    given = {name: value for name, value in command_line.items() if value not in (None, "")}
-    configuration = load(command_line=given)
+    overrides = {name: value for name, value in command_line.items() if value not in (None, "")}
+    configuration = load(command_line=overrides)
     remember_names(configuration)
     return configuration
 
@@ -39,16 +39,17 @@ def load_application(
     change: Callable[[Configuration], Configuration] | None = None,
     **command_line: Any,
 ) -> Application:
-    """Build the application; it asks and shows progress on the terminal.
+    """Build the application, which asks questions and shows progress on the terminal.
 
     Args:
-        change: Change the configuration before the application is built.
+        yes: Answer all questions with yes; if false, the configuration decides.
+        change: Function that changes the configuration before the application is built.
+        command_line: Values that override the configuration.
     """
     from vibe_llms.application import Application
     from vibe_llms.interfaces.cli.consent import TerminalConsent
     from vibe_llms.interfaces.cli.progress import TerminalProgress
 
-    # without --yes, the configuration decides
     configuration = load_configuration(yes=yes or None, **command_line)
     if change is not None:
         configuration = change(configuration)
@@ -59,7 +60,7 @@ def load_application(
     )
 
 
-def load_for(options: Mapping[str, Any]) -> tuple[Application, str]:
+def load_application_and_address(options: Mapping[str, Any]) -> tuple[Application, str]:
     """Build the application for a command that asks a model, from the command's options.
 
     Returns:
@@ -68,14 +69,14 @@ def load_for(options: Mapping[str, Any]) -> tuple[Application, str]:
     from vibe_llms.interfaces.cli.option_values import compose_address
 
     address = compose_address(options["model"], options["provider"])
-    given = {name: options.get(name) for name in ("stream", "window", "lenient", "approver")}
-    application = load_application(yes=options["yes"], model=address, **given)
-    tell_untrusted(application.configuration)
+    overrides = {name: options.get(name) for name in ("stream", "window", "lenient", "approver")}
+    application = load_application(yes=options["yes"], model=address, **overrides)
+    warn_untrusted(application.configuration)
     return application, address or ""
 
 
 def open_plugins() -> PluginManager:
-    """Return the manager of the configured plugins, which asks on the terminal; load no plugin."""
+    """Return the manager of the configured plugins; loads none of them yet."""
     from vibe_llms.interfaces.cli.consent import TerminalConsent
     from vibe_llms.plugins.manager import PluginManager
 
@@ -87,7 +88,7 @@ def open_store(name: str = "") -> ConversationStore:
     """Open a store of conversations; a built-in store loads no plugin.
 
     Args:
-        name: A value of the setting ``store``; the configured one by default.
+        name: A value of the setting ``store``; empty for the configured store.
     """
     from vibe_llms.conversations.stores.choosing import produce_shipped
 
@@ -96,11 +97,12 @@ def open_store(name: str = "") -> ConversationStore:
     return open_plugins().load_store(configuration.store) if shipped is None else shipped
 
 
-def open_store_at(place: str, *, is_there: bool = False) -> ConversationStore:
-    """Open a store by a value of the setting ``store`` or by the path of a directory.
+def open_store_at(place: str, *, must_exist: bool = False) -> ConversationStore:
+    """Open a store by a value of the setting ``store``, or by the path of a directory.
 
     Args:
-        is_there: Whether the directory must exist already, as the source of a copy.
+        place: The value or the path.
+        must_exist: Whether the directory must exist already, as for the source of a copy.
 
     Raises:
         ConfigurationError: The URL is not that of a store.
@@ -121,7 +123,7 @@ def open_store_at(place: str, *, is_there: bool = False) -> ConversationStore:
         from vibe_llms.conversations.stores.directory import DirectoryStore
 
         path = Path(place).expanduser()
-        if is_there and not path.exists():
+        if must_exist and not path.exists():
             from vibe_llms.exceptions import StoreError
 
             remedy = "Name a store's folder, or `directory` for your own."
@@ -158,16 +160,18 @@ def resolve_identity(store: ConversationStore, prefix: str) -> str:
     return resolve(store, prefix)
 
 
-def resolve_first(
-    store: ConversationStore, word: str, otherwise: str, meant: Callable[[str], str]
+def resolve_first_word(
+    store: ConversationStore, word: str, text_command: str, compose_id_command: Callable[[str], str]
 ) -> str:
     """Resolve the first of several words as an id or the prefix of one.
 
-    A prefix of fewer than four letters is ambiguous: it may also be a word of the text.
+    A prefix of fewer than four letters is ambiguous: it may also be the first word of the text.
 
     Args:
-        otherwise: The command to suggest if none of the words is an id.
-        meant: Composes the command to suggest if the word is an id, from the whole id.
+        word: The first word.
+        text_command: The command to suggest to a user who did not mean an id.
+        compose_id_command: Composes the command to suggest to a user who meant an id, from the
+            complete id.
 
     Raises:
         UnknownConversationError: No id matches.
@@ -178,14 +182,14 @@ def resolve_first(
     try:
         identity = resolve_identity(store, word)
     except (AmbiguousIdentityError, UnknownConversationError) as error:
-        error.remedy = f"{error.remedy} If it is not an id: {otherwise}"
+        error.remedy = f"{error.remedy} If it is not an id: {text_command}"
         raise
-    if len(word.strip()) < _SURE_LETTERS and identity != word.strip().lower():
+    if len(word.strip()) < _CERTAIN_LETTERS and identity != word.strip().lower():
         raise AmbiguousIdentityError(
             identity=word,
             candidates=(identity,),
             detail=f"{word!r} is the start of the id {identity}, but may also be text.",
-            remedy=f"If you mean the id: {meant(identity)}; if not: {otherwise}",
+            remedy=f"If you mean the id: {compose_id_command(identity)}; if not: {text_command}",
         )
     return identity
 
@@ -207,25 +211,25 @@ def find_newest_identity(store: ConversationStore) -> str:
 
 
 def find_parts(store: ConversationStore, identities: Sequence[str]) -> list[str]:
-    """Return the conversations that are parts of others, and their own parts."""
+    """Return the parts of conversations, such as the visits of a flow, and the parts of parts."""
     from vibe_llms.conversations.tags import PART_TAG
 
-    parts: dict[str, list[str]] = {}
+    parts_by_whole: dict[str, list[str]] = {}
     for row in open_index(store).survey(limit=None, parts=True):
         for tag in row.tags:
             if tag.startswith(PART_TAG):
-                parts.setdefault(tag.removeprefix(PART_TAG), []).append(row.id)
+                parts_by_whole.setdefault(tag.removeprefix(PART_TAG), []).append(row.id)
     found: list[str] = []
     pending = list(identities)
     while pending:
-        own = [each for each in parts.pop(pending.pop(), ()) if each not in identities]
-        found += own
-        pending += own
+        parts = [each for each in parts_by_whole.pop(pending.pop(), ()) if each not in identities]
+        found += parts
+        pending += parts
     return found
 
 
 def find_identity(store: ConversationStore, prefix: str | None) -> str:
-    """Resolve the prefix of an id; an empty one means the newest conversation.
+    """Resolve the prefix of an id; ``None`` means the newest conversation.
 
     Raises:
         UnknownConversationError: No id matches.
@@ -235,7 +239,11 @@ def find_identity(store: ConversationStore, prefix: str | None) -> str:
 
 
 def restore_conversation(store: ConversationStore, continued: str | None) -> Conversation:
-    """Return the conversation that ``--continue`` names: the newest if empty, a new one if absent.
+    """Return the conversation to continue, by the value of ``--continue``.
+
+    Args:
+        continued: An id or the prefix of one; empty for the newest conversation; ``None`` for a new
+            one.
 
     Raises:
         UnknownConversationError: No id matches.
@@ -249,12 +257,13 @@ def restore_conversation(store: ConversationStore, continued: str | None) -> Con
 
 
 def survey_addresses(configuration: Configuration, provider: str = "") -> list[str]:
-    """List providers and their models known by name; make no requests and load no provider.
+    """List the addresses of known models; make no requests and load no provider.
 
-    The known models are those that the vendor listed, else the default and the built-in data.
+    These are the models in the vendor's last list, or else the default and those of the built-in
+    data. Each provider's own name precedes its models.
 
     Args:
-        provider: Only this one; empty for all.
+        provider: Only models of this provider; empty for all providers.
     """
     from vibe_llms.foundation.package_data import access_data
     from vibe_llms.models.folders import read_names
@@ -266,8 +275,8 @@ def survey_addresses(configuration: Configuration, provider: str = "") -> list[s
         default = str(entry.settings.get("model", "")) if entry else ""
         folder = access_data("providers", name)
         survey = access_survey(configuration.cache_directory / "providers" / name)
-        told = [model.name for model in survey.models] if survey else []
-        models = told or [default, *read_names(folder)]
+        listed = [model.name for model in survey.models] if survey else []
+        models = listed or [default, *read_names(folder)]
         addresses += [name, *(f"{name}:{model}" for model in dict.fromkeys(models) if model)]
     return addresses
 
@@ -281,7 +290,7 @@ def require_provider(configuration: Configuration, name: str) -> None:
         raise UnknownNameError(kind="provider", name=name, known=known)
 
 
-def tell_untrusted(configuration: Configuration) -> None:
+def warn_untrusted(configuration: Configuration) -> None:
     """Warn on standard error that settings of an untrusted project folder are ignored."""
     request = configuration.trust_request
     if request is not None:

@@ -1,4 +1,4 @@
-"""Formats of an account: tables for people, a document for programs, and one line."""
+"""Formats of usage accounts: tables for people, a document for programs, and one line."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from vibe_llms.telemetry.accounts import Account, ModelAccount, StateAccount, ToolAccount
 
 _UNKNOWN = "?"
-_LEAST_NAME = 12
-"""Minimum width of a model's name on a narrow terminal."""
+_MIN_NAME_COLUMNS = 12
+"""Minimum width of the first column, the names, on a narrow terminal."""
 
 
 def compose_tables(account: Account) -> str:
-    """Format an account for people: by state, model and tool, and the data it lacks."""
+    """Format an account for people: by state, model and tool; then list what is unknown."""
     if not account.models and not account.tools:
         return "Nothing has been used yet."
     blocks = [_compose_states(account), _compose_models(account.models)]
@@ -34,19 +34,22 @@ def compose_document(account: Account) -> dict[str, Any]:
     """Format an account for programs: amounts as exact texts, ``None`` for unknown values."""
     import attrs
 
-    def write(_: object, __: object, value: Any) -> Any:
+    def encode(value: Any) -> Any:
         return str(value) if isinstance(value, Decimal) else value
 
     def list_all(parts: Iterable[Any]) -> list[dict[str, Any]]:
-        return [attrs.asdict(part, value_serializer=write) for part in parts]
+        return [
+            attrs.asdict(part, value_serializer=lambda _, __, value: encode(value))
+            for part in parts
+        ]
 
     models = list_all(account.models)
     for document, model in zip(models, account.models, strict=True):
-        document["amount"] = write(None, None, model.amount)
+        document["amount"] = encode(model.amount)
         if document["usage"] is not None:
             del document["usage"]["native"]
     return {
-        "amount": write(None, None, account.amount),
+        "amount": encode(account.amount),
         "currency": "USD",
         "unpriced": list(account.unpriced),
         "states": list_all(account.states),
@@ -98,37 +101,39 @@ def _write_count(number: int | None) -> str:
 
 
 def _compose_states(account: Account) -> str:
-    def write(state: StateAccount) -> list[str]:
+    def compose_row(state: StateAccount) -> list[str]:
         if state.state in ("tools", "approval"):  # these have neither tokens nor costs
             return [state.state, "", "", "", write_seconds(state.seconds)]
-        read = _write_count(state.input_tokens) if state.state == "generation" else ""
-        written = _write_count(state.output_tokens)
+        input_tokens = _write_count(state.input_tokens) if state.state == "generation" else ""
+        output_tokens = _write_count(state.output_tokens)
         amount, seconds = write_amount(state.amount), write_seconds(state.seconds)
-        return [state.state, read, written, amount, seconds]
+        return [state.state, input_tokens, output_tokens, amount, seconds]
 
-    absent = {"tools": not account.calls, "approval": not account.approvals}
-    states = [state for state in account.states if not absent.get(state.state)]
-    return _lay_out(["state", "input", "output", "cost", "time"], map(write, states))
+    is_unused = {"tools": not account.calls, "approval": not account.approvals}
+    states = [state for state in account.states if not is_unused.get(state.state)]
+    return _lay_out(["state", "input", "output", "cost", "time"], map(compose_row, states))
 
 
 def _compose_models(models: Sequence[ModelAccount]) -> str:
-    def write(model: ModelAccount) -> list[str]:
+    def compose_row(model: ModelAccount) -> list[str]:
         usage = model.usage
-        buckets = ("total_input_tokens", "cache_read_tokens", "cache_write_tokens")
-        tokens = [
-            _write_count(None if usage is None else getattr(usage, name))
-            for name in (*buckets, "total_output_tokens")
-        ]
-        tokens[2] = _write_count(_add_writes(model))
-        asked, failed = f"{model.generations:,}", f"{model.failures:,}"
+        tokens = (
+            None if usage is None else usage.total_input_tokens,
+            None if usage is None else usage.cache_read_tokens,
+            _add_cache_writes(model),
+            None if usage is None else usage.total_output_tokens,
+        )
+        answers, failures = f"{model.generations:,}", f"{model.failures:,}"
         amount, seconds = write_amount(model.amount), write_seconds(model.seconds)
-        return [model.model, asked, failed, *tokens, amount, seconds]
+        return [model.model, answers, failures, *map(_write_count, tokens), amount, seconds]
 
     heading = ["model", "asked", "failed", "input", "cached", "to cache", "output", "cost", "time"]
-    return _lay_out(heading, map(write, models), optional=(2, 4, 5))
+    optional_columns = [heading.index(name) for name in ("failed", "cached", "to cache")]
+    return _lay_out(heading, map(compose_row, models), optional=optional_columns)
 
 
-def _add_writes(model: ModelAccount) -> int | None:
+def _add_cache_writes(model: ModelAccount) -> int | None:
+    """Return the tokens written to caches of any duration; ``None`` if unknown."""
     if model.usage is None:
         return None
     kinds = (model.usage.cache_write_tokens, model.usage.cache_write_long_tokens)
@@ -165,7 +170,7 @@ def _lay_out(heading: list[str], rows: Iterable[list[str]], *, optional: Sequenc
     """Lay out a table: names left-aligned and cut to fit, numbers right-aligned.
 
     Args:
-        optional: Columns to omit if they are empty.
+        optional: Indexes of columns that are omitted if they contain only zeros or nothing known.
     """
     table = [heading, *rows]
     columns = [
@@ -175,7 +180,7 @@ def _lay_out(heading: list[str], rows: Iterable[list[str]], *, optional: Sequenc
     ]
     widths = [max(map(measure_text, column)) for column in columns]
     excess = sum(widths) + 2 * (len(widths) - 1) - measure_width()
-    widths[0] = max(min(_LEAST_NAME, widths[0]), widths[0] - max(0, excess))
+    widths[0] = max(min(_MIN_NAME_COLUMNS, widths[0]), widths[0] - max(0, excess))
     lines = []
     for name, *cells in zip(*columns, strict=True):
         name = shorten(name, widths[0])

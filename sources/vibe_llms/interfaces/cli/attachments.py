@@ -22,13 +22,15 @@ Attachment: TypeAlias = DocumentCanister | MediaContent
 
 
 def recognize_type(data: bytes, name: str = "") -> str:
-    """Return the media type by the content; if that is inconclusive, by the name."""
-    if found := recognize(data):
-        return _refine_zip(name) if found == "application/zip" else found
+    """Return the media type of data, by its content; if that is inconclusive, by its name."""
+    recognized = recognize(data)
+    if recognized:
+        return _refine_zip(name) if recognized == "application/zip" else recognized
     guessed = _guess_type(name)
     if _is_text(data) or _is_misencoded(data, guessed):
         return guessed if guessed.startswith("text/") else "text/plain"
-    is_wrong = not guessed or guessed.startswith("text/")  # a name is no evidence
+    # The data is not text, whatever its name says.
+    is_wrong = not guessed or guessed.startswith("text/")
     return "application/octet-stream" if is_wrong else guessed
 
 
@@ -74,15 +76,15 @@ def produce_attachment(data: bytes, media_type: str, name: str) -> Attachment:
     if media_type.startswith("text/"):
         return DocumentCanister(data.decode("utf-8-sig"), title=name or None)
     kind = choose_media(media_type)
-    kept = name if kind is FileContent else ""
-    return kind(mime_type=media_type, data=data, name=kept or None)
+    content_name = name if kind is FileContent and name else None
+    return kind(mime_type=media_type, data=data, name=content_name)
 
 
 def _read(path: str, limit_bytes: int) -> tuple[str, bytes]:
     shown = _describe_source(path)
     try:
         if path == "-":
-            # One byte more shows that the limit is exceeded.
+            # One more byte than allowed is read, to find out whether the limit is exceeded.
             name, data = "", sys.stdin.buffer.read(limit_bytes + 1)
         else:
             file = Path(path).expanduser()
@@ -115,10 +117,15 @@ def _is_text(data: bytes) -> bool:
 
 
 def ensure_readable(text: str, place: str) -> str:
-    """Return typed or piped text unchanged; invalid UTF-8 bytes are half surrogates in it.
+    """Return typed or piped text unchanged, unless it was not valid UTF-8.
+
+    Python has replaced invalid bytes by surrogates, so the model would receive other characters.
+
+    Args:
+        place: The source of the text, for errors.
 
     Raises:
-        RequestError: It has such bytes, and the model would receive different letters.
+        RequestError: The text was not valid UTF-8.
     """
     if not text.isascii():
         _refuse_misencoded(text.encode("utf-8", "surrogateescape"), place)
@@ -126,24 +133,27 @@ def ensure_readable(text: str, place: str) -> str:
 
 
 def _refuse_misencoded(data: bytes, path: str) -> None:
-    found = find_misencoding(data)
-    if found is not None:
+    misencoding = find_misencoding(data)
+    if misencoding is not None:
         is_file = " " not in path and path != "-"
-        remedy = found.compose_remedy(path if is_file else "")
-        raise RequestError(path=path, detail=found.describe(_describe_source(path)), remedy=remedy)
+        remedy = misencoding.compose_remedy(path if is_file else "")
+        detail = misencoding.describe(_describe_source(path))
+        raise RequestError(path=path, detail=detail, remedy=remedy)
 
 
 def _describe_source(path: str) -> str:
-    """Return a user's name for the source with this path."""
+    """Return the name of a source of data for users."""
     return "Standard input" if path == "-" else path
 
 
 def _is_misencoded(data: bytes, guessed: str) -> bool:
-    """Return whether this is text in another encoding; if ambiguous, decide by name."""
-    found = find_misencoding(data)
-    return found is not None and (bool(found.name) or guessed.startswith("text/"))
+    """Return whether data is text in another encoding; if ambiguous, the guessed type decides."""
+    misencoding = find_misencoding(data)
+    if misencoding is None:
+        return False
+    return bool(misencoding.name) or guessed.startswith("text/")
 
 
 def _refine_zip(name: str) -> str:
-    """Refine the type of an archive: only the name distinguishes Office documents cheaply."""
+    """Return the type of a ZIP archive by its name: Office documents are archives, too."""
     return _guess_type(name) or "application/zip"

@@ -22,8 +22,8 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "fork": ("forking:fork", "Start a conversation that shares another's history."),
         "rename": ("renaming:rename", "Rename a conversation."),
         "delete": ("deleting:delete", "Delete conversations; their forks keep what they share."),
-        "verify": ("proving:verify", "Verify every stored line and content hash."),
-        "gc": ("proving:gc", "Remove content that no conversation uses."),
+        "verify": ("verifying:verify", "Verify every stored line and content hash."),
+        "gc": ("verifying:gc", "Remove content that no conversation uses."),
         "store": ("", "Copy a store, compact logs, purge old runs."),
     },
     "Runs": {
@@ -53,7 +53,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
 }
 """Maps sections to commands: module (empty if it has subcommands) and description."""
 
-BELOW: dict[str, dict[str, tuple[str, str]]] = {
+SUBCOMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     "batches": {
         "list": ("listing:list_", "List batches, newest first."),
         "watch": ("watching:watch", "Follow a batch until it stops."),
@@ -64,7 +64,7 @@ BELOW: dict[str, dict[str, tuple[str, str]]] = {
         "convert": ("watching:convert", "Convert a file of lines to a Parquet table."),
     },
     "flow": {
-        "new": ("beginning:new", "Write an example task to start from."),
+        "new": ("creating:new", "Write an example task to start from."),
         "check": ("checking:check", "Find mistakes in tasks, without asking a model."),
         "run": ("running:run", "Run a task."),
         "show": (
@@ -80,9 +80,9 @@ BELOW: dict[str, dict[str, tuple[str, str]]] = {
         "show": ("showing:show", "Show a run's state, and the calls that await approval."),
         "watch": ("watching:watch", "Follow the events of a run."),
         "approve": ("approving:approve", "Allow, deny or edit a call that awaits approval."),
-        "send": ("saying:send", "Send a message to a run; the model reads it next."),
-        "stop": ("saying:stop", "Stop a run; what it has received stays."),
-        "detach": ("saying:detach", "Let a run continue after its watchers disconnect."),
+        "send": ("messaging:send", "Send a message to a run; the model reads it next."),
+        "stop": ("messaging:stop", "Stop a run; what it has received stays."),
+        "detach": ("messaging:detach", "Let a run continue after its watchers disconnect."),
         "resume": ("resuming:resume", "Resume a run in this process."),
         "fork": ("forking:fork", "Start a conversation that shares a run's history."),
         "replay": ("replaying:replay", "Replay a recorded run, without a model."),
@@ -105,7 +105,7 @@ BELOW: dict[str, dict[str, tuple[str, str]]] = {
 }
 """Maps commands to their subcommands: each in a module of the folder of that name."""
 
-HELPS = {
+GROUP_HELPS = {
     "batches": (
         "Batches submitted with `vibe batch --runner URL` and processed by `vibe worker`.\n\n"
         "Name a batch by its id or the first letters of it.\n"

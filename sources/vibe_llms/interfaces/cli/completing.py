@@ -188,7 +188,7 @@ def survey_approvers(incomplete: str) -> Candidates:
     return _select({**brought, "terminal": "you, at the terminal"}, incomplete)
 
 
-def survey_given_keys(incomplete: str) -> Candidates:
+def survey_gateway_keys(incomplete: str) -> Candidates:
     """Valid keys of the gateway, by name."""
     from vibe_llms.daemons.keys.register import Register
     from vibe_llms.interfaces.cli.access import load_configuration
@@ -259,7 +259,7 @@ SURVEYS: dict[str, Callable[[str], Candidates]] = {
     "examples": survey_examples,
     "exporters": survey_exporters,
     "flow_runs": survey_flow_runs,
-    "given_keys": survey_given_keys,
+    "gateway_keys": survey_gateway_keys,
     "importers": survey_importers,
     "invocable": survey_invocable,
     "invocables": survey_invocables,

@@ -35,10 +35,10 @@ class TerminalConsent:
 
 def confirm(question: str) -> bool:
     """Ask a yes-no question; every answer other than yes means no."""
-    from vibe_llms.interfaces.cli.keyboard import ask_line, forget_typed
+    from vibe_llms.interfaces.cli.keyboard import ask_line, discard_typed_text
     from vibe_llms.interfaces.cli.output import reveal
 
-    forget_typed()
+    discard_typed_text()
     return ask_line(f"{reveal(question)} [y/N] ").lower() in ("y", "yes")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.json_types import JsonValue
-from vibe_llms.interfaces.cli.keyboard import Screen, ask_text_aside, can_ask, take_turn
+from vibe_llms.interfaces.cli.keyboard import Screen, ask_text_async, can_ask, take_turn
 from vibe_llms.interfaces.cli.output import reveal, reveal_lines, style
 from vibe_llms.invocables.mcp.elicitation import Action, ElicitationAnswer, FormField, Question
 
@@ -21,15 +21,15 @@ class TerminalElicitor:
 
     Attributes:
         screen: Paused during a question.
-        is_there: Returns whether a user can be asked.
+        has_user: Returns whether a user can be asked.
     """
 
     screen: Screen | None = None
-    is_there: Callable[[], bool] = can_ask
+    has_user: Callable[[], bool] = can_ask
 
     async def elicit(self, question: Question) -> ElicitationAnswer:
         """Ask for one value after another."""
-        if not self.is_there():
+        if not self.has_user():
             return ElicitationAnswer(action=Action.DECLINE)
         async with take_turn(self.screen):
             return await _ask(question)
@@ -42,7 +42,7 @@ async def _ask(question: Question) -> ElicitationAnswer:
         _write(f"Invalid value: {str(fault).removeprefix('arguments.')}", "red")
     if question.address:
         _write(f"It asks you to open {question.address}")
-        went = await ask_text_aside("Open it? Press Enter when you are done there, or type no: ")
+        went = await ask_text_async("Open it? Press Enter when you are done there, or type no: ")
         if went is None:  # the end of input is not consent
             return ElicitationAnswer(action=Action.CANCEL)
         has_been = went.lower() in ("", "y", "yes")
@@ -50,7 +50,7 @@ async def _ask(question: Question) -> ElicitationAnswer:
     _write(f"The server receives what you type here; {_REFUSAL} declines.", "dim")
     values: dict[str, JsonValue] = {}
     for field in question.fields:
-        text = await ask_text_aside(_compose_prompt(field))
+        text = await ask_text_async(_compose_prompt(field))
         if text is None:
             return ElicitationAnswer(action=Action.CANCEL)
         if text == _REFUSAL:

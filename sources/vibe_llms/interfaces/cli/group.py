@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vibe_llms.interfaces.cli.command_table import BELOW, COMMANDS, HELPS
+from vibe_llms.interfaces.cli.command_table import COMMANDS, GROUP_HELPS, SUBCOMMANDS
 from vibe_llms.interfaces.cli.options import Group
 
 if TYPE_CHECKING:
@@ -156,8 +156,8 @@ def _produce_subgroup(name: str) -> LazyGroup:
     return LazyGroup(
         name=name,
         home=f"vibe_llms.interfaces.cli.commands.{name}",
-        sections={"Commands": BELOW[name]},
-        help=HELPS[name],
+        sections={"Commands": SUBCOMMANDS[name]},
+        help=GROUP_HELPS[name],
         callback=_show_help,
         invoke_without_command=True,
     )

@@ -53,7 +53,7 @@ async def take_turn(screen: Screen | None = None) -> AsyncIterator[None]:
         if screen is not None:
             screen.pause()
         try:
-            forget_typed()
+            discard_typed_text()
             yield
         finally:
             if screen is not None:
@@ -66,7 +66,7 @@ def can_ask() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def forget_typed() -> None:
+def discard_typed_text() -> None:
     """Discard text that was typed before the question appeared: it is not an answer."""
     if sys.platform == "win32" or not sys.stdin.isatty():
         return
@@ -89,15 +89,15 @@ def ask_line(prompt: str) -> str:
     return ask_text(prompt) or ""
 
 
-async def ask_text_aside(prompt: str) -> str | None:
+async def ask_text_async(prompt: str) -> str | None:
     """Ask for a line without blocking the loop; cancellation releases the terminal."""
     with begin_work():  # a thread cannot be cancelled: this signals it, and waits for it
         return await asyncio.to_thread(ask_text, prompt)
 
 
-async def ask_line_aside(prompt: str) -> str:
-    """Ask for a line, as :func:`ask_text_aside`; also empty if there is none."""
-    return await ask_text_aside(prompt) or ""
+async def ask_line_async(prompt: str) -> str:
+    """Ask for a line, as :func:`ask_text_async`; also empty if there is none."""
+    return await ask_text_async(prompt) or ""
 
 
 def read_answer(prompt: str) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _NAME = "vibe"
 _arguments: list[str] = []
-_spoken: dict[str, str] = {}
+_user_names: dict[str, str] = {}
 
 
 def name_program() -> str:
@@ -49,16 +49,16 @@ def remember_names(configuration: Configuration) -> None:
     """Remember the names of providers, for :func:`respell`: as typed, or the short name."""
     given = (*_arguments, configuration.model)
     words = {part for word in given for part in re.split("[:=]", word)}
-    _spoken.clear()
+    _user_names.clear()
     for word in sorted(configuration.aliases, key=words.__contains__):  # typed names first
         meant = configuration.follow_aliases(word)
         is_used = word in words or meant.startswith(f"{word}_")  # openai, of openai_responses
         is_other = word not in configuration.providers and meant not in words
         if is_used and is_other and meant in configuration.providers:
-            _spoken[meant] = word
+            _user_names[meant] = word
 
 
-def is_surely_given(option: str, value: str) -> bool:
+def is_option_value(option: str, value: str) -> bool:
     """Return whether an option's optional value is its own, and not a following argument."""
     return _arguments[-2:] == [option, value] or f"{option}={value}" in _arguments
 
@@ -76,7 +76,7 @@ def respell(text: str) -> str:
     Providers get the names that the user uses, except in lists of all names.
     """
     text, known, names = text.partition(" Known: ")
-    for name, word in _spoken.items():
+    for name, word in _user_names.items():
         before = r"(?:(?<![\w./\\-])|(?<=\[providers\.))"  # but not within a path or a module
         text = re.sub(rf"{before}{re.escape(name)}(?![\w/-])", word, text)
     text += known + names

@@ -58,7 +58,7 @@ def _name(path: str | None) -> str:
     return "standard input" if path in (None, "-") else str(path)
 
 
-def tell_result(result: CallResult, summary: str) -> None:
+def report_result(result: CallResult, summary: str) -> None:
     """Note losses on standard error, and on a terminal the summary with the usage."""
     for loss in result.losses:
         note(f"Loss: {loss}")

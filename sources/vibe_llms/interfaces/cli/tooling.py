@@ -154,7 +154,7 @@ async def open_session(session: ChatSession, options: Mapping[str, Any], screen:
     ensure_allowed(options["allowed"], session.registry)
     text = "\n\n".join(each.strip() for each in instructions if each.strip())
     if text and text != session.system:  # a continued conversation already has them
-        session.instruct(text)
+        session.add_instructions(text)
 
 
 def ensure_allowed(allowed: Sequence[str], registry: Registry | None) -> None:
@@ -244,7 +244,7 @@ async def _add_tools(
     application = session.application
     policy = await application.produce_approver()
     session.approver = TerminalApprover(
-        split_names(options["allowed"]), screen, policy=policy, keeps=session.store is not None
+        split_names(options["allowed"]), screen, policy=policy, is_stored=session.store is not None
     )
     from_option = split_names(options["tools"])
     tools = ("--tools", ",".join(names)) if names else ()

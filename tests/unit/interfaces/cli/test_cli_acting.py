@@ -50,7 +50,7 @@ def answer(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 def produce_approver(*allowed: str) -> TerminalApprover:
-    return TerminalApprover(allowed, is_there=lambda: True)
+    return TerminalApprover(allowed, has_user=lambda: True)
 
 
 @pytest.mark.parametrize(
@@ -86,18 +86,18 @@ async def test_what_is_typed_is_what_is_answered(
 
 async def test_nobody_at_the_terminal_allows_nothing() -> None:
     """But what was named beforehand."""
-    absent = TerminalApprover(is_there=lambda: False)
+    absent = TerminalApprover(has_user=lambda: False)
     assert (await absent.approve(REQUEST)).decision is Decision.DENY
 
-    named = TerminalApprover(["pay"], is_there=lambda: False)
+    named = TerminalApprover(["pay"], has_user=lambda: False)
     assert (await named.approve(REQUEST)).decision is Decision.ALLOW
-    other = TerminalApprover(["pa"], is_there=lambda: False)
+    other = TerminalApprover(["pa"], has_user=lambda: False)
     assert (await other.approve(REQUEST)).decision is Decision.DENY
     # A run that is kept waits for whoever answers later.
-    kept = TerminalApprover(["pa"], is_there=lambda: False, keeps=True)
+    kept = TerminalApprover(["pa"], has_user=lambda: False, is_stored=True)
     assert await kept.approve(REQUEST) is None
     doubted = produce_approval_request("a", "pay", {"amount": 3}, in_doubt=True)
-    assert await TerminalApprover(["all"], keeps=True).approve(doubted) is None
+    assert await TerminalApprover(["all"], is_stored=True).approve(doubted) is None
 
 
 async def test_what_may_have_happened_is_asked_about_whatever_is_allowed(
@@ -182,7 +182,7 @@ async def converse(session: ChatSession) -> tuple[str, str]:
     out, notes = io.StringIO(), io.StringIO()
     try:
         await session.open()
-        await session.say("Pay!")
+        await session.add_message("Pay!")
         await turns.answer(session, PlainOutput(out, notes))
     finally:
         await session.close()

@@ -40,7 +40,7 @@ async def test_values_are_what_their_kinds_say(
     """Numbers, yes and no, lists; and what is left out stays out."""
     answer("Ben", "41", "yes", "", "a, b")
 
-    given = await TerminalElicitor(is_there=lambda: True).elicit(FORM)
+    given = await TerminalElicitor(has_user=lambda: True).elicit(FORM)
 
     assert given.action is Action.ACCEPT
     assert given.values == {"name": "Ben", "age": 41, "fresh": True, "tags": ["a", "b"]}
@@ -54,7 +54,7 @@ async def test_a_person_can_refuse_in_the_middle(answer: Callable[..., None]) ->
     """Then the server gets nothing of what was typed before."""
     answer("Ben", "/no")
 
-    given = await TerminalElicitor(is_there=lambda: True).elicit(FORM)
+    given = await TerminalElicitor(has_user=lambda: True).elicit(FORM)
 
     assert given.action is Action.DECLINE
     assert not given.values
@@ -80,7 +80,7 @@ async def test_an_address_is_shown_and_not_opened(
     answer(*typed)
     question = Question(server="shop", message="Log in.", address="https://shop.example/login")
 
-    given = await TerminalElicitor(is_there=lambda: True).elicit(question)
+    given = await TerminalElicitor(has_user=lambda: True).elicit(question)
 
     assert given.action is action
     assert "https://shop.example/login" in capsys.readouterr().err
@@ -90,7 +90,7 @@ async def test_the_end_of_the_input_is_no_answer(answer: Callable[..., None]) ->
     """Nobody has agreed to the defaults of what was not asked any more."""
     answer("Ben")
 
-    given = await TerminalElicitor(is_there=lambda: True).elicit(FORM)
+    given = await TerminalElicitor(has_user=lambda: True).elicit(FORM)
 
     assert given.action is Action.CANCEL
     assert not given.values
@@ -98,6 +98,6 @@ async def test_the_end_of_the_input_is_no_answer(answer: Callable[..., None]) ->
 
 async def test_without_a_person_everything_is_declined() -> None:
     """Nobody types for them."""
-    given = await TerminalElicitor(is_there=lambda: False).elicit(FORM)
+    given = await TerminalElicitor(has_user=lambda: False).elicit(FORM)
 
     assert given.action is Action.DECLINE

@@ -88,7 +88,7 @@ def test_what_an_approver_leaves_open_is_asked_at_the_terminal(
     approve = approving.TerminalApprover.approve
 
     async def approve_with_somebody(self: approving.TerminalApprover, request: Any) -> Any:
-        self.is_there = lambda: True
+        self.has_user = lambda: True
         return await approve(self, request)
 
     monkeypatch.setattr(approving.TerminalApprover, "approve", approve_with_somebody)
@@ -225,7 +225,7 @@ async def test_what_may_have_happened_goes_the_same_road() -> None:
             heard.append(request)
             return deny(request, "Not twice.")
 
-    approver = approving.TerminalApprover(["all"], is_there=lambda: True, policy=Careful())
+    approver = approving.TerminalApprover(["all"], has_user=lambda: True, policy=Careful())
     approval = await approver.approve(request)
 
     assert (approval.decision, approval.reason) == (Decision.DENY, "Not twice.")

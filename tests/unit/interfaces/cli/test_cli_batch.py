@@ -313,8 +313,8 @@ def test_failures_are_grouped_by_kind() -> None:
         "provider (overloaded)": 8,
         "limit": 1,
     }
-    assert account.failures["provider (overloaded)"].places == ["0", "1", "2", "3", "4"]
-    assert account.failures["limit"].places == ["nine"]
+    assert account.failures["provider (overloaded)"].items == ["0", "1", "2", "3", "4"]
+    assert account.failures["limit"].items == ["nine"]
 
 
 def test_money_is_counted_as_far_as_prices_are_known() -> None:

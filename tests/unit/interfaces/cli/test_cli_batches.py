@@ -15,7 +15,7 @@ import pytest
 
 from support.batches.batching import NEEDS_DBOS
 from vibe_llms.batches.batch_specs import BatchSummary
-from vibe_llms.interfaces.cli.batches.shared import Pace
+from vibe_llms.interfaces.cli.batches.shared import RecentRate
 
 Vibe = Callable[..., Any]
 ANSWERS = [(0, None, "Who?"), (1, "w", "Where?"), (2, None, "When?")]
@@ -157,7 +157,7 @@ def test_what_every_input_would_be_refused_for_leaves_nothing_behind(
 
 def test_the_pace_tells_items_rate_tokens_money_and_time_left() -> None:
     now = [0.0]
-    pace = Pace(lambda: now[0])
+    pace = RecentRate(lambda: now[0])
 
     def look(seconds: float, done: int) -> str:
         now[0] = seconds
@@ -172,7 +172,7 @@ def test_the_pace_tells_items_rate_tokens_money_and_time_left() -> None:
             cost=Decimal("1.234"),
             cap=Decimal(5),
         )
-        pace.note(found)
+        pace.record(found)
         return pace.describe(found)
 
     first = look(0.0, 4_000)

@@ -159,7 +159,7 @@ async def test_retry_answers_again_in_a_fork(session: ChatSession) -> None:
 
 async def test_retry_of_a_question_without_an_answer_needs_no_fork(session: ChatSession) -> None:
     """Where nothing was answered, there is nothing to keep apart."""
-    await session.say("Hello")
+    await session.add_message("Hello")
     identity = session.conversation.id
 
     await _chat(session, "/retry")

@@ -17,7 +17,7 @@ import pytest
 
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.interfaces.cli.command_line import run
-from vibe_llms.interfaces.cli.command_table import BELOW, COMMANDS
+from vibe_llms.interfaces.cli.command_table import COMMANDS, SUBCOMMANDS
 from vibe_llms.interfaces.cli.errors import ExitCode
 from vibe_llms.interfaces.cli.group import produce_group
 from vibe_llms.messages.codec.errors import decode_error
@@ -48,7 +48,7 @@ def test_the_table_of_commands_is_true(vibe: Vibe) -> None:
             assert vibe(name, "--help").out.startswith(f"Usage: vibe {name}")
 
 
-@pytest.mark.parametrize("name", sorted(BELOW))
+@pytest.mark.parametrize("name", sorted(SUBCOMMANDS))
 def test_the_commands_below_others_are_where_the_table_says(vibe: Vibe, name: str) -> None:
     """Under their names; and the command above them lists them all, with or without ``--help``."""
     group = produce_group().get_command(None, name)  # type: ignore[arg-type]
@@ -56,7 +56,7 @@ def test_the_commands_below_others_are_where_the_table_says(vibe: Vibe, name: st
 
     assert isinstance(group, click.Group)
     assert told == vibe(name).out
-    for below, (_, summary) in BELOW[name].items():
+    for below, (_, summary) in SUBCOMMANDS[name].items():
         command = group.get_command(None, below)  # type: ignore[arg-type]
         assert command is not None
         assert command.name == below

@@ -36,13 +36,13 @@ class Watching:
             measure=lambda: os.terminal_size((columns, rows)),
             access_now=lambda: self.now,
         )
-        self.view.hear(FlowStartedEvent(run_id="run", task={"flow_diagram": {"mermaid": diagram}}))
+        self.view.feed(FlowStartedEvent(run_id="run", task={"flow_diagram": {"mermaid": diagram}}))
         self._heard = len(self.run.events)
 
     def say(self, node: str, text: str, branch: int = 0, kind: ContentKind = "text") -> None:
         """A piece of an answer arrives."""
         delta = ContentDeltaEvent(0, text, kind=kind)
-        self.view.hear(VisitEvent(node=node, visit=1, branch=branch, event=delta))
+        self.view.feed(VisitEvent(node=node, visit=1, branch=branch, event=delta))
 
     def look(self) -> list[str]:
         """What is on the screen, after all that has happened."""
@@ -54,7 +54,7 @@ class Watching:
         """The view hears of all that has happened, each thing at its time."""
         for told in self.run.events[self._heard :]:
             self.now = told.timestamp
-            self.view.hear(told.event)
+            self.view.feed(told.event)
         self._heard, self.now = len(self.run.events), self.run.now
 
     def read(self) -> list[str]:

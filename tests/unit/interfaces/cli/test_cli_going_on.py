@@ -20,7 +20,7 @@ from vibe_llms.instruments.engines import Engine
 from vibe_llms.interfaces.cli.chat.console import ChatConsole
 from vibe_llms.interfaces.cli.chat.loop import converse
 from vibe_llms.interfaces.cli.chat.session import ChatSession
-from vibe_llms.interfaces.cli.chat.statuses import GO_ON, ChatStatus, read_status
+from vibe_llms.interfaces.cli.chat.statuses import CONTINUE_MESSAGE, ChatStatus, read_status
 from vibe_llms.invocables.ensembles import Ensemble, FunctionsEnsemble
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -147,7 +147,7 @@ async def test_a_cut_answer_says_so_and_goes_on(session: ChatSession) -> None:
     assert output.remarks[0] == (
         "The answer was cut off at its length limit. /continue continues it."
     )
-    assert text_of(session.conversation.canisters[2]) == GO_ON
+    assert text_of(session.conversation.canisters[2]) == CONTINUE_MESSAGE
     assert "complete" in output.complaints[0]
 
 
@@ -219,7 +219,7 @@ async def test_a_new_message_comes_after_what_is_known_of_an_interrupted_call(
 
 async def test_new_begins_anew_under_the_same_instructions(session: ChatSession) -> None:
     """The former conversation stays, and can be found."""
-    session.instruct("Be brief.")
+    session.add_instructions("Be brief.")
     await _chat(session, "Hello")
     former = session.conversation.id
 
@@ -238,7 +238,7 @@ async def test_new_begins_anew_under_the_same_instructions(session: ChatSession)
 
 async def test_compact_goes_on_with_a_summary(session: ChatSession) -> None:
     """The summary begins a conversation of its own; the other stays as it was."""
-    session.instruct("Be brief.")
+    session.add_instructions("Be brief.")
     await _chat(session, "Hello", "/name Logbook")
     former = session.conversation.id
 

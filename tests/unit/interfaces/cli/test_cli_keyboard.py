@@ -17,8 +17,8 @@ from vibe_llms.interfaces.cli.consent import TerminalConsent
 from vibe_llms.interfaces.cli.interrupts import access_interruption, begin_work, run
 from vibe_llms.interfaces.cli.keyboard import (
     ask_line,
-    ask_line_aside,
-    forget_typed,
+    ask_line_async,
+    discard_typed_text,
     read_answer,
 )
 
@@ -99,7 +99,7 @@ def test_the_end_of_some_work_ends_the_questions_of_its_threads(raw: Keyboard) -
 async def test_whoever_cancels_a_question_has_the_terminal_back(raw: Keyboard) -> None:
     """Nothing of what is typed afterwards is taken away."""
     raw.plug_in()
-    asking = asyncio.ensure_future(ask_line_aside("Sure? "))
+    asking = asyncio.ensure_future(ask_line_async("Sure? "))
     await asyncio.to_thread(raw.wait_for, "Sure? ")
 
     asking.cancel()
@@ -132,7 +132,7 @@ def test_what_was_typed_before_is_forgotten(keyboard: Keyboard) -> None:
     keyboard.type("y\n")
     select.select([keyboard._stdin], [], [])
 
-    forget_typed()
+    discard_typed_text()
 
     assert not select.select([keyboard._stdin], [], [], 0)[0]
 

@@ -142,10 +142,10 @@ def test_nonsense_in_the_files_is_told_in_one_line(
 
 def test_keys_are_completed_by_name(vibe: Vibe) -> None:
     """Those that are good."""
-    from vibe_llms.interfaces.cli.completing import survey_given_keys
+    from vibe_llms.interfaces.cli.completing import survey_gateway_keys
 
     vibe("keys", "add", "ada")
     vibe("keys", "add", "alan")
     vibe("keys", "revoke", "ada")
 
-    assert [name for name, _ in survey_given_keys("a")] == ["alan"]
+    assert [name for name, _ in survey_gateway_keys("a")] == ["alan"]

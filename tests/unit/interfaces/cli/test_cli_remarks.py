@@ -53,10 +53,10 @@ def test_a_loss_is_told_once_and_before_the_answer() -> None:
     """The same conversation is sent with each turn, and loses the same each time."""
     remarks = Remarks()
 
-    assert remarks.take(THOUGHT) == []
-    (first,) = remarks.take(ResponseStartedEvent())
-    assert remarks.take(ContentDeltaEvent(0, "Hello")) == []
-    assert remarks.take(THOUGHT) == remarks.take(SIGNATURE) == []
+    assert remarks.feed(THOUGHT) == []
+    (first,) = remarks.feed(ResponseStartedEvent())
+    assert remarks.feed(ContentDeltaEvent(0, "Hello")) == []
+    assert remarks.feed(THOUGHT) == remarks.feed(SIGNATURE) == []
     (second,) = remarks.finish()
 
     assert "thought" in first
@@ -70,7 +70,7 @@ def test_a_loss_is_told_of_each_model() -> None:
     told = []
     for model in ("one", "one", "other", "one"):
         remarks.begin(model)
-        remarks.take(THOUGHT)
+        remarks.feed(THOUGHT)
         told.append(len(remarks.finish()))
 
     assert told == [1, 0, 1, 1]
@@ -81,7 +81,7 @@ def test_a_retry_is_one_line_with_round_seconds() -> None:
     error = TransportError(detail="It cannot be reached.", remedy="Check the network.")
     event = RetryEvent(attempt=2, after_seconds=0.4444444, error=error)
 
-    assert Remarks().take(event) == ["Retrying in 0.4 s: It cannot be reached."]
+    assert Remarks().feed(event) == ["Retrying in 0.4 s: It cannot be reached."]
 
 
 @pytest.mark.parametrize("ends", ["answered", "failed"])

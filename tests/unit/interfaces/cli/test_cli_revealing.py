@@ -113,7 +113,7 @@ async def test_an_approval_shows_what_will_run(
         description=f"Runs {EVERY_HIDDEN}.",
     )
 
-    await TerminalApprover(is_there=lambda: True).approve(request)
+    await TerminalApprover(has_user=lambda: True).approve(request)
 
     shown = capsys.readouterr().err
     assert not is_hidden_in(shown)
@@ -139,7 +139,7 @@ async def test_a_server_hides_nothing_in_its_question(
     )
 
     for question in (form, link):
-        await TerminalElicitor(is_there=lambda: True).elicit(question)
+        await TerminalElicitor(has_user=lambda: True).elicit(question)
 
     shown = capsys.readouterr().err
     assert not is_hidden_in(shown)

@@ -15,7 +15,7 @@ from support.screens.keyboards import Keyboard
 from vibe_llms.batches.submitting import ChunkCourse, ChunkNews
 from vibe_llms.batches.vendor_backend import Forecast
 from vibe_llms.exceptions import ConverseError
-from vibe_llms.interfaces.cli.batches.vendor import Bulletin, describe_prices
+from vibe_llms.interfaces.cli.batches.vendor import VendorReporter, describe_prices
 from vibe_llms.interfaces.cli.command_line import run
 from vibe_llms.interfaces.cli.errors import ExitCode
 from vibe_llms.testing.simulator import SynchronousSimulator
@@ -206,19 +206,19 @@ def test_prices_that_are_not_known_are_not_told() -> None:
 
 def test_news_of_batches_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
     """What is at the vendor is summed up beside the counts."""
-    bulletin = Bulletin()
+    reporter = VendorReporter()
     for _ in range(3):
-        bulletin.hear(ChunkNews(course=ChunkCourse.WAITING, requests=7))
-    bulletin.hear(ChunkNews(course=ChunkCourse.FOUND, vendor="a", requests=7))
-    bulletin.hear(ChunkNews(course=ChunkCourse.SUBMITTED, vendor="b", requests=5))
-    bulletin.hear(ChunkNews(course=ChunkCourse.WAITING, vendor="b", requests=5, done=2))
+        reporter.report(ChunkNews(course=ChunkCourse.WAITING, requests=7))
+    reporter.report(ChunkNews(course=ChunkCourse.FOUND, vendor="a", requests=7))
+    reporter.report(ChunkNews(course=ChunkCourse.SUBMITTED, vendor="b", requests=5))
+    reporter.report(ChunkNews(course=ChunkCourse.WAITING, vendor="b", requests=5, done=2))
 
-    assert bulletin.describe() == "12 in 2 batches at the vendor, 2 of them answered"
-    bulletin.hear(ChunkNews(course=ChunkCourse.ENDED, vendor="b", requests=5))
-    bulletin.hear(ChunkNews(course=ChunkCourse.LOST, vendor="a", requests=7))
-    bulletin.hear(ChunkNews(course=ChunkCourse.ABSENT, requests=7))
-    bulletin.hear(ChunkNews(course=ChunkCourse.DOUBTFUL, requests=7, error=ConverseError()))
-    assert bulletin.describe() == ""
+    assert reporter.describe() == "12 in 2 batches at the vendor, 2 of them answered"
+    reporter.report(ChunkNews(course=ChunkCourse.ENDED, vendor="b", requests=5))
+    reporter.report(ChunkNews(course=ChunkCourse.LOST, vendor="a", requests=7))
+    reporter.report(ChunkNews(course=ChunkCourse.ABSENT, requests=7))
+    reporter.report(ChunkNews(course=ChunkCourse.DOUBTFUL, requests=7, error=ConverseError()))
+    assert reporter.describe() == ""
     told = capsys.readouterr().err.splitlines()
     assert len(told) == 6
     assert told[0].startswith("Checking whether the vendor received 7 requests")

@@ -18,11 +18,11 @@ from vibe_llms.interfaces.cli.top import screen_texts
 from vibe_llms.interfaces.cli.top.courses import LINES, SAID, RunCourse, tell
 from vibe_llms.interfaces.cli.top.views import (
     FILTERS,
-    CourseBegun,
     CourseFailed,
-    EventTold,
+    CourseStarted,
+    EventReceived,
     FilterChosen,
-    Noticed,
+    NoticeSet,
     PagesLost,
     PageTurned,
     Query,
@@ -89,11 +89,11 @@ UPDATES: st.SearchStrategy[Update] = st.one_of(
     st.builds(PageTurned, st.booleans()),
     st.builds(PagesLost, QUERIES),
     st.builds(RunSelected, IDS),
-    st.builds(CourseBegun, IDS, st.integers(0, 3)),
-    st.builds(EventTold, IDS, EVENTS),
+    st.builds(CourseStarted, IDS, st.integers(0, 3)),
+    st.builds(EventReceived, IDS, EVENTS),
     st.builds(CourseFailed, IDS, st.just("broken")),
     st.builds(WaitingRead, IDS, st.just(())),
-    st.builds(Noticed, st.just("done")),
+    st.builds(NoticeSet, st.just("done")),
 )
 
 
@@ -110,7 +110,7 @@ def test_000_a_run_is_looked_at_wherever_one_is_shown(updates: list[Update]) -> 
             assert view.course == RunCourse()
         if isinstance(update, RowsRead) and update.query != before.query:
             assert view is before
-        if isinstance(update, EventTold) and update.run_id != before.selected:
+        if isinstance(update, EventReceived) and update.run_id != before.selected:
             assert view is before
         if isinstance(update, RowsRead) and before.selected in [each.id for each in update.rows]:
             assert before.words or view.selected == before.selected

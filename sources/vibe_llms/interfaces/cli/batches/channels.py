@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from vibe_llms.interfaces.cli.access import load_for
+from vibe_llms.interfaces.cli.access import load_application_and_address
 from vibe_llms.interfaces.cli.option_values import parse_controls
 
 if TYPE_CHECKING:
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 _Channel = TypeVar("_Channel")
 
 STANDARD: Final = "-"
-"""Name of standard input and of standard output."""
+"""Name of standard input or output in place of a file."""
 
 
 def produce_model(options: dict[str, Any]) -> Model:
     """Build the model from the options. Raises ConfigurationError."""
     from vibe_llms.instruments.models import Model
 
-    application, address = load_for(options)
+    application, address = load_application_and_address(options)
     return Model(
         address,
         application=application,
@@ -37,8 +37,8 @@ def produce_channel(
     """Build the channel of a batch.
 
     Args:
-        kind: Its class.
-        more: Arguments that only this class takes.
+        kind: The class of the channel.
+        more: Further arguments of this class.
     """
     return kind(
         model,

@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from vibe_llms.messages.canisters import Origin
 
 Draw: TypeAlias = "Callable[[int, int | None, str], object]"
-"""Draws a bar from the number done, the total, and the text after it."""
+"""Function that draws a bar, from the number done, the total, and the text after the bar."""
 
 _INTERVAL_SECONDS = 0.2
 _GROUPS_LIMIT = 10
-_PLACES_SHOWN = 5
+_SHOWN_IDS = 5
 _MESSAGE_COLUMNS = 100
 
 
 class Channel(Protocol):
-    """Batch of any kind."""
+    """Channel of a batch of any kind."""
 
     @property
     def tally(self) -> BatchTally:
@@ -43,19 +43,26 @@ class Channel(Protocol):
 
 @define
 class FailureGroup:
-    """Failures of one kind: their number, the first lines, and the message of one."""
+    """Failures of one kind.
+
+    Attributes:
+        count: Their number.
+        items: The ids, or else the numbers, of the first failed items.
+        message: The message of the first failure.
+    """
 
     count: int = 0
-    places: list[str] = attrs.field(factory=list)
+    items: list[str] = attrs.field(factory=list)
     message: str = ""
 
 
 @define
 class BatchNotes:
-    """Report of a batch apart from its tally: kinds of failures, and costs.
+    """Failures and costs of a batch, in addition to its tally.
 
     Attributes:
-        failures: By kind, up to a maximum of kinds; ``others`` counts the rest.
+        failures: The failures by kind, up to a maximum number of kinds.
+        others: Number of failures of further kinds.
         cost: Cost of the answers of this run, as far as prices are known.
         unpriced: Number of answers without a price.
     """
@@ -75,7 +82,7 @@ class BatchNotes:
     def export(self) -> list[dict[str, Any]]:
         """Return the failures by kind, as plain data."""
         return [
-            {"kind": kind, "count": group.count, "items": group.places, "message": group.message}
+            {"kind": kind, "count": group.count, "items": group.items, "message": group.message}
             for kind, group in self.failures.items()
         ]
 
@@ -90,8 +97,8 @@ class BatchNotes:
             return
         group = self.failures.setdefault(kind, FailureGroup(message=str(error)))
         group.count += 1
-        if len(group.places) < _PLACES_SHOWN:
-            group.places.append(str(item.index) if item.id is None else item.id)
+        if len(group.items) < _SHOWN_IDS:
+            group.items.append(str(item.index) if item.id is None else item.id)
 
     def _add_price(self, origin: Origin, tier: str) -> None:
         from vibe_llms.telemetry.prices import Price, price_usage
@@ -106,46 +113,46 @@ class BatchNotes:
 
 @asynccontextmanager
 async def show_progress(
-    channel: Channel, account: BatchNotes, tell_more: Callable[[], str] | None = None
+    channel: Channel, notes: BatchNotes, describe_more: Callable[[], str] | None = None
 ) -> AsyncIterator[None]:
     """Show a progress bar during the block if standard error is a terminal.
 
     Args:
-        tell_more: Returns text to show after the counts.
+        describe_more: Returns text to show after the counts.
     """
     if not sys.stderr.isatty():
         yield
         return
-    with open_bar(tells_time=True) as draw:
-        drawing = asyncio.ensure_future(_draw(draw, channel, account, tell_more or str))
+    with open_bar(shows_time=True) as draw:
+        drawing = asyncio.ensure_future(_draw(draw, channel, notes, describe_more or str))
         try:
             yield
         finally:
             drawing.cancel()
-            # so that nothing is drawn after the bar is removed
+            # Wait for its end, so that nothing is drawn after the bar is removed.
             await asyncio.gather(drawing, return_exceptions=True)
 
 
 async def _draw(
-    draw: Draw, channel: Channel, account: BatchNotes, tell_more: Callable[[], str]
+    draw: Draw, channel: Channel, notes: BatchNotes, describe_more: Callable[[], str]
 ) -> None:
-    """Redraw counts that others change, at intervals, until cancelled."""
+    """Redraw the current counts at intervals, until cancelled."""
     while True:
         tally = channel.tally
-        words = f"{describe_counts(tally, account)}  {tell_more()}".rstrip()
-        draw(tally.done + tally.stored, tally.total, words)
+        text = f"{describe_counts(tally, notes)}  {describe_more()}".rstrip()
+        draw(tally.done + tally.stored, tally.total, text)
         await asyncio.sleep(_INTERVAL_SECONDS)
 
 
 @contextmanager
-def open_bar(*, tells_time: bool = False) -> Iterator[Draw]:
-    """Provide a function that draws a progress bar on a terminal: done, total, words.
+def open_bar(*, shows_time: bool = False) -> Iterator[Draw]:
+    """Provide a function that draws a progress bar; it does nothing without a terminal.
 
     Args:
-        tells_time: Whether the bar shows the remaining time.
+        shows_time: Whether the bar shows the remaining time.
     """
     if not sys.stderr.isatty():
-        yield lambda done, total, words: None
+        yield lambda done, total, text: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -153,40 +160,40 @@ def open_bar(*, tells_time: bool = False) -> Iterator[Draw]:
     progress = Progress(
         BarColumn(bar_width=24),
         TextColumn("{task.fields[counts]}"),
-        *([TimeRemainingColumn(compact=True)] if tells_time else []),
+        *([TimeRemainingColumn(compact=True)] if shows_time else []),
         console=Console(stderr=True, highlight=False),
         auto_refresh=False,  # rich would draw in its own thread while counts change
         transient=True,  # the summary replaces it
     )
     task = progress.add_task("", total=None, counts="")
 
-    def draw(done: int, total: int | None, words: str) -> None:
-        progress.update(task, total=total, completed=done, counts=words, refresh=True)
+    def draw(done: int, total: int | None, text: str) -> None:
+        progress.update(task, total=total, completed=done, counts=text, refresh=True)
 
     with progress:
         yield draw
 
 
-def describe_counts(tally: BatchTally, account: BatchNotes) -> str:
+def describe_counts(tally: BatchTally, notes: BatchNotes) -> str:
     """Describe the progress of a batch in a few words."""
     total = "" if tally.total is None else f"/{tally.total:,}"
-    words = [f"{tally.done + tally.stored:,}{total}", f"{_rate(tally):,.1f}/s"]
+    parts = [f"{tally.done + tally.stored:,}{total}", f"{_find_rate(tally):,.1f}/s"]
     if tally.failed:
-        words.append(f"{tally.failed:,} failed")
+        parts.append(f"{tally.failed:,} failed")
     usage = tally.usage
     tokens = (usage.total_input_tokens or 0) + (usage.total_output_tokens or 0)
     if tokens:
-        words.append(f"{tokens:,} tokens")
-    if account.cost:
-        words.append(write_dollars(account.cost))
-    return "  ".join(words)
+        parts.append(f"{tokens:,} tokens")
+    if notes.cost:
+        parts.append(write_dollars(notes.cost))
+    return "  ".join(parts)
 
 
-def _rate(tally: BatchTally) -> float:
+def _find_rate(tally: BatchTally) -> float:
     return tally.done / max(tally.seconds, 0.001)
 
 
-def tell_summary(tally: BatchTally, account: BatchNotes) -> None:
+def note_summary(tally: BatchTally, notes: BatchNotes) -> None:
     """Write the final counts, and list the failures by kind."""
     earlier = f", {tally.stored:,} earlier" if tally.stored else ""
     failed = tally.failed + tally.stored_failed
@@ -194,38 +201,37 @@ def tell_summary(tally: BatchTally, account: BatchNotes) -> None:
         note("Nothing was asked: the input is empty.")
         return
     usage = tally.usage
-    asked, answered = usage.total_input_tokens or 0, usage.total_output_tokens or 0
-    used = describe_use(asked, answered, account.cost, account.unpriced)
+    input_tokens, output_tokens = usage.total_input_tokens or 0, usage.total_output_tokens or 0
+    usage_text = describe_usage(input_tokens, output_tokens, notes.cost, notes.unpriced)
     note(
         f"{tally.done:,} done{earlier}, {failed:,} failed, in {tally.seconds:.1f} s "
-        f"({_rate(tally):,.1f}/s){used}."
+        f"({_find_rate(tally):,.1f}/s){usage_text}."
     )
-    list_failures(account)
+    list_failures(notes)
 
 
-def list_failures(account: BatchNotes) -> None:
+def list_failures(notes: BatchNotes) -> None:
     """List failures by kind, the most frequent first."""
-    for kind, group in sorted(account.failures.items(), key=lambda each: -each[1].count):
-        places = ", ".join(group.places) + (", …" if group.count > len(group.places) else "")
-        note(f"{group.count:>7,}  {kind}: {shorten(group.message, _MESSAGE_COLUMNS)} ({places})")
-    if account.others:
-        note(f"{account.others:>7,}  others")
+    for kind, group in sorted(notes.failures.items(), key=lambda each: -each[1].count):
+        items = ", ".join(group.items) + (", …" if group.count > len(group.items) else "")
+        note(f"{group.count:>7,}  {kind}: {shorten(group.message, _MESSAGE_COLUMNS)} ({items})")
+    if notes.others:
+        note(f"{notes.others:>7,}  others")
 
 
-def describe_use(asked: int, answered: int, cost: Decimal, unpriced: int) -> str:
-    """Describe a batch's usage as a suffix of other text; empty if it used nothing.
+def describe_usage(input_tokens: int, output_tokens: int, cost: Decimal, unpriced: int) -> str:
+    """Describe a batch's usage as a suffix of another text; empty if it used nothing.
 
     Args:
-        asked: Tokens of its requests.
-        answered: Tokens of the answers.
         unpriced: Number of answers without a price.
     """
-    words = f"; {asked:,} tokens in, {answered:,} out" if asked or answered else ""
+    has_tokens = input_tokens or output_tokens
+    tokens = f"; {input_tokens:,} tokens in, {output_tokens:,} out" if has_tokens else ""
     rest = f" and {unpriced:,} answers without a price" if unpriced else ""
-    return f"{words}, {write_dollars(cost)}{rest}" if cost else words
+    return f"{tokens}, {write_dollars(cost)}{rest}" if cost else tokens
 
 
-def encode_summary(tally: BatchTally, account: BatchNotes, output: str | None) -> dict[str, Any]:
+def encode_summary(tally: BatchTally, notes: BatchNotes, output: str | None) -> dict[str, Any]:
     """Return the summary as plain data."""
     usage = tally.usage
     return {
@@ -237,13 +243,17 @@ def encode_summary(tally: BatchTally, account: BatchNotes, output: str | None) -
         "seconds": round(tally.seconds, 3),
         "input_tokens": usage.total_input_tokens,
         "output_tokens": usage.total_output_tokens,
-        "cost_usd": float(account.cost) if account.cost else None,
-        "failures": account.export(),
+        "cost_usd": float(notes.cost) if notes.cost else None,
+        "failures": notes.export(),
     }
 
 
 def write_summary(summary: dict[str, Any], output: str | None) -> None:
-    """Write a summary as JSON: on standard error if standard output has the answers."""
+    """Write a summary as JSON; to standard error if the answers go to standard output.
+
+    Args:
+        output: The file of the answers; ``None`` for standard output.
+    """
     if output is None:
         import json
 
@@ -252,11 +262,11 @@ def write_summary(summary: dict[str, Any], output: str | None) -> None:
         write_json(summary)
 
 
-def tell_end(channel: Channel, account: BatchNotes, output: str | None, *, as_json: bool) -> int:
+def report_end(channel: Channel, notes: BatchNotes, output: str | None, *, as_json: bool) -> int:
     """Report the result of a batch; return the exit code.
 
     Args:
-        output: File of the answers; ``None`` for standard output.
+        output: The file of the answers; ``None`` for standard output.
     """
     from vibe_llms.interfaces.cli.errors import ExitCode
 
@@ -264,9 +274,9 @@ def tell_end(channel: Channel, account: BatchNotes, output: str | None, *, as_js
     for finding in channel.findings:
         note(str(finding))
     if as_json:
-        write_summary(encode_summary(tally, account, output), output)
+        write_summary(encode_summary(tally, notes, output), output)
     else:
-        tell_summary(tally, account)
+        note_summary(tally, notes)
     failed = tally.failed + tally.stored_failed
     if failed and output is not None and not as_json:
         note("Run the same command with --retry-failed to ask the failed ones again.")

@@ -1,6 +1,6 @@
 """Input lines of ``vibe batch``: each is parsed, or reported with its error.
 
-A file is read twice: the first time every line is checked, before anything is sent or written.
+A file is read twice. The first time, every line is checked before anything is sent or written.
 A pipe is read once, as its lines arrive.
 """
 
@@ -21,6 +21,7 @@ from vibe_llms.invocables.threads import run_in_thread
 
 _BLOCK_BYTES = 65_536
 _KEYS = ("prompt", "id")
+"""Valid keys of a line that is an object, unless it contains variables."""
 _FINDINGS_LIMIT = 3
 """Maximum number of invalid lines to report; the others are counted."""
 
@@ -31,10 +32,10 @@ class InputForm(NamedTuple):
     """Format of the input lines.
 
     Attributes:
-        is_text: Each line is a prompt, taken literally; empty ones are skipped.
-        fill: Takes the variables of a line, to check that they fit; ``None`` if lines are
-            prompts. Raises ConverseError.
-        takes_id: Whether ``id`` is also a variable.
+        is_text: Whether each line is a plain prompt, not JSON; empty lines are skipped.
+        fill: Fills the prompt template with the variables of a line, to check them; raises
+            ConverseError. ``None`` if lines are prompts.
+        takes_id: Whether ``id`` is also a variable of the template.
     """
 
     is_text: bool = False
@@ -50,7 +51,7 @@ class InputForm(NamedTuple):
         try:
             text = line.decode("utf-8-sig").strip("\r\n")  # Windows programs write a BOM
         except UnicodeDecodeError as error:
-            raise ValueError(_explain(line, error.start + 1)) from error
+            raise ValueError(_explain_misencoding(line, error.start + 1)) from error
         if not text.strip():
             return None
         if self.is_text:
@@ -61,7 +62,7 @@ class InputForm(NamedTuple):
             raise ValueError("The line nests too deeply.") from error
         except ValueError as error:
             raise ValueError(f"The line is not valid JSON ({error}). {self._rule}") from error
-        return self._take(value)
+        return self._convert(value)
 
     @property
     def _rule(self) -> str:
@@ -69,7 +70,7 @@ class InputForm(NamedTuple):
             return "Each line must be an object with the variables of the prompt."
         return f"{_FORMS} For lines of plain text, add --text."
 
-    def _take(self, value: Any) -> BatchInput:
+    def _convert(self, value: Any) -> BatchInput:
         if isinstance(value, dict):
             name = _read_name(value)
             if self.fill is not None:
@@ -102,12 +103,13 @@ class InputForm(NamedTuple):
         return prompt
 
 
-def _explain(line: bytes, place: int) -> str:
-    found = find_misencoding(line)
-    if found is None or not found.name:
-        return f"The file is not UTF-8 (byte {place})."
-    sentence = f"The file is in {found.name}, not in UTF-8 (byte {place} is 0x{found.byte:02X})."
-    return f"{sentence} {found.compose_remedy('FILE')}"
+def _explain_misencoding(line: bytes, position: int) -> str:
+    misencoding = find_misencoding(line)
+    if misencoding is None or not misencoding.name:
+        return f"The file is not UTF-8 (byte {position})."
+    byte = f"byte {position} is 0x{misencoding.byte:02X}"
+    sentence = f"The file is in {misencoding.name}, not in UTF-8 ({byte})."
+    return f"{sentence} {misencoding.compose_remedy('FILE')}"
 
 
 def _read_name(value: dict[str, Any]) -> str | None:
@@ -123,26 +125,27 @@ def check_file(path: Path, form: InputForm) -> int:
     """Check all lines of a file; return its number of inputs.
 
     Raises:
-        RequestError: A line is invalid, or two have the same id; names the first ones.
+        RequestError: Lines are invalid, or have the same id; lists the first ones.
     """
     count = 0
     findings: list[str] = []
     more = 0
-    names: dict[str, int] = {}
-    for number, line in _walk(path):
+    first_lines: dict[str, int] = {}  # by id
+    for number, line in _read_lines(path):
         try:
-            given = form.read(line)
-            if given is not None and given.id is not None:
-                first = names.setdefault(given.id, number)
+            batch_input = form.read(line)
+            if batch_input is not None and batch_input.id is not None:
+                first = first_lines.setdefault(batch_input.id, number)
                 if first != number:
-                    raise ValueError(f"The id {given.id!r} is already used in line {first}.")
+                    raise ValueError(f"The id {batch_input.id!r} is already used in line {first}.")
         except ValueError as error:
             if len(findings) < _FINDINGS_LIMIT:
                 findings.append(f"{path}:{number}: {error}")
             else:
                 more += 1
             continue
-        count += given is not None
+        if batch_input is not None:
+            count += 1
     if findings:
         rest = f" And {more:,} more lines." if more else ""
         raise RequestError(path=str(path), detail=" ".join(findings) + rest)
@@ -153,10 +156,10 @@ def check_file(path: Path, form: InputForm) -> int:
 
 def read_file(path: Path, form: InputForm) -> Iterator[BatchInput]:
     """Yield the inputs of a checked file. Raises RequestError if it has changed since."""
-    for number, line in _walk(path):
-        given = _read(form, line, f"{path}:{number}")
-        if given is not None:
-            yield given
+    for number, line in _read_lines(path):
+        batch_input = _read(form, line, f"{path}:{number}")
+        if batch_input is not None:
+            yield batch_input
 
 
 async def read_pipe(form: InputForm) -> AsyncIterator[BatchInput]:
@@ -168,9 +171,9 @@ async def read_pipe(form: InputForm) -> AsyncIterator[BatchInput]:
     number = 0
     async for line in _receive_lines():
         number += 1
-        given = _read(form, line, f"standard input:{number}")
-        if given is not None:
-            yield given
+        batch_input = _read(form, line, f"standard input:{number}")
+        if batch_input is not None:
+            yield batch_input
 
 
 def _read(form: InputForm, line: bytes, place: str) -> BatchInput | None:
@@ -180,11 +183,12 @@ def _read(form: InputForm, line: bytes, place: str) -> BatchInput | None:
         raise RequestError(
             path=place,
             detail=f"{place}: {error}",
-            remedy="The lines before it are done.",
+            remedy="The lines before it were processed.",
         ) from error
 
 
-def _walk(path: Path) -> Iterator[tuple[int, bytes]]:
+def _read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of a file with their numbers."""
     try:
         with open_reader(str(path)) as file:
             yield from enumerate(file, 1)
@@ -210,11 +214,11 @@ async def _receive_lines() -> AsyncIterator[bytes]:
 async def _receive_blocks() -> AsyncIterator[bytes]:
     try:
         descriptor = sys.stdin.fileno()
-    except (OSError, ValueError):  # a replacement of standard input, already complete
+    except (OSError, ValueError):  # standard input was replaced by an object in memory
         source: BinaryIO = sys.stdin.buffer
         yield source.read()
         return
-    # In a thread that is not joined at exit: it may never return.
+    # The thread is not joined at exit, because the read may never return.
     while block := await run_in_thread(lambda: _read_block(descriptor)):
         yield block
 

@@ -15,7 +15,7 @@ from vibe_llms.foundation.money import write_dollars
 from vibe_llms.interfaces.cli.batches.channels import STANDARD, produce_channel
 from vibe_llms.interfaces.cli.batches.display import (
     BatchNotes,
-    describe_use,
+    describe_usage,
     list_failures,
     open_bar,
     write_summary,
@@ -32,46 +32,47 @@ if TYPE_CHECKING:
     from vibe_llms.batches.runs import Inputs
     from vibe_llms.instruments.models import Model
 
-_OWN: Final = ("concurrency", "retries", "cap", "priority")
-"""Options of the command that a batch on a runner takes, some of them also elsewhere."""
+_CHANNEL_OPTIONS: Final = ("concurrency", "retries", "cap", "priority")
+"""Options of the command that are arguments of the channel."""
 
-_LOOK_SECONDS: Final = 0.5
+_POLL_SECONDS: Final = 0.5
 _SAMPLES: Final = 60
-"""Number of samples for the rate: half a minute."""
+"""Number of samples for the rate: those of half a minute."""
 
 
-class Pace:
-    """Recent rate of a batch."""
+class RecentRate:
+    """Recent rate of a batch, for its progress display."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._seen: deque[tuple[float, int]] = deque(maxlen=_SAMPLES)
+        self._samples: deque[tuple[float, int]] = deque(maxlen=_SAMPLES)
 
-    def note(self, found: BatchSummary) -> None:
+    def record(self, summary: BatchSummary) -> None:
         """Record the current progress."""
-        self._seen.append((self._clock(), found.done))
+        self._samples.append((self._clock(), summary.done))
 
     @property
     def rate(self) -> float:
         """Items per second; 0 while unknown."""
-        if len(self._seen) < 2:
+        if len(self._samples) < 2:
             return 0.0
-        (begun, first), (ended, last) = self._seen[0], self._seen[-1]
-        return (last - first) / max(ended - begun, 0.001)
+        (start, first), (end, last) = self._samples[0], self._samples[-1]
+        return (last - first) / max(end - start, 0.001)
 
-    def describe(self, found: BatchSummary) -> str:
+    def describe(self, summary: BatchSummary) -> str:
         """Describe the progress of a batch: items, rate, tokens, cost and time left."""
-        words = [f"{found.done:,}/{_total(found):,}", f"{self.rate:,.1f}/s"]
-        if found.failed:
-            words.append(f"{found.failed:,} failed")
-        if tokens := found.input_tokens + found.output_tokens:
-            words.append(f"{tokens:,} tokens")
-        if found.cost:
-            of = "" if found.cap is None else f" of {write_dollars(found.cap)}"
-            words.append(f"{write_dollars(found.cost)}{of}")
-        if self.rate > 0 and found.state == "open":
-            words.append(f"{_tell_time((_total(found) - found.done) / self.rate)} left")
-        return "  ".join(words)
+        parts = [f"{summary.done:,}/{_find_total(summary):,}", f"{self.rate:,.1f}/s"]
+        if summary.failed:
+            parts.append(f"{summary.failed:,} failed")
+        if tokens := summary.input_tokens + summary.output_tokens:
+            parts.append(f"{tokens:,} tokens")
+        if summary.cost:
+            of_cap = "" if summary.cap is None else f" of {write_dollars(summary.cap)}"
+            parts.append(f"{write_dollars(summary.cost)}{of_cap}")
+        if self.rate > 0 and summary.state == "open":
+            seconds = (_find_total(summary) - summary.done) / self.rate
+            parts.append(f"{_write_duration(seconds)} left")
+        return "  ".join(parts)
 
 
 async def perform(
@@ -83,51 +84,56 @@ async def perform(
     *,
     as_json: bool,
 ) -> int:
-    """Submit a batch, process it, and write the results when all is done."""
+    """Submit a batch, process it, and write the results at its end."""
     from vibe_llms.agents.batches import open_batches
     from vibe_llms.agents.queues import BATCHES
     from vibe_llms.batches.channel import BatchChannel
     from vibe_llms.batches.exporting import ensure_form
 
     url, key = options["runner"], options["key"]
-    is_left = options["detach"]
+    is_detached = options["detach"]
     if output != STANDARD:
         ensure_form(Path(output))  # before anything is submitted
     if not key and prompts != STANDARD:
         key = await asyncio.to_thread(_digest_file, Path(prompts))
-    queues = () if is_left else (BATCHES,)
-    await _check(model, options["cap"])  # before the database or any of its rows exist
+    # A detached command only submits: other workers process the batch.
+    queues = () if is_detached else (BATCHES,)
+    await _check(model, options["cap"])  # before the database is created
     async with open_batches(url, application=model.application, queues=queues) as runner:
         assert runner is not None
-        own = {"runner": runner, "key": key, **{name: options[name] for name in _OWN}}
+        settings = {name: options[name] for name in _CHANNEL_OPTIONS}
         channel: BatchChannel[Any]
-        channel = produce_channel(BatchChannel, model, output, options, **own)
+        channel = produce_channel(
+            BatchChannel, model, output, options, runner=runner, key=key, **settings
+        )
         batch = await channel.submit(source)
-        told = describe_runner(url)
-        if is_left:
+        runner_option = describe_runner(url)
+        if is_detached:
             note(
-                f"Submitted batch {batch}. Follow it with `vibe batches watch {batch[:8]} {told}`."
+                f"Submitted batch {batch}. Follow it with "
+                f"`vibe batches watch {batch[:8]} {runner_option}`."
             )
             return ExitCode.SUCCESS
-        return await follow_to_end(runner, batch, output, told, as_json=as_json)
+        return await follow_to_end(runner, batch, output, runner_option, as_json=as_json)
 
 
 async def follow_to_end(
-    runner: Batches, batch: str, output: str, told: str, *, as_json: bool
+    runner: Batches, batch: str, output: str, runner_option: str, *, as_json: bool
 ) -> int:
     """Show a batch's progress until it is idle, then write the results."""
     from vibe_llms.batches.exporting import ensure_form
 
     if output != STANDARD:
-        ensure_form(Path(output))  # fail now, not hours later
+        ensure_form(Path(output))  # checked now, because the batch may take hours
     try:
         await watch(runner, batch)
     except BaseException:  # including Ctrl-C
         note(f"Batch {batch} continues while a worker is running.")
-        note(f"Follow it with the same command, or with `vibe batches watch {batch[:8]} {told}`.")
+        watch_command = f"vibe batches watch {batch[:8]} {runner_option}"
+        note(f"Follow it with the same command, or with `{watch_command}`.")
         raise
     await write_output(runner, batch, output)
-    return await tell_end(runner, batch, None if output == STANDARD else output, as_json=as_json)
+    return await report_end(runner, batch, None if output == STANDARD else output, as_json=as_json)
 
 
 async def watch(runner: Batches, batch: str) -> None:
@@ -135,19 +141,19 @@ async def watch(runner: Batches, batch: str) -> None:
     from vibe_llms.batches.tables import WORKING
     from vibe_llms.exceptions import StoreError
 
-    pace = Pace()
+    rate = RecentRate()
     with open_bar() as draw:
         while True:
             try:
-                found = await runner.find(batch)
-            except StoreError:  # it recovers, or the user stops the command
-                await asyncio.sleep(_LOOK_SECONDS)
+                summary = await runner.find(batch)
+            except StoreError:  # the database may recover; the user can stop the command
+                await asyncio.sleep(_POLL_SECONDS)
                 continue
-            pace.note(found)
-            draw(found.done, _total(found), pace.describe(found))
-            if found.state not in WORKING:
+            rate.record(summary)
+            draw(summary.done, _find_total(summary), rate.describe(summary))
+            if summary.state not in WORKING:
                 return
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_POLL_SECONDS)
 
 
 async def write_output(runner: Batches, batch: str, output: str) -> None:
@@ -164,32 +170,32 @@ async def write_output(runner: Batches, batch: str, output: str) -> None:
     sys.stdout.flush()
 
 
-async def tell_end(runner: Batches, batch: str, output: str | None, *, as_json: bool) -> int:
+async def report_end(runner: Batches, batch: str, output: str | None, *, as_json: bool) -> int:
     """Report the result of a batch, and list its failures by kind."""
     from vibe_llms.batches.item_lines import decode_item
     from vibe_llms.batches.runner_backend import explain_end
 
-    found = await runner.find(batch)
-    account = BatchNotes()
+    summary = await runner.find(batch)
+    notes = BatchNotes()
     async with aclosing(runner.survey_failures(batch)) as failures:
         async for line in failures:
-            account.add(decode_item(line))
+            notes.add(decode_item(line))
     if as_json:
-        summary = {**export_summary(found), "output": output, "failures": account.export()}
-        write_summary(summary, output)
+        document = {**export_summary(summary), "output": output, "failures": notes.export()}
+        write_summary(document, output)
     else:
-        note(describe(found))
-        if found.doubted:
+        note(describe(summary))
+        if summary.doubted:
             note(
-                f"Up to {found.doubted:,} inputs were asked again after a worker died or "
+                f"Up to {summary.doubted:,} inputs were asked again after a worker died or "
                 "left; the first requests may be billed, too."
             )
-        list_failures(account)
-        if found.failed:
+        list_failures(notes)
+        if summary.failed:
             note("Run the same command with --retry-failed to ask the failed ones again.")
-    if found.state != "done":
-        raise explain_end(found)
-    return ExitCode.INCOMPLETE if found.failed else ExitCode.SUCCESS
+    if summary.state != "done":
+        raise explain_end(summary)
+    return ExitCode.INCOMPLETE if summary.failed else ExitCode.SUCCESS
 
 
 def describe_runner(url: str) -> str:
@@ -197,28 +203,30 @@ def describe_runner(url: str) -> str:
     return "--runner URL" if "@" in url else f"--runner {url}"
 
 
-def describe(found: BatchSummary) -> str:
+def describe(summary: BatchSummary) -> str:
     """Describe the state of a batch in a sentence."""
-    seconds = "" if found.ended is None else f", in {found.ended - found.created:,.1f} s"
-    words = f"{found.done:,} of {_total(found):,} done, {found.failed:,} failed{seconds}"
-    used = describe_use(found.input_tokens, found.output_tokens, found.cost, found.unpriced)
-    return f"{words}{used}."
+    seconds = "" if summary.ended is None else f", in {summary.ended - summary.created:,.1f} s"
+    counts = f"{summary.done:,} of {_find_total(summary):,} done, {summary.failed:,} failed"
+    usage = describe_usage(
+        summary.input_tokens, summary.output_tokens, summary.cost, summary.unpriced
+    )
+    return f"{counts}{seconds}{usage}."
 
 
-def export_summary(found: BatchSummary) -> dict[str, Any]:
+def export_summary(summary: BatchSummary) -> dict[str, Any]:
     """Return the progress of a batch as plain data."""
     return {
-        "batch": found.id,
-        "state": found.state,
-        "model": found.model,
-        "total": found.total,
-        "done": found.done,
-        "failed": found.failed,
-        "input_tokens": found.input_tokens,
-        "output_tokens": found.output_tokens,
-        "doubted": found.doubted,
-        "cost_usd": float(found.cost) if found.cost else None,
-        "cap_usd": None if found.cap is None else float(found.cap),
+        "batch": summary.id,
+        "state": summary.state,
+        "model": summary.model,
+        "total": summary.total,
+        "done": summary.done,
+        "failed": summary.failed,
+        "input_tokens": summary.input_tokens,
+        "output_tokens": summary.output_tokens,
+        "doubted": summary.doubted,
+        "cost_usd": float(summary.cost) if summary.cost else None,
+        "cap_usd": None if summary.cap is None else float(summary.cap),
     }
 
 
@@ -232,17 +240,17 @@ async def _check(model: Model, cap: Decimal | None) -> None:
         Estimator(accessed.descriptor, model.request(PLACEHOLDER))
 
 
-def _total(found: BatchSummary) -> int:
-    return found.known if found.total is None else found.total
+def _find_total(summary: BatchSummary) -> int:
+    return summary.known if summary.total is None else summary.total
 
 
-def _tell_time(seconds: float) -> str:
+def _write_duration(seconds: float) -> str:
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def _digest_file(path: Path) -> str:
-    """Hash the questions of a file, so that the same command is the same batch on any machine."""
+    """Hash a file of questions: its digest names the batch, on any machine."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

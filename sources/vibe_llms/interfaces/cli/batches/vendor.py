@@ -24,18 +24,18 @@ _MILLION: Final = 1_000_000
 
 
 @define
-class Bulletin:
-    """Reporter of submitted vendor batches, on standard error.
+class VendorReporter:
+    """Reporter of a vendor's batches, on standard error.
 
     Attributes:
-        states: Completed and total counts, by the vendor's names.
+        states: Number of completed requests and of all, by the vendor's id of the batch.
     """
 
     states: dict[str, tuple[int, int]] = attrs.field(factory=dict)
     _is_looking: bool = False
 
-    def hear(self, news: ChunkNews) -> None:
-        """Report an event once."""
+    def report(self, news: ChunkNews) -> None:
+        """Report an event of a batch."""
         from vibe_llms.batches.submitting import ChunkCourse
 
         count = f"{news.requests:,} requests"
@@ -72,32 +72,32 @@ async def perform(
 ) -> int:
     """Submit unanswered inputs, wait, and write the answers; or cancel the vendor's batches."""
     from vibe_llms.batches.vendor_channel import VendorBatchChannel
-    from vibe_llms.interfaces.cli.batches.display import BatchNotes, show_progress, tell_end
+    from vibe_llms.interfaces.cli.batches.display import BatchNotes, report_end, show_progress
 
     path = Path(prompts)
     total = check_file(path, form)
     model = produce_model(options)
-    bulletin, account = Bulletin(), BatchNotes()
-    own = {"listener": bulletin.hear, "resubmits": options["resubmit"]}
+    reporter, notes = VendorReporter(), BatchNotes()
+    settings = {"listener": reporter.report, "resubmits": options["resubmit"]}
     channel: VendorBatchChannel[Any]
-    channel = produce_channel(VendorBatchChannel, model, output, options, **own)
+    channel = produce_channel(VendorBatchChannel, model, output, options, **settings)
     try:
         if options["cancel"]:
             return await _cancel(channel, output)
-        # Before the bar is shown: it would be drawn over the question.
+        # Asked before the bar is shown, which would be drawn over the question.
         forecast = await channel.foresee(read_file(path, form))
         if forecast.requests:
             _confirm(forecast, is_agreed=options["yes"] or model.application.configuration.yes)
         items = channel.run(read_file(path, form), stored=False, total=total)
-        async with show_progress(channel, account, bulletin.describe), aclosing(items):
+        async with show_progress(channel, notes, reporter.describe), aclosing(items):
             async for item in items:
-                account.add(item)
+                notes.add(item)
     except BaseException:  # including Ctrl-C
-        _tell_how_to_go_on(channel, output)
+        _note_how_to_continue(channel, output)
         raise
     finally:
         await model.application.close()
-    return tell_end(channel, account, output, as_json=as_json)
+    return report_end(channel, notes, output, as_json=as_json)
 
 
 async def _cancel(channel: VendorBatchChannel[Any], output: str) -> int:
@@ -135,29 +135,33 @@ def describe_prices(forecast: Forecast) -> list[str]:
         f"{forecast.requests:,} requests to {forecast.provider}:{forecast.name}, about "
         f"{forecast.input_tokens:,} tokens{unfit}."
     ]
-    usual, reason = _price(forecast, "")
-    batch, _ = _price(forecast, "batch")
-    if usual is None or batch is None:
+    direct_prices, reason = _price(forecast, "")
+    batch_prices, _ = _price(forecast, "batch")
+    if direct_prices is None or batch_prices is None:
         return [*lines, f"Their cost is unknown: {reason}"]
-    for words, (asked, answered) in (("One by one:", usual), ("As a batch:", batch)):
+    channels = (("One by one:", direct_prices), ("As a batch:", batch_prices))
+    for label, (requests, answers) in channels:
         lines.append(
-            f"{words:<12} about {write_dollars(asked)}, plus {write_dollars(answered)} for each "
+            f"{label:<12} about {write_dollars(requests)}, plus {write_dollars(answers)} for each "
             "million tokens of answers."
         )
     return lines
 
 
 def _price(forecast: Forecast, tier: str) -> tuple[tuple[Decimal, Decimal] | None, str]:
-    """Return the price of the requests and of a million answer tokens; or why it is unknown.
+    """Return the prices of the requests and of a million answer tokens.
 
-    The price of a token can depend on the length of its request; that of a usual one is used.
+    The price of a token can depend on the length of its request; the mean length is used.
+
+    Returns:
+        ``None`` and the reason if the prices are unknown.
     """
     from vibe_llms.messages.canisters import Usage
     from vibe_llms.telemetry.prices import Unpriced, price_usage
 
-    each = max(round(forecast.input_tokens / max(forecast.requests, 1)), 1)
+    mean_tokens = max(round(forecast.input_tokens / max(forecast.requests, 1)), 1)
     price = price_usage(
-        Usage(input_tokens=each, output_tokens=_MILLION),
+        Usage(input_tokens=mean_tokens, output_tokens=_MILLION),
         provider=forecast.provider,
         model=forecast.name,
         tier=tier,
@@ -167,18 +171,18 @@ def _price(forecast: Forecast, tier: str) -> tuple[tuple[Decimal, Decimal] | Non
     if not price.is_complete:
         return None, "some of its prices are unknown."
     amounts = {bucket.bucket: bucket.amount for bucket in price.buckets}
-    asked = amounts["input_tokens"] * forecast.input_tokens / each
-    return (asked, amounts["output_tokens"]), ""
+    requests = amounts["input_tokens"] * forecast.input_tokens / mean_tokens
+    return (requests, amounts["output_tokens"]), ""
 
 
-def _tell_how_to_go_on(channel: VendorBatchChannel[Any], output: str) -> None:
+def _note_how_to_continue(channel: VendorBatchChannel[Any], output: str) -> None:
     """Describe the saved state of a stopped batch, and what continues at the vendor."""
     from vibe_llms.batches.vendor_chunks import find_path
 
     tally = channel.tally
     if tally.done + tally.stored:
-        of = "" if tally.total is None else f" of {tally.total:,}"
-        note(f"{tally.done + tally.stored:,}{of} are in {output}.")
+        of_total = "" if tally.total is None else f" of {tally.total:,}"
+        note(f"{tally.done + tally.stored:,}{of_total} are in {output}.")
     if find_path(channel.journal).exists():
         note("Submitted requests continue at the vendor. Run the same command to read the answers,")
         note("or with --cancel to stop them.")

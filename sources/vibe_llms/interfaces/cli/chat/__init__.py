@@ -1,7 +1,8 @@
-"""The conversation in the terminal: a loop between an input and an output, both protocols.
+"""The conversation in the terminal: a loop between an input and an output.
 
-`session` is the conversation, and `turns` gets one answer; `console` joins them with an input and
-an output. `commands` is the table of slash commands, and `loop` reads messages and commands.
-`terminal` and `prompting` are the only modules that know rich and prompt_toolkit; `console` and
-`output` hold the protocols and the pipe versions.
+`session` has the operations of a conversation, and `turns` gets one answer; `console` joins them
+with an input and an output. `commands` is the table of slash commands, and `loop` reads messages
+and commands. `console` and `output` define the protocols of inputs and outputs, with
+implementations for pipes; `prompting` and `terminal` implement them for terminals, and are the only
+modules that import prompt_toolkit and rich.
 """

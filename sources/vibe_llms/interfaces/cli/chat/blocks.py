@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
 
-_PATIENCE = 32
-"""A rest up to this many lines is parsed again with each line, a longer one less often."""
+_PARSED_LINES = 32
+"""A rest of up to this many lines is parsed after each line; a longer rest, less often."""
 
 
 class BlockSplitter:
-    """Splitter of arriving text: final blocks can be shown for good.
+    """Splitter of text that is being received: final blocks do not change any more.
 
-    A block is final when a whole line after it belongs to another block. The chunking of the text
-    makes no difference; all blocks and the rest, joined, are the text.
+    A block is final when a complete line after it belongs to another block. The sizes of the pieces
+    make no difference. All blocks and the rest, joined, are the text.
     """
 
     def __init__(self) -> None:
         self._lines: list[str] = []
         self._line = ""
         self._fence = ""
-        self._next_look = 0
+        self._next_parse = 0
         self._parser: MarkdownIt | None = None
 
     @property
@@ -37,7 +37,7 @@ class BlockSplitter:
         *lines, self._line = (self._line + text).split("\n")
         for line in lines:
             self._lines.append(line + "\n")
-            block = self._take_final(line)
+            block = self._find_final(line)
             if block:
                 blocks.append(block)
         return blocks
@@ -45,10 +45,10 @@ class BlockSplitter:
     def finish(self) -> str:
         """Return the rest, which is now final."""
         rest = self.rest
-        self._lines, self._line, self._fence, self._next_look = [], "", "", 0
+        self._lines, self._line, self._fence, self._next_parse = [], "", "", 0
         return rest
 
-    def _take_final(self, line: str) -> str:
+    def _find_final(self, line: str) -> str:
         if self._fence:  # avoids parsing a long code block again for each of its lines
             mark = re.escape(self._fence[0])
             if re.fullmatch(rf" {{0,3}}{mark}{{{len(self._fence)},}}[ \t]*", line):
@@ -56,11 +56,12 @@ class BlockSplitter:
             return ""
         # A long list is one block: parsing it after each line would take quadratic time in its
         # length.
-        if not line.strip() or len(self._lines) < self._next_look:
+        if not line.strip() or len(self._lines) < self._next_parse:
             return ""
-        return self._cut()
+        return self._parse()
 
-    def _cut(self) -> str:
+    def _parse(self) -> str:
+        """Parse the rest; remove and return its final blocks."""
         if self._parser is None:
             self._parser = produce_parser()
         blocks = [
@@ -73,10 +74,10 @@ class BlockSplitter:
             self._fence = blocks[-1].markup
         # The last block may continue on the next line; only those before it are final.
         if len(blocks) < 2:
-            self._next_look = len(self._lines) + len(self._lines) // _PATIENCE
+            self._next_parse = len(self._lines) + len(self._lines) // _PARSED_LINES
             return ""
         final, self._lines = "".join(self._lines[:last_start]), self._lines[last_start:]
-        self._next_look = 0
+        self._next_parse = 0
         return final
 
 

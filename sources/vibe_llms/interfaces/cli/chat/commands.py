@@ -20,10 +20,10 @@ class SlashCommand:
     """One slash command.
 
     Attributes:
-        name: With its slash.
-        argument: Argument name for the help; empty if it takes none.
-        summary: Its effect, in one line.
-        action: Executes it with the argument.
+        name: The name, with its slash.
+        argument: The name of the argument in the help; empty if it takes none.
+        summary: The effect, in one line.
+        action: Function that executes it with the argument.
     """
 
     name: str
@@ -37,7 +37,7 @@ async def show_help(console: ChatConsole, argument: str) -> None:
     rows = [(f"{item.name} {item.argument}".strip(), item.summary) for item in COMMANDS.values()]
     width = max(len(left) for left, _ in rows)
     lines = [f"{left:<{width}}  {right}" for left, right in rows]
-    console.output.say("\n".join([*lines, "", KEYS]))
+    console.output.remark("\n".join([*lines, "", KEYS]))
 
 
 async def retry(console: ChatConsole, argument: str) -> None:
@@ -46,25 +46,26 @@ async def retry(console: ChatConsole, argument: str) -> None:
         raise RequestError(
             detail="There is nothing to answer again.", remedy="Send a message first."
         )
-    if console.session.retreat():
-        console.output.say(f"Answering again in the fork {console.session.conversation.id}.")
+    if console.session.fork_before_answer():
+        console.output.remark(f"Answering again in the fork {console.session.conversation.id}.")
     await console.answer()
 
 
-async def go_on(console: ChatConsole, argument: str) -> None:
-    """Continue an unfinished answer: cut off, interrupted, unanswered, or left by a crash."""
-    said = await console.session.prepare_continuation()
-    if said:
-        console.output.say(f"Sent as your message: {said}")
+async def continue_answer(console: ChatConsole, argument: str) -> None:
+    """Continue an incomplete answer, or answer a message without one."""
+    message = await console.session.prepare_continuation()
+    if message:
+        console.output.remark(f"Sent as your message: {message}")
     await console.answer()
 
 
 async def new(console: ChatConsole, argument: str) -> None:
     """Start a new conversation."""
     former = console.session.conversation
-    console.session.renew()
-    kept = f"; the previous one is {former.id}" if len(former) and console.session.store else ""
-    console.output.say(f"Started a new conversation{kept}.")
+    console.session.start_new()
+    is_stored = len(former) and console.session.store
+    reference = f"; the previous one is {former.id}" if is_stored else ""
+    console.output.remark(f"Started a new conversation{reference}.")
 
 
 async def compact(console: ChatConsole, argument: str) -> None:
@@ -75,22 +76,22 @@ async def compact(console: ChatConsole, argument: str) -> None:
     except KeyboardInterrupt:
         if not console.input.is_interactive:
             raise
-        console.output.say("Stopped; the conversation is unchanged.")
+        console.output.remark("Stopped; the conversation is unchanged.")
         return
     console.output.replay(console.session.conversation.canisters)
-    console.output.say(
+    console.output.remark(
         f"Started the conversation {console.session.conversation.id}, which begins with the "
         f"model's summary{summary.describe_usage()}; {former} is unchanged."
     )
     if console.session.status is ChatStatus.UNANSWERED and len(console.session.conversation) > 1:
-        console.output.say(ChatStatus.UNANSWERED.value)
+        console.output.remark(ChatStatus.UNANSWERED.value)
 
 
 async def tools(console: ChatConsole, argument: str) -> None:
     """List the invocables available to the model."""
     registry = console.session.registry
     if registry is None:
-        console.output.say(
+        console.output.remark(
             "The model has no tools. Start with `vibe chat --tools io` to give it some."
         )
         return
@@ -102,7 +103,7 @@ async def tools(console: ChatConsole, argument: str) -> None:
         lines.append(
             f"{reveal(invoker.name)}  ({each.ensemble}, {invoker.effect}{asks})  {purpose}"
         )
-    console.output.say("\n".join(lines) or "The ensembles have no tools.")
+    console.output.remark("\n".join(lines) or "The ensembles have no tools.")
 
 
 async def fork(console: ChatConsole, argument: str) -> None:
@@ -119,7 +120,7 @@ async def fork(console: ChatConsole, argument: str) -> None:
             )
         index = int(argument)
     console.session.fork(index)
-    console.output.say(f"Continuing in the fork {console.session.conversation.id}.")
+    console.output.remark(f"Continuing in the fork {console.session.conversation.id}.")
 
 
 async def model(console: ChatConsole, argument: str) -> None:
@@ -131,27 +132,27 @@ async def model(console: ChatConsole, argument: str) -> None:
         except ConverseError as error:
             if not console.input.is_interactive:
                 raise
-            console.complain(error)
+            console.show_error(error)
             still = "still "
-    console.output.say(f"The model is {still}{console.session.model_name}.")
+    console.output.remark(f"The model is {still}{console.session.model_name}.")
 
 
 async def system(console: ChatConsole, argument: str) -> None:
     """Show the instructions, or add others."""
     if argument:
-        console.session.instruct(argument)
-        console.output.say("The instructions apply from now on.")
+        console.session.add_instructions(argument)
+        console.output.remark("The instructions apply from now on.")
     else:
-        console.output.say(console.session.system or "There are no instructions.")
+        console.output.remark(console.session.system or "There are no instructions.")
 
 
 async def name(console: ChatConsole, argument: str) -> None:
     """Show or set the conversation's name."""
     if argument:
         console.session.name(argument)
-    called = console.session.conversation.metadata.name
-    console.output.say(
-        f"The conversation is called {called!r}." if called else ("The conversation has no name.")
+    current = console.session.conversation.metadata.name
+    console.output.remark(
+        f"The conversation is called {current!r}." if current else "The conversation has no name."
     )
 
 
@@ -169,7 +170,7 @@ def _attach(console: ChatConsole, command: str, argument: str) -> None:
     if not argument:
         raise RequestError(path=command, detail=f"{command} needs a path.", remedy="Name a file.")
     console.session.attach(_unquote(argument), must_be_image=command == "/image")
-    console.output.say(f"{argument} is attached to your next message.")
+    console.output.remark(f"{argument} is attached to your next message.")
 
 
 def _unquote(argument: str) -> str:
@@ -183,7 +184,7 @@ async def usage(console: ChatConsole, argument: str) -> None:
     """Show the usage of the conversation, and its durations as far as they were measured."""
     from vibe_llms.interfaces.cli.accounting import compose_tables
 
-    console.output.say(compose_tables(console.session.measure()))
+    console.output.remark(compose_tables(console.session.measure()))
 
 
 async def export(console: ChatConsole, argument: str) -> None:
@@ -196,17 +197,17 @@ async def export(console: ChatConsole, argument: str) -> None:
     path = Path(_unquote(argument) or f"{conversation.id}.md").expanduser()
     form = choose_form(console.session.application.plugins, path=path)
     save_document(compose_document(store, conversation.id, form), path)
-    console.output.say(f"Written to {path}.")
+    console.output.remark(f"Written to {path}.")
 
 
 async def tokens(console: ChatConsole, argument: str) -> None:
     """Count the tokens of the conversation."""
     if not console.session.conversation.canisters:
-        console.output.say("The conversation is empty.")
+        console.output.remark("The conversation is empty.")
         return
     count = await run_interruptibly(console.session.count_tokens())
     about = f", give or take {count.error_tokens}" if count.error_tokens else ""
-    console.output.say(f"The conversation takes {count.tokens} tokens{about}.")
+    console.output.remark(f"The conversation takes {count.tokens} tokens{about}.")
 
 
 async def leave(console: ChatConsole, argument: str) -> None:
@@ -217,7 +218,9 @@ async def leave(console: ChatConsole, argument: str) -> None:
 _ALL = (
     SlashCommand("/help", "", "Show this help.", show_help),
     SlashCommand("/retry", "", "Answer again in a fork; the previous answer stays.", retry),
-    SlashCommand("/continue", "", "Continue an answer that was cut off or is missing.", go_on),
+    SlashCommand(
+        "/continue", "", "Continue an answer that was cut off or is missing.", continue_answer
+    ),
     SlashCommand("/new", "", "Start a new conversation with the same instructions.", new),
     SlashCommand(
         "/compact", "", "Continue in a new conversation with a summary of this one.", compact
@@ -235,8 +238,8 @@ _ALL = (
     SlashCommand("/quit", "", "Leave; also /exit and Ctrl-D.", leave),
 )
 COMMANDS: dict[str, SlashCommand] = {command.name: command for command in _ALL}
-_ALSO = {"/exit": "/quit"}
-"""Aliases that users know from other programs."""
+_ALIASES = {"/exit": "/quit"}
+"""Names that users know from other programs."""
 
 KEYS = (
     "Enter sends. Alt-Enter (or Esc, Enter), or a backslash before Enter, starts a new "
@@ -255,7 +258,7 @@ async def perform(console: ChatConsole, line: str) -> None:
     """
     word, _, argument = line.partition(" ")
     word = word.strip()
-    command = COMMANDS.get(_ALSO.get(word, word))
+    command = COMMANDS.get(_ALIASES.get(word, word))
     if command is None:
         from vibe_llms.interfaces.cli.synonyms import find_command
 

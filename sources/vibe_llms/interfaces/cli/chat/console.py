@@ -46,8 +46,8 @@ class PlainInput:
     async def read(self) -> str:
         """Return the next line.
 
-        Reading blocks the event loop on purpose: the chat is idle, and a thread that reads could
-        not be stopped.
+        Blocks the event loop on purpose: the chat is idle, and a reading thread could not be
+        cancelled.
         """
         from vibe_llms.interfaces.cli.interrupts import block
 
@@ -81,28 +81,28 @@ class ChatConsole:
                 raise
             last = self.session.conversation.last_message
             if last is None or last.role in INPUT_ROLES:
-                self.output.say("Stopped before an answer arrived; /continue asks again.")
+                self.output.remark("Stopped before an answer arrived; /continue asks again.")
             else:
-                self.output.say(
-                    "Stopped. The beginning is kept; /continue continues it, /retry answers again."
+                self.output.remark(
+                    "Stopped. The beginning was stored; /continue continues it, /retry answers "
+                    "again."
                 )
             return
         if result.waiting:
             raise describe_waiting(self.session, result.waiting)
         if result.cut:
-            goes_on = (
-                "" if self.session.status is ChatStatus.FINISHED else (" /continue continues it.")
-            )
-            self.output.say(f"{result.cut}{goes_on}")
+            is_finished = self.session.status is ChatStatus.FINISHED
+            hint = "" if is_finished else " /continue continues it."
+            self.output.remark(f"{result.cut}{hint}")
         if any(isinstance(canister, InvocationCanister) for canister in result.canisters):
-            self.output.say(summarize(measure_canisters(result.canisters)))
+            self.output.remark(summarize(measure_canisters(result.canisters)))
 
-    def complain(self, error: ConverseError) -> None:
+    def show_error(self, error: ConverseError) -> None:
         """Show an error."""
         for line in compose_lines(error):
-            self.output.complain(line)
+            self.output.show_error(line)
 
-    def tell_notices(self) -> None:
+    def show_notices(self) -> None:
         """Show the store's notices."""
         for notice in self.session.take_notices():
-            self.output.say(notice)
+            self.output.remark(notice)

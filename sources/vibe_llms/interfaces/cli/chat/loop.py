@@ -14,30 +14,30 @@ async def converse(console: ChatConsole, first: str = "") -> None:
     """Converse until the user leaves.
 
     Args:
-        first: A message given before the chat began.
+        first: A message from the command line; empty for none.
 
     Raises:
-        ConverseError: An error, without an interactive user to continue.
-        KeyboardInterrupt: The answer was stopped, without an interactive user to continue.
-        UsageError: The input was empty, without an interactive user (who may leave silently).
+        ConverseError: An error, if the input is not interactive.
+        KeyboardInterrupt: Ctrl-C was pressed, and the input is not interactive.
+        UsageError: The input is empty and not interactive.
     """
-    console.tell_notices()
-    is_silent = not first
+    console.show_notices()
+    is_empty = not first
     try:
         if first:
             await handle(console, first)
         while True:
             try:
                 text = await console.input.read()
-                is_silent = False
+                is_empty = False
             except KeyboardInterrupt:
                 if not console.input.is_interactive:
                     raise
-                console.output.say("Ctrl-D leaves; /help lists the commands.")
+                console.output.remark("Ctrl-D leaves; /help lists the commands.")
                 continue
             await handle(console, text)
     except EOFError:
-        if is_silent and not console.input.is_interactive:
+        if is_empty and not console.input.is_interactive:
             raise click.UsageError("Standard input is empty. Write one message per line.") from None
 
 
@@ -52,17 +52,17 @@ async def handle(console: ChatConsole, text: str) -> None:
         if text.startswith("/") and not text.startswith("//"):
             await perform(console, text.strip())
         elif text.strip():
-            said = text[1:] if text.startswith("//") else text
-            await run_interruptibly(console.session.say(said))
+            message = text[1:] if text.startswith("//") else text
+            await run_interruptibly(console.session.add_message(message))
             await console.answer()
     except KeyboardInterrupt:
         if not console.input.is_interactive:
             raise
-        console.output.say("Stopped.")
+        console.output.remark("Stopped.")
     except ConverseError as error:
         if not console.input.is_interactive:
             raise
-        console.complain(error)
+        console.show_error(error)
         if isinstance(error, ContextOverflowError):
-            console.output.say("/compact continues with a summary, /new without one.")
-    console.tell_notices()
+            console.output.remark("/compact continues with a summary, /new without one.")
+    console.show_notices()

@@ -31,12 +31,12 @@ from vibe_llms.messages.views import text_of
 if TYPE_CHECKING:  # their import costs time, and only invocations need them
     from vibe_llms.events.flow import LogEvent
 
-_FOLDED = 160
-"""Maximum length of arguments and results; a reader wants to read the answer."""
-_PARTING = frozenset({"invocation.finished", "invocation.started", "response.finished"})
-"""Events between two texts: a call, or the end of a turn."""
-_MOST_LOSSES = 4
-"""Maximum number of kinds of losses in one line; a reader wants to read the answer."""
+_CALL_COLUMNS = 160
+"""Maximum width of arguments and results: users want to read the answer."""
+_SEPARATING_EVENTS = frozenset({"invocation.finished", "invocation.started", "response.finished"})
+"""Types of events between two texts: a call, or the end of a turn."""
+_LOSSES_LIMIT = 4
+"""Maximum number of kinds of losses in one line: users want to read the answer."""
 
 
 class ChatOutput(Protocol):
@@ -60,28 +60,28 @@ class ChatOutput(Protocol):
     def replay(self, canisters: Sequence[AnyCanister]) -> None:
         """Show earlier messages."""
 
-    def say(self, text: str) -> None:
+    def remark(self, text: str) -> None:
         """Show a remark of one or more lines."""
 
-    def complain(self, text: str) -> None:
+    def show_error(self, text: str) -> None:
         """Show an error in one line."""
 
 
 def read_delta(event: StreamEvent | LogEvent) -> tuple[str, str] | None:
-    """Return kind and text of a readable piece; ``None`` for other events."""
+    """Return the kind and the text of a piece that users can read; ``None`` for other events."""
     if not isinstance(event, ContentDeltaEvent) or event.channel not in ("text", "summary"):
         return None
     return (event.kind, event.text) if event.kind in ("text", "reasoning", "refusal") else None
 
 
 def describe_event(event: StreamEvent | LogEvent) -> str:
-    """Describe an event in one line in addition to the text; usually empty."""
+    """Return a remark about an event, in one line; empty for most events."""
     if isinstance(event, ContentFinishedEvent) and isinstance(event.item, InvocationCanister):
         return describe_invocation(event.item)
     if event.type == "invocation.finished":
         return f"{describe_result(event.result)} ({event.seconds:.1f} s)"
     if event.type == "invocation.progress":
-        return f"  {event.name}: {shorten(event.text, _FOLDED)}"
+        return f"  {event.name}: {shorten(event.text, _CALL_COLUMNS)}"
     if event.type == "generation.doubted":
         return "An earlier answer was lost in a crash; it may have been billed."
     if isinstance(event, RetryEvent):
@@ -91,49 +91,48 @@ def describe_event(event: StreamEvent | LogEvent) -> str:
 
 def describe_invocation(canister: InvocationCanister) -> str:
     """Describe an invocation in one line; ``vibe show`` has the complete arguments."""
-    return f"→ {reveal(canister.name)}({shorten(reveal(canister.arguments), _FOLDED)})"
+    return f"→ {reveal(canister.name)}({shorten(reveal(canister.arguments), _CALL_COLUMNS)})"
 
 
 def describe_result(canister: ResultCanister) -> str:
     """Describe the result of an invocation in one line."""
     text = text_of(canister)
     mark = "✗" if canister.is_error else "←"
-    return f"{mark} {canister.name or ''}: {shorten(text, _FOLDED) or 'nothing'}"
+    return f"{mark} {canister.name or ''}: {shorten(text, _CALL_COLUMNS) or 'nothing'}"
 
 
 @define
 class Remarks:
     """Remarks in addition to the text; losses that occur together share one line.
 
-    Each loss is reported once per model, however often the conversation is sent to it: the response
-    lists them all.
+    Each loss is shown once per model, even if the conversation is sent to the model several times.
     """
 
     _model: str = attrs.field(default="", init=False)
-    _told: set[Loss] = attrs.field(factory=set, init=False)
-    _waiting: list[Loss] = attrs.field(factory=list, init=False)
+    _reported: set[Loss] = attrs.field(factory=set, init=False)
+    _pending: list[Loss] = attrs.field(factory=list, init=False)
 
     def begin(self, model: str) -> None:
         """Prepare for an answer of a model."""
         if model != self._model:
             self._model = model
-            self._told.clear()
+            self._reported.clear()
 
-    def take(self, event: StreamEvent | LogEvent) -> list[str]:
-        """Return the remarks to show before an event, and those to show instead of it."""
+    def feed(self, event: StreamEvent | LogEvent) -> list[str]:
+        """Return the remarks that an event causes: about losses before it, and about itself."""
         if isinstance(event, LossEvent):
-            if event.loss not in self._told:
-                self._told.add(event.loss)
-                self._waiting.append(event.loss)
+            if event.loss not in self._reported:
+                self._reported.add(event.loss)
+                self._pending.append(event.loss)
             return []
-        lines = self.finish() if self._waiting else []
+        lines = self.finish() if self._pending else []
         if remark := describe_event(event):
             lines.append(remark)
         return lines
 
     def finish(self) -> list[str]:
         """Return the remaining remarks."""
-        losses, self._waiting = self._waiting, []
+        losses, self._pending = self._pending, []
         return [describe_losses(losses)] if losses else []
 
 
@@ -141,16 +140,16 @@ def describe_losses(losses: Iterable[Loss]) -> str:
     """Describe lossy translations in one line, similar losses once."""
     counts = Counter((_name_part(loss.path), loss.reason) for loss in losses)
     parts = []
-    for (name, reason), count in list(counts.items())[:_MOST_LOSSES]:
+    for (name, reason), count in list(counts.items())[:_LOSSES_LIMIT]:
         times = f" ({count} times)" if count > 1 else ""
         parts.append(f"{name}: {reason}{times}" if name else f"{reason}{times}")
-    if len(counts) > _MOST_LOSSES:
-        parts.append(f"and {len(counts) - _MOST_LOSSES} more")
+    if len(counts) > _LOSSES_LIMIT:
+        parts.append(f"and {len(counts) - _LOSSES_LIMIT} more")
     return f"Changed in translation: {'; '.join(parts)}"
 
 
 def _name_part(path: str) -> str:
-    """Return the last name in a path if it is more specific than a content's."""
+    """Return the last name in the path of a loss, if it says more than that it is a message."""
     name = path.rpartition(".")[2].partition("[")[0]
     return "" if name in ("canisters", "content", "native") else name
 
@@ -190,20 +189,20 @@ class PlainOutput:
     _remarks: Remarks = attrs.field(factory=Remarks, init=False)
     _kind: str = attrs.field(default="", init=False)
     _last: str = attrs.field(default="\n", init=False)
-    _is_parted: bool = attrs.field(default=False, init=False)
+    _is_separated: bool = attrs.field(default=False, init=False)
 
     def begin(self, model: str) -> None:
         """Show nothing."""
         self._remarks.begin(model)
-        self._kind, self._last, self._is_parted = "", "\n", False
+        self._kind, self._last, self._is_separated = "", "\n", False
 
     def feed(self, event: StreamEvent | LogEvent) -> None:
         """Write a piece."""
-        for remark in self._remarks.take(event):
+        for remark in self._remarks.feed(event):
             if self._out.isatty():
                 self._end_line()
-            self.say(remark)
-        self._is_parted = self._is_parted or event.type in _PARTING
+            self.remark(remark)
+        self._is_separated = self._is_separated or event.type in _SEPARATING_EVENTS
         piece = read_delta(event)
         if piece is not None:
             self._write(*piece)
@@ -212,7 +211,7 @@ class PlainOutput:
         """End the line."""
         self._end_line()
         for remark in self._remarks.finish():
-            self.say(remark)
+            self.remark(remark)
 
     def pause(self) -> None:
         """End the line."""
@@ -230,12 +229,12 @@ class PlainOutput:
     def replay(self, canisters: Sequence[AnyCanister]) -> None:
         """Show nothing: the reader of a pipe wants only the new answers."""
 
-    def say(self, text: str) -> None:
+    def remark(self, text: str) -> None:
         """Write a remark."""
         self._notes.write(style(sanitize(respell(text)), "dim", stream=self._notes) + "\n")
         self._notes.flush()
 
-    def complain(self, text: str) -> None:
+    def show_error(self, text: str) -> None:
         """Write an error."""
         self._notes.write(f"{mark_error()} {text}\n")
         self._notes.flush()
@@ -244,9 +243,9 @@ class PlainOutput:
         is_terminal = self._out.isatty()
         if not text or (kind == "reasoning" and not is_terminal):
             return
-        if self._is_parted or (kind != self._kind and self._kind):
+        if self._is_separated or (kind != self._kind and self._kind):
             self._end_line()
-        self._is_parted = False
+        self._is_separated = False
         self._kind, self._last = kind, text
         if is_terminal:  # files and pipes get it unchanged
             text = sanitize(text)

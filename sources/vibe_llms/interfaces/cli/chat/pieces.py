@@ -1,4 +1,4 @@
-"""Convert a complete answer to stream events, so that both are displayed alike."""
+"""Convert a complete answer to stream events, so that it is displayed like a streamed one."""
 
 from __future__ import annotations
 

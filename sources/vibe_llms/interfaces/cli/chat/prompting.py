@@ -60,7 +60,7 @@ class TerminalInput:
     Args:
         history: The file of earlier messages; ``None`` to keep no history.
         survey_models: Lists the addresses of models, for completion.
-        settings: Further settings of the prompt session; tests pass a terminal.
+        settings: Further settings of the prompt session, such as a terminal for tests.
     """
 
     is_interactive = True
@@ -97,7 +97,7 @@ def _open_history(path: Path | None) -> History:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch(mode=0o600)  # messages are private
-    except OSError:  # the store reports once whether it is writable
+    except OSError:  # not reported here: the store reports that the folder is not writable
         return InMemoryHistory()
     return FileHistory(str(path))
 
@@ -120,22 +120,23 @@ def _produce_bindings() -> KeyBindings:
 
     @bindings.add("tab")
     def complete(event: KeyPressEvent) -> None:
-        # Immediately: the toolkit's own binding does nothing while it still searches completions,
-        # as it does after each key, so that "/he", Tab, Enter typed quickly would send "/he".
+        # Completes immediately. The toolkit's own binding does nothing while it still searches for
+        # completions, which it does after each key: "/he", Tab, Enter, typed quickly, would send
+        # "/he".
         buffer = event.current_buffer
         if buffer.complete_state is not None:
             buffer.complete_next()
             return
-        wanted = CompleteEvent(completion_requested=True)
-        found = list(buffer.completer.get_completions(buffer.document, wanted))
-        if len(found) == 1:
-            buffer.apply_completion(found[0])
-        elif found:
-            buffer.insert_text(get_common_complete_suffix(buffer.document, found))
+        requested = CompleteEvent(completion_requested=True)
+        completions = list(buffer.completer.get_completions(buffer.document, requested))
+        if len(completions) == 1:
+            buffer.apply_completion(completions[0])
+        elif completions:
+            buffer.insert_text(get_common_complete_suffix(buffer.document, completions))
             buffer.start_completion()
 
     @bindings.add("escape", "enter")
-    def begin_line(event: KeyPressEvent) -> None:
+    def start_line(event: KeyPressEvent) -> None:
         event.current_buffer.insert_text("\n")
 
     return bindings

@@ -25,7 +25,7 @@ from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.instruments.models import Model, RequestOptions
 from vibe_llms.interfaces.cli.attachments import Attachment, ensure_readable, read_attachment
 from vibe_llms.interfaces.cli.chat.statuses import (
-    GO_ON,
+    CONTINUE_MESSAGE,
     ChatStatus,
     read_status,
 )
@@ -55,8 +55,8 @@ if TYPE_CHECKING:
     from vibe_llms.telemetry.odometer import Odometer
 
 INPUT_ROLES = frozenset({"user", "document", "supervisor"})
-_BLAMING = (RequestError, TranslationLossError, LimitError)
-"""Errors caused by the message itself, not by its environment."""
+_MESSAGE_ERRORS = (RequestError, TranslationLossError, LimitError)
+"""Errors that the message itself causes, not its environment."""
 
 
 @define(kw_only=True)
@@ -64,11 +64,11 @@ class ChatSession(Closing):
     """Conversation with a model that can be switched at any time.
 
     Attributes:
-        application: Provides the models.
-        store: Keeps every message before the next step; ``None`` to keep nothing.
+        application: The application that provides the models.
+        store: The store to which each message is saved at once; ``None`` to store nothing.
         conversation: The messages.
-        address: The model; empty for the configured one.
-        controls: Values of the controls.
+        address: The address of the model; empty for the configured one.
+        controls: The controls of each request.
         stream: Whether to stream answers.
         strict: Whether a lossy translation is an error.
         schema: A JSON Schema to which answers must conform.
@@ -107,8 +107,8 @@ class ChatSession(Closing):
     @property
     def system(self) -> str:
         """The current instructions."""
-        said = [c for c in self.conversation.canisters if isinstance(c, SupervisorCanister)]
-        return text_of(said[-1]) if said else ""
+        instructions = [c for c in self.conversation.canisters if isinstance(c, SupervisorCanister)]
+        return text_of(instructions[-1]) if instructions else ""
 
     @property
     def registry(self) -> Registry | None:
@@ -117,14 +117,16 @@ class ChatSession(Closing):
 
     @property
     def status(self) -> ChatStatus:
-        """True if the last message needs an answer, or the last answer is incomplete."""
+        """Whether the last message needs an answer, or the last answer is incomplete."""
         return read_status(self.conversation.canisters)
 
     async def open(self) -> None:
         """Connect the tools; check that the model exists and accepts the request.
 
         Raises:
-            ConverseError: Accessing the model failed, or RequestError, or EnsembleError.
+            RequestError: The model does not accept the request.
+            EnsembleError: A tool cannot be connected.
+            ConverseError: The model cannot be accessed.
         """
         if self.tools:
             from vibe_llms.invocables.registry import Registry
@@ -142,9 +144,9 @@ class ChatSession(Closing):
         finally:
             await self.application.close()
 
-    def instruct(self, text: str) -> None:
+    def add_instructions(self, text: str) -> None:
         """Add instructions that apply from this point."""
-        self.keep([SupervisorCanister(repair(text))])
+        self.store_canisters([SupervisorCanister(repair(text))])
 
     def attach(self, path: str, *, must_be_image: bool = False) -> Attachment:
         """Attach a file to the next message. Raises RequestError, LimitError."""
@@ -153,7 +155,7 @@ class ChatSession(Closing):
         self.attachments.append(attachment)
         return attachment
 
-    async def say(self, text: str) -> None:
+    async def add_message(self, text: str) -> None:
         """Add the user's message with its attachments; it is stored when this returns.
 
         A message that the model cannot accept is discarded, because every later request would fail
@@ -168,34 +170,37 @@ class ChatSession(Closing):
         contents: list[AnyContent] = [*media]
         if text:
             contents.append(TextualContent(repair(ensure_readable(text, "The message"))))
-        said: list[AnyCanister] = [*documents]
+        message: list[AnyCanister] = [*documents]
         if contents:
-            said.append(UserCanister(contents))
+            message.append(UserCanister(contents))
         self.attachments.clear()
         try:
-            await self._check([*self.conversation.canisters, *said])
-        except _BLAMING:
+            await self._check([*self.conversation.canisters, *message])
+        except _MESSAGE_ERRORS:
             raise
         except ConverseError:
-            self._keep_said(said)
+            self._store_message(message)
             raise
-        self._keep_said(said)
+        self._store_message(message)
 
-    def _keep_said(self, said: Sequence[AnyCanister]) -> None:
-        """Add the user's message; unfinished calls of an earlier run get a result before it."""
-        self.conversation.add_canisters(said)
+    def _store_message(self, message: Sequence[AnyCanister]) -> None:
+        """Add and store the user's message; unfinished calls of earlier runs get a result first."""
+        self.conversation.add_canisters(message)
         has_calls = any(
             isinstance(each, InvocationCanister) for each in self.conversation.canisters
         )
         if has_calls and self.store is not None:
-            # Imported only for calls: it loads the run log, which most starts do not need.
+            # Imported only if needed, because it imports the run logs.
             from vibe_llms.runs.settling import settle_stored
 
             settle_stored(self.conversation, self.store)
         self._save()
 
     async def prepare_continuation(self) -> str:
-        """Prepare the last turn so that ``answer`` continues it; return the message added for that.
+        """Prepare the conversation so that ``answer`` continues its last turn.
+
+        Returns:
+            The message that was added for this; empty if none was needed.
 
         Raises:
             RequestError: The last answer is finished; or the model cannot accept the message.
@@ -206,11 +211,11 @@ class ChatSession(Closing):
                     detail=ChatStatus.FINISHED.value, remedy="Send a message, or /retry."
                 )
             case ChatStatus.CUT | ChatStatus.INTERRUPTED:
-                await self.say(GO_ON)
-                return GO_ON
+                await self.add_message(CONTINUE_MESSAGE)
+                return CONTINUE_MESSAGE
         return ""
 
-    def renew(self) -> None:
+    def start_new(self) -> None:
         """Start a new conversation with the same instructions."""
         self.conversation = self._produce_conversation(())
 
@@ -236,11 +241,11 @@ class ChatSession(Closing):
                 detail="There is nothing to summarize yet.",
                 remedy="/new starts a new conversation.",
             )
-        instrument = self.produce_model()
-        model = await instrument.access()
-        room, _ = measure_room(model.descriptor.attributes, self.controls)
-        request = instrument.request(canisters, continuation=True)
-        summary = await summarize(model, request, canisters[:count], "", (room or 8192) // 2)
+        model = self.produce_model()
+        converser = await model.access()
+        room, _ = measure_room(converser.descriptor.attributes, self.controls)
+        request = model.request(canisters, continuation=True)
+        summary = await summarize(converser, request, canisters[:count], "", (room or 8192) // 2)
         document = DocumentCanister(summary.text, title=SUMMARY_TITLE)
         name = self.conversation.metadata.name
         self.conversation = self._produce_conversation([document, *canisters[count:]])
@@ -249,17 +254,23 @@ class ChatSession(Closing):
         self.summaries += summary.origins
         return summary
 
-    def _produce_conversation(self, said: Sequence[AnyCanister]) -> Conversation:
-        """Build a conversation with the instructions of this one, and given messages."""
+    def _produce_conversation(self, messages: Sequence[AnyCanister]) -> Conversation:
+        """Create a conversation with the instructions of this one, and these messages."""
         former = self.conversation
-        words = {text_of(c): c for c in former.canisters if isinstance(c, SupervisorCanister)}
-        canisters: list[AnyCanister] = [SupervisorCanister(c.content) for c in words.values()]
-        canisters += [attrs.evolve(each, id=produce_identity()) for each in said]
+        instructions = {  # without duplicates
+            text_of(canister): canister
+            for canister in former.canisters
+            if isinstance(canister, SupervisorCanister)
+        }
+        canisters: list[AnyCanister] = [
+            SupervisorCanister(canister.content) for canister in instructions.values()
+        ]
+        canisters += [attrs.evolve(message, id=produce_identity()) for message in messages]
         metadata = ConversationMetadata(tags=former.metadata.tags, model=former.metadata.model)
         return Conversation(canisters=canisters, metadata=metadata)
 
-    def retreat(self) -> bool:
-        """Return to the point before the last answer, in a fork; do nothing if there is no answer.
+    def fork_before_answer(self) -> bool:
+        """Continue in a fork without the last answer; do nothing if there is no answer.
 
         Returns:
             Whether a fork was made.
@@ -276,7 +287,7 @@ class ChatSession(Closing):
     def fork(self, from_index: int | None = None) -> None:
         """Continue in a fork, which shares the first canisters; all by default."""
         self.conversation = self.conversation.fork(from_index)
-        if len(self.conversation):  # an empty conversation is not kept
+        if len(self.conversation):  # an empty conversation is not stored
             self._save()
 
     def name(self, name: str) -> None:
@@ -293,7 +304,7 @@ class ChatSession(Closing):
         self.conversation.notices = ()
         return notices
 
-    def keep(self, canisters: Sequence[AnyCanister]) -> None:
+    def store_canisters(self, canisters: Sequence[AnyCanister]) -> None:
         """Store canisters; they are durable when this returns.
 
         Canisters that other processes have added to the conversation come first.
@@ -315,7 +326,7 @@ class ChatSession(Closing):
             self.conversation.notices += (notice,)
 
     async def switch_model(self, address: str) -> None:
-        """Switch to another model if it can be asked; otherwise keep the former.
+        """Switch to another model if it can be used; otherwise keep the former one.
 
         Raises:
             ConverseError: The model does not exist, lacks something, or has other controls.
@@ -344,7 +355,7 @@ class ChatSession(Closing):
         return await model.count_tokens(model.request(self.conversation, continuation=True))
 
     async def _ensure_ready(self) -> None:
-        """Reject a model that cannot be asked, without a request."""
+        """Check that the model can be used, without sending a request."""
         import asyncio
 
         from vibe_llms.plugins.missing_requirements import refuse_missing

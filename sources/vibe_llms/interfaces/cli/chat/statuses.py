@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from vibe_llms.messages.canisters import AnyCanister, Origin, StopReason
 from vibe_llms.messages.views import text_of
 
-GO_ON = "Continue where you stopped."
+CONTINUE_MESSAGE = "Continue where you stopped."
 """The message sent in the user's name to continue an answer."""
 
 _CUTS = {
@@ -19,7 +19,7 @@ _CUTS = {
 
 
 class ChatStatus(enum.Enum):
-    """Open work; the value describes it to the user, and the effect of /continue."""
+    """State of the last turn; the value describes it to the user, with the effect of /continue."""
 
     FINISHED = "The last answer is complete."
     UNANSWERED = "The last message has no answer; /continue asks for one."
@@ -31,7 +31,7 @@ class ChatStatus(enum.Enum):
 
 def read_status(canisters: Sequence[AnyCanister]) -> ChatStatus:
     """Derive the status from the last canisters; supervisor messages are ignored."""
-    from vibe_llms.engine.tails import read_tail  # not imported for a single question
+    from vibe_llms.engine.tails import read_tail  # only continued conversations need it
 
     end = len(canisters)
     while end and canisters[end - 1].role == "supervisor":
@@ -42,8 +42,8 @@ def read_status(canisters: Sequence[AnyCanister]) -> ChatStatus:
         return ChatStatus.UNANSWERED
     tail = read_tail(canisters[:end])
     if tail.is_broken_off:
-        said = text_of(canisters[tail.start : end])
-        return ChatStatus.INTERRUPTED if said else ChatStatus.BROKEN
+        text = text_of(canisters[tail.start : end])
+        return ChatStatus.INTERRUPTED if text else ChatStatus.BROKEN
     if tail.is_paused or not tail.ends_in_words:
         return ChatStatus.UNFINISHED
     if tail.stop_reason in (StopReason.LIMIT, StopReason.OVERFLOW):

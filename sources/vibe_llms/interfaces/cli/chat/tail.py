@@ -1,6 +1,6 @@
-"""Bottom lines of a terminal that may still change, below those that are final.
+"""The last lines of a terminal, which may still change, below lines that are final.
 
-Keys that are pressed while an answer arrives are not shown in it.
+Keys that are pressed during an answer are not shown within it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from vibe_llms.interfaces.cli.output import measure_text
 
 @define
 class Echo:
-    """The echo of a terminal. Text typed without it is not lost: the prompt shows it later."""
+    """Echo of typed text on a terminal. While it is off, text is not lost: the prompt shows it."""
 
     _file: TextIO
     _former: list[Any] | None = attrs.field(default=None, init=False)
@@ -33,9 +33,9 @@ class Echo:
             return
         descriptor = self._file.fileno()
         self._former = termios.tcgetattr(descriptor)
-        quiet = list(self._former)
-        quiet[3] &= ~termios.ECHO  # the line modes; interruption by Ctrl-C is another flag
-        termios.tcsetattr(descriptor, termios.TCSANOW, quiet)
+        modes = list(self._former)
+        modes[3] &= ~termios.ECHO  # item 3 has the local modes
+        termios.tcsetattr(descriptor, termios.TCSANOW, modes)
 
     def restore(self) -> None:
         """Restore the terminal's modes."""
@@ -48,10 +48,10 @@ class Echo:
 
 
 _BEGIN_UPDATE, _END_UPDATE = "\x1b[?2026h", "\x1b[?2026l"
-"""Text in between is shown at once, by terminals that can; others ignore these sequences."""
+"""Synchronized update: the text in between is shown at once. Other terminals ignore these."""
 
 _BEGIN_CUTTING, _END_CUTTING = "\x1b[?7l", "\x1b[?7h"
-"""In between, lines that are too long are cut. Final lines wrap instead, which is better."""
+"""Line wrapping off and on: in between, lines that are too long are cut."""
 
 _STYLES = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -70,11 +70,11 @@ class LiveTail:
 
     Only changed lines are written again, all in one synchronized update. Lines in the tail never
     wrap, so that their number of rows is known, even if the terminal considers a letter wider.
-    If the window has become narrower, the terminal has wrapped the lines again, and the rows are
-    counted accordingly.
+    When the window becomes narrower, the terminal wraps the lines, and their rows are counted
+    accordingly.
 
     Attributes:
-        measure: Returns the size of the window.
+        measure: Function that returns the size of the window.
     """
 
     _file: TextIO
@@ -88,7 +88,7 @@ class LiveTail:
         return max(3, self.measure().lines // 2)
 
     def draw(self, lines: Sequence[ScreenLine]) -> None:
-        """Replace the tail by the last of the lines, as many as fit."""
+        """Replace the tail by these lines; by the last ones if they do not fit."""
         lines = lines[-self.room :]
         if lines != self._shown or self.measure().columns != self._columns:
             text = self._compose(lines)
@@ -96,7 +96,7 @@ class LiveTail:
             self._shown = list(lines)
 
     def settle(self, lines: Sequence[ScreenLine]) -> None:
-        """Write lines for good in place of the tail, which is then empty."""
+        """Write final lines in place of the tail; the tail is empty afterwards."""
         if not lines and not self._shown:
             return
         end = "\r\n" if lines else ""
@@ -115,16 +115,16 @@ class LiveTail:
         rows = sum(self._count_rows(line, columns) for line in self._shown[same:])
         text = f"\x1b[{rows - 1}A\r" if rows > 1 else "\r"
         if columns != self._columns:
-            text += "\x1b[J"  # or terminals would remember the lines they had wrapped
+            text += "\x1b[J"  # erase: terminals keep the lines that they have wrapped
         self._columns = columns
         if self._shown and not lines:
             return text + "\x1b[J"
-        # Old text is erased after each new one, not before: that would flicker.
+        # Old text is erased after new text is written: erasing it first would flicker.
         text += "\r\n".join(f"{line.text}\x1b[K" for line in lines[same:])
         return text + ("\x1b[J" if rows > len(lines) - same else "")
 
     def _count_rows(self, line: ScreenLine, columns: int) -> int:
-        # Drawn while wrapping was off, a line takes one row until the window becomes narrower.
+        # Lines were drawn without wrapping: each takes one row until the window becomes narrower.
         if columns >= self._columns:
             return 1
         rows, column = 1, 0

@@ -1,4 +1,4 @@
-"""Show a chat on a terminal: Markdown that grows at the bottom and scrolls up when final."""
+"""Show a chat on a terminal: Markdown that is redrawn while it grows, until it is final."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from vibe_llms.events.flow import LogEvent
 
 _INTERVAL_SECONDS = 0.04
-"""Minimum time between two draws of the tail: faster ones are invisible and cost time."""
+"""Minimum time between two draws of the tail: more frequent ones would only cost time."""
 
 _MAXIMUM_COLUMNS = 100
 """Longer lines are hard to read."""
@@ -65,7 +65,7 @@ class _PlainCode(CodeBlock):
 
 
 class _AnswerMarkdown(Markdown):
-    """Markdown of answers: text of a model is never taken for HTML and dropped."""
+    """Markdown of answers; HTML in it is shown as text, not dropped."""
 
     elements = {  # noqa: RUF012  # declared like this in rich
         **Markdown.elements,
@@ -103,9 +103,10 @@ class TerminalOutput:
         self._remarks = Remarks()
         self._splitter = BlockSplitter()
         self._kind = ""
-        self._settled = ""
+        self._last_kind = ""
+        """Kind of the last part that was written permanently; empty at the start of an answer."""
         self._is_waiting = False
-        self._drawn = 0.0
+        self._drawn_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._echo = Echo(self._file)
 
@@ -113,7 +114,7 @@ class TerminalOutput:
         """Show that an answer is awaited."""
         self._remarks.begin(model)
         self._splitter = BlockSplitter()
-        self._kind = self._settled = ""
+        self._kind = self._last_kind = ""
         self._is_waiting = True
         # Echo is off: typed text would appear within the answer; the prompt shows it later.
         self._echo.silence()
@@ -121,8 +122,8 @@ class TerminalOutput:
 
     def feed(self, event: StreamEvent | LogEvent) -> None:
         """Add a piece to the display."""
-        for remark in self._remarks.take(event):
-            # A remark within a block would split it: settle the part received so far first.
+        for remark in self._remarks.feed(event):
+            # A remark must not split a block: write the part received so far first.
             self._end_part()
             self._settle("note", sanitize(remark))
         piece = read_delta(event)
@@ -137,7 +138,7 @@ class TerminalOutput:
         self._draw_soon()
 
     def finish(self) -> None:
-        """Write the complete answer for good."""
+        """Write the rest of the answer permanently."""
         self._end_part()
         for remark in self._remarks.finish():
             self._settle("note", sanitize(remark))
@@ -149,7 +150,7 @@ class TerminalOutput:
         self._echo.restore()
 
     def pause(self) -> None:
-        """Write the display for good, and switch the echo on again."""
+        """Write the current display permanently, and switch the echo on again."""
         self._end_part()
         self._tail.settle([])
         self._echo.restore()
@@ -171,11 +172,11 @@ class TerminalOutput:
             self._file.write("\n")
         self._file.flush()
 
-    def say(self, text: str) -> None:
+    def remark(self, text: str) -> None:
         """Show a remark."""
         self._show("note", sanitize(respell(text)))
 
-    def complain(self, text: str) -> None:
+    def show_error(self, text: str) -> None:
         """Show an error."""
         self._show("error", sanitize(text))
 
@@ -183,16 +184,16 @@ class TerminalOutput:
         self._tail.settle(self._render(kind, text))
 
     def _settle(self, kind: str, text: str) -> None:
-        """Write a part of the answer for good, an empty line after the previous one.
+        """Write a part of the answer permanently.
 
-        Consecutive remarks are not separated.
+        An empty line separates it from the previous part, except between remarks.
         """
         lines = self._render(kind, text)
         if not lines:
             return
-        if self._settled and not kind == self._settled == "note":
+        if self._last_kind and not kind == self._last_kind == "note":
             lines.insert(0, ScreenLine("", 0))
-        self._settled = kind
+        self._last_kind = kind
         self._is_waiting = False
         self._tail.settle(lines)
 
@@ -205,14 +206,14 @@ class TerminalOutput:
             self._settle(self._kind, rest)
 
     def _draw_soon(self) -> None:
-        """Draw now, or when due; the last piece is shown although none follows."""
-        wait = self._drawn + _INTERVAL_SECONDS - time.monotonic()
+        """Draw now; or later, if the last draw was a moment ago."""
+        wait = self._drawn_at + _INTERVAL_SECONDS - time.monotonic()
         if wait <= 0:
             self._draw()
         elif self._timer is None:
             try:
                 loop = asyncio.get_running_loop()
-            except RuntimeError:  # without an event loop the next piece, or the end, shows it
+            except RuntimeError:  # without an event loop, the next piece or the end is drawn
                 return
             self._timer = loop.call_later(wait, self._draw)
 
@@ -223,18 +224,18 @@ class TerminalOutput:
         rest = self._splitter.rest
         if rest.strip():
             lines = self._render(self._kind, self._crop(rest))
-            if self._settled:
+            if self._last_kind:
                 lines.insert(0, ScreenLine("", 0))
             self._is_waiting = False
             self._tail.draw(lines)
-        self._drawn = time.monotonic()
+        self._drawn_at = time.monotonic()
 
     def _crop(self, rest: str) -> str:
-        """Drop the text that does not fit, so that a long rest costs no more than a short one."""
+        """Drop lines that do not fit, so that rendering a long rest is as fast as a short one."""
         lines = rest.splitlines(keepends=True)
         room = self._tail.room
         if len(lines) <= 2 * room:
-            return rest  # the tail cuts a small excess
+            return rest  # the tail drops the few lines that do not fit
         is_code = lines[0].lstrip().startswith(("```", "~~~"))
         # The end of a code block without its first line would be rendered as prose.
         return "".join((lines[:1] if is_code else []) + lines[-room:])
@@ -273,19 +274,19 @@ class TerminalOutput:
 def _encode_line(segments: Iterable[Segment], console: Console) -> ScreenLine:
     """Encode a line that rich rendered, without trailing blanks."""
     # Cursor movements of rich would break the tail.
-    kept = [segment for segment in segments if not segment.control]
-    while kept and not kept[-1].text.strip() and not _is_visible(kept[-1].style):
-        kept.pop()
-    if kept and not _is_visible(kept[-1].style):
-        kept[-1] = Segment(kept[-1].text.rstrip(), kept[-1].style)
+    texts = [segment for segment in segments if not segment.control]
+    while texts and not texts[-1].text.strip() and not _is_visible(texts[-1].style):
+        texts.pop()
+    if texts and not _is_visible(texts[-1].style):
+        texts[-1] = Segment(texts[-1].text.rstrip(), texts[-1].style)
     text = "".join(
         # The public property returns only the system's name; styles need the system object.
         segment.style.render(segment.text, color_system=console._color_system)
         if segment.style
         else segment.text
-        for segment in kept
+        for segment in texts
     )
-    return ScreenLine(text, sum(segment.cell_length for segment in kept))
+    return ScreenLine(text, sum(segment.cell_length for segment in texts))
 
 
 def _is_visible(style: Style | None) -> bool:

@@ -1,4 +1,4 @@
-"""One answer in a chat: by the model alone, or by an engine, which executes calls."""
+"""One answer in a chat: by a single request, or by an engine, which executes calls."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @frozen(kw_only=True)
 class TurnResult:
-    """Result of a message.
+    """Result of one turn of the model.
 
     Attributes:
         text: The text of the answer.
@@ -45,14 +45,14 @@ class TurnResult:
 
     @property
     def cut(self) -> str:
-        """The reason why it is incomplete, for the user; empty if it is complete."""
+        """The reason why the answer is incomplete, for the user; empty if it is complete."""
         if self.shortfall is None:
             return "" if self.canisters or self.waiting else "The model returned no text."
         return self.shortfall.detail if not self.shortfall.limit else describe_cut(self.origin)
 
 
 def describe_waiting(session: ChatSession, waiting: Sequence[ApprovalRequest]) -> TrustError:
-    """Describe calls that wait for an approval although no user can be asked; suggest a fix."""
+    """Print how to approve waiting calls if no user can be asked, and return the error."""
     from vibe_llms.interfaces.cli.approving import advise_to_answer
     from vibe_llms.interfaces.cli.output import note
     from vibe_llms.interfaces.cli.program import compose_again
@@ -70,7 +70,7 @@ def describe_waiting(session: ChatSession, waiting: Sequence[ApprovalRequest]) -
 
 
 async def answer(session: ChatSession, output: ChatOutput) -> TurnResult:
-    """Get the model's answer and execute its calls; received content is stored in any case.
+    """Get the model's answer and execute its calls; also store what is received before an error.
 
     Raises:
         ConverseError: No answer, or an incomplete one.
@@ -79,30 +79,30 @@ async def answer(session: ChatSession, output: ChatOutput) -> TurnResult:
     session.conversation.metadata = attrs.evolve(metadata, model=session.model_name)
     output.begin(session.model_name)
     try:
-        if session.registry is not None or _is_for_engine(session):
-            return await _act(session, output)
-        return await _answer_alone(session, output)
+        if session.registry is not None or _needs_engine(session):
+            return await _run_engine(session, output)
+        return await _ask_model(session, output)
     finally:
         output.finish()
 
 
-async def go_on(session: ChatSession, output: ChatOutput) -> TurnResult:
-    """Continue unfinished work with an engine, and deliver messages sent to the run.
+async def continue_run(session: ChatSession, output: ChatOutput) -> TurnResult:
+    """Continue an unfinished run with an engine, and deliver messages that were sent to it.
 
     Raises:
         ConverseError: The run failed.
     """
     output.begin(session.model_name)
     try:
-        return await _act(session, output)
+        return await _run_engine(session, output)
     finally:
         output.finish()
 
 
-def _is_for_engine(session: ChatSession) -> bool:
-    """Return whether only an engine can continue the open work, with or without tools.
+def _needs_engine(session: ChatSession) -> bool:
+    """Return whether the last turn can be continued only by an engine.
 
-    If the earlier tools are missing, the engine reports that to the model.
+    If its tools are missing now, the engine reports that to the model.
     """
     last = session.conversation.last_message
     if last is None or last.role in INPUT_ROLES:
@@ -110,8 +110,8 @@ def _is_for_engine(session: ChatSession) -> bool:
     return session.status in (ChatStatus.UNFINISHED, ChatStatus.BROKEN)
 
 
-async def _answer_alone(session: ChatSession, output: ChatOutput) -> TurnResult:
-    """Answer without tools, which needs no engine."""
+async def _ask_model(session: ChatSession, output: ChatOutput) -> TurnResult:
+    """Answer without tools by a single request."""
     model = session.produce_model()
     request = model.request(session.conversation, **session.compose_options())
     canisters: tuple[AnyCanister, ...] = ()
@@ -130,7 +130,7 @@ async def _answer_alone(session: ChatSession, output: ChatOutput) -> TurnResult:
             for event in produce_events(canisters, response.losses):
                 output.feed(event)
     finally:
-        session.keep(canisters)
+        session.store_canisters(canisters)
     session.summaries += response.metadata.summaries
     shortfall = response.shortfall
     if shortfall is not None and shortfall.is_failure:
@@ -145,11 +145,11 @@ async def _answer_alone(session: ChatSession, output: ChatOutput) -> TurnResult:
     )
 
 
-async def _act(session: ChatSession, output: ChatOutput) -> TurnResult:
+async def _run_engine(session: ChatSession, output: ChatOutput) -> TurnResult:
     """Run the engine until the model's answer and its calls are complete."""
     from vibe_llms.instruments.engines import Engine
 
-    def hear(event: RunEvent) -> None:
+    def listen(event: RunEvent) -> None:
         if session.odometer is not None:
             session.odometer(event)
         output.feed(event)
@@ -160,7 +160,7 @@ async def _act(session: ChatSession, output: ChatOutput) -> TurnResult:
         approver=session.approver,
         limits=session.limits,
         store=session.store,
-        listener=hear,
+        listener=listen,
         stream=session.stream,
         controls=dict(session.controls),
         schema=session.schema,
@@ -182,7 +182,7 @@ async def _act(session: ChatSession, output: ChatOutput) -> TurnResult:
         raise produce_error(shortfall)
     origin = find_origin(outcome.canisters)
     if outcome.reason != "answered" and outcome.detail and shortfall is None:
-        output.say(outcome.detail)
+        output.remark(outcome.detail)
     return TurnResult(
         text=outcome.text,
         origin=origin,

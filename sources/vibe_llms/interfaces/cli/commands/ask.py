@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vibe_llms.interfaces.cli.access import load_for, resolve_first, restore_conversation
+from vibe_llms.interfaces.cli.access import (
+    load_application_and_address,
+    resolve_first_word,
+    restore_conversation,
+)
 from vibe_llms.interfaces.cli.options import (
     command,
     continue_option,
@@ -15,7 +19,7 @@ from vibe_llms.interfaces.cli.options import (
     model_options,
 )
 from vibe_llms.interfaces.cli.output import note, write_json
-from vibe_llms.interfaces.cli.program import compose_command, is_surely_given
+from vibe_llms.interfaces.cli.program import compose_command, is_option_value
 from vibe_llms.interfaces.cli.tooling import (
     open_session,
     produce_session,
@@ -68,16 +72,17 @@ def ask(prompt: tuple[str, ...], save: bool | None, as_json: bool, **options: An
     """
     words = list(prompt)
     if options["continued"] and not _may_be_identity(options["continued"]):
-        words.insert(0, options["continued"])  # a question in the position of an id
+        # What follows --continue is not an id, but the start of the question.
+        words.insert(0, options["continued"])
         options["continued"] = ""
     session = _produce_session(options, save=save is not False, words=words)
-    text = _gather(session, " ".join(words), options)
+    text = _compose_question(session, " ".join(words), options)
     answer = _answer(session, text, options, as_json=as_json)
     if as_json:
         _write_answer(session, answer)
     else:
-        _tell_cut(session, answer)
-        _tell_identity(session, is_asked_for=save is True)
+        _note_cut(session, answer)
+        _note_identity(session, is_requested=save is True)
     if answer.waiting:
         from vibe_llms.interfaces.cli.chat.turns import describe_waiting
 
@@ -88,17 +93,22 @@ def ask(prompt: tuple[str, ...], save: bool | None, as_json: bool, **options: An
 
 
 def _may_be_identity(text: str) -> bool:
+    """Return whether a text may be an id or the prefix of one."""
     return text.isascii() and text.isalnum() and len(text) <= _IDENTITY_LETTERS
 
 
 def _restore_conversation(
     store: ConversationStore, continued: str | None, words: Sequence[str]
 ) -> Conversation:
-    """Return the conversation to continue; errors say if its id may have been the question."""
+    """Return the conversation to continue.
+
+    Errors also suggest the right command if what was taken for an id belongs to the question.
+    """
     from vibe_llms.exceptions import UnknownConversationError
 
-    if continued and words and not is_surely_given("--continue", continued):
-        continued = resolve_first(
+    # Without `=`, it is unclear whether the text after --continue is an id or the first word.
+    if continued and words and not is_option_value("--continue", continued):
+        continued = resolve_first_word(
             store,
             continued,
             compose_command("ask", " ".join((continued, *words)), "--continue"),
@@ -116,8 +126,7 @@ def _restore_conversation(
 
 
 def _produce_session(options: dict[str, Any], *, save: bool, words: Sequence[str]) -> ChatSession:
-
-    application, address = load_for(options)
+    application, address = load_application_and_address(options)
     return produce_session(
         application,
         _restore_conversation(application.store, options["continued"], words),
@@ -129,7 +138,7 @@ def _produce_session(options: dict[str, Any], *, save: bool, words: Sequence[str
 
 
 def read_schema(path: str | None) -> dict[str, Any] | None:
-    """Read a JSON Schema from a file; ``None`` if no file is given. Raises UsageError."""
+    """Read a JSON Schema from a file; ``None`` without a path. Raises UsageError."""
     if path is None:
         return None
     import json
@@ -167,7 +176,7 @@ def _check_schema(schema: dict[str, Any], path: str) -> None:
 
 
 def _check_conformity(text: str, schema: JsonObject) -> None:
-    """Report answers that do not conform: they were cut off, or the model was not constrained."""
+    """Raise an error if the answer does not conform: if it was cut off, for example."""
     import json
 
     from vibe_llms.exceptions import ConverseError, Stage
@@ -188,19 +197,19 @@ def _check_conformity(text: str, schema: JsonObject) -> None:
         )
 
 
-def _gather(session: ChatSession, text: str, options: dict[str, Any]) -> str:
-    """Compose the question; standard input is read unless it is a terminal."""
+def _compose_question(session: ChatSession, text: str, options: dict[str, Any]) -> str:
+    """Add the attachments and return the question; also read standard input if it is piped."""
     for path in options["files"]:
         session.attach(path)
     if not sys.stdin.isatty() and "-" not in options["files"]:
         text = _read_stdin(session, text)
-    if not text.strip() and not session.attachments and not _has_open_end(session):
+    if not text.strip() and not session.attachments and not _is_continuable(session):
         empty = "" if sys.stdin.isatty() else ": standard input is empty"
         raise click.UsageError(f"The question is missing{empty}.")
     return text
 
 
-def _has_open_end(session: ChatSession) -> bool:
+def _is_continuable(session: ChatSession) -> bool:
     """Return whether the conversation can be continued without a question."""
     from vibe_llms.interfaces.cli.chat.statuses import ChatStatus
 
@@ -208,19 +217,19 @@ def _has_open_end(session: ChatSession) -> bool:
 
 
 def _read_stdin(session: ChatSession, text: str) -> str:
-    """Use piped input as the question if there is none, otherwise as a document."""
+    """Read standard input: a document if there is a question, otherwise the question itself."""
     from vibe_llms.messages.canisters import DocumentCanister
     from vibe_llms.messages.views import text_of
 
     piped = session.attach("-")
     if not isinstance(piped, DocumentCanister):
         return text
-    said = text_of(piped).strip()
-    if said and text.strip():
+    piped_text = text_of(piped).strip()
+    if piped_text and text.strip():
         return text
-    # It is the question, or empty, as a script's input often is: not a document.
+    # Not a document: it is the question, or it is empty, as often in scripts.
     session.attachments.remove(piped)
-    return text if text.strip() else said
+    return text if text.strip() else piped_text
 
 
 def _answer(
@@ -239,7 +248,7 @@ def _answer(
         async with session:
             await open_session(session, options, output)
             if text or session.attachments:
-                await session.say(text)
+                await session.add_message(text)
             else:
                 await session.prepare_continuation()
             return await answer(session, output)
@@ -247,7 +256,7 @@ def _answer(
     return run(perform())
 
 
-def _tell_cut(session: ChatSession, answer: TurnResult) -> None:
+def _note_cut(session: ChatSession, answer: TurnResult) -> None:
     """Report that the answer is incomplete, and how to continue it."""
     from vibe_llms.interfaces.cli.chat.statuses import ChatStatus
 
@@ -260,8 +269,8 @@ def _tell_cut(session: ChatSession, answer: TurnResult) -> None:
         note(answer.cut)
 
 
-def _tell_identity(session: ChatSession, *, is_asked_for: bool) -> None:
-    if session.store is not None and (is_asked_for or sys.stderr.isatty()):
+def _note_identity(session: ChatSession, *, is_requested: bool) -> None:
+    if session.store is not None and (is_requested or sys.stderr.isatty()):
         identity = session.conversation.id
         note(
             f"Kept as {identity}; continue with: {compose_command('chat', '--continue', identity)}"

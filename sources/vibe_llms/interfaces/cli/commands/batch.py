@@ -242,7 +242,7 @@ async def _perform(
 ) -> int:
     from vibe_llms.batches.channel import BatchChannel
     from vibe_llms.exceptions import ConverseError
-    from vibe_llms.interfaces.cli.batches.display import BatchNotes, tell_end
+    from vibe_llms.interfaces.cli.batches.display import BatchNotes, report_end
 
     if options["retry_failed"] and output == STANDARD:
         raise click.UsageError("--retry-failed needs the --output of the batch that failed.")
@@ -251,16 +251,16 @@ async def _perform(
     channel: BatchChannel[Any]
     own = {"concurrency": concurrency, "retries": options["retries"], "cap": options["cap"]}
     channel = produce_channel(BatchChannel, model, output, options, **own)
-    account = BatchNotes()
+    notes = BatchNotes()
     try:
-        await _work(channel, source, total, account, options)
+        await _work(channel, source, total, notes, options)
     except BaseException as error:  # including Ctrl-C
         if channel.tally.done or not isinstance(error, ConverseError):
             _tell_how_to_continue(channel, output)
         raise
     finally:
         await model.application.close()
-    return tell_end(channel, account, None if output == STANDARD else output, as_json=as_json)
+    return report_end(channel, notes, None if output == STANDARD else output, as_json=as_json)
 
 
 def _produce_parser(path: str | None) -> Parser[Any] | None:
@@ -279,7 +279,7 @@ async def _work(
     channel: BatchChannel[Any],
     source: Inputs,
     total: int | None,
-    account: BatchNotes,
+    notes: BatchNotes,
     options: dict[str, Any],
 ) -> None:
     import sys
@@ -290,9 +290,9 @@ async def _work(
     is_shown = channel.journal is None
     items = channel.run(source, ordered=is_shown and options["ordered"], stored=False, total=total)
     # Leaving early cancels running work at once, not at garbage collection.
-    async with show_progress(channel, account), aclosing(items):
+    async with show_progress(channel, notes), aclosing(items):
         async for item in items:
-            account.add(item)
+            notes.add(item)
             if is_shown:
                 sys.stdout.write(encode_item(item).decode())
                 sys.stdout.flush()  # readers of a pipe wait for each line

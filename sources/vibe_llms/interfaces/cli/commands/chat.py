@@ -6,7 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vibe_llms.interfaces.cli.access import load_for, restore_conversation, survey_addresses
+from vibe_llms.interfaces.cli.access import (
+    load_application_and_address,
+    restore_conversation,
+    survey_addresses,
+)
 from vibe_llms.interfaces.cli.options import (
     command,
     continue_option,
@@ -68,7 +72,7 @@ def _produce_console(continued: str | None, options: dict[str, Any]) -> ChatCons
     from vibe_llms.interfaces.cli.chat.output import PlainOutput
     from vibe_llms.telemetry.odometer import Odometer
 
-    application, address = load_for(options)
+    application, address = load_application_and_address(options)
     conversation = restore_conversation(application.store, continued)
     session = produce_session(
         application,
@@ -113,17 +117,17 @@ def _greet(console: ChatConsole) -> None:
     console.output.replay(console.session.conversation.canisters)
     status = console.session.status
     if status is not ChatStatus.FINISHED:
-        console.output.say(status.value)
-    console.output.say(f"{console.session.model_name} · /help for commands, Ctrl-D to leave")
+        console.output.remark(status.value)
+    console.output.remark(f"{console.session.model_name} · /help for commands, Ctrl-D to leave")
     if notice := _find_notice(console.session):
-        console.output.say(notice)
-        console.output.say(
+        console.output.remark(notice)
+        console.output.remark(
             "To use another: vibe chat --model PROVIDER:NAME (vibe providers lists them)"
         )
 
 
 def _find_notice(session: ChatSession) -> str:
-    """Return the notice that the data contain for a model's users; load no provider."""
+    """Return the notice for users in the data of a model; loads no provider."""
     from vibe_llms.exceptions import ConverseError
 
     application = session.application
@@ -132,6 +136,6 @@ def _find_notice(session: ChatSession) -> str:
         if not address.name:
             address = application.catalogue.resolve_address(address.provider)
         notice = application.catalogue.access_attributes(address).access_value("notice")
-    except ConverseError:  # the first question reports it
+    except ConverseError:  # reported at the first question
         return ""
     return str(notice or "")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vibe_llms.interfaces.cli.access import load_configuration, tell_untrusted
+from vibe_llms.interfaces.cli.access import load_configuration, warn_untrusted
 from vibe_llms.interfaces.cli.options import SETTING, Command, Group, json_option
 from vibe_llms.interfaces.cli.output import note, write_explanations, write_json, write_table
 
@@ -71,7 +71,7 @@ def _find_mistakes() -> tuple[Finding, ...]:
     from vibe_llms.interfaces.cli.configuration_checks import survey_mistakes
 
     configuration = load_configuration()
-    tell_untrusted(configuration)
+    warn_untrusted(configuration)
     # A mistake in [[models]] is found once per provider.
     return tuple(dict.fromkeys(survey_mistakes(Application(configuration))))
 

@@ -10,7 +10,7 @@ from vibe_llms.interfaces.cli.options import command, json_option
 from vibe_llms.interfaces.cli.output import note, write_json, write_styled
 
 
-class ToldPromise(Protocol):
+class PromiseResult(Protocol):
     """Result of one promise, reported by the test kit."""
 
     name: str
@@ -42,7 +42,7 @@ def conformance(
 
     # By name: the package must not import its test kit.
     kit = importlib.import_module("vibe_llms.testing.conformance")
-    promises: list[ToldPromise] = kit.run_contract(
+    promises: list[PromiseResult] = kit.run_contract(
         module,
         provider=provider,
         model=model,
@@ -57,7 +57,7 @@ def conformance(
     return 1 if broken else None
 
 
-def _tell(promise: ToldPromise) -> None:
+def _tell(promise: PromiseResult) -> None:
     if promise.is_kept:
         write_styled(f"holds   {promise.name}", "green")
         return
@@ -66,7 +66,7 @@ def _tell(promise: ToldPromise) -> None:
     write_styled(f"        {promise.reason}", "dim")
 
 
-def _encode(promise: ToldPromise) -> dict[str, object]:
+def _encode(promise: PromiseResult) -> dict[str, object]:
     return {
         "promise": promise.name,
         "meaning": promise.meaning,

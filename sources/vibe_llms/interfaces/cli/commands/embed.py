@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vibe_llms.interfaces.cli.access import load_application, tell_untrusted
+from vibe_llms.interfaces.cli.access import load_application, warn_untrusted
 from vibe_llms.interfaces.cli.options import (
     MODEL,
     command,
@@ -16,7 +16,7 @@ from vibe_llms.interfaces.cli.options import (
     yes_option,
 )
 from vibe_llms.interfaces.cli.output import write_table
-from vibe_llms.interfaces.cli.texts import describe_call, file_option, gather_texts, tell_result
+from vibe_llms.interfaces.cli.texts import describe_call, file_option, gather_texts, report_result
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,7 +64,7 @@ async def embed(texts: tuple[str, ...], path: str | None, **options: Any) -> Non
         raise click.UsageError(f"Unknown format of {output!r}. Use .npy or .jsonl.")
     lines = gather_texts(texts, path)
     application = load_application(yes=options["yes"])
-    tell_untrusted(application.configuration)
+    warn_untrusted(application.configuration)
     from vibe_llms.instruments.embedders import Embedder
 
     purpose: Purpose | None = options["purpose"]
@@ -80,7 +80,7 @@ async def embed(texts: tuple[str, ...], path: str | None, **options: Any) -> Non
     ):
         vectors = await _embed(embedder, lines)
     _write(lines, vectors, output, as_json=options["as_json"])
-    tell_result(vectors, f"{len(vectors)} texts, {vectors.width} dimensions")
+    report_result(vectors, f"{len(vectors)} texts, {vectors.width} dimensions")
 
 
 async def _embed(embedder: Any, lines: Sequence[str]) -> Vectors:

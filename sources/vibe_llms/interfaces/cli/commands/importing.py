@@ -104,14 +104,14 @@ def store_all(
     form: ImporterSpecification,
     path: Path,
     count: int,
-    account: ImportReport,
+    report: ImportReport,
 ) -> None:
     """Store the new conversations of a file; show the progress if there are many."""
     with _show_count() as show:
         for number, found in enumerate(read_document(form, path), 1):
             conversation = found.value
-            if _store(store, conversation, account):
-                account.losses += ((conversation.id, path, loss) for loss in found.losses)
+            if _store(store, conversation, report):
+                report.losses += ((conversation.id, path, loss) for loss in found.losses)
             show(f"{number:,} of {count:,} conversations stored")
 
 
@@ -135,7 +135,7 @@ def _show_count() -> Iterator[Callable[[str], None]]:
             sys.stderr.flush()
 
 
-def _store(store: ConversationStore, conversation: Conversation, account: ImportReport) -> bool:
+def _store(store: ConversationStore, conversation: Conversation, report: ImportReport) -> bool:
     """Store the missing canisters of a conversation; return whether there were any."""
     from vibe_llms.conversations.conversation import Conversation
     from vibe_llms.exceptions import UnknownConversationError
@@ -145,17 +145,17 @@ def _store(store: ConversationStore, conversation: Conversation, account: Import
         there = Conversation.restore(store, identity)
     except UnknownConversationError:
         _store_anew(store, conversation)
-        account.imported.append((identity, conversation.metadata.name))
+        report.imported.append((identity, conversation.metadata.name))
         return True
     count = len(there)
     ours = [canister.id for canister in conversation.canisters]
     theirs = [canister.id for canister in there.canisters]
     if theirs == ours or theirs != ours[:count]:  # equal, or continued here
-        account.known.append(identity)
+        report.known.append(identity)
         return False
     there.add_canisters(conversation.canisters[count:])
     there.save(store)
-    account.extended.append(identity)
+    report.extended.append(identity)
     return True
 
 
@@ -195,10 +195,10 @@ def import_(files: tuple[Path, ...], form: str, as_json: bool) -> None:
     plugins = open_plugins()
     chosen = [(choose_reader(plugins, form, path), path) for path in files]
     counts = [examine(reader, path) for reader, path in chosen]
-    account = ImportReport()
+    report = ImportReport()
     store = open_store()
     try:
         for (reader, path), count in zip(chosen, counts, strict=True):
-            store_all(store, reader, path, count, account)
+            store_all(store, reader, path, count, report)
     finally:
-        account.tell(as_json)
+        report.tell(as_json)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vibe_llms.interfaces.cli.access import load_configuration
-from vibe_llms.interfaces.cli.options import GIVEN_KEY, Command, Group, json_option
+from vibe_llms.interfaces.cli.options import GATEWAY_KEY, Command, Group, json_option
 from vibe_llms.interfaces.cli.output import note, write_json, write_table
 
 if TYPE_CHECKING:
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 class _Keys(Group):
-    """Group that refers to ``vibe credentials`` for providers' keys, which used to be here."""
+    """Group that refers to ``vibe credentials`` for providers' keys, as former versions had."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] in ("set", "remove"):
             line = " ".join(("vibe credentials", *args[:2]))
-            ctx.fail(f"Keys that a provider gave you are credentials; run: {line}")
+            ctx.fail(f"The keys of providers are credentials; run: {line}")
         return super().resolve_command(ctx, args)
 
 
@@ -38,7 +38,7 @@ def keys() -> None:
     """Issue keys for your gateway, and show what they spend. Without a command: list.
 
     The gateway requires keys if its settings say authorizer = "keys". Only a digest of each key is
-    stored. For keys that a provider gave you, use `vibe credentials`.
+    stored. For the keys of providers, use `vibe credentials`.
     """
 
 
@@ -97,9 +97,9 @@ def add(
     )
     _open_register().add(access_identity(text), key)
     if as_json:
-        write_json({"key": text, **_describe(access_identity(text), key)})
+        write_json({"key": text, **_export(access_identity(text), key)})
         return
-    click.echo(text)  # immediately, before any remark about it
+    click.echo(text)
     note(f"The key of {name} is shown only once. Anyone with this key can make requests as {name}.")
 
 
@@ -108,15 +108,21 @@ def add(
 def list_(as_json: bool) -> None:
     """List the keys and their limits."""
     register = _open_register()
-    given = [_describe(identity, key) for identity, key in register.load().items()]
+    exported = [_export(identity, key) for identity, key in register.load().items()]
     if as_json:
-        write_json(given)
-    elif not given:
+        write_json(exported)
+    elif not exported:
         note("There are no keys; `vibe keys add NAME` creates one.")
     else:
         rows = [
-            (each["name"], each["id"], each["state"], _write_moment(each["expires"]), _sum_up(each))
-            for each in given
+            (
+                each["name"],
+                each["id"],
+                each["state"],
+                _write_moment(each["expires"]),
+                _describe_permissions(each),
+            )
+            for each in exported
         ]
         headers = ("name", "id", "state", "expires", "may")
         write_table(rows, headers=headers, styles=("cyan", "dim", "", "", ""))
@@ -124,28 +130,31 @@ def list_(as_json: bool) -> None:
 
 
 @keys.command("revoke", cls=Command)
-@click.argument("key", type=GIVEN_KEY)
+@click.argument("key", type=GATEWAY_KEY)
 def revoke(key: str) -> None:
     """Revoke a key, by its name or id. The next request with it is refused."""
-    identity, taken = _open_register().revoke(key)
-    note(f"The key of {taken.name} ({identity}) is revoked.")
+    identity, revoked_key = _open_register().revoke(key)
+    note(f"The key of {revoked_key.name} ({identity}) is revoked.")
 
 
 @keys.command("usage", cls=Command)
-@click.option("--key", "word", type=GIVEN_KEY, metavar="KEY", help="Only this key, by name or id.")
+@click.option(
+    "--key", "word", type=GATEWAY_KEY, metavar="KEY", help="Only this key, by name or id."
+)
 @click.option("--day", metavar="DATE", help="Only this day (UTC), such as 2026-11-23.")
 @json_option
 def usage(word: str | None, day: str | None, as_json: bool) -> None:
     """Show the spending of keys, by key, model and day."""
     from vibe_llms.daemons.keys.register import find_key
 
-    names = _open_register().load()
-    wanted = find_key(names, word) if word else None
+    keys_by_id = _open_register().load()
+    chosen_id = find_key(keys_by_id, word) if word else None
+    finished, running = _survey_spending()
     rows = [
-        _describe_spending(place, spending, names, is_over)
-        for is_over, table in zip((True, False), _survey(), strict=True)
-        for place, spending in table.items()
-        if wanted in (None, place.key) and day in (None, place.day)
+        _export_spending(bucket, spending, keys_by_id, is_finished=is_finished)
+        for is_finished, table in ((True, finished), (False, running))
+        for bucket, spending in table.items()
+        if chosen_id in (None, bucket.key) and day in (None, bucket.day)
     ]
     if as_json:
         write_json(rows)
@@ -165,12 +174,12 @@ def _open_register() -> Register:
     return Register(_find_directory())
 
 
-def _survey() -> tuple[Mapping[Bin, KeySpending], Mapping[Bin, KeySpending]]:
-    """Return past spending and running requests."""
+def _survey_spending() -> tuple[Mapping[Bin, KeySpending], Mapping[Bin, KeySpending]]:
+    """Return the spending of finished requests, and that of running ones."""
     import time
 
     directory = _find_directory()
-    if not directory.exists():  # not created merely to be read
+    if not directory.exists():  # opening the ledger would create it
         return {}, {}
     from contextlib import closing
 
@@ -186,9 +195,9 @@ def _read_moment(text: str, now: datetime) -> datetime:
     from datetime import UTC, datetime, timedelta
 
     try:
-        if found := re.fullmatch(r"(\d{1,6})([hdw])", text.strip()):
-            hours = {"h": 1, "d": 24, "w": 168}[found[2]]
-            moment = now + timedelta(hours=hours * int(found[1]))
+        if duration := re.fullmatch(r"(\d{1,6})([hdw])", text.strip()):
+            hours = {"h": 1, "d": 24, "w": 168}[duration[2]]
+            moment = now + timedelta(hours=hours * int(duration[1]))
         else:
             moment = datetime.fromisoformat(text.strip())
     except (ValueError, OverflowError):
@@ -201,8 +210,8 @@ def _read_moment(text: str, now: datetime) -> datetime:
     return moment
 
 
-def _describe(identity: str, key: Key) -> dict[str, Any]:
-    """Return the data of a key without its digest."""
+def _export(identity: str, key: Key) -> dict[str, Any]:
+    """Return a key as plain data, without its digest."""
     import time
 
     state = "expired" if key.expires_at <= time.time() else "good"
@@ -220,36 +229,41 @@ def _describe(identity: str, key: Key) -> dict[str, Any]:
     }
 
 
-def _sum_up(described: dict[str, Any]) -> str:
-    """Summarize a key's permissions in a few words."""
-    words = [", ".join(described["models"])] if described["models"] else []
+def _describe_permissions(exported: dict[str, Any]) -> str:
+    """Describe a key's permissions in a few words."""
+    parts = [", ".join(exported["models"])] if exported["models"] else []
     for name in ("requests_per_minute", "tokens_per_minute", "cents_per_day"):
-        if described[name] is not None:
+        if exported[name] is not None:
             unit, _, span = name.split("_")
-            words.append(f"{described[name]} {unit}/{span}")
-    return "; ".join(words) or "everything"
+            parts.append(f"{exported[name]} {unit}/{span}")
+    return "; ".join(parts) or "everything"
 
 
 def _write_moment(moment: datetime | None) -> str:
     return "" if moment is None else f"{moment:%Y-%m-%d %H:%M}"
 
 
-def _describe_spending(
-    place: Bin, spending: KeySpending, names: Mapping[str, Key], is_over: bool
+def _export_spending(
+    bucket: Bin, spending: KeySpending, keys_by_id: Mapping[str, Key], *, is_finished: bool
 ) -> dict[str, Any]:
-    known = names.get(place.key)
+    """Return the spending of a key with a model on a day as plain data."""
+    key = keys_by_id.get(bucket.key)
+    amounts = {
+        name: f"{value:f}" if "cents" in name else value
+        for name, value in spending._asdict().items()
+    }
     return {
-        "day": place.day,
-        "name": known.name if known else "",
-        "id": place.key,
-        "model": place.model,
-        "is_under_way": not is_over,
-        **{name: f"{n:f}" if "cents" in name else n for name, n in spending._asdict().items()},
+        "day": bucket.day,
+        "name": key.name if key else "",
+        "id": bucket.key,
+        "model": bucket.model,
+        "is_under_way": not is_finished,
+        **amounts,
     }
 
 
 def _write_usage(rows: list[dict[str, Any]]) -> None:
-    over = [each for each in rows if not each["is_under_way"]]
+    finished = [each for each in rows if not each["is_under_way"]]
     write_table(
         [
             (
@@ -260,29 +274,31 @@ def _write_usage(rows: list[dict[str, Any]]) -> None:
                 str(each["input_tokens"]),
                 str(each["output_tokens"]),
                 each["cents"],
-                _write_perhaps(each),
+                _describe_doubts(each),
             )
-            for each in over
+            for each in finished
         ],
         headers=("day", "key", "model", "requests", "input", "output", "cents", "perhaps"),
         styles=("", "cyan", "", "", "", "", "", "yellow"),
     )
-    _note_doubts(over, "perhaps billed, with unknown usage")
+    _note_doubts(finished, "perhaps billed, with unknown usage")
     _note_doubts([each for each in rows if each["is_under_way"]], "under way")
-    if unpriced := sum(each["unpriced"] for each in over):
+    if unpriced := sum(each["unpriced"] for each in finished):
         note(f"{unpriced} of the requests have no known price and are not counted.")
 
 
-def _write_perhaps(row: dict[str, Any]) -> str:
+def _describe_doubts(row: dict[str, Any]) -> str:
+    """Describe requests that may have been billed, and those without a price."""
     if not (row["perhaps_requests"] or Decimal(row["perhaps_cents"]) or row["unpriced"]):
         return ""
-    more = f"+{row['perhaps_requests']}, up to {row['perhaps_cents']} cents"
-    return more + (f", {row['unpriced']} without price" if row["unpriced"] else "")
+    doubtful = f"+{row['perhaps_requests']}, up to {row['perhaps_cents']} cents"
+    return doubtful + (f", {row['unpriced']} without price" if row["unpriced"] else "")
 
 
-def _note_doubts(rows: list[dict[str, Any]], what: str) -> None:
+def _note_doubts(rows: list[dict[str, Any]], description: str) -> None:
     count = sum(each["perhaps_requests"] for each in rows)
     if not count:
         return
     cents = sum(Decimal(each["perhaps_cents"]) for each in rows)
-    note(f"{count} {'request is' if count == 1 else 'requests are'} {what}; up to {cents:f} cents.")
+    subject = "1 request is" if count == 1 else f"{count} requests are"
+    note(f"{subject} {description}; up to {cents:f} cents.")

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from vibe_llms.interfaces.cli.access import load_application, tell_untrusted
+from vibe_llms.interfaces.cli.access import load_application, warn_untrusted
 from vibe_llms.interfaces.cli.options import MODEL, command, json_option, yes_option
 from vibe_llms.interfaces.cli.output import write_json, write_table
-from vibe_llms.interfaces.cli.texts import describe_call, file_option, gather_texts, tell_result
+from vibe_llms.interfaces.cli.texts import describe_call, file_option, gather_texts, report_result
 
 
 @command("moderate")
@@ -33,7 +33,7 @@ async def moderate(texts: tuple[str, ...], path: str | None, **options: Any) -> 
     """
     lines = gather_texts(texts, path)
     application = load_application(yes=options["yes"])
-    tell_untrusted(application.configuration)
+    warn_untrusted(application.configuration)
     from vibe_llms.instruments.moderators import Moderator
 
     async with application, Moderator(options["model"], application=application) as moderator:
@@ -51,5 +51,5 @@ async def moderate(texts: tuple[str, ...], path: str | None, **options: Any) -> 
         )
         write_table(shown, headers=("verdict", "text"), styles=("bold",))
     sys.stdout.flush()
-    tell_result(moderation, f"{len(lines)} texts")
+    report_result(moderation, f"{len(lines)} texts")
     return int(moderation.is_harmful)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from vibe_llms.interfaces.cli.access import load_configuration, tell_untrusted
+from vibe_llms.interfaces.cli.access import load_configuration, warn_untrusted
 from vibe_llms.interfaces.cli.options import command, json_option
 from vibe_llms.interfaces.cli.output import write_json, write_table
 
@@ -30,7 +30,7 @@ def providers(as_json: bool) -> None:
     if as_json:
         write_json([_encode(each, missing[each.entry.name]) for each in listings])
         return
-    tell_untrusted(configuration)
+    warn_untrusted(configuration)
     other_names: dict[str, list[str]] = {}
     for alias, meant in configuration.aliases.items():
         other_names.setdefault(meant, []).append(alias)

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from vibe_llms.interfaces.cli.access import load_application, tell_untrusted
+from vibe_llms.interfaces.cli.access import load_application, warn_untrusted
 from vibe_llms.interfaces.cli.options import MODEL, command, json_option, strict_option, yes_option
 from vibe_llms.interfaces.cli.output import write_json, write_table
-from vibe_llms.interfaces.cli.texts import describe_call, file_option, gather_texts, tell_result
+from vibe_llms.interfaces.cli.texts import describe_call, file_option, gather_texts, report_result
 
 
 @command("rank")
@@ -34,7 +34,7 @@ async def rank(query: str, texts: tuple[str, ...], path: str | None, **options: 
     """
     lines = gather_texts(texts, path)
     application = load_application(yes=options["yes"])
-    tell_untrusted(application.configuration)
+    warn_untrusted(application.configuration)
     from vibe_llms.instruments.rankers import Ranker
 
     settings = {"application": application, "strict": options["strict"]}
@@ -47,4 +47,4 @@ async def rank(query: str, texts: tuple[str, ...], path: str | None, **options: 
         shown = ((f"{each.score:.3f}", each.text) for each in ranking)
         write_table(shown, headers=("score", "text"), styles=("cyan",))
     sys.stdout.flush()
-    tell_result(ranking, f"{len(lines)} texts")
+    report_result(ranking, f"{len(lines)} texts")

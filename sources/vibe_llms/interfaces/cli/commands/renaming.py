@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from vibe_llms.conversations.names import read_name
-from vibe_llms.interfaces.cli.access import find_newest_identity, open_store, resolve_first
+from vibe_llms.interfaces.cli.access import find_newest_identity, open_store, resolve_first_word
 from vibe_llms.interfaces.cli.options import CONVERSATION, command
 from vibe_llms.interfaces.cli.output import note, repair
 from vibe_llms.interfaces.cli.program import compose_command
@@ -24,7 +24,7 @@ def rename(words: tuple[str, ...]) -> None:
     """
     store = open_store()
     if len(words) > 1:
-        identity = resolve_first(
+        identity = resolve_first_word(
             store,
             words[0],
             compose_command("rename", " ".join(words)),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vibe_llms.interfaces.cli.access import load_application, load_configuration, tell_untrusted
+from vibe_llms.interfaces.cli.access import load_application, load_configuration, warn_untrusted
 from vibe_llms.interfaces.cli.options import (
     INVOCABLE,
     Command,
@@ -56,7 +56,7 @@ def list_(as_json: bool, **options: Any) -> None:
     request. Ensembles that cannot be connected are reported.
     """
     application = load_application()
-    tell_untrusted(application.configuration)
+    warn_untrusted(application.configuration)
     rows, failures = _survey(application, options)
     for text in failures:
         note(text)
@@ -175,7 +175,7 @@ async def _approve(
     )
     policy = await application.produce_approver()
     allowed = split_names(options["allowed"])
-    approver = TerminalApprover(allowed, tell=str, policy=policy)  # the error contains it
+    approver = TerminalApprover(allowed, report=str, policy=policy)  # the error contains it
     approval = await approver.approve(request)
     assert approval is not None  # a single call is never stored
     settled = settle(request, approval)

@@ -62,11 +62,11 @@ def worker(runner: str, queues: str, functions: str, grace: float, yes: bool) ->
     """
     from vibe_llms.agents.queues import read_queues
     from vibe_llms.batches.functions import load_functions
-    from vibe_llms.interfaces.cli.access import load_application, tell_untrusted
+    from vibe_llms.interfaces.cli.access import load_application, warn_untrusted
 
     named, callables = read_queues(queues), load_functions(functions)
     application = load_application(yes=yes)
-    tell_untrusted(application.configuration)
+    warn_untrusted(application.configuration)
     asyncio.run(_work(application, runner, named, callables, grace))
 
 

@@ -15,7 +15,7 @@ from vibe_llms.exceptions import ConverseError
 from vibe_llms.flows.adapter import UniversalAdapter
 from vibe_llms.flows.results import AdapterResult
 from vibe_llms.flows.settings import AdapterConfig
-from vibe_llms.interfaces.cli.access import load_application, tell_untrusted
+from vibe_llms.interfaces.cli.access import load_application, warn_untrusted
 from vibe_llms.interfaces.cli.errors import ExitCode, classify_error
 from vibe_llms.interfaces.cli.flows.line_view import LineView
 from vibe_llms.interfaces.cli.flows.options import BOUNDS
@@ -41,8 +41,8 @@ def perform(
     """Execute a run and show it; only the final response goes to standard output.
 
     Args:
-        options: Those of ``run_options``.
-        work: Executes the run with the adapter that the options describe.
+        options: The options that ``run_options`` adds to a command.
+        work: Executes the run with an adapter.
         strict: Whether harmless mistakes in a task are errors.
         application: The application if it is already loaded.
 
@@ -51,7 +51,7 @@ def perform(
 
     Raises:
         ConverseError: The run did not start.
-        KeyboardInterrupt: Ctrl-C was pressed; the command to resume has been shown.
+        KeyboardInterrupt: Ctrl-C was pressed; the command that resumes the run was printed.
     """
     config = AdapterConfig(
         strict_validation=strict,
@@ -65,15 +65,15 @@ def perform(
         result = run(_perform(application, config, options, view, work))
     except KeyboardInterrupt:
         if view.run_id:
-            note(f"Stopped. {_advise(view.run_id)}")
+            note(f"Stopped. {_advise_to_resume(view.run_id)}")
         raise
-    return _tell_end(result, as_json=options["as_json"])
+    return _report_end(result, as_json=options["as_json"])
 
 
 def load_flow_application(options: Mapping[str, Any]) -> Application:
     """Build the application for a command that runs a flow."""
     application = load_application(yes=options["yes"], approver=options["approver"])
-    tell_untrusted(application.configuration)
+    warn_untrusted(application.configuration)
     return application
 
 
@@ -88,7 +88,9 @@ async def _perform(
     from vibe_llms.interfaces.cli.tooling import produce_ensembles, split_names
 
     policy = await application.produce_approver()
-    approver = TerminalApprover(split_names(options["allowed"]), view, policy=policy, keeps=True)
+    approver = TerminalApprover(
+        split_names(options["allowed"]), view, policy=policy, is_stored=True
+    )
     named = split_names(options["tools"])
     try:
         tools = await produce_ensembles(application, named, named)
@@ -97,7 +99,7 @@ async def _perform(
         async with _follow(application, options["html"]) as feed:
 
             def listen(event: FlowEvent | VisitEvent) -> None:
-                view.hear(event)
+                view.feed(event)
                 feed(event)
 
             adapter = UniversalAdapter(
@@ -120,28 +122,29 @@ async def _follow(
 ) -> AsyncIterator[Callable[[object], object]]:
     """Provide the listener that updates the run's HTML page during the run, if requested."""
     if html is None:
-        yield str  # accepts every event and does nothing
+        yield lambda event: None
         return
     from vibe_llms.exceptions import StoreError
     from vibe_llms.flows.live_pages import LivePage
     from vibe_llms.interfaces.cli.exchanging import save_document
 
-    path, complaints = Path(html), list[str]()
+    path, has_failed = Path(html), False
 
     def save(page: str) -> None:
+        nonlocal has_failed
         try:
             save_document(page, path)
-        except StoreError as error:  # not a reason to stop paid work
-            if not complaints:
-                complaints.append(str(error))
-                note(complaints[0])
+        except StoreError as error:  # reported once; the run, which costs money, continues
+            if not has_failed:
+                has_failed = True
+                note(str(error))
 
     note(f"Follow the run in a browser: {path.absolute().as_uri()}")
     async with LivePage(application.store, save) as page:
         yield page.feed
 
 
-def _tell_end(result: AdapterResult, *, as_json: bool) -> int:
+def _report_end(result: AdapterResult, *, as_json: bool) -> int:
     for warning in result.warnings:
         note(f"Warning: {warning}")
     if result.reason == "refused" and result.error is not None:
@@ -154,24 +157,24 @@ def _tell_end(result: AdapterResult, *, as_json: bool) -> int:
     if not result.success:
         if not as_json:
             for error in result.errors:
-                _complain(error)
+                _write_error(error)
         if result.reason == "waiting":
             from vibe_llms.interfaces.cli.approving import advise_to_answer
 
             note(advise_to_answer(result.run_id, "flow", "resume", result.run_id))
         else:
-            note(_advise(result.run_id))
+            note(_advise_to_resume(result.run_id))
         return _choose_code(result)
-    _tell_goal(result)
+    _report_goal(result)
     return ExitCode.SUCCESS if result.goal_met else ExitCode.INCOMPLETE
 
 
-def _tell_goal(result: AdapterResult) -> None:
+def _report_goal(result: AdapterResult) -> None:
     for verdict in result.verification:
         if not verdict.is_met:
             note(f"Goal not met: {verdict.description}: {verdict.evidence}")
-    kept = f"Kept as {result.run_id}; show it with: "
-    note(kept + compose_command("flow", "show", result.run_id))
+    show_command = compose_command("flow", "show", result.run_id)
+    note(f"Kept as {result.run_id}; show it with: {show_command}")
 
 
 def _choose_code(result: AdapterResult) -> ExitCode:
@@ -183,25 +186,25 @@ def _choose_code(result: AdapterResult) -> ExitCode:
         case "cancelled":
             return ExitCode.INTERRUPTED
         case _:
-            # errors without a kind: a failed tool, or a choice without a match or model
             error = result.error
+            # The base class: a failed tool, or a decision without a match or a model.
             if error is None or type(error) is ConverseError:
                 return ExitCode.INCOMPLETE
             return classify_error(error)
 
 
-def _complain(text: str) -> None:
+def _write_error(text: str) -> None:
     sys.stderr.write(f"{mark_error()} {sanitize(' '.join(text.split()))}\n")
 
 
-def _advise(run_id: str) -> str:
+def _advise_to_resume(run_id: str) -> str:
     return f"Resume with: {compose_command('flow', 'resume', run_id)}"
 
 
 def export_result(result: AdapterResult) -> dict[str, Any]:
     """Return a result as plain data."""
-    kept = attrs.asdict(result, recurse=False)
-    del kept["error"]
-    kept["usage"] = None if result.usage is None else attrs.asdict(result.usage)
-    kept["verification"] = [attrs.asdict(each) for each in result.verification]
-    return kept
+    exported = attrs.asdict(result, recurse=False)
+    del exported["error"]
+    exported["usage"] = None if result.usage is None else attrs.asdict(result.usage)
+    exported["verification"] = [attrs.asdict(each) for each in result.verification]
+    return exported

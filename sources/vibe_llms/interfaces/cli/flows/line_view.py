@@ -21,16 +21,16 @@ from vibe_llms.messages.identities import access_now
 
 @define
 class LineView:
-    """Line display: one line when a visit with costs begins, and one for its result.
+    """Display of one line when the visit of a node starts, and one for its result.
 
     Attributes:
-        run_id: Id of the run; empty before it begins.
+        run_id: Id of the run; empty before it starts.
     """
 
     run_id: str = ""
     _course: Course = attrs.field(factory=Course, init=False)
 
-    def hear(self, event: FlowEvent | VisitEvent) -> None:
+    def feed(self, event: FlowEvent | VisitEvent) -> None:
         """Process an event."""
         if isinstance(event, VisitEvent):
             return
@@ -39,12 +39,12 @@ class LineView:
             case FlowStartedEvent():
                 self.run_id = event.run_id
             case NodeStartedEvent():
-                if not event.purpose:
+                if not event.purpose:  # else a request about another node, such as its check
                     note(f"{_name(event)} \N{HORIZONTAL ELLIPSIS}")
             case NodeFinishedEvent():
-                self._tell(event)
+                self._report_visit(event)
             case FlowEndedEvent():
-                self._tell_end()
+                self._report_total()
 
     def pause(self) -> None:
         """Do nothing: lines do not disturb a question."""
@@ -55,7 +55,7 @@ class LineView:
     def close(self) -> None:
         """Do nothing: there is nothing to restore."""
 
-    def _tell(self, event: NodeFinishedEvent) -> None:
+    def _report_visit(self, event: NodeFinishedEvent) -> None:
         visit = self._course.survey(event.node)[-1]
         parts = describe_sum(Sum.of([visit])) if visit.started else []
         if event.category:
@@ -65,7 +65,7 @@ class LineView:
         if parts or visit.started:
             note(f"{_name(event)}: {', '.join(parts) or 'done'}")
 
-    def _tell_end(self) -> None:
+    def _report_total(self) -> None:
         total = Sum.of(self._course.visits)
         seconds = self._course.measure()
         parts = describe_sum(attrs.evolve(total, visits=1, seconds=seconds))

@@ -22,7 +22,7 @@ BOUNDS = {
     "max_tokens": (_COUNT, "Limit of tokens, input plus output."),
     "max_cost_cents": (_MONEY, "Limit of the cost in US cents."),
 }
-"""Limits of a run in its config, by their names there."""
+"""Limits of a run, by their names in ``AdapterConfig``: type and help text."""
 
 task_argument = click.argument("file", type=click.Path())
 run_argument = click.argument("identity", metavar="RUN", type=FLOW_RUN)

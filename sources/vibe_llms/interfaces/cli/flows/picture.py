@@ -31,19 +31,19 @@ _STYLES: Final[dict[VisitState | None, tuple[str, ...]]] = {
 }
 _PAUSE_SECONDS: Final = 0.1
 _TICK_SECONDS: Final = 0.5
-_WORDS: Final = 400
-"""Number of characters kept of a running answer: more than a line shows."""
+_TEXT_CHARACTERS: Final = 400
+"""Number of characters that are kept of each running answer: more than a line shows."""
 
 
 class PictureView:
     """Live picture of a flow's nodes at the bottom of a terminal; the last state remains.
 
-    The nodes are in execution order, those of branches indented by one step; below them are the
-    last words of arriving answers. If there are more nodes than rows, those around the running
-    ones are shown.
+    The nodes are in execution order, those of branches indented by one step. Below them are the
+    last words of answers that are being received. If there are more nodes than rows, those around
+    the running node are shown.
 
     Attributes:
-        run_id: Id of the run; empty before it begins.
+        run_id: Id of the run; empty before it starts.
     """
 
     def __init__(
@@ -60,15 +60,16 @@ class PictureView:
         self._tail = LiveTail(self._file, self._measure)
         self._course = Course()
         self._flow: Flow | None = None
-        self._words: dict[int, tuple[str, str]] = {}
+        self._texts: dict[int, tuple[str, str]] = {}
+        """The node and the end of its answer, by branch."""
         self._drawn = 0.0
         self._is_paused = False
         self._ticking: asyncio.Task[None] | None = None
 
-    def hear(self, event: FlowEvent | VisitEvent) -> None:
+    def feed(self, event: FlowEvent | VisitEvent) -> None:
         """Process an event."""
         if isinstance(event, VisitEvent):
-            self._hear_words(event)
+            self._feed_text(event)
             return
         self._course.feed(event, self._access_now())
         if isinstance(event, FlowStartedEvent):
@@ -94,7 +95,7 @@ class PictureView:
             self._ticking.cancel()
             self._ticking = None
         if self._flow is not None:
-            self._words.clear()
+            self._texts.clear()
             lines = self._compose(self._flow, len(self._flow.nodes) + 1)
             self._flow = None
             self._tail.settle(lines)
@@ -106,13 +107,13 @@ class PictureView:
         self._flow = compile_flow(parse_diagram(str(diagram["mermaid"]))).flow
         self._ticking = asyncio.get_running_loop().create_task(self._tick())
 
-    def _hear_words(self, event: VisitEvent) -> None:
+    def _feed_text(self, event: VisitEvent) -> None:
         if not isinstance(event.event, ContentDeltaEvent) or event.event.kind != "text":
             return
-        node, said = self._words.get(event.branch, ("", ""))
-        # Each node starts a new answer in the same branch.
-        said = said if node == event.node else ""
-        self._words[event.branch] = event.node, (said + event.event.text)[-_WORDS:]
+        node, text = self._texts.get(event.branch, ("", ""))
+        # Each node of a branch starts a new answer.
+        text = text if node == event.node else ""
+        self._texts[event.branch] = event.node, (text + event.event.text)[-_TEXT_CHARACTERS:]
         self._draw_again()
 
     async def _tick(self) -> None:
@@ -121,7 +122,7 @@ class PictureView:
             await asyncio.sleep(_TICK_SECONDS)
 
     def _draw_again(self) -> None:
-        """Draw again, but so rarely that drawing does not slow the run."""
+        """Draw, unless it was drawn a moment ago: frequent drawing would slow down the run."""
         if time.monotonic() - self._drawn >= _PAUSE_SECONDS:
             self._draw()
 
@@ -134,10 +135,10 @@ class PictureView:
         now = self._access_now()
         columns = self._measure().columns
         rows = compose_rows(flow, self._course, now)
-        words = self._compose_words(flow, columns)
-        kept = _choose(rows, room - len(words) - 1)
-        lines = _compose_table(kept, columns, self._file)
-        below = [*words, self._sum_up(now)]
+        answers = self._compose_answers(flow, columns)
+        shown = _choose(rows, room - len(answers) - 1)
+        lines = _compose_table(shown, columns, self._file)
+        below = [*answers, self._describe_total(now)]
         return [
             *lines,
             *(
@@ -146,23 +147,23 @@ class PictureView:
             ),
         ]
 
-    def _compose_words(self, flow: Flow, columns: int) -> list[str]:
-        """Return the end of each arriving answer, one line each."""
+    def _compose_answers(self, flow: Flow, columns: int) -> list[str]:
+        """Return a line with the end of each answer that is being received."""
         running = {
             visit.branch: visit.node
             for visit in self._course.visits
             if visit.state is VisitState.RUNNING
         }
-        found = []
-        for branch, (node, said) in sorted(self._words.items()):
-            if running.get(branch) == node and said.strip():
-                text = flow.nodes[node].text or node
-                head = f"{shorten(sanitize(text), 24)}: "
-                end = _cut_front(" ".join(sanitize(said).split()), columns - measure_text(head) - 1)
-                found.append(head + end)
-        return found[:3]
+        lines = []
+        for branch, (node, text) in sorted(self._texts.items()):
+            if running.get(branch) == node and text.strip():
+                label = flow.nodes[node].text or node
+                head = f"{shorten(sanitize(label), 24)}: "
+                end = _cut_front(" ".join(sanitize(text).split()), columns - measure_text(head) - 1)
+                lines.append(head + end)
+        return lines[:3]
 
-    def _sum_up(self, now: datetime) -> str:
+    def _describe_total(self, now: datetime) -> str:
         return " · ".join(describe_whole(self._course.total, self._course.measure(now)))
 
 
@@ -188,15 +189,16 @@ def _choose(rows: Sequence[NodeRow], room: int) -> Sequence[NodeRow]:
 
 
 def _compose_table(rows: Sequence[NodeRow], columns: int, file: TextIO) -> list[ScreenLine]:
-    widths = [max(map(measure_text, cells)) for cells in zip(*(r.cells for r in rows), strict=True)]
-    kept = [width for width in widths if width]
+    cells_by_column = zip(*(row.cells for row in rows), strict=True)
+    widths = [max(map(measure_text, cells)) for cells in cells_by_column]
+    used_widths = [width for width in widths if width]  # empty columns are omitted
     heads = [sanitize(row.head) for row in rows]
-    room = columns - sum(kept) - 2 * len(kept) - 1
+    room = columns - sum(used_widths) - 2 * len(used_widths) - 1
     head_width = max(8, min(room, max(map(measure_text, heads))))
     lines = []
     for row, head in zip(rows, heads, strict=True):
         text = _cut_end(head, head_width)
-        plain = text + " " * (head_width - measure_text(text))
+        padded = text + " " * (head_width - measure_text(text))
         cells = "".join(
             "  " + " " * (width - measure_text(cell)) + cell
             for cell, width in zip(row.cells, widths, strict=True)
@@ -204,8 +206,8 @@ def _compose_table(rows: Sequence[NodeRow], columns: int, file: TextIO) -> list[
         )
         lines.append(
             ScreenLine(
-                style(plain, *_STYLES[row.state], stream=file) + cells,
-                measure_text(plain) + measure_text(cells),
+                style(padded, *_STYLES[row.state], stream=file) + cells,
+                measure_text(padded) + measure_text(cells),
             )
         )
     return lines

@@ -26,8 +26,8 @@ class NodeRow:
     """Row of a node and its state.
 
     Attributes:
-        node: Its id.
-        state: ``None`` if it was not reached.
+        node: The id of the node.
+        state: Its state; ``None`` if it was not reached.
         head: Its mark and label, indented by one step for each enclosing split.
         cells: Visits, time, tokens and costs; empty if there is nothing to show.
     """
@@ -77,14 +77,15 @@ def compose_difference_rows(difference: TaskDifference) -> list[tuple[str, str, 
 def order_nodes(flow: Flow) -> Sequence[str]:
     """Sort the nodes topologically, ignoring back edges.
 
-    A diagram may name a join before the last branch; a list in that order would be hard to read.
+    The order in the diagram may be hard to read: for example, a join may precede its branches.
     """
+    # Depth-first search: a node is added to the order after all nodes that follow it.
     order: list[str] = []
     seen: set[str] = set()
     pending = [(flow.start, False)]
     while pending:
-        name, is_left = pending.pop()
-        if is_left:
+        name, is_finished = pending.pop()
+        if is_finished:
             order.append(name)
         elif name not in seen and name in flow.nodes:
             seen.add(name)
@@ -105,7 +106,7 @@ def find_depths(flow: Flow) -> Mapping[str, int]:
             name = pending.pop()
             if name in inside or name in (split, join):
                 continue
-            if flow.dominators.dominates(split, name):  # an edge may lead back to before the split
+            if flow.dominators.dominates(split, name):  # else an edge led out of the split
                 inside.add(name)
                 pending += flow.successors[name]
         for name in inside:

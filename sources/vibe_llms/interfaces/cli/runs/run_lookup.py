@@ -75,7 +75,7 @@ async def find_run(runs: LocalRuns | RemoteRuns, word: str) -> RunSummary:
 
     if isinstance(runs, LocalRuns):
         return _find_here(runs.store, word)
-    with _saying_where(word, "--address", runs.connection.address):
+    with _adding_list_command(word, "--address", runs.connection.address):
         return await _find_there(runs, word)
 
 
@@ -84,12 +84,12 @@ def _find_here(store: ConversationStore, word: str) -> RunSummary:
     from vibe_llms.interfaces.cli.access import resolve_identity
     from vibe_llms.runs.surveying import read_summary
 
-    with _saying_where(word):
+    with _adding_list_command(word):
         return read_summary(store, resolve_identity(store, word))
 
 
 @contextmanager
-def _saying_where(word: str, *place: str) -> Iterator[None]:
+def _adding_list_command(word: str, *place: str) -> Iterator[None]:
     """Add to an unknown-run error how to list the existing runs."""
     from vibe_llms.exceptions import UnknownConversationError
     from vibe_llms.interfaces.cli.program import compose_command

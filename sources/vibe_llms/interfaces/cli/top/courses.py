@@ -88,7 +88,7 @@ class RunCourse:
     said: str = ""
 
 
-def begin_course(after: int = 0) -> RunCourse:
+def start_course(after: int = 0) -> RunCourse:
     """Return an empty course that begins after an event."""
     return RunCourse(after=after, sequence=after)
 

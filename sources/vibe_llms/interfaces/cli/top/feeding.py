@@ -20,9 +20,9 @@ from vibe_llms.foundation.clocks import compute_backoff
 from vibe_llms.interfaces.cli.top.courses import LINES
 from vibe_llms.interfaces.cli.top.views import (
     PAGE,
-    CourseBegun,
     CourseFailed,
-    EventTold,
+    CourseStarted,
+    EventReceived,
     PagesLost,
     RowsFailed,
     RowsRead,
@@ -35,7 +35,7 @@ from vibe_llms.runs.summaries import RunSummary
 
 Naming: TypeAlias = Callable[[Sequence[RunSummary]], Awaitable[Sequence[RunSummary]]]
 
-_LOOK_SECONDS: Final = 1.0
+_POLL_SECONDS: Final = 1.0
 _SLOW_SECONDS: Final = 2.0
 _LONGEST_SECONDS: Final = 8.0
 _REST_SECONDS: Final = 0.2
@@ -114,7 +114,7 @@ class BoardFeed:
                     self.board.tell(PagesLost(query))
                 else:
                     self.board.tell(RowsFailed(query, str(error)))
-            pause = max(_LOOK_SECONDS, _SHARE * (time.monotonic() - begun) * (not failures))
+            pause = max(_POLL_SECONDS, _SHARE * (time.monotonic() - begun) * (not failures))
             await self._pause(compute_backoff(pause, failures, _LONGEST_SECONDS))
 
     async def _read_rows(self) -> None:
@@ -175,7 +175,7 @@ class BoardFeed:
         summary, failures = self.board.view.summary, 0
         if summary is None:
             return
-        self.board.tell(CourseBegun(run_id, max(0, summary.sequence - LINES)))
+        self.board.tell(CourseStarted(run_id, max(0, summary.sequence - LINES)))
         while True:
             known = self.board.view.course.sequence
             try:
@@ -184,16 +184,16 @@ class BoardFeed:
                 self.board.tell(CourseFailed(run_id, "This run was deleted."))
                 return
             except RequestError:  # the log is shorter than what was read: another run replaced it
-                self.board.tell(CourseBegun(run_id, 0))
+                self.board.tell(CourseStarted(run_id, 0))
             except (ConverseError, OSError) as error:
                 self.board.tell(CourseFailed(run_id, str(error)))
             has_heard = self.board.view.course.sequence > known
             failures = 0 if has_heard else failures + 1
-            await asyncio.sleep(compute_backoff(_LOOK_SECONDS, failures, _LONGEST_SECONDS))
+            await asyncio.sleep(compute_backoff(_POLL_SECONDS, failures, _LONGEST_SECONDS))
 
     async def _listen(self, run_id: str) -> None:
         after = self.board.view.course.sequence
         async with aclosing(self.runs.watch(run_id, after=after)) as told:
             async for event in told:
-                self.board.tell(EventTold(run_id, event))
+                self.board.tell(EventReceived(run_id, event))
                 await asyncio.sleep(0)  # lets the screen draw between many events

@@ -26,7 +26,7 @@ from vibe_llms.interfaces.cli.top.line_dialogs import LineScreen
 from vibe_llms.interfaces.cli.top.views import (
     FILTERS,
     FilterChosen,
-    Noticed,
+    NoticeSet,
     PageTurned,
     RunSelected,
     View,
@@ -308,7 +308,7 @@ class TopApp(App[None]):
         self.run_worker(perform())
 
     def _notice(self, text: str) -> None:
-        self.board.tell(Noticed(text))
+        self.board.tell(NoticeSet(text))
 
 
 def _colour(summary: RunSummary, row: str) -> Content:

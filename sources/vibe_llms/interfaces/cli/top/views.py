@@ -9,7 +9,7 @@ import attrs
 
 from vibe_llms.agents.interfaces import WatchedEvent
 from vibe_llms.foundation.attrs_classes import frozen
-from vibe_llms.interfaces.cli.top.courses import RunCourse, begin_course, tell
+from vibe_llms.interfaces.cli.top.courses import RunCourse, start_course, tell
 from vibe_llms.runs.summaries import RunState, RunSummary
 from vibe_llms.runs.surveying import STATES
 from vibe_llms.runs.waiting import Waiting
@@ -145,7 +145,7 @@ class RunSelected:
 
 
 @frozen
-class CourseBegun:
+class CourseStarted:
     """Update: a run is followed from an event on."""
 
     run_id: str
@@ -153,7 +153,7 @@ class CourseBegun:
 
 
 @frozen
-class EventTold:
+class EventReceived:
     """Update: an event of a run arrived."""
 
     run_id: str
@@ -177,7 +177,7 @@ class WaitingRead:
 
 
 @frozen
-class Noticed:
+class NoticeSet:
     """Update: the result of an action."""
 
     notice: str
@@ -191,11 +191,11 @@ Update: TypeAlias = (
     | PageTurned
     | PagesLost
     | RunSelected
-    | CourseBegun
-    | EventTold
+    | CourseStarted
+    | EventReceived
     | CourseFailed
     | WaitingRead
-    | Noticed
+    | NoticeSet
 )
 
 
@@ -207,19 +207,19 @@ def fold(view: View, update: Update) -> View:
     match update:
         case RowsRead() | RowsFailed() | PagesLost() if update.query != view.query:
             return view
-        case CourseBegun() | EventTold() | CourseFailed() | WaitingRead() if (
+        case CourseStarted() | EventReceived() | CourseFailed() | WaitingRead() if (
             update.run_id != view.selected
         ):
             return view
-        case CourseBegun(after=after):
-            return attrs.evolve(view, course=begin_course(after), course_fault="")
-        case EventTold(event=event):
+        case CourseStarted(after=after):
+            return attrs.evolve(view, course=start_course(after), course_fault="")
+        case EventReceived(event=event):
             return attrs.evolve(view, course=tell(view.course, event), course_fault="")
         case CourseFailed(fault=fault):
             return attrs.evolve(view, course_fault=fault)
         case WaitingRead(waiting=waiting):
             return attrs.evolve(view, waiting=waiting)
-        case Noticed(notice=notice):
+        case NoticeSet(notice=notice):
             return attrs.evolve(view, notice=notice)
     return _select_anew(view, _fold_page(view, update))
 

@@ -50,13 +50,13 @@ def check(
 
     from vibe_llms.exceptions import ConfigurationError
     from vibe_llms.flows.settings import AdapterConfig
-    from vibe_llms.interfaces.cli.access import load_application, tell_untrusted
+    from vibe_llms.interfaces.cli.access import load_application, warn_untrusted
     from vibe_llms.interfaces.cli.errors import ExitCode
     from vibe_llms.interfaces.cli.interrupts import run
 
     config = AdapterConfig(strict_validation=strict, model=model)
     application = load_application()
-    tell_untrusted(application.configuration)
+    warn_untrusted(application.configuration)
     bounds: dict[str, FlowBound] = {}
     errors: list[Finding] = []
     warnings: list[Finding] = []

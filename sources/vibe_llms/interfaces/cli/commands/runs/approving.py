@@ -119,9 +119,9 @@ def _show(request: ApprovalRequest) -> None:
 
 async def _ask(request: ApprovalRequest) -> Approval:
     from vibe_llms.interfaces.cli.approving import ask
-    from vibe_llms.interfaces.cli.keyboard import forget_typed
+    from vibe_llms.interfaces.cli.keyboard import discard_typed_text
 
-    forget_typed()
+    discard_typed_text()
     _show(request)
     return await ask(request)
 

@@ -71,16 +71,16 @@ def _resume_flow(summary: RunSummary, options: dict[str, Any]) -> int:
 
 def _resume_conversation(summary: RunSummary, options: dict[str, Any]) -> int:
     from vibe_llms.conversations.conversation import Conversation
-    from vibe_llms.interfaces.cli.access import load_for
+    from vibe_llms.interfaces.cli.access import load_application_and_address
     from vibe_llms.interfaces.cli.chat.output import PlainOutput
-    from vibe_llms.interfaces.cli.chat.turns import go_on
+    from vibe_llms.interfaces.cli.chat.turns import continue_run
     from vibe_llms.interfaces.cli.interrupts import run
     from vibe_llms.interfaces.cli.program import compose_command
     from vibe_llms.runs.surveying import read_summary
 
     options = {**options, "provider": None, "controls": (), "strict": False}
     options |= {"system": None, "skill": None}
-    application, address = load_for(options)
+    application, address = load_application_and_address(options)
     store = application.store
     conversation = Conversation.restore(store, summary.id)
     session = produce_session(
@@ -92,7 +92,7 @@ def _resume_conversation(summary: RunSummary, options: dict[str, Any]) -> int:
         async with session:
             await open_session(session, options, output)
             _ensure_tools(session)
-            await go_on(session, output)
+            await continue_run(session, output)
 
     run(work())
     sys.stdout.flush()

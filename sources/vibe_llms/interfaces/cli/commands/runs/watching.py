@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from vibe_llms.conversations.run_logs.log import LoggedEvent
     from vibe_llms.runs.summaries import RunSummary
 
-_LOOK_SECONDS: Final = 2.0
+_POLL_SECONDS: Final = 2.0
 """Interval for checking whether a silent run still has a process."""
 
 _END: Final = object()
@@ -93,7 +93,7 @@ async def _listen(told: AsyncGenerator[WatchedEvent]) -> AsyncGenerator[WatchedE
     coming = asyncio.ensure_future(anext(told, _END))
     try:
         while True:
-            await asyncio.wait([coming], timeout=_LOOK_SECONDS)
+            await asyncio.wait([coming], timeout=_POLL_SECONDS)
             if not coming.done():
                 yield None
                 continue

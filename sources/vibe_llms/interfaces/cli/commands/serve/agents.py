@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
-from vibe_llms.interfaces.cli.access import load_application, open_index, tell_untrusted
+from vibe_llms.interfaces.cli.access import load_application, open_index, warn_untrusted
 from vibe_llms.interfaces.cli.options import command, refuse_empty
 from vibe_llms.interfaces.cli.output import note
 from vibe_llms.interfaces.cli.serving import daemon_options, produce_guards, serve
@@ -61,7 +61,7 @@ def agents(file: Path | None, log: bool, yes: bool, **given: Any) -> None:
     if settings.queues:
         read_queues(settings.queues)
     refuse_foreign(configuration)  # before the server listens
-    tell_untrusted(configuration)
+    warn_untrusted(configuration)
     tell = functools.partial(_tell, describe_gateway(application.plugins))
     produce = functools.partial(_produce, settings, log, yes)
     serve(produce, settings.server, is_guarded=bool(settings.authorizer), on_ready=tell)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vibe_llms.exceptions import ConverseError
-from vibe_llms.interfaces.cli.access import load_application, load_configuration, tell_untrusted
+from vibe_llms.interfaces.cli.access import load_application, load_configuration, warn_untrusted
 from vibe_llms.interfaces.cli.options import MODEL, command, refuse_empty
 from vibe_llms.interfaces.cli.output import note
 from vibe_llms.interfaces.cli.serving import daemon_options, produce_guards, serve
@@ -74,7 +74,7 @@ def gateway(
     named = targets or ([] if model is None else [model])
     if application.configuration.yes:
         _fetch(application, named)
-    _tell_wants(application, {resolve(each) for each in named})
+    _report_missing(application, {resolve(each) for each in named})
     settings = override(read.server, given)
     contents = contents or read.log_contents
     hosts = find_hosts(settings.host, read.hosts)
@@ -90,7 +90,7 @@ def gateway(
         hosts=hosts,
     )
     _produce(model, yes, None, False, file=file)  # connections of an authorizer belong to a worker
-    tell_untrusted(load_configuration())
+    warn_untrusted(load_configuration())
     is_guarded = bool(authorizer or read.authorizer)
     serve(produce, settings, is_guarded=is_guarded, on_ready=_tell, on_reload=_reload)
 
@@ -123,7 +123,7 @@ def _fetch(application: Application, addresses: Collection[str]) -> None:
     asyncio.run(fetch())
 
 
-def _tell_wants(application: Application, providers: Collection[str]) -> None:
+def _report_missing(application: Application, providers: Collection[str]) -> None:
     """Report named models that lack something, such as a key; others can be asked."""
     from vibe_llms.plugins.missing_requirements import refuse_missing
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
-from vibe_llms.interfaces.cli.access import load_application, load_configuration, tell_untrusted
+from vibe_llms.interfaces.cli.access import load_application, load_configuration, warn_untrusted
 from vibe_llms.interfaces.cli.options import (
     APPROVER,
     ENSEMBLES,
@@ -88,7 +88,7 @@ def tools(stdio: bool, file: Path | None, log: bool, yes: bool, **given: Any) ->
     if stdio:
         _serve_stdio(settings, yes=yes)
         return
-    tell_untrusted(configuration)
+    warn_untrusted(configuration)
     produce = functools.partial(_produce, settings, secrets.token_bytes(32), log, yes)
     serve(produce, settings.server, is_guarded=bool(settings.authorizer), on_ready=_tell)
 

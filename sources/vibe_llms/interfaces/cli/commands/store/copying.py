@@ -45,7 +45,7 @@ def copy(source: str, target: str, as_json: bool) -> int:
 
     progress = TerminalProgress("conversations") if sys.stderr.isatty() else None
     report = copy_store(
-        open_store_at(source, is_there=True), open_store_at(target), progress=progress
+        open_store_at(source, must_exist=True), open_store_at(target), progress=progress
     )
     if as_json:
         write_json(_describe(report))

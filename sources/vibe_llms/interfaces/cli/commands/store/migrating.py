@@ -33,7 +33,7 @@ def migrate(store: str, as_json: bool) -> int:
     from vibe_llms.conversations.stores.migration import migrate as perform
     from vibe_llms.interfaces.cli.progress import TerminalProgress
 
-    opened = open_store_at(store, is_there=True)
+    opened = open_store_at(store, must_exist=True)
     if not isinstance(opened, DirectoryStore):
         note("Only a store in a directory needs this.")
         return ExitCode.SUCCESS
