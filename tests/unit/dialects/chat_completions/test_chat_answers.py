@@ -1,4 +1,6 @@
-"""Answers of every kind that hosts give, whole and in pieces: both say the same, and come back."""
+"""Answers in all forms that hosts use, complete and streamed: both give the same canisters, and
+round-trip.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ words = st.text(min_size=1, max_size=6)
 
 
 def respond(events: list[StreamEvent]) -> Response:
-    """Makes a response of events."""
+    """Make a response of events."""
     assembler = Assembler(provider="vendor", model="model", protocol="chat_completions")
     for event in events:
         assembler.feed(event)
@@ -47,12 +49,12 @@ def respond(events: list[StreamEvent]) -> Response:
 
 
 def read_whole(body: Json) -> Response:
-    """Reads a whole response."""
+    """Read a complete response."""
     return respond(Decoder(provider="vendor").decode_response(json.dumps(body).encode()))
 
 
 def read_stream(chunks: list[Json | bytes]) -> Response:
-    """Reads a stream to its end."""
+    """Read a stream to its end."""
     decoder = Decoder(provider="vendor")
     data = [chunk if isinstance(chunk, bytes) else json.dumps(chunk).encode() for chunk in chunks]
     events = [event for each in data for event in decoder.decode(each)]
@@ -60,7 +62,7 @@ def read_stream(chunks: list[Json | bytes]) -> Response:
 
 
 def delta(finish: str | None = None, **fields: Any) -> Json:
-    """Makes a chunk."""
+    """Make a chunk."""
     choice = {"index": 0, "delta": fields, "finish_reason": finish}
     return {"id": "c", "created": 1, "model": "m", "choices": [choice]}
 
@@ -129,8 +131,8 @@ messages: st.SearchStrategy[Json] = st.fixed_dictionaries(
 
 
 @given(messages)
-def test_every_answer_comes_back_as_it_was(message: Json) -> None:
-    """Whatever is in it, in any combination; nothing is lost, and nothing is lost unsaid."""
+def test_every_answer_round_trips(message: Json) -> None:
+    """With any combination of fields; every loss is reported."""
     body = {
         "id": "c",
         "object": "chat.completion",
@@ -145,8 +147,10 @@ def test_every_answer_comes_back_as_it_was(message: Json) -> None:
     assert written.losses == response.losses == ()
 
 
-def test_sound_comes_in_pieces() -> None:
-    """Each is whole base 64; the name and the time come apart, and no word of its kind."""
+def test_audio_is_joined_from_its_pieces() -> None:
+    """Each piece is complete Base64; the id and the expiry arrive separately, and the format is not
+    named.
+    """
     first, second = (base64.b64encode(piece).decode() for piece in (b"RIFF", b"1234WAVE"))
     response = read_stream(
         [
@@ -163,8 +167,8 @@ def test_sound_comes_in_pieces() -> None:
     assert (sound.transcript, sound.mime_type) == ("Hey.", "audio/wav")
 
 
-def test_sound_that_is_no_sound_comes_back_all_the_same() -> None:
-    """Somebody has put a word in its place, as recordings do."""
+def test_invalid_audio_data_round_trip() -> None:
+    """Recordings may have a placeholder instead of the data."""
     audio = {"id": "a", "data": "<audio left out>", "transcript": "Hey.", "expires_at": 7}
     message = {"role": "assistant", "content": None, "audio": audio}
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
@@ -173,8 +177,8 @@ def test_sound_that_is_no_sound_comes_back_all_the_same() -> None:
     assert json.loads(json.dumps(written))["choices"] == [choice]
 
 
-def test_a_picture_that_a_model_made_is_one() -> None:
-    """OpenRouter sends them beside the text."""
+def test_a_generated_image_becomes_an_image_content() -> None:
+    """OpenRouter sends images beside the text."""
     url = "data:image/png;base64," + base64.b64encode(b"pixel").decode()
     image = {"type": "image_url", "image_url": {"url": url}, "index": 0}
     body = {
@@ -198,8 +202,8 @@ def test_a_picture_that_a_model_made_is_one() -> None:
     assert mean(nativize_response(response).value) == mean(body)
 
 
-def test_two_calls_at_one_index_without_ids_stay_two() -> None:
-    """A name again, after whole arguments, begins another."""
+def test_two_calls_with_one_index_and_no_ids_stay_separate() -> None:
+    """A repeated name after complete arguments begins another call."""
     pieces = [
         [{"index": 0, "function": {"name": name, "arguments": '{"a":1}'}}] for name in ("f", "g")
     ]
@@ -211,30 +215,30 @@ def test_two_calls_at_one_index_without_ids_stay_two() -> None:
 
 
 @pytest.mark.parametrize("end", [[b"[DONE]"], [b" [DONE] "]])
-def test_a_stream_may_end_by_its_mark_alone(end: list[Json | bytes]) -> None:
-    """Then nobody knows why it stopped."""
+def test_a_stream_may_end_with_only_the_end_mark(end: list[Json | bytes]) -> None:
+    """Its stop reason is then unknown."""
     response = read_stream([delta(content="x"), *end])
 
     assert response.text == "x"
     assert response.metadata.stop_reason is StopReason.UNKNOWN
 
 
-def test_a_mark_without_an_answer_is_no_end() -> None:
-    """Nothing has come, so nothing is complete."""
+def test_an_end_mark_without_an_answer_is_an_error() -> None:
+    """Nothing was received, so the response is not complete."""
     with pytest.raises(StreamTruncatedError):
         read_stream([b"[DONE]"])
 
 
-def test_an_error_within_a_choice_is_the_vendors() -> None:
-    """As OpenRouter tells of one in the midst."""
+def test_an_error_within_a_choice_is_an_error_of_the_vendor() -> None:
+    """OpenRouter reports errors in the middle of a stream like this."""
     chunk = delta("error", content="")
     chunk["choices"][0]["error"] = {"code": 502, "message": "gone"}
     with pytest.raises(ProviderError, match="gone"):
         read_stream([delta(content="x"), chunk])
 
 
-def test_an_unknown_chunk_passes_through() -> None:
-    """It is no error, and no part of the answer."""
+def test_an_unknown_chunk_is_passed_through() -> None:
+    """It is not an error, and not a part of the answer."""
     decoder = Decoder(provider="vendor")
     decoder.decode(delta(content="x"))
     (event,) = decoder.decode(b'{"object": "chat.heartbeat", "at": 1}')
@@ -244,8 +248,8 @@ def test_an_unknown_chunk_passes_through() -> None:
     assert json.loads(event.native.data) == {"object": "chat.heartbeat", "at": 1}
 
 
-def test_not_a_word_for_want_of_room_is_an_overflow() -> None:
-    """Some servers cut the answer to nothing when the question fills the window."""
+def test_an_empty_answer_at_the_limit_is_an_overflow() -> None:
+    """Some servers return an empty answer if the input fills the context window."""
     usage = {"prompt_tokens": 4096, "completion_tokens": 0, "total_tokens": 4096}
     silent = read_stream([delta("length", content=""), {"choices": [], "usage": usage}])
     short = read_stream([delta("length", content="x"), {"choices": [], "usage": usage}])
@@ -254,8 +258,8 @@ def test_not_a_word_for_want_of_room_is_an_overflow() -> None:
     assert short.metadata.stop_reason is StopReason.LIMIT
 
 
-def test_reasoning_may_be_counted_beside_the_answer() -> None:
-    """At xAI the total tells; everywhere the buckets do not overlap."""
+def test_reasoning_tokens_may_be_counted_separately() -> None:
+    """At xAI the total shows this; the buckets never overlap."""
     account = {
         "prompt_tokens": 10,
         "completion_tokens": 5,
@@ -269,8 +273,8 @@ def test_reasoning_may_be_counted_beside_the_answer() -> None:
     assert (usage.output_tokens, usage.reasoning_tokens) == (5, 20)
 
 
-def test_an_annotation_says_where_its_text_stands_in_the_message() -> None:
-    """One without a span is of the whole text; the message has all texts in one."""
+def test_an_annotation_has_the_span_in_the_text_of_the_message() -> None:
+    """One without a span gets the span of its text; the message has all texts joined."""
     origin = Origin(provider="claude", model="m", protocol="messages")
     cited = Citation(url="https://a", title="A")
     contents = [

@@ -1,4 +1,4 @@
-"""Choices of whole responses: none, some that say why, and in whichever order."""
+"""Choices of complete responses: none, some with errors, and in any order."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def say(index: int | None, text: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("choices", [{"choices": []}, {"choices": None}, {}])
 def test_a_response_without_choices_is_an_error(choices: dict[str, Any]) -> None:
-    """Also where the vendor calls it a success, and has counted tokens."""
+    """Even if the vendor reports success, and has counted tokens."""
     body = {**HEAD, **choices, "base_resp": {"status_code": 0, "status_msg": "success"}}
 
     with pytest.raises(ConverseError, match="empty"):
@@ -73,7 +73,7 @@ def test_a_response_without_choices_is_an_error(choices: dict[str, Any]) -> None
 def test_a_failure_without_choices_is_an_error(
     choices: dict[str, Any], said: dict[str, Any], fault: ProviderFault | None, words: str
 ) -> None:
-    """In whatever field the vendor says it, also in an answer that looks like a success."""
+    """The vendor may report it in any field, even in an answer that looks like a success."""
     with pytest.raises(ConverseError) as raised:
         read({**HEAD, **choices, **said})
 
@@ -83,8 +83,8 @@ def test_a_failure_without_choices_is_an_error(
 
 
 @given(st.lists(st.sampled_from([None, 0, 1, 2]), min_size=1, max_size=4))
-def test_choices_come_back_in_their_order(numbers: list[int | None]) -> None:
-    """However they are numbered: backwards, twice the same, or some not at all."""
+def test_choices_keep_their_order(numbers: list[int | None]) -> None:
+    """With any indexes: descending, equal, or missing."""
     choices = [say(number, f"text {place}") for place, number in enumerate(numbers)]
     body = {**HEAD, "choices": choices}
 
@@ -94,8 +94,8 @@ def test_choices_come_back_in_their_order(numbers: list[int | None]) -> None:
 @pytest.mark.parametrize(
     ("numbers", "text"), [([1, 0], "text 1"), ([1], "text 0"), ([0, 0], "text 0")]
 )
-def test_the_answer_is_the_first_of_the_lowest_number(numbers: list[int], text: str) -> None:
-    """Wherever it stands."""
+def test_the_answer_is_the_first_choice_of_the_lowest_index(numbers: list[int], text: str) -> None:
+    """At any position."""
     choices = [say(number, f"text {place}") for place, number in enumerate(numbers)]
 
     (canister,) = read({**HEAD, "choices": choices}).canisters

@@ -1,4 +1,4 @@
-"""Responses in Chat Completions become canisters, streamed or whole."""
+"""Responses of Chat Completions become canisters, streamed or complete."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Chunk = dict[str, Any]
 
 
 def assemble(events: Iterable[StreamEvent]) -> Assembler:
-    """Lets the assembler take events in, which checks their order."""
+    """Assemble a response from events; the assembler checks their order."""
     assembler = Assembler(provider="vendor", model="model")
     for event in events:
         assembler.feed(event)
@@ -45,31 +45,31 @@ def assemble(events: Iterable[StreamEvent]) -> Assembler:
 
 
 def read_stream(chunks: Iterable[Chunk | bytes]) -> Assembler:
-    """Reads a stream to its end."""
+    """Read a stream to its end."""
     decoder = Decoder(provider="vendor")
     events = [event for chunk in chunks for event in decoder.decode(chunk)]
     return assemble([*events, *decoder.finish()])
 
 
 def read_whole(body: Chunk | bytes) -> Assembler:
-    """Reads a response that came in one piece."""
+    """Read a complete response."""
     return assemble(Decoder(provider="vendor").decode_response(body))
 
 
 def delta(finish: str | None = None, **fields: Any) -> Chunk:
-    """Makes a chunk."""
+    """Make a chunk."""
     choice = {"index": 0, "delta": fields, "finish_reason": finish}
     return {"id": "chat-1", "model": "model-1", "choices": [choice]}
 
 
 def call(**fields: Any) -> list[Chunk]:
-    """Makes the piece of an invocation: name and arguments are those of the function."""
+    """Make a piece of an invocation, with the name and the arguments of the function."""
     function = {name: fields.pop(name) for name in ("name", "arguments") if name in fields}
     return [{**fields, "function": function}]
 
 
 def outline(canisters: Iterable[AnyCanister]) -> list[Any]:
-    """Returns what canisters say, without ids and times."""
+    """Return the contents of canisters, without ids and times."""
     return [
         (c.role, c.content)
         if not isinstance(c, InvocationCanister)
@@ -79,14 +79,14 @@ def outline(canisters: Iterable[AnyCanister]) -> list[Any]:
 
 
 def cut(text: str, draw: st.DrawFn) -> list[str]:
-    """Cuts a text anywhere, also into empty pieces."""
+    """Cut a text at any positions, also into empty pieces."""
     places = sorted(draw(st.lists(st.integers(0, len(text)), max_size=4)))
     return [text[a:b] for a, b in zip([0, *places], [*places, len(text)], strict=True)]
 
 
 @st.composite
 def splits(draw: st.DrawFn) -> tuple[Chunk, list[Chunk]]:
-    """A whole message, and a stream of the same in some pieces."""
+    """Draw a complete message, and a stream of the same in pieces."""
     text, reasoning, refusal = (draw(st.text(max_size=12)) for _ in range(3))
     calls = [
         {"id": f"id-{n}", "type": "function", "function": {"name": name, "arguments": arguments}}
@@ -127,7 +127,7 @@ def splits(draw: st.DrawFn) -> tuple[Chunk, list[Chunk]]:
 def test_any_way_to_split_gives_the_same_canisters(
     split: tuple[Chunk, list[Chunk]], encoded: bool
 ) -> None:
-    """A stream equals the whole response, however its text and arguments are cut."""
+    """A stream equals the complete response, however its text and arguments are split."""
     body, chunks = split
     given_chunks = [msgspec.json.encode(chunk) for chunk in chunks] if encoded else chunks
 
@@ -137,8 +137,8 @@ def test_any_way_to_split_gives_the_same_canisters(
     assert streamed.origin == whole.origin
 
 
-def test_contents_come_in_the_order_of_thinking_speaking_and_calling() -> None:
-    """Reasoning goes by either of its names, and comes before the text."""
+def test_reasoning_text_and_calls_keep_this_order() -> None:
+    """Reasoning comes before the text, in either of its fields."""
     first = read_whole(
         {
             "choices": [
@@ -171,15 +171,15 @@ def test_contents_come_in_the_order_of_thinking_speaking_and_calling() -> None:
     ],
     ids=["index", "id", "late id", "order"],
 )
-def test_pieces_of_an_invocation_find_together(pieces: list[list[Chunk]]) -> None:
-    """By id, then by index, then by order, whatever a vendor leaves out."""
+def test_pieces_of_an_invocation_are_joined(pieces: list[list[Chunk]]) -> None:
+    """By id, then by index, then by order, whichever of them a vendor omits."""
     result = read_stream([*(delta(tool_calls=piece) for piece in pieces), delta("tool_calls")])
 
     assert outline(result.produce_canisters()) == [("invocation", "x", "f", "{}")]
 
 
-def test_two_invocations_with_one_index_stay_two() -> None:
-    """Some vendors give the index 0 to all; the ids tell them apart, also interleaved."""
+def test_two_invocations_with_one_index_stay_separate() -> None:
+    """Some vendors give all calls the index 0; the ids distinguish them, even interleaved."""
     result = read_stream(
         [
             delta(tool_calls=call(index=0, id="x", name="f", arguments="1")),
@@ -196,8 +196,8 @@ def test_two_invocations_with_one_index_stay_two() -> None:
     assert result.origin.stop_reason is StopReason.INVOCATION
 
 
-def test_an_invocation_without_an_id_is_given_one_loudly() -> None:
-    """The id is the same each time, and a loss says that it was made up."""
+def test_a_missing_invocation_id_is_generated_and_reported() -> None:
+    """The id is the same each time, and a loss reports it."""
     result = read_stream([delta("stop", tool_calls=call(name="f", arguments={"a": 1}))])
 
     assert outline(result.produce_canisters()) == [("invocation", "call-chat-1-0", "f", '{"a":1}')]
@@ -205,7 +205,7 @@ def test_an_invocation_without_an_id_is_given_one_loudly() -> None:
 
 
 def test_parts_of_a_list_become_contents() -> None:
-    """Some vendors send a list: thinking, text, and blocks of their own, which are kept."""
+    """Some vendors send a list: thinking, text, and native blocks, which are kept."""
     thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}
     block = {"type": "reference", "reference_ids": [1]}
     result = read_stream(
@@ -221,8 +221,10 @@ def test_parts_of_a_list_become_contents() -> None:
     assert text == TextualContent("So.")
 
 
-def test_details_of_reasoning_are_put_together_and_kept() -> None:
-    """What a vendor wants back unchanged is joined from its pieces, signature and all."""
+def test_reasoning_details_are_joined_and_kept() -> None:
+    """The details that must be returned unchanged are joined from their pieces, including the
+    signature.
+    """
     detail = {"type": "reasoning.text", "index": 0}
     result = read_stream(
         [
@@ -277,8 +279,8 @@ def test_usage_is_split_into_buckets_that_do_not_overlap() -> None:
     assert (odd.input_tokens, odd.cache_read_tokens) == (3, 9)
 
 
-def test_a_refusal_is_told_from_an_answer() -> None:
-    """The vendor's word is the same for both; ours are not."""
+def test_a_refusal_has_its_own_stop_reason() -> None:
+    """The vendor has the same reason for refusals and answers."""
     result = read_stream([delta("stop", refusal="No.")])
 
     assert outline(result.produce_canisters()) == [("assistant", (RefusalContent("No."),))]
@@ -286,8 +288,8 @@ def test_a_refusal_is_told_from_an_answer() -> None:
     assert result.origin.native_stop_reason == "stop"
 
 
-def test_what_has_no_common_word_is_kept() -> None:
-    """Further answers and probabilities stay with the response, unknown fields with the turn."""
+def test_fields_without_a_common_name_are_kept() -> None:
+    """Choices and log probabilities are kept with the response, unknown fields with the turn."""
     chunk = delta(content="x", telepathy="yes")
     chunk["choices"][0]["logprobs"] = {"content": [{"token": "x"}]}
     chunk["choices"].append({"index": 1, "delta": {"content": "z"}})
@@ -306,14 +308,14 @@ def test_what_has_no_common_word_is_kept() -> None:
     assert result.losses == []
 
 
-def test_a_stream_without_its_end_is_an_error() -> None:
-    """Nobody takes a torn answer for a whole one."""
+def test_a_truncated_stream_is_an_error() -> None:
+    """It must not be taken for a complete answer."""
     with pytest.raises(StreamTruncatedError):
         read_stream([delta(content="Once upon")])
 
 
-def test_an_error_in_the_stream_is_the_vendors() -> None:
-    """It says what it means, whatever status the stream had."""
+def test_an_error_in_a_stream_is_an_error_of_the_vendor() -> None:
+    """It is classified by its fields, whatever the status of the stream."""
     with pytest.raises(ProviderError) as caught:
         read_stream([delta(content="x"), {"error": {"message": "Slow down", "code": 429}}])
     with pytest.raises(ContextOverflowError):
@@ -329,8 +331,8 @@ def test_an_error_in_the_stream_is_the_vendors() -> None:
     | st.dictionaries(st.sampled_from(["choices", "delta", "content", "tool_calls", "error",
                                        "usage", "index", "id", "function"]), inner, max_size=3),
 )))  # fmt: skip
-def test_garbage_is_an_error_of_ours_at_worst(chunk: Any) -> None:
-    """Whatever a vendor sends, no foreign exception comes out."""
+def test_invalid_chunks_raise_only_our_errors(chunk: Any) -> None:
+    """No other exception is raised, whatever a vendor sends."""
     decoder = Decoder(provider="vendor")
     try:
         decoder.decode(chunk)

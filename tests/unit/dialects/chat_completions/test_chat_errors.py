@@ -1,4 +1,4 @@
-"""What hosts of Chat Completions say when they refuse, and what it means."""
+"""Errors of the hosts of Chat Completions, and their faults."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NOT_OF_A_STATUS = {"OAuthError": "its own way to a token, which we do not go"}
 
 
 def survey_classes() -> list[type[openai.APIStatusError]]:
-    """Returns the SDK's classes of errors that come with a status."""
+    """Return the SDK's error classes that belong to a status."""
     return [
         cls
         for cls in openai.APIStatusError.__subclasses__()
@@ -40,29 +40,32 @@ def survey_classes() -> list[type[openai.APIStatusError]]:
     ]
 
 
-def refuse(body: Any, status: int | None = 400) -> ConverseError:
-    """Reads an error."""
+def produce_vendor_error(body: Any, status: int | None = 400) -> ConverseError:
+    """Make the exception for an error of a vendor."""
     return produce_error(body, provider="vendor", model="vendor:m", status=status)
 
 
 def access_fault(error: ConverseError) -> ProviderFault:
-    """Returns what an error of a vendor means."""
+    """Return the fault of a vendor's error."""
     assert isinstance(error, ProviderError)
     return error.fault
 
 
 def test_every_class_of_the_official_sdk_has_a_fault() -> None:
-    """A new one shows here."""
+    """This fails if a new SDK has a new class."""
     assert set(survey_classes()) == FAULTS_BY_CLASS.keys()
 
 
 @pytest.mark.parametrize("cls", FAULTS_BY_CLASS, ids=lambda cls: cls.__name__)
-def test_a_status_means_what_the_sdk_takes_it_for(cls: Any) -> None:
-    """Where no word of the vendor says more."""
+def test_a_status_has_the_fault_of_the_sdk_class(cls: Any) -> None:
+    """If the error has no more specific field."""
     status = getattr(cls, "status_code", None) or STATUSES[cls]
     status = status if isinstance(status, int) else STATUSES[cls]
 
-    assert access_fault(refuse({"error": {"message": "no"}}, status)) is FAULTS_BY_CLASS[cls]
+    assert (
+        access_fault(produce_vendor_error({"error": {"message": "no"}}, status))
+        is FAULTS_BY_CLASS[cls]
+    )
 
 
 @pytest.mark.parametrize(
@@ -81,9 +84,9 @@ def test_a_status_means_what_the_sdk_takes_it_for(cls: Any) -> None:
         ({"error": {"message": "Flex tier is full"}}, 498, ProviderFault.OVERLOADED),
     ],
 )
-def test_the_most_specific_word_decides(body: Any, status: int, fault: ProviderFault) -> None:
+def test_the_most_specific_field_decides(body: Any, status: int, fault: ProviderFault) -> None:
     """A code before a type, both before the status; in a stream the code is a status."""
-    assert access_fault(refuse(body, status)) is fault
+    assert access_fault(produce_vendor_error(body, status)) is fault
 
 
 @pytest.mark.parametrize(
@@ -108,11 +111,11 @@ def test_the_most_specific_word_decides(body: Any, status: int, fault: ProviderF
          "200000 tokens", 200000, 131072),
     ],
 )  # fmt: skip
-def test_that_it_was_too_long_is_one_error(
+def test_an_overflow_is_recognized_by_its_message(
     message: str, tokens: int | None, limit: int | None
 ) -> None:
-    """However a host says it; the sizes are read where it tells them."""
-    error = refuse({"error": {"message": message}})
+    """In the words of each host; the sizes are read if the message has them."""
+    error = produce_vendor_error({"error": {"message": message}})
 
     assert isinstance(error, ContextOverflowError)
     assert (error.tokens, error.limit) == (tokens, limit)
@@ -130,9 +133,9 @@ def test_that_it_was_too_long_is_one_error(
         ({"error": {"message": ["a", "b"]}}, "a; b"),
     ],
 )
-def test_lists_and_pages_become_words(body: Any, detail: str) -> None:
-    """What Mistral, FastAPI and proxies send can be read by people."""
-    assert refuse(body, 422).detail == detail
+def test_lists_and_pages_become_readable_messages(body: Any, detail: str) -> None:
+    """As Mistral, FastAPI and proxies send them."""
+    assert produce_vendor_error(body, 422).detail == detail
 
 
 @given(st.recursive(
@@ -141,6 +144,6 @@ def test_lists_and_pages_become_words(body: Any, detail: str) -> None:
         st.sampled_from(["error", "message", "detail", "msg", "loc", "code", "type"]), inner,
         max_size=3),
 ))  # fmt: skip
-def test_nothing_that_comes_as_an_error_breaks_the_reading(body: Any) -> None:
-    """Whatever it is, an error of ours comes of it."""
-    assert isinstance(refuse(body, 400), ConverseError)
+def test_any_body_becomes_one_of_our_errors(body: Any) -> None:
+    """Whatever its type."""
+    assert isinstance(produce_vendor_error(body, 400), ConverseError)

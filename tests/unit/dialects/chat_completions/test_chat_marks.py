@@ -1,4 +1,4 @@
-"""A client's fields that are called like what we note ourselves, and other unusual requests."""
+"""Fields of clients that have the names of our own notes, and other unusual requests."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def send_back(native: dict[str, Any]) -> Any:
 
 @pytest.mark.parametrize("value", ["text", {"absent": ["role", "content"]}, [1]])
 @pytest.mark.parametrize("name", NAMES)
-def test_no_name_of_a_client_means_anything_to_us(name: str, value: Any) -> None:
-    """Wherever it stands: beside messages, in them, in their parts and in calls."""
+def test_a_clients_field_is_never_taken_for_our_note(name: str, value: Any) -> None:
+    """At any place: beside messages, in them, in their parts and in calls."""
     own = {name: value}
     picture = {"type": "image_url", "image_url": {"url": "https://a.example/b.png"}, **own}
     native = {
@@ -51,8 +51,8 @@ def test_no_name_of_a_client_means_anything_to_us(name: str, value: Any) -> None
     "content",
     [["a"], ["a", {"type": "text", "text": "b"}, "c"], [{"type": "text", "text": "b"}, ""]],
 )
-def test_parts_that_are_texts_alone_come_back_so(role: str, content: list[Any]) -> None:
-    """Some clients give lists of texts."""
+def test_parts_that_are_plain_texts_round_trip(role: str, content: list[Any]) -> None:
+    """Some clients send lists of texts."""
     native = {
         "model": "m",
         "messages": [{"role": role, "content": content}, {"role": "user", "content": "go"}],
@@ -63,7 +63,7 @@ def test_parts_that_are_texts_alone_come_back_so(role: str, content: list[Any]) 
 
 @pytest.mark.parametrize("said", [{}, {"id": None}, {"id": ""}])
 def test_a_call_without_an_id_gets_one(said: dict[str, Any]) -> None:
-    """Its result, which names none either, answers it."""
+    """The result without an id answers it."""
     call = {name: value for name, value in CALL.items() if name != "id"} | said
     result = {"role": "tool", "content": "1"}
     result |= {"tool_call_id": said["id"]} if said else {}

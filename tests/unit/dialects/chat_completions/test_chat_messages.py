@@ -1,4 +1,4 @@
-"""Canisters become messages of Chat Completions, and messages canisters."""
+"""Canisters become messages of Chat Completions, and messages become canisters."""
 
 from __future__ import annotations
 
@@ -58,28 +58,28 @@ PIXEL = ImageContent(mime_type="image/png", data=b"pixel")
 def nativize(
     *canisters: AnyCanister, quirks: Quirks | None = None
 ) -> tuple[list[dict[str, Any]], tuple[Loss, ...]]:
-    """Returns the messages and the losses."""
+    """Return the messages and the losses."""
     translation = nativize_canisters(canisters, UNKNOWN, quirks or Quirks())
     return list(translation.value["messages"]), translation.losses  # type: ignore[arg-type]
 
 
 def call(identity: str = "x", **fields: Any) -> InvocationCanister:
-    """Makes an invocation."""
+    """Make an invocation."""
     return InvocationCanister(invocation_id=identity, name="f", **fields)
 
 
 def result(text: str = "done", identity: str = "x") -> ResultCanister:
-    """Makes a result."""
+    """Make a result."""
     return ResultCanister(text, invocation_id=identity)
 
 
 def survey_kinds(losses: Sequence[Loss]) -> list[str]:
-    """Returns the kinds of losses, in order."""
+    """Return the kinds of losses, in order."""
     return [str(loss.kind) for loss in losses]
 
 
-def test_a_plain_conversation_is_written_as_people_write_it() -> None:
-    """One text is a text; an invocation belongs to the turn before it."""
+def test_a_plain_conversation_has_plain_messages() -> None:
+    """One text is a text, not a list; an invocation belongs to the turn before it."""
     messages, losses = nativize(
         SupervisorCanister("Be brief."),
         UserCanister("Hi."),
@@ -104,8 +104,8 @@ def test_a_plain_conversation_is_written_as_people_write_it() -> None:
     assert losses == ()
 
 
-def test_a_document_is_framed_without_advice() -> None:
-    """Its title and its bounds can be seen, and nothing is said about it."""
+def test_a_document_is_framed_without_instructions() -> None:
+    """Only its title and its boundaries are added."""
     messages, losses = nativize(DocumentCanister("All about ants.", title="Ants"))
 
     text = '<document title="Ants">\nAll about ants.\n</document>'
@@ -114,7 +114,7 @@ def test_a_document_is_framed_without_advice() -> None:
 
 
 def test_media_become_parts() -> None:
-    """Pictures go as data URLs or URLs, sound and files in base 64."""
+    """Images become URLs or data URLs, audio and files Base64."""
     data = base64.b64encode(b"pixel").decode()
     messages, losses = nativize(
         UserCanister(
@@ -144,28 +144,28 @@ def test_media_become_parts() -> None:
     assert losses == ()
 
 
-def test_a_model_known_to_be_blind_is_shown_no_picture() -> None:
-    """Unknown is not no: only a model that is known not to see refuses."""
+def test_a_model_known_not_to_support_images_gets_none() -> None:
+    """An unknown capability is no reason to reject an image."""
     with pytest.raises(CapabilityError, match="images"):
         nativize_canisters([UserCanister((PIXEL,))], BLIND, Quirks())
 
 
-def test_a_picture_whose_bytes_are_elsewhere_is_a_mistake_of_the_caller() -> None:
-    """A stored picture must be read before it is sent."""
+def test_an_image_without_its_bytes_is_rejected() -> None:
+    """A stored image must be loaded before it is sent."""
     with pytest.raises(RequestError, match="content store"):
         nativize(UserCanister((ImageContent(mime_type="image/png", content_id="0" * 64),)))
 
 
-def test_an_invocation_without_a_result_is_given_a_note() -> None:
-    """The protocol wants each invocation answered; the note is reported."""
+def test_an_invocation_without_a_result_gets_a_note() -> None:
+    """The protocol requires a result of each invocation; the note is reported."""
     messages, losses = nativize(call(), UserCanister("Never mind."))
 
     assert messages[1] == {"role": "tool", "tool_call_id": "x", "content": NO_RESULT}
     assert survey_kinds(losses) == ["synthesized"]
 
 
-def test_a_call_with_free_text_is_not_passed_off_as_one_with_json() -> None:
-    """It goes to a custom tool; where there are none, the change is reported."""
+def test_a_call_with_free_text_is_a_custom_tool_call() -> None:
+    """If the vendor has no custom tools, the change to JSON is reported."""
     turn = (call(form="text", arguments="SELECT 1"), result())
     messages, losses = nativize(*turn)
     plain, coerced = nativize(*turn, quirks=Quirks(takes_custom=False))
@@ -178,8 +178,8 @@ def test_a_call_with_free_text_is_not_passed_off_as_one_with_json() -> None:
     assert coerced[0].path == "canisters[0]"
 
 
-def test_a_vendors_own_tool_is_not_passed_off_as_ours() -> None:
-    """With a schema it goes as a function, and without one not at all; either is reported."""
+def test_a_vendors_own_tool_is_reported_as_changed_or_withheld() -> None:
+    """With a schema it is sent as a function, without one it is not sent."""
     native = Native(protocol="responses", data='{"type": "web_search"}')
     described = {"name": "search", "description": "Searches.", "native": native}
     ours = InvocableDescription(schema={"type": "object"}, **described)  # type: ignore[arg-type]
@@ -189,8 +189,8 @@ def test_a_vendors_own_tool_is_not_passed_off_as_ours() -> None:
     assert survey_kinds(nativize_invocables([theirs], "auto").losses) == ["withheld"]
 
 
-def test_a_result_without_an_invocation_becomes_the_users() -> None:
-    """Nothing is dropped: it can be read, and the change is reported."""
+def test_a_result_without_an_invocation_becomes_a_user_message() -> None:
+    """Nothing is dropped, and the change is reported."""
     messages, losses = nativize(UserCanister("Hi."), result("orphan"))
 
     assert messages[1]["role"] == "user"
@@ -199,7 +199,7 @@ def test_a_result_without_an_invocation_becomes_the_users() -> None:
 
 
 def test_a_late_result_moves_to_its_invocation() -> None:
-    """Ids that are used again pair with the results that follow them."""
+    """Repeated ids are paired with the results that follow them."""
     messages, losses = nativize(
         call(), UserCanister("Well?"), result("first"), call(), result("second")
     )
@@ -215,8 +215,8 @@ def test_a_late_result_moves_to_its_invocation() -> None:
     assert [loss.path for loss in losses] == ["canisters[3].invocation_id", "canisters[2]"]
 
 
-def test_a_picture_in_a_result_follows_it() -> None:
-    """Results hold text alone; the picture comes after all results of the turn."""
+def test_an_image_in_a_result_follows_the_results() -> None:
+    """Results have only text; images come after all results of the turn."""
     shown = ResultCanister((TextualContent("Look."), PIXEL), invocation_id="x")
     messages, losses = nativize(call(), call("y"), shown, result("two", "y"))
 
@@ -225,8 +225,8 @@ def test_a_picture_in_a_result_follows_it() -> None:
     assert survey_kinds(losses) == ["coerced"]
 
 
-def test_what_the_protocol_cannot_say_is_reported() -> None:
-    """Reasoning, citations, foreign blocks and films are each a loss."""
+def test_unsupported_contents_are_reported() -> None:
+    """Reasoning, citations, foreign blocks and videos are each a loss."""
     foreign = NativeContent(kind="k", native=Native(protocol="messages", data="{}"))
     cited = TextualContent("So.", citations=[Citation(url="https://example.org")])
     _, losses = nativize(
@@ -237,8 +237,8 @@ def test_what_the_protocol_cannot_say_is_reported() -> None:
     assert survey_kinds(losses) == ["dropped", "withheld", "withheld", "withheld", "withheld"]
 
 
-def test_quirks_decide_what_vendors_do_differently() -> None:
-    """Roles, fields and shapes are data."""
+def test_quirks_determine_the_differences_between_vendors() -> None:
+    """Roles, fields and forms are data."""
     quirks = Quirks(
         supervisor_roles=["developer"],
         reasoning_field="reasoning",
@@ -274,10 +274,10 @@ def test_quirks_decide_what_vendors_do_differently() -> None:
         ('{"a": 1} and more', {"INVALID_JSON": '{"a": 1} and more'}, ["coerced"]),
     ],
 )
-def test_arguments_are_an_object_where_a_server_reads_them_again(
+def test_arguments_are_an_object_for_servers_that_parse_them(
     written: str, sent: object, kinds: list[str]
 ) -> None:
-    """One malformed call would else make it refuse all that is said later."""
+    """Otherwise one invalid call would make the server reject the whole conversation."""
     canisters = (UserCanister("?"), call(arguments=written), result())
 
     def read(quirks: Quirks) -> tuple[str, list[str]]:
@@ -292,9 +292,8 @@ def test_arguments_are_an_object_where_a_server_reads_them_again(
 
 @pytest.mark.slow
 @given(st.lists(any_canisters, max_size=6))
-def test_every_conversation_is_written_or_refused(canisters: list[AnyCanister]) -> None:
-    """No canisters break the translation, each invocation is answered at once, and what is
-    written reads back and is written the same."""
+def test_every_conversation_is_written_or_rejected(canisters: list[AnyCanister]) -> None:
+    """Each invocation is answered at once, and the written messages round-trip."""
     try:
         messages = nativize(*canisters, quirks=Quirks(reasoning_field="reasoning_content"))[0]
     except ConverseError:
@@ -338,8 +337,8 @@ words = st.text(min_size=1, max_size=6)
         max_size=6,
     )
 )
-def test_a_clients_messages_come_back_unchanged(messages: list[dict[str, Any]]) -> None:
-    """What is read as canisters is written as the same messages, without a loss."""
+def test_a_clients_messages_round_trip(messages: list[dict[str, Any]]) -> None:
+    """Read as canisters they are written as the same messages, without a loss."""
     read = normalize_messages({"messages": messages})
 
     written, losses = nativize(*read.value)
@@ -348,8 +347,8 @@ def test_a_clients_messages_come_back_unchanged(messages: list[dict[str, Any]]) 
     assert read.losses == losses == ()
 
 
-def test_a_turn_with_invocations_comes_back_unchanged() -> None:
-    """Arguments keep their text, and results their place."""
+def test_a_turn_with_invocations_round_trips() -> None:
+    """Arguments keep their text, and results their positions."""
     function = {"name": "f", "arguments": '{ "a" :1}'}
     messages = [
         {"role": "user", "content": "Hi."},
@@ -369,8 +368,8 @@ def test_a_turn_with_invocations_comes_back_unchanged() -> None:
 @pytest.mark.parametrize(
     "message", [{"role": 5}, {"role": ["user"]}, {"content": "x"}, "text", {"role": "tool"}]
 )
-def test_a_senseless_message_is_named(message: Any) -> None:
-    """The error says which one it is."""
+def test_an_invalid_message_is_located(message: Any) -> None:
+    """The error has its path."""
     with pytest.raises(RequestError) as caught:
         normalize_messages({"messages": [{"role": "user", "content": "x"}, message]})
 
@@ -378,8 +377,8 @@ def test_a_senseless_message_is_named(message: Any) -> None:
 
 
 @pytest.mark.parametrize("choice", ["auto", "none", "required", "f"])
-def test_invocables_and_the_choice_come_back_unchanged(choice: str) -> None:
-    """A description, its schema and the choice survive both ways."""
+def test_invocables_and_the_choice_round_trip(choice: str) -> None:
+    """The description, its schema and the choice."""
     closed: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
     described = InvocableDescription(name="f", description="Does it.", schema=closed, enforced=True)
 
@@ -390,8 +389,8 @@ def test_invocables_and_the_choice_come_back_unchanged(choice: str) -> None:
     assert back.losses == ()
 
 
-def test_a_schema_comes_back_unchanged() -> None:
-    """Also the absence of one."""
+def test_a_schema_round_trips() -> None:
+    """Also no schema."""
     schema: dict[str, Any] = {"type": "object", "properties": {}}
 
     assert normalize_schema(nativize_schema(schema).value).value == schema

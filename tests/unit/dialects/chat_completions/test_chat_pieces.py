@@ -1,4 +1,4 @@
-"""Pieces of invocations find together, whatever a host does with ids, indexes and names."""
+"""Pieces of invocations are joined correctly, whatever a host does with ids, indexes and names."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Piece = dict[str, Any]
 
 
 def piece(arguments: str | None = None, name: str | None = None, **address: Any) -> Piece:
-    """Makes one piece of an invocation; what is None is not in it."""
+    """Make one piece of an invocation; fields with None are left out."""
     fields = {"name": name, "arguments": arguments}
     return {**address, "function": {k: v for k, v in fields.items() if v is not None}}
 
 
 def read(pieces: Iterable[Piece]) -> list[tuple[str, str]]:
-    """Reads a stream with a piece a chunk, and returns names and arguments."""
+    """Read a stream with one piece in each chunk; return names and arguments."""
     decoder = Decoder(provider="vendor")
     chunks = [{"tool_calls": [each]} for each in pieces]
     assembler = Assembler(provider="vendor", model="model")
@@ -74,8 +74,8 @@ TWICE = [("f", A), ("f", B)]
         "two ids, one index",
     ],
 )
-def test_two_invocations_stay_two(pieces: list[Piece]) -> None:
-    """Whatever they share, what each was given is its own."""
+def test_two_invocations_stay_separate(pieces: list[Piece]) -> None:
+    """Whatever they have in common, each has its own arguments."""
     assert read(pieces) == TWICE
 
 
@@ -112,15 +112,15 @@ def test_two_invocations_stay_two(pieces: list[Piece]) -> None:
         "an empty name at first",
     ],
 )
-def test_one_invocation_stays_one(pieces: list[Piece]) -> None:
-    """Whatever a host repeats, leaves out or counts, nothing is torn apart or said twice."""
+def test_one_invocation_is_not_divided(pieces: list[Piece]) -> None:
+    """Whatever a host repeats, omits or counts."""
     assert read(pieces) == [("f", A)]
 
 
 @pytest.mark.parametrize("first", ['{"a"', "{}"], ids=["cut off", "whole"])
 @pytest.mark.parametrize("address", [{"index": 0}, {"index": None}, {}, {"id": "", "index": 0}])
 def test_another_name_is_another_invocation(first: str, address: Piece) -> None:
-    """Once arguments have come, a name that differs begins anew, whatever the two share."""
+    """Once there are arguments, another name begins another invocation."""
     pieces = [piece(first, "f", **address), piece(B, "g", **address)]
 
     assert read(pieces) == [("f", first), ("g", B)]
@@ -128,7 +128,7 @@ def test_another_name_is_another_invocation(first: str, address: Piece) -> None:
 
 @pytest.mark.parametrize("again", [{}, {"id": "x"}], ids=["id at first", "id in each"])
 def test_a_name_may_come_in_pieces(again: dict[str, str]) -> None:
-    """Until the first of the arguments has come, what follows a name goes on with it."""
+    """Until the first piece of the arguments."""
     pieces = [
         piece("", "edit_ex", id="x", index=0),
         piece("", "isting", index=0, **again),
@@ -139,8 +139,8 @@ def test_a_name_may_come_in_pieces(again: dict[str, str]) -> None:
     assert read(pieces) == [("edit_existing_file", A)]
 
 
-def test_a_call_without_arguments_keeps_its_place() -> None:
-    """It waits for arguments no longer than until something else is said."""
+def test_a_call_without_arguments_keeps_its_position() -> None:
+    """It waits for arguments only until the next content."""
     decoder = Decoder(provider="vendor")
     assembler = Assembler(provider="vendor", model="model")
     for fields in (
@@ -175,10 +175,10 @@ def test_a_call_without_arguments_keeps_its_place() -> None:
     st.integers(1, 9),
     st.booleans(),
 )
-def test_any_addressing_gives_the_same(
+def test_any_sufficient_identification_gives_the_same(
     arguments: list[dict[str, Any]], manner: str, size: int, named: bool
 ) -> None:
-    """Of all that hosts do, what is enough to tell invocations apart tells them apart."""
+    """Any combination of ids, indexes and names that distinguishes the invocations."""
     texts = [json.dumps(each) for each in arguments]
     pieces = []
     for number, text in enumerate(texts):

@@ -1,4 +1,4 @@
-"""What others recorded with real vendors is carried in full, and read as the official SDK does."""
+"""Recorded exchanges with real vendors round-trip, and are read as the official SDK reads them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ Exchange = dict[str, Any]
 
 
 def read_exchanges() -> list[Exchange]:
-    """Reads the exchanges of this protocol; none where there is no folder of recordings."""
+    """Read the exchanges of this protocol; none without a folder of recordings."""
     if not RECORDINGS:
         return []
     return [
@@ -68,7 +68,7 @@ REFUSED = [one for one in EXCHANGES if one["status"] >= 400]
 
 
 def is_streamed(exchange: Exchange) -> bool:
-    """Tells whether the answer came as a stream, whatever was asked for."""
+    """Return whether the answer was streamed, whatever was requested."""
     return re.match(r"\s*(data|event|:)", exchange["body"]) is not None
 
 
@@ -79,14 +79,14 @@ KNOWN_TO_THE_SDK = [one for one in STREAMED if not re.search(r'"content":\s*\[',
 
 
 def describe(name: str) -> ModelAttributes:
-    """Makes the attributes of a model that takes every control."""
+    """Make the attributes of a model with all controls."""
     controls = [produce_control(n, KEYS_BY_NAME[n].definition) for n in SPELLINGS]
     attributes = ModelsIntegrator(provider="vendor").integrate(name)
     return attrs.evolve(attributes, controls=tuple(controls))
 
 
 def frame(pieces: list[bytes]) -> Iterator[tuple[bytes, str]]:
-    """Yields the data and the names of the events in a stream that comes in pieces."""
+    """Yield the data and the names of the events in a stream that arrives in pieces."""
     framer = SseFramer(Limits())
     for piece in pieces:
         for each in framer.feed(piece):
@@ -96,7 +96,7 @@ def frame(pieces: list[bytes]) -> Iterator[tuple[bytes, str]]:
 
 
 def assemble(decoder: Decoder, pieces: list[bytes] | None, body: str) -> Response:
-    """Reads an answer, streamed in pieces or whole, to its end."""
+    """Read an answer, streamed in pieces or complete, to its end."""
     assembler = Assembler(provider="vendor", model="model", protocol=PROTOCOL)
     if pieces is None:
         events = decoder.decode_response(body.encode())
@@ -115,22 +115,22 @@ def assemble(decoder: Decoder, pieces: list[bytes] | None, body: str) -> Respons
 
 
 def read(exchange: Exchange, pieces: list[bytes] | None = None) -> Response:
-    """Reads a recorded answer."""
+    """Read a recorded answer."""
     if is_streamed(exchange):
         pieces = pieces or [exchange["body"].encode()]
     return assemble(Decoder(provider="vendor"), pieces, exchange["body"])
 
 
 def to_plain(value: Any) -> Any:
-    """Returns what JSON makes of a value."""
+    """Return a value as JSON data."""
     return json.loads(json.dumps(value))
 
 
 @pytest.mark.slow
 @needs_recordings
 @pytest.mark.parametrize("exchange", EXCHANGES, ids=lambda one: one["id"])
-def test_a_recorded_request_comes_back_as_it_was(exchange: Exchange) -> None:
-    """Read as ours and written again it is equal, field by field, and nothing is lost."""
+def test_a_recorded_request_round_trips(exchange: Exchange) -> None:
+    """Field by field, and nothing is lost."""
     native = exchange["request"]
     if not native:
         pytest.skip("the recording has no request")
@@ -153,8 +153,8 @@ def test_a_recorded_request_comes_back_as_it_was(exchange: Exchange) -> None:
 @pytest.mark.slow
 @needs_recordings
 @pytest.mark.parametrize("exchange", WHOLE, ids=lambda one: one["id"])
-def test_a_recorded_response_comes_back_as_it_was(exchange: Exchange) -> None:
-    """Decoded to canisters and written again it is equal, field by field."""
+def test_a_recorded_response_round_trips(exchange: Exchange) -> None:
+    """Field by field."""
     response = read(exchange)
     written = nativize_response(response)
 
@@ -182,7 +182,7 @@ NOISE = frozenset({"obfuscation", "p"})
 
 
 def prune(value: Any) -> Any:
-    """Leaves out what is empty, which the SDK and we fill in differently, and random padding."""
+    """Remove empty values, for which the SDK and we have other defaults, and random padding."""
     if isinstance(value, dict):
         return {
             name: prune(inner)
@@ -193,7 +193,7 @@ def prune(value: Any) -> Any:
 
 
 def accumulate(exchange: Exchange) -> Any:
-    """Lets the official SDK put a stream together."""
+    """Assemble a stream with the official SDK."""
     state: Any = ChatCompletionStreamState()
     for data, _ in frame([exchange["body"].encode()]):
         if data == b"[DONE]":
@@ -216,7 +216,7 @@ def accumulate(exchange: Exchange) -> Any:
 @pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
 @pytest.mark.parametrize("exchange", KNOWN_TO_THE_SDK, ids=lambda one: one["id"])
 def test_a_recorded_stream_is_read_as_by_the_official_sdk(exchange: Exchange) -> None:
-    """Its accumulator makes the same message, finish reason and usage of it."""
+    """Its accumulator gives the same message, finish reason and usage."""
     theirs = accumulate(exchange)
     ours = prune(to_plain(nativize_response(read(exchange)).value))
 
@@ -238,8 +238,8 @@ def test_a_recorded_stream_is_read_as_by_the_official_sdk(exchange: Exchange) ->
 @pytest.mark.parametrize(
     "exchange", [o for o in EXCHANGES if o["host"] == "api.openai.com"], ids=lambda one: one["id"]
 )
-def test_a_written_request_is_of_the_types_of_the_official_sdk(exchange: Exchange) -> None:
-    """Each message validates, and no parameter is unknown."""
+def test_a_written_request_has_the_types_of_the_official_sdk(exchange: Exchange) -> None:
+    """Each message is valid, and no parameter is unknown."""
     native = exchange["request"]
     written = to_plain(
         nativize_request(normalize_request(native).value, describe("m"), Quirks()).value
@@ -257,8 +257,8 @@ def test_a_written_request_is_of_the_types_of_the_official_sdk(exchange: Exchang
 
 @needs_recordings
 @pytest.mark.parametrize("exchange", REFUSED, ids=lambda one: one["id"])
-def test_a_recorded_error_says_what_it_means(exchange: Exchange) -> None:
-    """None of them is unknown to us."""
+def test_a_recorded_error_has_a_known_fault(exchange: Exchange) -> None:
+    """None of them is unknown."""
     try:
         body = json.loads(exchange["body"])
     except ValueError:

@@ -1,4 +1,4 @@
-"""Schemas that a vendor enforces, and schemas that it takes as a wish."""
+"""Schemas that a vendor enforces, and schemas that it may ignore."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ CLOSED = {
         ({**CLOSED, "properties": {"name": {"type": "object"}}}, False),
     ],
 )
-def test_only_what_can_be_enforced_is_marked_as_strict(
+def test_only_enforceable_schemas_are_marked_as_strict(
     schema: dict[str, Any], is_strict: bool
 ) -> None:
-    """The vendor would refuse the rest; it takes that as a wish, and it is told that it does."""
+    """The vendor would reject others; these are sent without the mark, as a loss."""
     attributes = Catalogue().access_integrator("openai_conversations").integrate("gpt-5")
     request = Request(canisters=[UserCanister("Paris?")], schema=schema)
 

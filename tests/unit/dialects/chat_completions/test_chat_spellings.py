@@ -1,4 +1,4 @@
-"""What the many hosts write in a way of their own means the same when it comes back."""
+"""Unusual forms of the many hosts keep their meaning, and round-trip."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ URL = {"type": "url_citation"}
 
 
 def compose(message: Any, **choice: Any) -> dict[str, Any]:
-    """Makes a whole response around a message."""
+    """Make a complete response around a message."""
     first = {"index": 0, "message": message, "finish_reason": "stop", **choice}
     usage = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
     head = {"id": "c", "object": "chat.completion", "created": 7, "model": "m"}
@@ -44,7 +44,7 @@ def compose(message: Any, **choice: Any) -> dict[str, Any]:
 
 
 def assemble(decoder: Decoder, chunks: list[Any] | None, body: Any = None) -> Response:
-    """Reads chunks, or a whole body, to the end."""
+    """Read chunks, or a complete body, to the end."""
     assembler = Assembler(provider="vendor", model="asked", protocol=PROTOCOL)
     if chunks is None:
         events = decoder.decode_response(json.dumps(body).encode())
@@ -62,7 +62,7 @@ def assemble(decoder: Decoder, chunks: list[Any] | None, body: Any = None) -> Re
 
 
 def stream(*choices: dict[str, Any], **top: Any) -> Response:
-    """Reads a stream of one choice a chunk."""
+    """Read a stream with one choice in each chunk."""
     head = {"id": "c", "object": "chat.completion.chunk", "created": 7, "model": "m", **top}
     end = {"index": 0, "delta": {}, "finish_reason": "tool_calls"}
     chunks = [{**head, "choices": [{"index": 0, **choice}]} for choice in (*choices, end)]
@@ -111,7 +111,7 @@ MESSAGES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("message", MESSAGES.values(), ids=MESSAGES)
-def test_an_unusual_message_comes_back_as_it_was(message: Any) -> None:
+def test_an_unusual_message_round_trips(message: Any) -> None:
     """Field by field, without a loss."""
     body = compose({"role": "assistant", **message})
     response = assemble(Decoder(provider="vendor"), None, body)
@@ -123,8 +123,8 @@ def test_an_unusual_message_comes_back_as_it_was(message: Any) -> None:
 
 @pytest.mark.parametrize("name", ["id", "object", "created", "model", "usage"])
 @pytest.mark.parametrize("value", [None, "absent"])
-def test_what_a_host_does_not_say_of_a_response_changes_nothing_else(name: str, value: Any) -> None:
-    """What the protocol insists on is said in its place."""
+def test_a_missing_field_of_a_response_changes_nothing_else(name: str, value: Any) -> None:
+    """Fields that the protocol requires are inserted."""
     body = compose({"role": "assistant", "content": "x"})
     given = {k: v for k, v in body.items() if k != name} | ({name: None} if value is None else {})
 
@@ -133,7 +133,7 @@ def test_what_a_host_does_not_say_of_a_response_changes_nothing_else(name: str, 
     assert mean({**written, name: body[name]}) == mean(body)
 
 
-def test_choices_without_a_number_are_told_apart_by_their_order() -> None:
+def test_choices_without_an_index_are_identified_by_their_order() -> None:
     """The first is the answer, the others are kept."""
     body = compose({"role": "assistant", "content": "a"})
     body["choices"] += [{"message": {"role": "assistant", "content": "b"}, "finish_reason": "stop"}]
@@ -145,7 +145,7 @@ def test_choices_without_a_number_are_told_apart_by_their_order() -> None:
 
 
 def test_pieces_of_a_call_may_each_have_an_id_of_their_own() -> None:
-    """Without a name nothing begins; the first id counts."""
+    """Without a name no call begins; the first id is used."""
     first = {"index": 0, "id": "a", "function": {"name": "f", "arguments": '{"x":'}}
     second = {"index": 0, "id": "b", "function": {"arguments": "1}"}}
     response = stream({"delta": {"tool_calls": [first]}}, {"delta": {"tool_calls": [second]}})
@@ -156,7 +156,7 @@ def test_pieces_of_a_call_may_each_have_an_id_of_their_own() -> None:
 
 
 def test_a_name_in_every_piece_begins_one_call() -> None:
-    """The last and empty piece of a call says its name again."""
+    """Also if the last, empty piece repeats the name."""
     pieces = [
         {"index": 0, "function": {"name": "f", "arguments": text}} for text in ("{}", "")
     ]  # fmt: skip
@@ -165,8 +165,8 @@ def test_a_name_in_every_piece_begins_one_call() -> None:
     assert [type(canister) for canister in response.canisters] == [InvocationCanister]
 
 
-def test_the_account_within_a_choice_counts() -> None:
-    """Moonshot has it there; it is not said to have been elsewhere."""
+def test_usage_within_a_choice_is_read() -> None:
+    """Moonshot sends it there; no loss reports another place."""
     usage = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
     response = stream({"delta": {"content": "x"}, "usage": usage})
 
@@ -176,8 +176,8 @@ def test_the_account_within_a_choice_counts() -> None:
     assert written["usage"] == written["choices"][0]["usage"] == usage
 
 
-def test_a_reason_may_say_more() -> None:
-    """Google's face of this protocol adds what was blocked."""
+def test_a_finish_reason_may_have_further_text() -> None:
+    """Google's server of this protocol appends the blocked category."""
     body = compose({"role": "assistant"}, finish_reason="content_filter: PROHIBITED_CONTENT")
     response = assemble(Decoder(provider="vendor"), None, body)
 
@@ -234,7 +234,7 @@ ASKED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("asked", ASKED.values(), ids=ASKED)
-def test_an_unusual_request_comes_back_as_it_was(asked: Any) -> None:
+def test_an_unusual_request_round_trips(asked: Any) -> None:
     """Field by field, without a loss."""
     body = {"model": "m", "messages": [{"role": "user", "content": "q"}], **asked}
     read = normalize_request(body)
@@ -244,8 +244,8 @@ def test_an_unusual_request_comes_back_as_it_was(asked: Any) -> None:
     assert read.losses == written.losses == ()
 
 
-def test_an_older_choice_among_newer_tools_goes_by_its_newer_name() -> None:
-    """A client that mixes the two means one thing."""
+def test_an_older_choice_with_newer_tools_is_sent_in_the_newer_field() -> None:
+    """A client that mixes both forms means one choice."""
     tools = [{"type": "function", "function": {"name": "f"}}]
     messages = [{"role": "user", "content": "q"}]
     read = normalize_request({"messages": messages, "tools": tools, "function_call": {"name": "f"}})
@@ -255,8 +255,8 @@ def test_an_older_choice_among_newer_tools_goes_by_its_newer_name() -> None:
     assert "function_call" not in written
 
 
-def test_how_something_was_written_is_no_loss_elsewhere() -> None:
-    """A call without its type goes to another vendor of the protocol as any other call."""
+def test_the_form_of_a_call_is_no_loss_for_other_vendors() -> None:
+    """A call without a type is sent to other vendors like any other."""
     message = {"role": "assistant", "tool_calls": [{"id": "c1", "function": CALL["function"]}]}
     response = assemble(Decoder(provider="vendor"), None, compose(message))
     canisters = [UserCanister("q"), *response.canisters, UserCanister("and?")]
@@ -276,8 +276,10 @@ def test_how_something_was_written_is_no_loss_elsewhere() -> None:
         {"modalities": ["text"]},
     ],
 )
-def test_a_default_that_is_said_comes_back_and_is_no_loss_elsewhere(said: dict[str, Any]) -> None:
-    """Many clients say each of them."""
+def test_an_explicit_default_round_trips_and_is_no_loss_for_other_vendors(
+    said: dict[str, Any],
+) -> None:
+    """Many clients send each of them."""
     native = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], **said}
 
     request = normalize_request(native).value
@@ -287,8 +289,8 @@ def test_a_default_that_is_said_comes_back_and_is_no_loss_elsewhere(said: dict[s
     assert elsewhere.losses == ()
 
 
-def test_what_is_no_default_is_a_loss_elsewhere() -> None:
-    """A second choice, which nobody else gives."""
+def test_other_values_are_a_loss_for_other_vendors() -> None:
+    """Such as a second choice, which no other protocol has."""
     native = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "n": 2}
 
     request = normalize_request(native).value

@@ -1,4 +1,4 @@
-"""What is written as a stream is read as the whole answer is, in any pieces and by anybody."""
+"""A written stream is read like the complete answer, in any pieces and by any reader."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ needs_recordings = pytest.mark.skipif(not RECORDINGS, reason=NO_RECORDINGS)
 
 
 def mean(response: Response) -> Any:
-    """Returns what a response means, whatever it is called and wherever its texts were cut."""
+    """Return the meaning of a response, without its id, and with adjacent texts joined."""
     body = distil(PROTOCOL, nativize_response(response).value)
     body.pop("created", None)
     if response.metadata.origin.protocol != PROTOCOL or body["id"].startswith("chatcmpl-"):
@@ -73,7 +73,7 @@ def mean(response: Response) -> Any:
 
 
 def join_texts(parts: list[Any]) -> list[Any]:
-    """Joins neighbours that are texts and nothing else."""
+    """Join adjacent parts that have only text."""
     joined: list[Any] = []
     for is_text, group in itertools.groupby(parts, lambda part: part.keys() == {"type", "text"}):
         same = list(group)
@@ -83,36 +83,36 @@ def join_texts(parts: list[Any]) -> list[Any]:
 
 
 def count_kinds(response: Response) -> Counter[str]:
-    """Counts what there is in the canisters, but for texts, between which a stream may be cut."""
+    """Count the contents of the canisters, except texts, between which a stream may be cut."""
     contents = [content for canister in response.canisters for content in canister.content]
     kinds = [content.type for content in contents if content.type != "text"]
     return Counter([*kinds, *(one.role for one in response.canisters if one.role != "assistant")])
 
 
 def write(events: Sequence[StreamEvent]) -> tuple[bytes, StreamWriter]:
-    """Writes all events of a response."""
+    """Write all events of a response."""
     writer = StreamWriter(ASKED, model=get_response(events).metadata.origin.model)
     return b"".join(map(writer.write, events)), writer
 
 
 def decode_whole(dialect: ModuleType, body: Any) -> list[StreamEvent]:
-    """Returns the events of a whole answer."""
+    """Return the events of a complete answer."""
     decoder = dialect.Decoder(provider="vendor", model="asked")
     return complete(decoder.decode_response(json.dumps(body).encode()), dialect.PROTOCOL)
 
 
 def read(pieces: Iterable[bytes]) -> Response:
-    """Reads a stream."""
+    """Read a stream."""
     return get_response(read_pieces(chat_completions, pieces))
 
 
 def read_whole(response: Response) -> Response:
-    """Reads what a response is written as, whole."""
+    """Read the complete body that a response is written as."""
     return get_response(decode_whole(chat_completions, nativize_response(response).value))
 
 
 def check(events: Sequence[StreamEvent], seed: int = 0) -> None:
-    """Compares what was read of a stream with what is read of the whole answer."""
+    """Compare the reading of a stream with that of the complete answer."""
     body, writer = write(events)
     response = get_response(events)
 
@@ -129,21 +129,21 @@ def check(events: Sequence[StreamEvent], seed: int = 0) -> None:
 @pytest.mark.slow
 @needs_recordings
 def test_recorded_answers_of_all_vendors_are_streamed() -> None:
-    """A stream, cut anywhere, is read as the whole answer is; nothing more is lost."""
+    """A stream, cut anywhere, is read like the complete answer; nothing more is lost."""
     for seed, (_, events) in enumerate(survey_recorded()):
         check(events, seed)
 
 
 @pytest.mark.parametrize("name", BY_NAME)
 @pytest.mark.parametrize("answers", [WORK, CLOSING], ids=["work", "closing"])
-def test_everything_that_a_vendor_says_is_streamed(name: str, answers: dict[str, Any]) -> None:
-    """Citations, pictures, sound, calls of every kind, and what only the vendor understands."""
+def test_all_contents_of_a_vendor_are_streamed(name: str, answers: dict[str, Any]) -> None:
+    """Citations, images, audio, calls of all kinds, and native data."""
     party = BY_NAME[name]
     check(decode_whole(party.dialect, answers[name]))
 
 
 def number_choices(body: dict[str, Any]) -> dict[str, Any]:
-    """Numbers the choices of an answer in their order, as the vendor does."""
+    """Number the choices of an answer in their order, as the vendor does."""
     choices = [{**choice, "index": place} for place, choice in enumerate(body["choices"])]
     return {**body, "choices": choices}
 
@@ -159,8 +159,8 @@ def number_choices(body: dict[str, Any]) -> dict[str, Any]:
         },
     ).map(number_choices)
 )
-def test_whatever_openais_types_can_say_is_streamed(body: dict[str, Any]) -> None:
-    """Further choices, calls of either kind, log probabilities, moderation."""
+def test_all_types_of_openai_are_streamed(body: dict[str, Any]) -> None:
+    """Other choices, calls of both kinds, log probabilities, moderation."""
     try:
         events = decode_whole(chat_completions, body)
     except ConverseError:
@@ -171,15 +171,15 @@ def test_whatever_openais_types_can_say_is_streamed(body: dict[str, Any]) -> Non
 
 @given(drawn_events(), st.integers(0, 99))
 def test_any_events_are_streamed(events: list[StreamEvent], seed: int) -> None:
-    """Whatever their order, as far as a whole answer can say it."""
+    """In any order, as far as a complete answer can represent them."""
     check(complete(events, ANOTHER), seed)
 
 
 @given(drawn_events(), st.data())
-def test_a_stream_that_is_left_is_readable_as_far_as_it_went(
+def test_an_interrupted_stream_can_be_read_up_to_its_end(
     events: list[StreamEvent], data: st.DataObject
 ) -> None:
-    """Each event leaves whole frames behind."""
+    """Each event writes complete frames."""
     fed = complete(events, ANOTHER)
     writer = StreamWriter(ASKED, model="m")
     body = b"".join(map(writer.write, fed[: data.draw(st.integers(0, len(fed) - 1))]))
@@ -192,7 +192,7 @@ def test_a_stream_that_is_left_is_readable_as_far_as_it_went(
 
 
 def read_as_sdk(body: bytes) -> Any:
-    """Returns what the streaming helper of the official library makes of a stream."""
+    """Return the message that the streaming helper of the official library assembles."""
 
     def answer_request(request: httpx2.Request) -> httpx2.Response:
         return httpx2.Response(200, content=body, headers={"content-type": "text/event-stream"})
@@ -210,7 +210,7 @@ def read_as_sdk(body: bytes) -> Any:
 
 
 def simplify(message: Any, *names: str) -> Any:
-    """Returns the fields of a message that say something."""
+    """Return the fields of a message that are not empty."""
     calls = [
         {name: call.get(name) for name in ("id", "type", "function")}
         for call in message.get("tool_calls") or ()
@@ -225,7 +225,7 @@ def simplify(message: Any, *names: str) -> Any:
 @needs_recordings
 @pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
 def test_the_official_library_reads_a_stream() -> None:
-    """Its helper puts together the same message, finish reason and usage."""
+    """Its helper assembles the same message, finish reason and usage."""
     names = ("content", "refusal", "reasoning_content", "reasoning", "annotations", "audio")
     for place, events in survey_recorded():
         whole: Any = nativize_response(get_response(events)).value
@@ -244,8 +244,8 @@ def test_the_official_library_reads_a_stream() -> None:
         assert theirs["model"] == whole["model"]
 
 
-def tell(*texts: str, native: Any = None) -> list[StreamEvent]:
-    """Returns the events of an answer of one text."""
+def list_events(*texts: str, native: Any = None) -> list[StreamEvent]:
+    """Return the events of an answer of one text."""
     return complete(
         [
             ResponseStartedEvent(response_id="r-1", model="m"),
@@ -260,11 +260,11 @@ def tell(*texts: str, native: Any = None) -> list[StreamEvent]:
     )
 
 
-def test_a_stream_looks_like_openais() -> None:
-    """A role first, an ending by itself, the same head everywhere, and the mark last."""
+def test_a_stream_has_openais_form() -> None:
+    """The role first, a separate ending, the same fields everywhere, and the end mark last."""
     writer = StreamWriter({"stream": True}, model="alias")
 
-    frames = [writer.write(event) for event in tell("It ", "rains.")]
+    frames = [writer.write(event) for event in list_events("It ", "rains.")]
     *chunks, done = b"".join(frames).split(b"\n\n")[:-1]
 
     assert done == b"data: [DONE]"
@@ -286,18 +286,18 @@ def test_a_stream_looks_like_openais() -> None:
     assert [bool(frame) for frame in frames] == [False, True, True, True, False, True]
 
 
-def test_a_response_may_have_a_name_of_ours() -> None:
-    """Under which it is kept, whatever the vendor has called it."""
+def test_a_response_may_have_our_own_id() -> None:
+    """It is stored under this id, whatever the vendor's id is."""
     writer = StreamWriter({}, model="m", response_id="chatcmpl-ours")
 
-    body = b"".join(map(writer.write, tell("Hi")))
+    body = b"".join(map(writer.write, list_events("Hi")))
 
     ids = {json.loads(block[6:])["id"] for block in body.split(b"\n\n")[:-2]}
     assert ids == {"chatcmpl-ours"}
 
 
-def test_usage_comes_to_those_who_ask() -> None:
-    """In a chunk of its own, behind the ending; before it every chunk says that there is none."""
+def test_usage_is_sent_if_the_client_requests_it() -> None:
+    """In its own chunk after the ending; all chunks before have null."""
     events = decode_whole(chat_completions, WORK["openai"])
 
     chunks = [
@@ -312,11 +312,11 @@ def test_usage_comes_to_those_who_ask() -> None:
     assert all(chunk["usage"] is None for chunk in others)
 
 
-def test_what_a_vendor_says_in_each_chunk_is_said_in_each() -> None:
-    """As soon as it is known; where the whole answer says more, it is in the ending."""
+def test_fields_that_each_chunk_repeats_are_repeated() -> None:
+    """As soon as they are known; later fields are in the ending."""
     early = make_native(PROTOCOL, {"created": 7, "system_fingerprint": "fp"})
     late = make_native(PROTOCOL, {"created": 7, "system_fingerprint": "fp", "kept": [1]})
-    events = tell("Hi", native=late)
+    events = list_events("Hi", native=late)
     events[0] = attrs.evolve(events[0], native=early)  # type: ignore[call-arg]
 
     body, _ = write(events)
@@ -328,9 +328,9 @@ def test_what_a_vendor_says_in_each_chunk_is_said_in_each() -> None:
 
 @pytest.mark.parametrize("fault", ProviderFault)
 def test_an_error_in_the_middle_ends_the_stream(fault: ProviderFault) -> None:
-    """The official library raises it, a client of ours reads its fault, and no mark follows."""
+    """The official library raises it, our client reads its fault, and no end mark follows."""
     error = ProviderError(fault=fault, detail="No more.", vendor_type="novel")
-    events = [*tell("It ")[:3], ResponseFailedEvent(error=error)]
+    events = [*list_events("It ")[:3], ResponseFailedEvent(error=error)]
     writer = StreamWriter(ASKED, model="m")
 
     body = b"".join(map(writer.write, events))
@@ -344,8 +344,8 @@ def test_an_error_in_the_middle_ends_the_stream(fault: ProviderFault) -> None:
     assert caught.value.fault is fault
 
 
-def test_a_text_waits_for_a_part_that_stands_before_it() -> None:
-    """Which comes whole, at its end: what is said keeps its order."""
+def test_a_text_waits_for_an_unfinished_part_before_it() -> None:
+    """The part is sent at its end, so that the order is kept."""
     part = {"type": "reference", "ids": [1]}
     item = NativeContent(kind="reference", native=make_native(PROTOCOL, part))
     events = complete(
@@ -373,8 +373,8 @@ def test_a_text_waits_for_a_part_that_stands_before_it() -> None:
 SEALED = {"type": "reasoning.text", "format": "anthropic-claude-v1", "index": 0}
 
 
-def test_reasoning_is_streamed_where_its_vendor_has_put_it() -> None:
-    """In details, whose signature comes in pieces, and once more in a field."""
+def test_reasoning_is_streamed_in_the_fields_of_its_vendor() -> None:
+    """In details, with a signature in pieces, and in a field that repeats them."""
     deltas: list[dict[str, Any]] = [
         {"reasoning": "Two ", "reasoning_details": [{**SEALED, "text": "Two "}]},
         {"reasoning": "places.", "reasoning_details": [{**SEALED, "text": "places."}]},
@@ -404,8 +404,8 @@ def test_reasoning_is_streamed_where_its_vendor_has_put_it() -> None:
         ({"a": 0, "b": 1, "c": 1}, "a\n\nbc"),
     ],
 )
-def test_texts_are_parted_as_in_a_whole_answer(groups: dict[str, int], text: str) -> None:
-    """By an empty line where another message begins."""
+def test_texts_are_separated_as_in_a_complete_answer(groups: dict[str, int], text: str) -> None:
+    """By an empty line before another message."""
     contents: list[list[StreamEvent]] = [
         [
             ContentStartedEvent(index=index, kind="text", group=group),
@@ -422,9 +422,9 @@ def test_texts_are_parted_as_in_a_whole_answer(groups: dict[str, int], text: str
     assert again.text == read_whole(get_response(events)).text == text
 
 
-def test_what_was_streamed_otherwise_is_told() -> None:
-    """A final copy that differs comes too late: what has gone out stays."""
-    events = tell("It rains")
+def test_a_difference_to_the_streamed_text_is_reported() -> None:
+    """A different final copy comes too late: the streamed text cannot be changed."""
+    events = list_events("It rains")
     changed = json.loads(json.dumps({"content": "It snows."}))
     response = get_response(events)
     canister = attrs.evolve(response.canisters[0], content=changed["content"])
@@ -449,8 +449,8 @@ def test_what_was_streamed_otherwise_is_told() -> None:
         ),
     ],
 )
-def test_how_an_answer_is_to_come_is_no_loss(options: Any, sent: Any) -> None:
-    """Whoever answers is asked for the usage; the writer decides whether the client sees it."""
+def test_stream_options_are_no_loss(options: Any, sent: Any) -> None:
+    """Vendors are always asked for usage; the writer decides whether the client gets it."""
     native = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "stream": True}
 
     request = normalize_request({**native, "stream_options": options}).value

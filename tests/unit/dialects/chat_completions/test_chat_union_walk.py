@@ -1,4 +1,4 @@
-"""Every shape that the installed official SDK knows is carried: a new release shows what is not."""
+"""Every type of the installed official SDK is supported; a new release shows what is missing."""
 
 from __future__ import annotations
 
@@ -91,12 +91,12 @@ WORDS: dict[str, Any] = {"arguments": '{"a":1}', "url": "https://example.org/a.p
 
 
 def is_typed_dict(hint: Any) -> bool:
-    """Tells whether a hint is one of the SDK's dictionaries."""
+    """Return whether a hint is one of the SDK's dictionaries."""
     return typing_extensions.is_typeddict(hint) or typing.is_typeddict(hint)
 
 
 def make(hint: Any, name: str = "", depth: int = 0) -> Any:
-    """Makes a value of a hint, with all its fields, so that none can be lost unseen."""
+    """Make a value of a hint, with all of its fields."""
     origin, args = get_origin(hint), get_args(hint)
     if name == "data" and hint is str:
         return "AAAA"
@@ -123,19 +123,19 @@ def make(hint: Any, name: str = "", depth: int = 0) -> Any:
 
 
 def survey(union: Any) -> Iterator[Any]:
-    """Yields the members of a union."""
+    """Yield the members of a union."""
     if get_origin(union) is typing.Annotated:
         union = get_args(union)[0]
     yield from (arg for arg in get_args(union) if arg is not type(None))
 
 
 def name_hint(hint: Any) -> str:
-    """Names a member for the report."""
+    """Name a member in the report."""
     return str(getattr(hint, "__name__", hint))
 
 
-def carry(native: dict[str, Any]) -> tuple[Any, JsonObject]:
-    """Reads a request and writes it again; nothing may be lost on either way."""
+def round_trip(native: dict[str, Any]) -> tuple[Any, JsonObject]:
+    """Read a request and write it again, without any loss."""
     read = normalize_request(native)
     controls = dict.fromkeys(read.value.controls, 1)
     assert not controls, "the tests of controls are elsewhere"
@@ -145,8 +145,8 @@ def carry(native: dict[str, Any]) -> tuple[Any, JsonObject]:
 
 
 @pytest.mark.parametrize("member", list(survey(ChatCompletionMessageParam)), ids=name_hint)
-def test_every_kind_of_message_is_carried(member: Any) -> None:
-    """With all its fields at once."""
+def test_every_kind_of_message_round_trips(member: Any) -> None:
+    """With all of its fields."""
     message = make(member)
     native: dict[str, Any] = {"model": "m", "messages": [message]}
     if message["role"] == "assistant":
@@ -168,7 +168,7 @@ def test_every_kind_of_message_is_carried(member: Any) -> None:
             0, {"role": "assistant", "content": None, "function_call": legacy}
         )
 
-    assert mean(carry(native)[1]) == mean(native)
+    assert mean(round_trip(native)[1]) == mean(native)
 
 
 @pytest.mark.parametrize(
@@ -177,12 +177,12 @@ def test_every_kind_of_message_is_carried(member: Any) -> None:
     ids=name_hint,
 )
 def test_every_kind_of_part_is_mapped(member: Any) -> None:
-    """None of them stays a native block, and all of its fields come back."""
+    """None of them stays a native block, and all of its fields round-trip."""
     part = make(member)
     role = "assistant" if part["type"] == "refusal" else "user"
     native = {"model": "m", "messages": [{"role": role, "content": [part, part]}]}
 
-    request, written = carry(native)
+    request, written = round_trip(native)
 
     assert not any(isinstance(c, NativeContent) for c in request.canisters[0].content)
     assert mean(written) == mean(native)
@@ -190,19 +190,19 @@ def test_every_kind_of_part_is_mapped(member: Any) -> None:
 
 @pytest.mark.parametrize("member", list(survey(ChatCompletionToolUnionParam)), ids=name_hint)
 def test_every_kind_of_tool_is_mapped(member: Any) -> None:
-    """Functions and custom tools, with all their fields."""
+    """Functions and custom tools, with all of their fields."""
     tool = make(member)
     native = {"model": "m", "messages": [{"role": "user", "content": "?"}], "tools": [tool]}
 
-    request, written = carry(native)
+    request, written = round_trip(native)
 
     assert request.invocables[0].name == "a name"
     assert mean(written) == mean(native)
 
 
 @pytest.mark.parametrize("member", list(survey(ChatCompletionToolChoiceOptionParam)), ids=name_hint)
-def test_every_kind_of_choice_is_carried(member: Any) -> None:
-    """Words, a named tool of either kind, and a choice among some."""
+def test_every_kind_of_choice_round_trips(member: Any) -> None:
+    """Names of choices, a named tool of both kinds, and a limit to some tools."""
     words = get_args(member) if get_origin(member) is Literal else [make(member)]
     for choice in words:
         function = {"type": "function", "function": {"name": "a name", "parameters": {}}}
@@ -212,23 +212,23 @@ def test_every_kind_of_choice_is_carried(member: Any) -> None:
             "tools": [function],
             "tool_choice": choice,
         }
-        assert mean(carry(native)[1]) == mean(native)
+        assert mean(round_trip(native)[1]) == mean(native)
 
 
 def survey_parameters() -> dict[str, Any]:
-    """Returns the parameters of a request by name, with their hints."""
+    """Return the parameters of a request by name, with their hints."""
     return get_type_hints(completion_create_params.CompletionCreateParamsStreaming)
 
 
 def test_every_parameter_is_mapped_or_may_stay_native() -> None:
-    """The tables name all of them, and none that there is not."""
+    """The tables have all of them, and no others."""
     assert survey_parameters().keys() == MAPPED.keys() | MAY_STAY_NATIVE.keys()
     assert not MAPPED.keys() & MAY_STAY_NATIVE.keys()
 
 
 @pytest.mark.parametrize("name", sorted(MAPPED))
 def test_a_mapped_parameter_has_a_field_of_the_request(name: str) -> None:
-    """It is read into the common word that the table names, and not kept beside it."""
+    """It is read into the common field that the table names, and not kept as native data."""
     function = {"name": "f", "description": "Does.", "parameters": {"type": "object"}}
     given: Any = {
         "functions": [function],
@@ -252,16 +252,16 @@ def test_a_mapped_parameter_has_a_field_of_the_request(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(MAY_STAY_NATIVE.keys() - {"stream", "stream_options"}))
-def test_a_native_parameter_comes_back(name: str) -> None:
-    """Whatever is in it."""
+def test_a_native_parameter_round_trips(name: str) -> None:
+    """With any value."""
     value = make(survey_parameters()[name], name)
     native = {"model": "m", "messages": [{"role": "user", "content": "?"}], name: value}
 
-    assert mean(carry(native)[1]) == mean(native)
+    assert mean(round_trip(native)[1]) == mean(native)
 
 
 def decode(events: list[StreamEvent]) -> Assembler:
-    """Lets the assembler take events in."""
+    """Assemble a response from events."""
     assembler = Assembler(provider="vendor", model="m", protocol="chat_completions")
     for event in events:
         assembler.feed(event)
@@ -269,7 +269,7 @@ def decode(events: list[StreamEvent]) -> Assembler:
 
 
 def find_texts(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields each plain value within a value, with its path."""
+    """Yield each plain value within a value, with its path."""
     if isinstance(value, dict):
         for name, inner in value.items():
             yield from find_texts(inner, f"{path}.{name}")
@@ -297,7 +297,7 @@ READ_OTHERWISE = {
 
 @pytest.mark.parametrize("member", [chat.ChatCompletion, chat.ChatCompletionChunk])
 def test_every_field_of_an_answer_is_found_again(member: type[BaseModel]) -> None:
-    """In a canister, beside one, or beside the response: whole as well as streamed."""
+    """In a canister, or in native data; complete and streamed."""
     answer = make(member)
     answer["choices"][0]["index"] = 0
     decoder = Decoder(provider="vendor")
@@ -318,7 +318,7 @@ def test_every_field_of_an_answer_is_found_again(member: type[BaseModel]) -> Non
 
 
 def test_every_count_of_the_usage_is_kept() -> None:
-    """The buckets take what they know, and the whole account stays beside them."""
+    """The buckets have the known counts, and the native usage has all."""
     account = make(CompletionUsage) | {"completion_tokens": 21}  # of which the parts may be parts
     decoder = Decoder(provider="vendor")
     (event,) = decoder.decode({"choices": [], "usage": account})

@@ -1,5 +1,6 @@
-"""Whatever the other side says, it becomes events or an error of ours; and what it asks, a request
-or a refusal."""
+"""Any data of the other side become events or one of our errors, and any data of a client a request
+or an error.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ FAR = ModelAttributes(
 
 
 def alter(draw: st.DataObject, tree: Any) -> Any:
-    """Returns the data with something else in one place, or without it."""
+    """Return the data with one value replaced or removed."""
     tree = copy.deepcopy(tree)
     places = list(_survey(tree))
     holder, key = draw.draw(st.sampled_from(places))
@@ -61,8 +62,8 @@ def _survey(tree: Any) -> Iterator[tuple[Any, Any]]:
 
 @pytest.mark.slow
 @given(response=answers, data=st.data())
-def test_a_whole_answer_with_anything_in_it(response: Response, data: st.DataObject) -> None:
-    """It is read, or refused as an answer that makes no sense."""
+def test_a_complete_answer_with_any_value(response: Response, data: st.DataObject) -> None:
+    """It is read, or rejected as invalid."""
     body = json.loads(msgspec.json.encode(converse.nativize_response(response).value))
     decoder = converse.Decoder(provider="remote", request=ASKED)
     assembler = RelayedAssembler("far:model", "remote")
@@ -74,8 +75,8 @@ def test_a_whole_answer_with_anything_in_it(response: Response, data: st.DataObj
 
 @pytest.mark.slow
 @given(response=answers, data=st.data())
-def test_a_stream_with_anything_in_it(response: Response, data: st.DataObject) -> None:
-    """So is each event of a stream."""
+def test_a_stream_with_any_value(response: Response, data: st.DataObject) -> None:
+    """Each event is read, or rejected as invalid."""
     body = msgspec.json.encode(converse.nativize_response(response).value)
     events = converse.Decoder(provider="remote", request=ASKED).decode_response(body)
     writer = converse.StreamWriter({})
@@ -98,8 +99,8 @@ def test_a_stream_with_anything_in_it(response: Response, data: st.DataObject) -
 
 @pytest.mark.slow
 @given(request=questions, data=st.data())
-def test_a_request_with_anything_in_it(request: Request, data: st.DataObject) -> None:
-    """It is read, or refused as the client's mistake."""
+def test_a_request_with_any_value(request: Request, data: st.DataObject) -> None:
+    """It is read, or rejected as an error of the client."""
     body = json.loads(msgspec.json.encode(converse.nativize_request(request, FAR).value))
 
     with contextlib.suppress(RequestError):
@@ -107,8 +108,8 @@ def test_a_request_with_anything_in_it(request: Request, data: st.DataObject) ->
 
 
 @given(error=errors, data=st.data())
-def test_an_error_with_anything_in_it(error: ConverseError, data: st.DataObject) -> None:
-    """Something of ours comes of it in any case."""
+def test_an_error_with_any_value(error: ConverseError, data: st.DataObject) -> None:
+    """It always becomes one of our errors."""
     body = json.loads(msgspec.json.encode(converse.nativize_error(error).body))
 
     told = converse.produce_error(alter(data, body), provider="remote", status=500)
@@ -119,8 +120,8 @@ def test_an_error_with_anything_in_it(error: ConverseError, data: st.DataObject)
 
 @pytest.mark.slow
 @given(data=st.data())
-def test_models_with_anything_in_them(data: st.DataObject) -> None:
-    """What is read can be listed, and be put together with what is known here, or is refused."""
+def test_models_with_any_value(data: st.DataObject) -> None:
+    """They can be listed and merged with our own data, or are rejected."""
     integrator = Catalogue().access_integrator("anthropic")
     attributes = integrator.integrate("claude-sonnet-4-6")
     model = ModelDescriptor(provider="anthropic", name="claude-sonnet-4-6", attributes=attributes)
@@ -137,8 +138,8 @@ def test_models_with_anything_in_them(data: st.DataObject) -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"[]", b"null", b"\xff", b'{"version":1}', b"[" * 9999], ids=len
 )
-def test_bytes_that_are_no_answer(body: bytes) -> None:
-    """An error of ours, whole or as a frame."""
+def test_invalid_bytes(body: bytes) -> None:
+    """One of our errors, as a complete body or as a frame."""
     for event in ("", "converse", "content.delta", "response.finished"):
         decoder = converse.Decoder(provider="remote", request=ASKED)
         decoder.decode(b'{"version":1}', "converse")
@@ -149,6 +150,6 @@ def test_bytes_that_are_no_answer(body: bytes) -> None:
 
 
 def read(decoder: converse.Decoder, data: bytes, event: str) -> None:
-    """Reads a frame, and the end of its stream."""
+    """Read a frame, and the end of its stream."""
     decoder.decode(data, event)
     decoder.finish()

@@ -1,4 +1,6 @@
-"""Whoever asks reads events and errors without having imported what serves, or anything by luck."""
+"""A client reads events and errors without importing the serving side, and without imports by
+chance.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ print(*(name for name in sys.modules if ".serving" in name))
 
 @pytest.mark.slow
 def test_a_stream_is_read_by_a_process_that_has_imported_nothing_else() -> None:
-    """Events with contents, canisters and errors in them, and an error at the end."""
+    """Events with contents, canisters and errors, and an error at the end."""
     error = ProviderError(provider="vendor", detail="Busy.")
     events: list[StreamEvent] = [
         LossEvent(loss=Loss(kind=LossKind.DROPPED, path="x", reason="so")),
@@ -66,7 +68,7 @@ def test_a_stream_is_read_by_a_process_that_has_imported_nothing_else() -> None:
 
 
 def test_an_error_is_read_by_such_a_process() -> None:
-    """The class, and not what is left of it."""
+    """With its class, not only its text."""
     body = msgspec.json.encode(converse.nativize_error(ConverseError(detail="Why.")).body)
     program = (
         "import json, sys\n"

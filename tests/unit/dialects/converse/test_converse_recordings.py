@@ -1,4 +1,4 @@
-"""What real vendors said passes through ``converse`` unharmed: requests, answers and errors."""
+"""Recorded requests, answers and errors of real vendors pass through ``converse`` unchanged."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PROTOCOLS)
-def test_recorded_requests_arrive_as_they_were_read(name: str) -> None:
-    """All that a client said, in the common words and in its own."""
+def test_recorded_requests_arrive_unchanged(name: str) -> None:
+    """With all common and native fields."""
     dialect = importlib.import_module(f"vibe_llms.dialects.{PROTOCOLS[name]}")
     count = 0
     for exchange in survey(name):
@@ -71,8 +71,8 @@ def test_recorded_requests_arrive_as_they_were_read(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PROTOCOLS)
-def test_recorded_answers_arrive_as_they_were_read(name: str) -> None:
-    """Streamed and whole, with origin, usage, losses and what is the vendor's own."""
+def test_recorded_answers_arrive_unchanged(name: str) -> None:
+    """Streamed and complete, with origin, usage, losses and native data."""
     protocol = PROTOCOLS[name]
     count = 0
     for exchange in survey(name):
@@ -98,8 +98,8 @@ def test_recorded_answers_arrive_as_they_were_read(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
-def test_recorded_errors_arrive_as_they_were_read(name: str) -> None:
-    """Their class and their facts, and whether they may be asked again."""
+def test_recorded_errors_arrive_unchanged(name: str) -> None:
+    """With their class, their facts, and whether to retry."""
     dialect = importlib.import_module(f"vibe_llms.dialects.{PROTOCOLS[name]}")
     for exchange in survey(name):
         if exchange["status"] < 400:
@@ -116,13 +116,13 @@ def test_recorded_errors_arrive_as_they_were_read(name: str) -> None:
 
 
 def survey(name: str) -> Iterator[dict[str, Any]]:
-    """Yields the exchanges of a file."""
+    """Yield the exchanges of a file."""
     for line in Path(RECORDINGS, f"{name}.jsonl").read_bytes().splitlines():
         yield json.loads(line)
 
 
 def read(exchange: dict[str, Any], protocol: str) -> tuple[list[StreamEvent], Response]:
-    """Returns the events of an answer as they leave the assembler, and the answer."""
+    """Return the events of an answer as the assembler passes them on, and the answer."""
     dialect = importlib.import_module(f"vibe_llms.dialects.{protocol}")
     decoder = dialect.Decoder(provider="vendor", model="model")
     body = exchange["body"].encode()
@@ -145,7 +145,7 @@ def read(exchange: dict[str, Any], protocol: str) -> tuple[list[StreamEvent], Re
 
 
 def relay(events: list[StreamEvent]) -> Response:
-    """Puts an answer together as the provider does."""
+    """Assemble an answer as the provider does."""
     assembler = RelayedAssembler("far:model", "remote")
     for event in events:
         assembler.feed(event)
@@ -153,7 +153,7 @@ def relay(events: list[StreamEvent]) -> Response:
 
 
 def produce_decoder() -> converse.Decoder:
-    """Makes a decoder of an answer."""
+    """Make a decoder of an answer."""
     return converse.Decoder(provider="remote", model="far:model", request=ASKED)
 
 

@@ -1,4 +1,4 @@
-"""What one vibe-llms tells another arrives whole: requests, answers, errors, surveys."""
+"""Requests, answers, errors and lists of models pass between two vibe-llms unchanged."""
 
 from __future__ import annotations
 
@@ -59,8 +59,10 @@ ASKED = Request(canisters=[UserCanister("Hi.")])
 
 @pytest.mark.slow
 @given(request=questions, streaming=st.booleans())
-def test_a_request_arrives_as_it_was_asked(request: Request, streaming: bool) -> None:
-    """Every canister, content, control, invocable and wish; only its model is the other side's."""
+def test_a_request_arrives_unchanged(request: Request, streaming: bool) -> None:
+    """With every canister, content, control and invocable; only its model is that of the other
+    side.
+    """
     translation = converse.nativize_request(request, UNKNOWN, streaming=streaming)
     body = json.loads(msgspec.json.encode(translation.value))
 
@@ -76,7 +78,7 @@ def test_a_request_arrives_as_it_was_asked(request: Request, streaming: bool) ->
 @pytest.mark.slow
 @given(questions)
 def test_the_processors_read_what_they_wrote(request: Request) -> None:
-    """Each its part."""
+    """Each its own part."""
     processors = converse.produce_processors()
     model = ModelDescriptor(provider="remote", name="far:model", attributes=UNKNOWN)
     body = converse.nativize_request(request, UNKNOWN).value
@@ -89,8 +91,8 @@ def test_the_processors_read_what_they_wrote(request: Request) -> None:
 
 @pytest.mark.slow
 @given(response=answers)
-def test_a_whole_answer_arrives_as_it_was_given(response: Response) -> None:
-    """With its origin, usage, losses, attempts and the vendor's own words."""
+def test_a_complete_answer_arrives_unchanged(response: Response) -> None:
+    """With its origin, usage, losses, attempts and native data."""
     body = msgspec.json.encode(converse.nativize_response(response).value)
     decoder = produce_decoder()
 
@@ -101,9 +103,9 @@ def test_a_whole_answer_arrives_as_it_was_given(response: Response) -> None:
 
 @pytest.mark.slow
 @given(response=answers, data=st.data())
-def test_a_stream_says_what_the_whole_answer_says(response: Response, data: st.DataObject) -> None:
-    """In any chunking, with comments in between."""
-    frames = write_stream(tell(response), response)
+def test_a_stream_equals_the_complete_answer(response: Response, data: st.DataObject) -> None:
+    """In any chunks, with comments in between."""
+    frames = write_stream(list_assembled_events(response), response)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(frames)), max_size=8)))
     framer, decoder = SseFramer(Limits()), produce_decoder()
 
@@ -116,8 +118,8 @@ def test_a_stream_says_what_the_whole_answer_says(response: Response, data: st.D
     check_arrival(events, response)
 
 
-def test_retries_and_losses_are_told_once() -> None:
-    """As events where they were events, else at the end; attempts are counted once."""
+def test_retries_and_losses_are_reported_once() -> None:
+    """As events, or at the end; each attempt is counted once."""
     error = ProviderError(provider="far", detail="Busy.", status=429, retry_after_seconds=2)
     loss, late = (
         Loss(kind=LossKind.DROPPED, path=path, reason="so") for path in ("canisters[0]", "late")
@@ -128,7 +130,7 @@ def test_retries_and_losses_are_told_once() -> None:
         RetryEvent(attempt=2, after_seconds=2.0, error=error),
     ]
 
-    events = read_stream(write_stream([*told, *tell(response)[:-1]], response))
+    events = read_stream(write_stream([*told, *list_assembled_events(response)[:-1]], response))
 
     assert [each.loss for each in events if isinstance(each, LossEvent)] == [loss, late]
     retried = next(each for each in events if isinstance(each, RetryEvent))
@@ -139,10 +141,10 @@ def test_retries_and_losses_are_told_once() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("cls", survey_error_classes(), ids=lambda cls: cls.__name__)
 @given(data=st.data())
-def test_an_error_of_any_class_comes_back_equal(
+def test_an_error_of_any_class_arrives_unchanged(
     cls: type[ConverseError], data: st.DataObject
 ) -> None:
-    """Class, stage, facts, remedy and cause; before an answer as within one."""
+    """With class, stage, facts, remedy and cause; before an answer and within one."""
     error = data.draw(errors_of(cls))
     error.__cause__ = ValueError("below")
     answer = converse.nativize_error(error)
@@ -160,16 +162,16 @@ def test_an_error_of_any_class_comes_back_equal(
         assert "below" in str(each.__cause__)
 
 
-def test_a_failed_stream_tells_its_error_alone() -> None:
-    """What had arrived was told before it."""
+def test_a_failed_stream_reports_only_its_error() -> None:
+    """The received contents were sent before."""
     failed = ResponseFailedEvent(error=ConverseError(detail="x"), canisters=ASKED.canisters)
     writer = converse.StreamWriter({})
 
     assert writer.write(failed) == converse.StreamWriter({}).fail(failed.error)
 
 
-def test_the_time_to_wait_is_told_in_a_header_too() -> None:
-    """For whatever stands in between."""
+def test_the_time_to_wait_is_also_in_a_header() -> None:
+    """For proxies in between."""
     error = ProviderError(provider="far", status=429, retry_after_seconds=1.5)
 
     answer = converse.nativize_error(error)
@@ -179,15 +181,15 @@ def test_the_time_to_wait_is_told_in_a_header_too() -> None:
 
 
 @given(st.integers(0, 2**40), st.integers(0, 2**40))
-def test_a_count_keeps_its_bound(tokens: int, error: int) -> None:
-    """How far off it may be is told with it."""
+def test_a_token_count_keeps_its_maximum_error(tokens: int, error: int) -> None:
+    """The maximum error is sent with it."""
     count = TokenCount(tokens=tokens, error_tokens=error)
 
     assert converse.normalize_count(dict(converse.nativize_count(count)), "remote") == count
 
 
-def test_models_are_told_with_where_each_fact_is_from() -> None:
-    """Every value of every model that there are data about, but no file."""
+def test_models_have_the_source_of_each_value() -> None:
+    """Every value of all known models, but no file names."""
     integrator = Catalogue().access_integrator("anthropic")
     attributes = integrator.integrate("claude-sonnet-4-6")
     model = ModelDescriptor(provider="anthropic", name="claude-sonnet-4-6", attributes=attributes)
@@ -205,8 +207,8 @@ def test_models_are_told_with_where_each_fact_is_from() -> None:
     assert "toml" not in json.dumps(body)
 
 
-def test_a_control_that_a_known_model_lacks_is_refused_here() -> None:
-    """Without asking the other side; unless it may be left out, which is done there."""
+def test_an_unsupported_control_is_rejected_locally() -> None:
+    """Without a request; unless the request is lenient, then the other side leaves it out."""
     known = Catalogue().access_integrator("anthropic").integrate("claude-sonnet-4-6")
     request = attrs.evolve(ASKED, controls={"no_such": 1})
 
@@ -216,8 +218,8 @@ def test_a_control_that_a_known_model_lacks_is_refused_here() -> None:
     converse.nativize_request(request, UNKNOWN)
 
 
-def test_media_that_nobody_could_see_are_refused_here() -> None:
-    """They are only in a store of this side, or of a kind that the model is known not to take."""
+def test_unusable_media_are_rejected_locally() -> None:
+    """They are only in the local store, or the model is known not to support them."""
     stored = ImageContent(mime_type="image/png", content_id="ab" * 32)
     shown = ImageContent(mime_type="image/png", data=b"png")
     blind = ModelsIntegrator(provider="remote").integrate("far", facts={"supports_images": False})
@@ -225,20 +227,20 @@ def test_media_that_nobody_could_see_are_refused_here() -> None:
     deaf = ModelsIntegrator(provider="remote").integrate("far", facts={"supports_files": False})
 
     with pytest.raises(RequestError, match="content store") as caught:
-        converse.nativize_request(say("What is it?", stored), UNKNOWN)
+        converse.nativize_request(produce_request("What is it?", stored), UNKNOWN)
     with pytest.raises(CapabilityError, match="images"):
-        converse.nativize_request(say("What is it?", shown), blind)
+        converse.nativize_request(produce_request("What is it?", shown), blind)
 
     assert caught.value.path == "canisters[0].content[1]"
-    converse.nativize_request(say("What is it?", shown), deaf)
-    converse.nativize_request(say("What is it?", notes), deaf)  # which goes as text
+    converse.nativize_request(produce_request("What is it?", shown), deaf)
+    converse.nativize_request(produce_request("What is it?", notes), deaf)  # which goes as text
 
 
 @pytest.mark.parametrize(
     ("version", "remedy"), [(2, "on the server"), (0, "on the client"), (None, "URL")]
 )
-def test_a_request_in_another_version_is_refused(version: int | None, remedy: str) -> None:
-    """With which side is to be upgraded, whatever else such a request holds."""
+def test_a_request_in_another_version_is_rejected(version: int | None, remedy: str) -> None:
+    """The error names the side to upgrade, whatever else the request contains."""
     with pytest.raises(RequestError, match=remedy):
         converse.normalize_request({"version": version, "request": {"new": 1}, "newer": 2})
 
@@ -246,8 +248,8 @@ def test_a_request_in_another_version_is_refused(version: int | None, remedy: st
 @pytest.mark.parametrize(
     ("version", "remedy"), [(2, "here"), (0, "server of remote"), (None, "URL")]
 )
-def test_an_answer_in_another_version_is_refused(version: int | None, remedy: str) -> None:
-    """Whole, in a stream, and of surveys."""
+def test_an_answer_in_another_version_is_rejected(version: int | None, remedy: str) -> None:
+    """Complete, streamed, and lists of models."""
     body = msgspec.json.encode({"version": version, "new": 1})
     reads: list[Any] = [
         lambda: produce_decoder().decode_response(body),
@@ -269,10 +271,8 @@ def test_an_answer_in_another_version_is_refused(version: int | None, remedy: st
         ("", 503, "status 503"),
     ],
 )
-def test_what_stands_in_between_fails_in_its_own_words(
-    body: Any, status: int, message: str
-) -> None:
-    """A proxy's error is one of the provider, as of any vendor."""
+def test_an_error_of_a_proxy_keeps_its_message(body: Any, status: int, message: str) -> None:
+    """It is an error of the provider, like that of any vendor."""
     error = converse.produce_error(body, provider="remote", status=status)
 
     assert isinstance(error, ProviderError)
@@ -287,36 +287,36 @@ def test_what_stands_in_between_fails_in_its_own_words(
         ({"version": 1, "request": {"canisters": [{"role": "usr"}]}}, "request.canisters[0].role"),
     ],
 )
-def test_a_request_that_makes_no_sense_names_the_place(body: Any, place: str) -> None:
-    """As every mistake in what is written."""
+def test_an_invalid_request_is_located(body: Any, place: str) -> None:
+    """By the path of the invalid value."""
     with pytest.raises(RequestError) as caught:
         converse.normalize_request(body)
 
     assert caught.value.path == place
 
 
-def say(*contents: AnyContent | str) -> Request:
-    """Makes a request."""
+def produce_request(*contents: AnyContent | str) -> Request:
+    """Make a request."""
     return Request(canisters=[UserCanister(contents)])
 
 
 def produce_decoder() -> converse.Decoder:
-    """Makes a decoder of an answer to the request of this module."""
+    """Make a decoder of an answer to the request of this module."""
     return converse.Decoder(provider="remote", model="far:model", request=ASKED)
 
 
 def produce_response(**fields: Any) -> Response:
-    """Makes a response that says a word."""
+    """Make a response of one text."""
     assembler = Assembler(provider="far", model="model", protocol="messages")
     assembler.attempts = fields.pop("attempts", 1)
-    for event in list_word_events():
+    for event in list_text_events():
         assembler.feed(event)
     response = assembler.produce_response(ASKED, duration_seconds=1.0, first_seconds=None)
     return attrs.evolve(response, **fields)
 
 
-def list_word_events() -> list[StreamEvent]:
-    """Returns the events of an answer of one word."""
+def list_text_events() -> list[StreamEvent]:
+    """Return the events of an answer of one text."""
     return [
         ContentStartedEvent(index=0, kind="text"),
         ContentDeltaEvent(0, "word"),
@@ -325,8 +325,8 @@ def list_word_events() -> list[StreamEvent]:
     ]
 
 
-def tell(response: Response) -> list[StreamEvent]:
-    """Returns the events of an answer as they leave the assembler where it is made."""
+def list_assembled_events(response: Response) -> list[StreamEvent]:
+    """Return the events of an answer as the assembler of the serving side passes them on."""
     body = msgspec.json.encode(converse.nativize_response(response).value)
     events = produce_decoder().decode_response(body)
     events = [each for each in events if not isinstance(each, LossEvent)]
@@ -335,7 +335,7 @@ def tell(response: Response) -> list[StreamEvent]:
 
 
 def write_stream(events: list[StreamEvent], response: Response) -> bytes:
-    """Returns the frames of a stream, with signs of life between them."""
+    """Return the frames of a stream, with keep-alive frames between them."""
     writer = converse.StreamWriter({}, model="far:model")
     last = next((each for each in events if isinstance(each, ResponseFinishedEvent)), None)
     if last is None:
@@ -345,7 +345,7 @@ def write_stream(events: list[StreamEvent], response: Response) -> bytes:
 
 
 def read_stream(frames: bytes) -> list[StreamEvent]:
-    """Returns the events of a whole stream."""
+    """Return the events of a complete stream."""
     framer, decoder = SseFramer(Limits()), produce_decoder()
     events: list[StreamEvent] = []
     for frame in framer.feed(frames):
@@ -354,7 +354,7 @@ def read_stream(frames: bytes) -> list[StreamEvent]:
 
 
 def access_last(events: list[StreamEvent]) -> Response:
-    """Returns the response with which the events end."""
+    """Return the response in the last event."""
     last = events[-1]
     assert isinstance(last, ResponseFinishedEvent)
     assert last.response is not None
@@ -362,7 +362,7 @@ def access_last(events: list[StreamEvent]) -> Response:
 
 
 def check_arrival(events: list[StreamEvent], response: Response) -> None:
-    """Holds what arrived against what was sent."""
+    """Compare the received answer with the sent one."""
     assembler = Assembler(provider="remote", model="far:model")
     for event in events:
         assembler.feed(event)
