@@ -1,4 +1,4 @@
-"""An error of any kind reaches Google's clients in Google's words, and as what it is."""
+"""Errors of all kinds reach Google's clients in Google's format, and are classified correctly."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ KEY = "AIzaSyA1234567890abcdefghijklmnopqrstuv"
 
 
 def read(answer: Any) -> ConverseError:
-    """Reads an answer as a client of ours does."""
+    """Read an answer as our own client does."""
     return generate_content.produce_error(
         answer.body, provider="gateway", status=answer.status, headers=answer.headers
     )
 
 
 def raise_as_sdk(answer: Any) -> APIError:
-    """Returns what the official library makes of an answer."""
+    """Return the exception of the official library for an answer."""
 
     def answer_request(request: httpx2.Request) -> httpx2.Response:
         return httpx2.Response(answer.status, json=answer.body, headers=dict(answer.headers))
@@ -52,7 +52,7 @@ def raise_as_sdk(answer: Any) -> APIError:
 
 @given(errors)
 def test_an_error_of_any_kind_is_read_as_the_same(error: ConverseError) -> None:
-    """What it means, its status, and when to ask again."""
+    """Its fault, its status, and the time to wait."""
     answer = generate_content.nativize_error(error)
 
     assert classify(read(answer)) == classify(error)
@@ -64,10 +64,10 @@ def test_an_error_of_any_kind_is_read_as_the_same(error: ConverseError) -> None:
     code=st.sampled_from([None, "RATE_LIMIT_EXCEEDED", "unheard_of", "429"]),
     kind=st.sampled_from([None, "RESOURCE_EXHAUSTED", "INVALID_ARGUMENT", "NOVEL"]),
 )
-def test_what_a_vendor_said_of_itself_means_the_same(
+def test_a_vendors_own_error_keeps_its_fault(
     fault: ProviderFault, status: int | None, code: str | None, kind: str | None
 ) -> None:
-    """Also where its words, its status and what it means do not fit each other."""
+    """Also if its name, its status and its fault contradict each other."""
     error = ProviderError(
         fault=fault, status=status, vendor_code=code, vendor_type=kind, detail="No API key."
     )
@@ -113,8 +113,8 @@ def test_what_a_vendor_said_of_itself_means_the_same(
         ),
     ],
 )
-def test_the_words_of_the_vendor_come_again(body: dict[str, Any], raised: type[Exception]) -> None:
-    """Message, status, reason and when to ask again."""
+def test_the_vendors_own_fields_are_repeated(body: dict[str, Any], raised: type[Exception]) -> None:
+    """Message, status, reason and the time to wait."""
     error = generate_content.produce_error(
         {"error": body}, provider="google", status=int(body["code"])
     )
@@ -138,17 +138,17 @@ def test_the_words_of_the_vendor_come_again(body: dict[str, Any], raised: type[E
         (TransportError(address=PLACE), 502, "INTERNAL"),
     ],
 )
-def test_what_is_wrong_here_has_the_vendors_words(
+def test_our_own_errors_have_the_vendors_names(
     error: ConverseError, status: int, word: str
 ) -> None:
-    """The official library raises the class of the status, and knows the word."""
+    """The official library raises the class of the status, and knows the name."""
     raised = raise_as_sdk(generate_content.nativize_error(error))
 
     assert (raised.code, raised.status) == (status, word)
 
 
-def test_clients_find_the_numbers_of_what_is_too_long() -> None:
-    """In the vendor's sentence, of which our own reader makes the same error."""
+def test_clients_find_the_sizes_of_an_overflow() -> None:
+    """In the vendor's sentence, which our own client reads as the same error."""
     answer = generate_content.nativize_error(ContextOverflowError(tokens=201, limit=200))
 
     again = read(answer)
@@ -166,7 +166,7 @@ def test_clients_find_the_numbers_of_what_is_too_long() -> None:
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_nothing_of_our_insides_is_told(error: ConverseError) -> None:
+def test_internal_details_are_not_sent(error: ConverseError) -> None:
     """No path, no address, no key; neither in an answer nor in a stream."""
     writer = generate_content.StreamWriter({}, model="m")
     told = str(generate_content.nativize_error(error)) + str(writer.fail(error))

@@ -1,4 +1,4 @@
-"""Answers become canisters, however they come, and canisters answers."""
+"""Answers become canisters, complete or streamed, and canisters become answers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ mean = functools.partial(distil, "generate_content")
 
 
 def wrap(*parts: Any, end: str | None = "STOP", **candidate: Any) -> dict[str, Any]:
-    """Returns one chunk, or a whole response."""
+    """Return one chunk, or a complete response."""
     fields: dict[str, Any] = {"content": {"role": "model", "parts": list(parts)}, "index": 0}
     if end:
         fields["finishReason"] = end
@@ -85,7 +85,7 @@ PARTS = st.one_of(
 
 
 def join(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns the parts with adjacent plain texts joined, and without empty ones."""
+    """Return the parts with adjacent plain texts joined, and without empty ones."""
     joined: list[dict[str, Any]] = []
     for part in parts:
         plain = part.keys() <= {"text", "thought"}
@@ -99,8 +99,10 @@ def join(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @given(st.lists(PARTS, max_size=8), st.data())
-def test_a_stream_amounts_to_its_whole(parts: list[dict[str, Any]], data: st.DataObject) -> None:
-    """Wherever chunks end, texts are cut, and by whichever way a chunk is read."""
+def test_a_stream_equals_the_complete_response(
+    parts: list[dict[str, Any]], data: st.DataObject
+) -> None:
+    """Wherever chunks end and texts are cut, on the fast path and on the general one."""
     chunks: list[Any] = [wrap(end=None)]
     for part in parts:
         text = part.get("text", "")
@@ -117,8 +119,8 @@ def test_a_stream_amounts_to_its_whole(parts: list[dict[str, Any]], data: st.Dat
     assert mean(written["candidates"][0]["content"]["parts"]) == mean(join(parts))
 
 
-def test_usual_chunks_take_the_short_way() -> None:
-    """A piece of text is one event, and nothing else is made of it."""
+def test_plain_chunks_take_the_fast_path() -> None:
+    """A piece of text is one event, and nothing else is decoded."""
     decoder = Decoder(provider="google")
     decoder.decode(json.dumps(wrap({"text": "a"}, end=None)).encode())
     for text in ("b", "é", "\u2028"):
@@ -126,8 +128,8 @@ def test_usual_chunks_take_the_short_way() -> None:
         assert events == [ContentDeltaEvent(0, text)]
 
 
-def test_signed_parts_keep_their_signatures_where_they_were() -> None:
-    """On an empty text, too, and on a thought without any."""
+def test_signed_parts_keep_their_signatures() -> None:
+    """Also on an empty text, and on a thought without a text."""
     thought = {"thought": True, "thoughtSignature": "b25l"}
     body = wrap(thought, {"text": "a"}, {"text": "", "thoughtSignature": "dHdv"})
     response = decode(body)
@@ -138,8 +140,8 @@ def test_signed_parts_keep_their_signatures_where_they_were() -> None:
     assert mean(nativize_response(response).value) == mean(body)
 
 
-def test_further_candidates_are_native_and_come_back() -> None:
-    """There is one answer in common words; the others are not lost."""
+def test_other_candidates_are_native_and_round_trip() -> None:
+    """Only the first is decoded; the others are not lost."""
     body = wrap({"text": "a"})
     body["candidates"].append({"content": {"parts": [{"text": "b"}]}, "index": 1})
     body["candidates"].append({"content": {"parts": [{"text": "c"}]}, "index": 2})
@@ -149,8 +151,8 @@ def test_further_candidates_are_native_and_come_back() -> None:
     assert decode_chunks([body | {"candidates": [each]} for each in body["candidates"]]) == response
 
 
-def test_streamed_arguments_are_put_together() -> None:
-    """By their paths, while the vendor says that they go on."""
+def test_streamed_arguments_are_joined() -> None:
+    """By their paths, as long as the vendor announces more."""
     pieces: list[dict[str, Any]] = [
         {"name": "f", "id": "i", "willContinue": True},
         {"partialArgs": [{"jsonPath": "$.a", "stringValue": "Ber", "willContinue": True}],
@@ -178,15 +180,15 @@ def test_streamed_arguments_are_put_together() -> None:
 
 
 @pytest.mark.parametrize("path", ["", "a", "$", "$.", "$[0]", "$.a[", "$.a[99999999]"])
-def test_a_path_to_nowhere_is_an_error(path: str) -> None:
-    """And no list grows without bounds."""
+def test_an_invalid_path_is_an_error(path: str) -> None:
+    """And lists do not grow without a limit."""
     piece = {"name": "f", "partialArgs": [{"jsonPath": path, "stringValue": "x"}]}
     with pytest.raises(ConverseError, match=r"^google sent"):
         decode(wrap({"functionCall": piece}))
 
 
-def test_an_id_that_is_made_up_is_told_and_not_sent_back() -> None:
-    """Many answers give none; ours is the same however the answer came."""
+def test_a_generated_id_is_reported_and_not_sent_back() -> None:
+    """Many answers have no ids; a generated one is the same, streamed or complete."""
     body = wrap({"functionCall": {"name": "f", "args": {"a": 1}}})
     response = decode(body)
     (call,) = response.canisters
@@ -197,8 +199,8 @@ def test_an_id_that_is_made_up_is_told_and_not_sent_back() -> None:
     assert response.metadata.stop_reason is StopReason.INVOCATION
 
 
-def test_an_id_that_is_made_up_is_the_same_when_the_response_is_read_again() -> None:
-    """And another one for the same call in a later turn, whose account differs."""
+def test_a_generated_id_is_the_same_for_the_same_response() -> None:
+    """And another one for the same call in a later turn, whose usage differs."""
     part = {"functionCall": {"name": "look", "args": {"place": "Rome"}}}
     answers = [{**wrap(part), "usageMetadata": {"promptTokenCount": n}} for n in (3, 3, 90)]
     for answer in answers:
@@ -211,8 +213,8 @@ def test_an_id_that_is_made_up_is_the_same_when_the_response_is_read_again() -> 
     assert first != later
 
 
-def test_what_the_vendor_executed_is_paired() -> None:
-    """By its id, or where it has none by its order."""
+def test_calls_and_results_of_the_vendor_are_paired() -> None:
+    """By their ids, or by their order without ids."""
     call = {"executableCode": {"language": "PYTHON", "code": "1+1"}}
     result = {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "2"}}
     response = decode(wrap(call, result, {"text": "2"}))
@@ -225,7 +227,7 @@ def test_what_the_vendor_executed_is_paired() -> None:
 
 
 def test_citations_count_characters_where_the_vendor_counts_bytes() -> None:
-    """Umlauts and emoji are longer than they look."""
+    """Umlauts and emoji have several bytes."""
     text = "Größe 🎈 zählt. Und mehr."
     start = len("Größe 🎈 ".encode())
     segment = {"startIndex": start, "endIndex": start + len("zählt.".encode()), "text": "zählt."}
@@ -244,7 +246,7 @@ def test_citations_count_characters_where_the_vendor_counts_bytes() -> None:
 
 
 def test_other_sources_are_citations_too() -> None:
-    """Recitations, pages that were read, documents."""
+    """Recitations, retrieved pages, documents."""
     candidate: dict[str, Any] = {
         "citationMetadata": {"citations": [{"startIndex": 0, "endIndex": 1, "uri": "https://b"}]},
         "urlContextMetadata": {
@@ -268,8 +270,8 @@ def test_other_sources_are_citations_too() -> None:
     ]
 
 
-def test_usage_is_told_in_buckets_that_do_not_overlap() -> None:
-    """Cache, sound, thoughts and tools."""
+def test_usage_has_buckets_that_do_not_overlap() -> None:
+    """Cache, audio, thoughts and tools."""
     native = {
         "promptTokenCount": 100,
         "cachedContentTokenCount": 30,
@@ -289,7 +291,7 @@ def test_usage_is_told_in_buckets_that_do_not_overlap() -> None:
     assert (usage.total_input_tokens, usage.total_output_tokens) == (107, 25)
 
 
-def test_usage_is_told_once_when_the_answer_ends() -> None:
+def test_usage_is_reported_once_at_the_end() -> None:
     """Each chunk repeats it; only the last one counts."""
     decoder = Decoder(provider="google")
     chunks = [wrap({"text": "a"}, end=None), wrap({"text": "b"}, end=None), wrap({"text": "c"})]
@@ -299,8 +301,8 @@ def test_usage_is_told_once_when_the_answer_ends() -> None:
     assert decoder.finish() == []
 
 
-def test_an_answer_that_has_not_ended_is_cut() -> None:
-    """Nothing but a reason to end ends a stream, in an array or not; an object comes whole."""
+def test_an_answer_without_a_finish_reason_is_truncated() -> None:
+    """Streamed or in an array; an object is complete."""
     chunk = json.dumps(wrap({"text": "a"}, end=None)).encode()
     with pytest.raises(StreamTruncatedError):
         decode_chunks([chunk])
@@ -329,8 +331,8 @@ STRANGE = st.recursive(
 
 
 @given(STRANGE, STRANGE)
-def test_strange_chunks_are_errors_of_ours(value: Any, metadata: Any) -> None:
-    """Nothing that a server may send raises anything else."""
+def test_invalid_chunks_raise_our_errors(value: Any, metadata: Any) -> None:
+    """No other exception is raised, whatever a server sends."""
     sources = dict.fromkeys(
         ("groundingMetadata", "citationMetadata", "urlContextMetadata"), metadata
     )
@@ -341,8 +343,8 @@ def test_strange_chunks_are_errors_of_ours(value: Any, metadata: Any) -> None:
 
 
 @given(st.binary(max_size=30))
-def test_what_is_no_json_is_an_error_of_ours(data: bytes) -> None:
-    """In the first chunk as in a later one."""
+def test_invalid_json_raises_our_error(data: bytes) -> None:
+    """In the first chunk and in later ones."""
     decoder = Decoder(provider="google")
     for _ in range(2):
         with pytest.raises(ConverseError):
@@ -351,7 +353,7 @@ def test_what_is_no_json_is_an_error_of_ours(data: bytes) -> None:
 
 
 @pytest.mark.parametrize(("word", "fault"), FAULTS_BY_STATUS_NAME.items())
-def test_every_code_of_rpc_has_a_meaning(word: str, fault: ProviderFault) -> None:
+def test_every_rpc_code_has_a_fault(word: str, fault: ProviderFault) -> None:
     """In an answer, in a stream, and in a JSON array."""
     body = {"error": {"code": 418, "message": "m", "status": word}}
     error = produce_error(body, provider="google", status=418)
@@ -363,8 +365,8 @@ def test_every_code_of_rpc_has_a_meaning(word: str, fault: ProviderFault) -> Non
         assert caught.value.fault is fault
 
 
-def test_all_codes_of_rpc_are_in_the_table() -> None:
-    """google/rpc/code.proto has seventeen, of which OK is no error."""
+def test_all_rpc_codes_are_in_the_table() -> None:
+    """google/rpc/code.proto has seventeen, of which OK is not an error."""
     codes = """CANCELLED UNKNOWN INVALID_ARGUMENT DEADLINE_EXCEEDED NOT_FOUND ALREADY_EXISTS
         PERMISSION_DENIED UNAUTHENTICATED RESOURCE_EXHAUSTED FAILED_PRECONDITION ABORTED
         OUT_OF_RANGE UNIMPLEMENTED INTERNAL UNAVAILABLE DATA_LOSS"""
@@ -376,8 +378,8 @@ def test_all_codes_of_rpc_are_in_the_table() -> None:
 
 
 @pytest.mark.parametrize(("reason", "fault"), FAULTS_BY_REASON.items())
-def test_a_reason_says_more_than_a_code(reason: str, fault: ProviderFault) -> None:
-    """A wrong key is no bad request."""
+def test_a_reason_is_more_specific_than_a_code(reason: str, fault: ProviderFault) -> None:
+    """An invalid key is not merely an invalid request."""
     details = [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason}]
     body = {"error": {"code": 400, "status": "INVALID_ARGUMENT", "details": details}}
     error = produce_error(body, provider="google", status=400)
@@ -401,8 +403,8 @@ def test_a_reason_says_more_than_a_code(reason: str, fault: ProviderFault) -> No
         (504, "timeout"),
     ],
 )
-def test_a_status_alone_says_something(status: int, fault: str) -> None:
-    """Where a proxy answers with a page."""
+def test_a_status_alone_has_a_fault(status: int, fault: str) -> None:
+    """For example if a proxy answers with a page."""
     error = produce_error("<html>", provider="google", status=status, headers={"Retry-After": "7"})
     assert isinstance(error, ProviderError)
     assert (error.fault, error.retry_after_seconds) == (fault, 7)
@@ -417,17 +419,17 @@ def test_a_status_alone_says_something(status: int, fault: str) -> None:
         ("Your prepayment credits are depleted.", "RESOURCE_EXHAUSTED", ProviderFault.QUOTA),
     ],
 )
-def test_a_message_says_what_nothing_else_does(
+def test_a_message_decides_if_nothing_else_does(
     message: str, word: str, fault: ProviderFault
 ) -> None:
-    """Billing and places have no code of their own."""
+    """Billing and unsupported locations have no codes."""
     error = produce_error({"error": {"message": message, "status": word}}, provider="google")
     assert isinstance(error, ProviderError)
     assert error.fault is fault
 
 
-def test_quotas_of_a_day_are_no_rates() -> None:
-    """They will not be there again in a minute."""
+def test_daily_quotas_are_not_rate_limits() -> None:
+    """They are not reset within minutes."""
     quota = {"violations": [{"quotaId": "GenerateRequestsPerDayPerProjectPerModel-FreeTier"}]}
     details = [quota, {"retryDelay": "1.5s"}]
     body = {"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "details": details}}
@@ -437,15 +439,15 @@ def test_quotas_of_a_day_are_no_rates() -> None:
 
 
 def test_too_much_input_is_an_overflow() -> None:
-    """With its numbers."""
+    """With its sizes."""
     message = "The input token count (1200) exceeds the maximum number of tokens allowed (1000)."
     error = produce_error({"error": {"code": 400, "message": message}}, provider="google")
     assert isinstance(error, ContextOverflowError)
     assert (error.tokens, error.limit) == (1200, 1000)
 
 
-def test_what_another_vendor_answered_is_said_in_this_protocol() -> None:
-    """Thoughts show, signatures are sealed; sources become grounding; what is lost is told."""
+def test_an_answer_of_another_vendor_is_written_in_this_protocol() -> None:
+    """Thoughts are included, signatures wrapped, sources become grounding; losses are reported."""
     origin = Origin(
         provider="anthropic",
         model="claude",
@@ -499,8 +501,8 @@ def test_what_another_vendor_answered_is_said_in_this_protocol() -> None:
     assert read.canisters[0].content[1].citations[0].start == 2  # type: ignore[union-attr]
 
 
-def test_a_signature_is_only_for_whom_it_came_from() -> None:
-    """A decoded thought says by its native whose it is, even if it says nothing else."""
+def test_a_signature_is_sent_only_to_its_own_vendor() -> None:
+    """The native data of a decoded thought name its protocol, even if they are empty."""
     content = read_turn({"text": "a", "thought": True}).content[0]
     assert isinstance(content, ReasoningContent)
     assert content.native == Native(protocol=PROTOCOL, data="{}")

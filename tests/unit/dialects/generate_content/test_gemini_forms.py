@@ -1,4 +1,4 @@
-"""Forms that mean the same and come back as they were: parts, results and schemas."""
+"""Forms with the same meaning round-trip: parts, results and schemas."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def send_back(native: dict[str, Any]) -> Any:
     return nativize_request(normalize_request(native).value, ATTRIBUTES, Quirks()).value
 
 
-def test_parts_of_a_whole_response_come_back_apart() -> None:
-    """The text is one, and its parts are as many as they were."""
+def test_parts_of_a_complete_response_stay_separate() -> None:
+    """The text is one content, and has as many parts as before."""
     thoughts = [{"text": "a", "thought": True}, {"text": "bc", "thought": True}]
     parts = [*thoughts, {"text": "one "}, {"text": "two"}, {"text": "!"}]
     content = {"role": "model", "parts": parts}
@@ -57,8 +57,8 @@ def test_parts_of_a_whole_response_come_back_apart() -> None:
 
 
 @pytest.mark.parametrize("role", ["user", "model"])
-def test_parts_of_a_request_come_back_apart(role: str) -> None:
-    """Whoever says them."""
+def test_parts_of_a_request_stay_separate(role: str) -> None:
+    """In each role."""
     parts = [{"text": "one "}, {"text": "two"}]
     last = {"role": "user", "parts": [{"text": "go"}]}
     first = {"role": "user", "parts": [{"text": "so"}]}
@@ -68,8 +68,8 @@ def test_parts_of_a_request_come_back_apart(role: str) -> None:
 
 
 @pytest.mark.parametrize("said", [[1, {"a": 2}], [], "text", "", 5, True, {"output": [1]}])
-def test_a_response_of_a_function_is_what_it_was(said: Any) -> None:
-    """A list, a bare text or a number stays one, and is put into no object."""
+def test_a_response_of_a_function_round_trips(said: Any) -> None:
+    """A list, a text or a number is not put into an object."""
     contents = [
         {"role": "user", "parts": [{"text": "go"}]},
         {"role": "model", "parts": [{"functionCall": {"id": "1", "name": "f", "args": {}}}]},
@@ -85,8 +85,8 @@ def test_a_response_of_a_function_is_what_it_was(said: Any) -> None:
 @pytest.mark.parametrize(
     "newer", [{"type": "object", "properties": {"a": {"type": "string"}}}, {"type": "array"}]
 )
-def test_a_schema_in_both_forms_comes_back_in_both(newer: dict[str, Any]) -> None:
-    """Whether they say the same or not."""
+def test_a_schema_in_both_forms_round_trips(newer: dict[str, Any]) -> None:
+    """Whether both are equal or not."""
     native = {
         "contents": [{"role": "user", "parts": [{"text": "go"}]}],
         "generationConfig": {

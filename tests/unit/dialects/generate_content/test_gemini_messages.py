@@ -1,4 +1,4 @@
-"""Conversations become contents, and contents conversations; nothing is lost in silence."""
+"""Conversations become contents, and contents become conversations; every loss is reported."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ SCHEMA: Any = {"type": "object", "properties": {"a": {"type": "string"}}}
 def write(
     *canisters: AnyCanister, model: str = "gemini-3-pro", quirks: Quirks | None = None
 ) -> tuple[dict[str, Any], tuple[Loss, ...]]:
-    """Returns what is sent to Google, and the losses."""
+    """Return the data for Google, and the losses."""
     translation = nativize_canisters(
         canisters, integrate(model), quirks or Quirks(), provider="google"
     )
@@ -78,12 +78,12 @@ def write(
 
 
 def list_parts(*canisters: AnyCanister, **fields: Any) -> list[Any]:
-    """Returns the parts of all contents, in order."""
+    """Return the parts of all contents, in order."""
     return [part for each in write(*canisters, **fields)[0]["contents"] for part in each["parts"]]
 
 
-def tell(losses: tuple[Loss, ...]) -> list[tuple[str, str]]:
-    """Returns kinds and paths."""
+def list_losses(losses: tuple[Loss, ...]) -> list[tuple[str, str]]:
+    """Return kinds and paths."""
     return [(str(loss.kind), loss.path) for loss in losses]
 
 
@@ -117,7 +117,7 @@ RESPONSES = st.sampled_from(
 
 @st.composite
 def exchanges(draw: st.DrawFn) -> list[dict[str, Any]]:
-    """Draws contents as clients send them: turns with calls, each answered right after."""
+    """Draw contents of clients: turns with calls, each answered right after."""
     contents: list[dict[str, Any]] = [
         {"role": "user", "parts": draw(st.lists(PLAIN_PARTS, min_size=1, max_size=3))}
     ]
@@ -148,10 +148,8 @@ def exchanges(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 
 @given(exchanges(), st.booleans())
-def test_what_a_client_sends_is_sent_again(
-    contents: list[dict[str, Any]], has_system: bool
-) -> None:
-    """Contents stay apart that were apart, and together that were together."""
+def test_a_clients_contents_round_trip(contents: list[dict[str, Any]], has_system: bool) -> None:
+    """Separate contents stay separate, and joined ones joined."""
     body: dict[str, Any] = {"contents": contents}
     if has_system:
         body["systemInstruction"] = {"parts": [{"text": "Be brief."}, {"text": "Be kind."}]}
@@ -163,7 +161,7 @@ def test_what_a_client_sends_is_sent_again(
 
 
 def bare(canister: AnyCanister) -> AnyCanister:
-    """Returns a canister without natives, whose data the strategy makes of any text."""
+    """Return a canister without native data, as the strategy fills them with any text."""
     contents = [
         attrs.evolve(each, native=Native(protocol="words", data="{}"))
         if isinstance(each, NativeContent)
@@ -174,8 +172,10 @@ def bare(canister: AnyCanister) -> AnyCanister:
 
 
 @given(st.lists(canisters.map(bare), max_size=6))
-def test_any_conversation_comes_into_the_form_that_is_taken(said: list[AnyCanister]) -> None:
-    """Calls and results in pairs, each content with parts; and what has that form stays."""
+def test_any_conversation_gets_a_valid_form(said: list[AnyCanister]) -> None:
+    """Calls and results are paired, and each content has parts; a valid conversation does not
+    change.
+    """
     try:
         body, _ = write(*said)
     except RequestError:
@@ -205,13 +205,13 @@ def test_any_conversation_comes_into_the_form_that_is_taken(said: list[AnyCanist
     ],
 )
 def test_shorter_spellings_of_contents_are_read(contents: Any, wanted: Any) -> None:
-    """As the client libraries take them."""
+    """As the client libraries accept them."""
     assert mean(round_trip_request({"contents": contents})) == mean({"contents": wanted})
 
 
 @pytest.mark.parametrize("system", ["Be.", {"text": "Be."}, [{"text": "Be."}], ["Be."]])
 def test_shorter_spellings_of_instructions_are_read(system: Any) -> None:
-    """A text, a part, parts."""
+    """A text, a part, several parts."""
     body = {"contents": "a", "system_instruction": system}
     written = round_trip_request(body)
     assert written["systemInstruction"] == {"parts": [{"text": "Be."}]}
@@ -228,15 +228,15 @@ def test_shorter_spellings_of_instructions_are_read(system: Any) -> None:
         {"contents": "a", "tools": [{"functionDeclarations": [{}]}]},
     ],
 )  # fmt: skip
-def test_a_request_without_sense_is_refused(body: dict[str, Any]) -> None:
-    """With its place."""
+def test_an_invalid_request_is_rejected(body: dict[str, Any]) -> None:
+    """With the path."""
     with pytest.raises(RequestError) as caught:
         normalize_request(body)
     assert caught.value.path
 
 
 def test_a_turn_shares_one_content_and_so_do_its_results() -> None:
-    """Whatever the turn is made of; names come from the invocations."""
+    """Whatever the turn consists of; names come from the invocations."""
     origin = Origin(provider="google", model="m", protocol=PROTOCOL)
     signature = Native(protocol=PROTOCOL, data='{"thoughtSignature":"c2Vh"}')
     native, losses = write(
@@ -273,16 +273,16 @@ def test_a_turn_shares_one_content_and_so_do_its_results() -> None:
 
 
 def test_every_call_is_answered() -> None:
-    """A note stands in for a result that there is not."""
+    """A note replaces a missing result."""
     call = InvocationCanister(invocation_id="1", name="f", turn_id="t")
     native, losses = write(UserCanister("Hi"), call, UserCanister("Well?"), model="gemini-2.5-pro")
     (part,) = native["contents"][2]["parts"]
     assert part["functionResponse"]["response"] == {"error": NO_RESULT}
-    assert tell(losses) == [("synthesized", "canisters[1]")]
+    assert list_losses(losses) == [("synthesized", "canisters[1]")]
 
 
-def test_only_calls_of_the_running_turn_need_a_signature() -> None:
-    """From the third generation on; the first call of each content bears it."""
+def test_only_calls_of_the_current_turn_need_a_signature() -> None:
+    """From the third generation on, on the first call of each content."""
     calls = [
         each
         for number in ("1", "2")
@@ -299,44 +299,44 @@ def test_only_calls_of_the_running_turn_need_a_signature() -> None:
     parts = list_parts(*conversation)
     signatures = [part.get("thoughtSignature") for part in parts if "functionCall" in part]
     assert signatures == [None, None, SIGNATURE_PLACEHOLDER, None]
-    assert tell(write(*conversation)[1]) == [("synthesized", "canisters[6]")]
+    assert list_losses(write(*conversation)[1]) == [("synthesized", "canisters[6]")]
     older = list_parts(*conversation, model="models/gemini-2.5-flash")
     assert not any("thoughtSignature" in part for part in older)
 
 
-def test_a_call_never_comes_first_nor_after_the_models_own_words() -> None:
-    """The vendor wants a word of the user before it."""
+def test_a_call_follows_a_content_of_the_user() -> None:
+    """The vendor requires one before it."""
     call = InvocationCanister(invocation_id="1", name="f", turn_id="t")
     result = ResultCanister("x", invocation_id="1")
     native, losses = write(call, result, model="gemini-2.5-pro")
     assert native["contents"][0] == {"role": "user", "parts": [{"text": OPENING}]}
-    assert tell(losses) == [("synthesized", "canisters[0]")]
+    assert list_losses(losses) == [("synthesized", "canisters[0]")]
     spoken = AssistantCanister("So.", turn_id="s")
     native, losses = write(UserCanister("a"), spoken, call, result, model="gemini-2.5-pro")
     assert [each["role"] for each in native["contents"]] == ["user", "model", "user"]
-    assert tell(losses) == [("coerced", "canisters[2]")]
+    assert list_losses(losses) == [("coerced", "canisters[2]")]
 
 
-def test_instructions_come_first_or_as_the_users_words() -> None:
-    """There is one place for them."""
+def test_later_instructions_become_text_of_the_user() -> None:
+    """The protocol has one field for instructions."""
     native, losses = write(
         SupervisorCanister("Be."), SupervisorCanister("Kind."), UserCanister("a"),
         SupervisorCanister("Brief."),
     )  # fmt: skip
     assert native["systemInstruction"] == {"parts": [{"text": "Be."}, {"text": "Kind."}]}
     assert native["contents"][1] == {"role": "user", "parts": [{"text": "Brief."}]}
-    assert tell(losses) == [("coerced", "canisters[3]")]
+    assert list_losses(losses) == [("coerced", "canisters[3]")]
 
 
-def test_documents_stand_between_marks() -> None:
-    """As the user's."""
+def test_documents_are_framed_by_marks() -> None:
+    """As text of the user."""
     parts = list_parts(DocumentCanister("T", title="N"), DocumentCanister((PIXEL,)))
     assert parts[0] == {"text": '<document title="N">\nT\n</document>'}
     assert [next(iter(part)) for part in parts[1:]] == ["text", "inlineData", "text"]
 
 
-def test_what_belongs_to_another_vendor_is_withheld_and_stays() -> None:
-    """Signatures, blocks, thoughts, what was executed, citations; each is told."""
+def test_native_data_of_another_vendor_are_withheld_and_kept() -> None:
+    """Signatures, blocks, thoughts, executed calls, citations; each is reported."""
     native = Native(protocol="messages", data='{"cache_control": {}}')
     cited = TextualContent("a", citations=[Citation(url="https://a")], native=native)
     blocks: list[Any] = [
@@ -353,7 +353,7 @@ def test_what_belongs_to_another_vendor_is_withheld_and_stays() -> None:
     said = AssistantCanister(blocks, origin=FOREIGN, turn_id="t")
     body, losses = write(UserCanister("q"), said, vendors, UserCanister("b"))
     assert body["contents"][1]["parts"] == [{"text": "a"}, {"text": "No."}]
-    assert tell(losses) == [
+    assert list_losses(losses) == [
         ("withheld", "canisters[1].content[0]"),
         ("withheld", "canisters[1].content[1].citations[0]"),
         ("withheld", "canisters[1].content[1].native"),
@@ -365,17 +365,17 @@ def test_what_belongs_to_another_vendor_is_withheld_and_stays() -> None:
     ]
 
 
-def test_signatures_of_the_same_protocol_elsewhere_are_withheld() -> None:
-    """Two providers may speak it, and neither knows what the other signed."""
+def test_signatures_of_another_provider_of_the_protocol_are_withheld() -> None:
+    """A provider cannot read the signatures of another one."""
     signature = Native(protocol=PROTOCOL, data='{"thoughtSignature":"c2Vh"}')
     said = AssistantCanister([TextualContent("a", native=signature)], origin=ELSEWHERE, turn_id="t")
     body, losses = write(UserCanister("q"), said)
     assert body["contents"][1]["parts"] == [{"text": "a"}]
-    assert tell(losses) == [("withheld", "canisters[1].content[0].native")]
+    assert list_losses(losses) == [("withheld", "canisters[1].content[0].native")]
 
 
-def test_media_go_by_data_or_by_address() -> None:
-    """What is said of them and has no place is told."""
+def test_media_are_sent_as_data_or_by_address() -> None:
+    """Their fields without a counterpart are reported."""
     parts, losses = write(
         UserCanister(
             [
@@ -410,17 +410,15 @@ def test_media_go_by_data_or_by_address() -> None:
         (FileContent(mime_type="application/octet-stream", url="https://a/b"), []),
     ],
 )
-def test_a_medium_of_which_nobody_knows_the_type_goes_as_a_file(
-    content: AnyContent, told: list[str]
-) -> None:
+def test_a_medium_of_unknown_type_is_sent_as_a_file(content: AnyContent, told: list[str]) -> None:
     _, losses = write(UserCanister([content]))
 
     assert [str(loss.kind) for loss in losses] == told
     assert all(loss.path == "canisters[0].content[0].mime_type" for loss in losses)
 
 
-def test_media_in_a_result_follow_it_where_they_must() -> None:
-    """Models before the third generation take none within."""
+def test_media_of_a_result_follow_it_for_older_models() -> None:
+    """Models before the third generation do not accept media within results."""
     call = InvocationCanister(invocation_id="1", name="f", turn_id="t")
     result = ResultCanister(["x", PIXEL], invocation_id="1")
     inner = list_parts(UserCanister("a"), call, result)[2]["functionResponse"]
@@ -430,11 +428,11 @@ def test_media_in_a_result_follow_it_where_they_must() -> None:
         "functionResponse",
         "inlineData",
     ]
-    assert tell(losses) == [("coerced", "canisters[2]")]
+    assert list_losses(losses) == [("coerced", "canisters[2]")]
 
 
-def test_arguments_that_are_no_object_go_as_one() -> None:
-    """The vendor takes nothing else."""
+def test_arguments_that_are_not_an_object_are_put_into_one() -> None:
+    """The vendor accepts only objects."""
     canisters = [
         InvocationCanister(invocation_id="1", name="f", arguments="{bad", turn_id="t"),
         InvocationCanister(invocation_id="2", name="g", arguments="free", form="text", turn_id="t"),
@@ -442,14 +440,14 @@ def test_arguments_that_are_no_object_go_as_one() -> None:
     body, losses = write(UserCanister("a"), *canisters, model="gemini-2.5-flash")
     calls = [part["functionCall"]["args"] for part in body["contents"][1]["parts"]]
     assert calls == [{"input": "{bad"}, {"input": "free"}]
-    assert tell(losses)[-2:] == [
+    assert list_losses(losses)[-2:] == [
         ("coerced", "canisters[1].arguments"),
         ("coerced", "canisters[2].arguments"),
     ]
 
 
-def test_an_edit_of_what_is_common_holds() -> None:
-    """Extras add to it and take nothing back."""
+def test_a_changed_common_field_is_kept() -> None:
+    """Extras do not overwrite it."""
     call = {"functionCall": {"name": "f"}, "thoughtSignature": "c2Vh"}
     contents = [{"parts": [{"text": "a"}]}, {"role": "model", "parts": [call]}]
     read = list(normalize_messages({"contents": contents}).value)
@@ -471,7 +469,7 @@ def test_an_edit_of_what_is_common_holds() -> None:
     ],
 )
 def test_the_choice_is_a_mode(choice: str, wanted: Any) -> None:
-    """Both ways."""
+    """In both directions."""
     invocable = InvocableDescription(name="f", description="Does.", schema=SCHEMA)
     native = nativize_invocables([invocable], choice).value
     assert native.get("toolConfig", {}).get("functionCallingConfig") == wanted  # type: ignore[union-attr]
@@ -479,7 +477,7 @@ def test_the_choice_is_a_mode(choice: str, wanted: Any) -> None:
 
 
 def test_functions_that_are_all_enforced_are_validated() -> None:
-    """All of them or none: some alone are told as a loss."""
+    """All of them or none; enforcing only some is reported as a loss."""
     strict = InvocableDescription(name="f", description="Does.", schema=SCHEMA, enforced=True)
     free = InvocableDescription(name="g", description="Does.", schema=SCHEMA)
     native = nativize_invocables([strict], "auto").value
@@ -487,24 +485,24 @@ def test_functions_that_are_all_enforced_are_validated() -> None:
     assert normalize_invocables(native).value == ((strict,), "auto")
     mixed = nativize_invocables([strict, free], "auto")
     assert "toolConfig" not in mixed.value
-    assert tell(mixed.losses) == [("coerced", "invocables[0].enforced")]
+    assert list_losses(mixed.losses) == [("coerced", "invocables[0].enforced")]
 
 
 def test_tools_of_other_vendors_are_withheld() -> None:
-    """And so are those of free text."""
+    """And those of free text."""
     native = Native(protocol="messages", data='{"type": "web_search"}')
     theirs = InvocableDescription(name="web", description="", schema=None, native=native)
     text = InvocableDescription(name="t", description="Text.", schema=None)
     translation = nativize_invocables([theirs, text], "auto")
     assert translation.value == {}
-    assert tell(translation.losses) == [
+    assert list_losses(translation.losses) == [
         ("withheld", "invocables[0]"),
         ("withheld", "invocables[1]"),
     ]
 
 
-def test_the_older_form_of_schemas_is_json_schema_here() -> None:
-    """Types in capitals, nullable, an order of properties, numbers as texts."""
+def test_the_older_form_of_schemas_becomes_json_schema() -> None:
+    """Types in upper case, nullable, an order of properties, numbers as texts."""
     older = {
         "type": "OBJECT",
         "propertyOrdering": ["b", "a"],
@@ -528,8 +526,8 @@ def test_the_older_form_of_schemas_is_json_schema_here() -> None:
     assert list(schema["properties"]) == ["b", "a", "c", "type"]
 
 
-def test_a_schema_in_the_older_form_goes_back_unless_it_was_edited() -> None:
-    """Then it goes as JSON Schema."""
+def test_a_schema_in_the_older_form_round_trips_unless_it_was_changed() -> None:
+    """Then it is sent as JSON Schema."""
     config = {"responseMimeType": "application/json", "responseSchema": {"type": "OBJECT"}}
     body = {"contents": [{"role": "user", "parts": [{"text": "a"}]}], "generationConfig": config}
     read = normalize_request(body).value
@@ -542,35 +540,38 @@ def test_a_schema_in_the_older_form_goes_back_unless_it_was_edited() -> None:
     }
 
 
-def test_any_object_is_asked_for_as_json_of_any_form() -> None:
-    """As JSON mode of others means it: held to a schema without fields, models answer ``{}``."""
+def test_any_object_is_requested_as_json_without_a_schema() -> None:
+    """Like JSON mode of other vendors: with a schema without properties, models answer ``{}``."""
     request = Request(canisters=[UserCanister("?")], schema={"type": "object"})
     written = nativize_request(request, integrate(), Quirks())
     assert written.value["generationConfig"] == {"responseMimeType": "application/json"}
     assert [loss.path for loss in written.losses] == ["schema"]
 
 
-def test_efforts_are_levels() -> None:
-    """What the vendor has no level for is told."""
+def test_efforts_become_levels() -> None:
+    """Efforts without a level are reported."""
     known = integrate()
 
     def level(effort: str) -> tuple[Any, list[tuple[str, str]]]:
         written = nativize_controls({"reasoning_effort": effort}, known, Quirks())
         config: Any = written.value["generationConfig"]
-        return config["thinkingConfig"], tell(written.losses)
+        return config["thinkingConfig"], list_losses(written.losses)
 
     coerced = [("coerced", "controls.reasoning_effort")]
     assert level("low") == ({"thinkingLevel": "low"}, [])
     assert level("none") == ({"thinkingBudget": 0}, coerced)
     assert level("max") == ({"thinkingLevel": "xhigh"}, coerced)
     quiet = nativize_controls({"parallel_invocations": False}, known, Quirks())
-    assert (quiet.value, tell(quiet.losses)) == ({}, [("dropped", "controls.parallel_invocations")])
+    assert (quiet.value, list_losses(quiet.losses)) == (
+        {},
+        [("dropped", "controls.parallel_invocations")],
+    )
     with pytest.raises(ControlError):
         nativize_controls({"top_p": 7}, known, Quirks())
 
 
-def test_thoughts_are_asked_for_where_a_model_has_some() -> None:
-    """Unless it is told not to think, or the request says otherwise."""
+def test_thoughts_are_requested_from_models_that_think() -> None:
+    """Unless thinking is off, or the request has another value."""
     facts = {"supports_reasoning": "yes"}
     thinking = ModelsIntegrator(provider="google").integrate("m", facts=facts)
     shows = Quirks(shows_thoughts=True)
@@ -584,9 +585,9 @@ def test_thoughts_are_asked_for_where_a_model_has_some() -> None:
 
 
 def test_parameters_of_another_protocol_are_withheld() -> None:
-    """They come back with the conversation."""
+    """They stay in the conversation."""
     native = Native(protocol="messages", data='{"metadata": {}}')
     request = Request(canisters=[UserCanister("a")], native=native)
     written = nativize_request(request, integrate(), Quirks(), provider="google")
     assert [loss.kind for loss in written.losses] == [LossKind.WITHHELD]
-    assert tell(written.losses) == [("withheld", "request.native")]
+    assert list_losses(written.losses) == [("withheld", "request.native")]

@@ -1,4 +1,4 @@
-"""Exchanges that others recorded with the real vendor go through both directions unharmed."""
+"""Recorded exchanges with the real vendor round-trip."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ FREE = {"args", "response", "parameters", "parametersJsonSchema", "responseSchem
 
 @cache
 def access_recordings() -> list[dict[str, Any]]:
-    """Returns all recorded exchanges."""
+    """Return all recorded exchanges."""
     lines = Path(RECORDINGS, "gemini.jsonl").read_bytes().splitlines()
     return [json.loads(line) for line in lines]
 
 
 def list_exchanges(*, errors: bool = False, streams: bool | None = None) -> list[Any]:
-    """Returns those of a kind, named for the report of the tests."""
+    """Return those of a kind, with names for the report."""
     return [
         pytest.param(exchange, id=exchange["id"])
         for exchange in (access_recordings() if RECORDINGS else ())
@@ -54,19 +54,19 @@ def list_exchanges(*, errors: bool = False, streams: bool | None = None) -> list
 
 
 def name_model(exchange: Mapping[str, Any]) -> str:
-    """Returns the name of the recorded model."""
+    """Return the name of the recorded model."""
     return str(exchange["path"].rpartition("/")[2].partition(":")[0])
 
 
 def split_chunks(exchange: Mapping[str, Any]) -> list[bytes]:
-    """Returns the chunks of a recorded stream."""
+    """Return the chunks of a recorded stream."""
     framer = SseFramer(Limits())
     frames = [*framer.feed(exchange["body"].encode()), *framer.finish()]
     return [frame.data for frame in frames]
 
 
 def add_part(parts: list[dict[str, Any]], part: dict[str, Any]) -> None:
-    """Adds a part as the vendor itself does in a whole response: plain texts are one."""
+    """Add a part as the vendor does in a complete response: plain texts are joined."""
     last = parts[-1] if parts else {}
     if last.keys() == part.keys() <= {"text", "thought"}:
         last["text"] += part["text"]
@@ -75,7 +75,7 @@ def add_part(parts: list[dict[str, Any]], part: dict[str, Any]) -> None:
 
 
 def join_chunks(chunks: list[bytes]) -> dict[str, Any]:
-    """Returns the whole response that a stream amounts to."""
+    """Return the complete response for a stream."""
     whole: dict[str, Any] = {}
     for chunk in map(json.loads, chunks):
         for position, candidate in enumerate(chunk.pop("candidates", ())):
@@ -94,8 +94,8 @@ def join_chunks(chunks: list[bytes]) -> dict[str, Any]:
 @pytest.mark.slow
 @pytest.mark.parametrize("exchange", list_exchanges())
 @pytest.mark.parametrize("knows_controls", [True, False])
-def test_a_request_comes_back_the_same(exchange: dict[str, Any], knows_controls: bool) -> None:
-    """What a client said is said again, whether its parameters became controls or not."""
+def test_a_request_round_trips(exchange: dict[str, Any], knows_controls: bool) -> None:
+    """Whether its parameters became controls or not."""
     attributes = integrate(name_model(exchange), knows_controls=knows_controls)
     read = normalize_request(exchange["request"], attributes)
     assert read.losses == ()
@@ -105,8 +105,8 @@ def test_a_request_comes_back_the_same(exchange: dict[str, Any], knows_controls:
 
 
 @pytest.mark.parametrize("exchange", list_exchanges(streams=False))
-def test_a_response_comes_back_the_same(exchange: dict[str, Any]) -> None:
-    """What the vendor answered, a gateway can answer."""
+def test_a_response_round_trips(exchange: dict[str, Any]) -> None:
+    """A gateway can send the vendor's answer."""
     response = decode(exchange["body"].encode())
     written = nativize_response(response)
     body = json.loads(exchange["body"])
@@ -115,8 +115,8 @@ def test_a_response_comes_back_the_same(exchange: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("exchange", list_exchanges(streams=True))
-def test_a_stream_is_the_same_as_its_whole(exchange: dict[str, Any]) -> None:
-    """Whether an answer came at once or bit by bit, it is the same, and comes back."""
+def test_a_stream_equals_the_complete_response(exchange: dict[str, Any]) -> None:
+    """And round-trips."""
     chunks = split_chunks(exchange)
     streamed, whole = decode_chunks(chunks), decode(join_chunks(chunks))
     assert streamed == whole
@@ -127,7 +127,7 @@ def test_a_stream_is_the_same_as_its_whole(exchange: dict[str, Any]) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("exchange", list_exchanges(streams=True))
 def test_a_stream_may_be_split_anywhere(exchange: dict[str, Any]) -> None:
-    """Bytes come as they come: any split gives the same chunks, and so the same answer."""
+    """Any split of the bytes gives the same chunks, and the same answer."""
     body = exchange["body"].encode()
     for size in (1, 2, 3, 7, 64, 1000):
         framer = SseFramer(Limits())
@@ -148,8 +148,8 @@ def test_a_stream_as_an_array_is_the_same(exchange: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("exchange", list_exchanges(errors=True))
-def test_an_error_has_a_meaning_of_its_own(exchange: dict[str, Any]) -> None:
-    """No recorded error is merely unknown."""
+def test_a_recorded_error_has_a_known_fault(exchange: dict[str, Any]) -> None:
+    """No recorded error is unknown."""
     error = produce_error(
         json.loads(exchange["body"]), provider="google", status=exchange["status"]
     )
@@ -162,7 +162,7 @@ def test_an_error_has_a_meaning_of_its_own(exchange: dict[str, Any]) -> None:
 
 
 def _with_ids(body: dict[str, Any], losses: tuple[Loss, ...]) -> dict[str, Any]:
-    """Returns the body; each id that was made up was told as a loss."""
+    """Return the body; each generated id was reported as a loss."""
     parts = [part for each in body["candidates"] for part in each["content"]["parts"]]
     missing = [p for p in parts if "functionCall" in p and "id" not in p["functionCall"]]
     assert [loss.kind for loss in losses] == [LossKind.SYNTHESIZED] * len(missing)

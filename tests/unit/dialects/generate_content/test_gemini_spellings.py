@@ -1,4 +1,4 @@
-"""What a client or the vendor writes in one of several ways means the same when it comes back."""
+"""Different spellings of clients and the vendor have the same meaning, and round-trip."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ASKED: dict[str, Any] = {
 
 @pytest.mark.parametrize("asked", ASKED.values(), ids=ASKED)
 @pytest.mark.parametrize("knows_controls", [True, False])
-def test_an_unusual_request_comes_back_as_it_was(asked: Any, knows_controls: bool) -> None:
+def test_an_unusual_request_round_trips(asked: Any, knows_controls: bool) -> None:
     """Whether its parameters became controls or not."""
     body = {"contents": [{"role": "user", "parts": [{"text": "q"}]}], **asked}
 
@@ -74,8 +74,8 @@ ANSWERS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
-def test_what_the_vendor_left_out_says_nothing(answer: Any) -> None:
-    """A whole answer comes back with what it said, and with the model that was asked."""
+def test_missing_fields_of_an_answer_change_nothing(answer: Any) -> None:
+    """A complete answer round-trips with its fields, and with the name of the requested model."""
     response = decode(answer)
     written = nativize_response(response)
 

@@ -1,4 +1,4 @@
-"""Chunks are as the vendor sends them, and its official library reads them."""
+"""Chunks have the vendor's form, and its official library reads them."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ PAIRS = [(party, answer) for party in PARTIES for answer in (WORK, CLOSING)]
 
 
 def read_answer(party: Party, body: Any) -> list[StreamEvent]:
-    """Returns the events of a whole answer."""
+    """Return the events of a complete answer."""
     decoder = party.dialect.Decoder(provider=party.name, model=party.model)
     return complete(decoder.decode_response(body), party.protocol)
 
 
 def stream_with_sdk(data: bytes) -> list[GenerateContentResponse]:
-    """Returns what the official library makes of a stream that comes in pieces."""
+    """Return the chunks that the official library reads from a stream in pieces."""
 
     def answer(request: httpx2.Request) -> httpx2.Response:
         headers = {"content-type": "text/event-stream"}
@@ -56,7 +56,7 @@ def stream_with_sdk(data: bytes) -> list[GenerateContentResponse]:
 
 
 def join(chunks: list[GenerateContentResponse]) -> dict[str, Any]:
-    """Returns what chunks say together."""
+    """Return the contents of all chunks."""
     whole: dict[str, Any] = {}
     parts: list[Any] = []
     for chunk in chunks:
@@ -77,8 +77,8 @@ def join(chunks: list[GenerateContentResponse]) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("party", "answer"), PAIRS)
-def test_the_official_library_reads_the_whole(party: Party, answer: dict[str, Any]) -> None:
-    """Of every kind of part that it knows, why it ended, and the account."""
+def test_the_official_library_reads_everything(party: Party, answer: dict[str, Any]) -> None:
+    """All kinds of parts that it has, the finish reason, and the usage."""
     events = read_answer(party, answer[party.name])
     whole = generate_content.nativize_response(get_response(events)).value
     data, _ = write_stream(generate_content, events)
@@ -92,8 +92,10 @@ def test_the_official_library_reads_the_whole(party: Party, answer: dict[str, An
 
 
 @pytest.mark.parametrize(("party", "answer"), PAIRS)
-def test_who_asks_for_no_events_gets_one_array(party: Party, answer: dict[str, Any]) -> None:
-    """Of the same chunks, which are written as they come."""
+def test_a_client_that_does_not_request_events_gets_one_array(
+    party: Party, answer: dict[str, Any]
+) -> None:
+    """Of the same chunks, which are written as they arrive."""
     events = read_answer(party, answer[party.name])
 
     data, writer = write_stream(generate_content, events, array=True)
@@ -104,8 +106,8 @@ def test_who_asks_for_no_events_gets_one_array(party: Party, answer: dict[str, A
     assert writer.content_type == "application/json"
 
 
-def test_pieces_go_out_as_they_come() -> None:
-    """Each in a chunk of its own, of the vendor's form."""
+def test_pieces_are_sent_at_once() -> None:
+    """Each in its own chunk, in the vendor's form."""
     writer = generate_content.StreamWriter({}, model="gemini", response_id="r")
     events = [
         ResponseStartedEvent(response_id="chatcmpl-1", model="gpt"),
@@ -133,7 +135,7 @@ def test_pieces_go_out_as_they_come() -> None:
 @pytest.mark.slow
 @given(errors)
 def test_the_official_library_raises_an_error_in_the_middle(error: ConverseError) -> None:
-    """With the status that it has."""
+    """With its status."""
     writer = generate_content.StreamWriter({}, model="gemini")
 
     with pytest.raises(APIError) as caught:

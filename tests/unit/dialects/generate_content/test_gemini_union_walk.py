@@ -1,6 +1,6 @@
-"""Every field and word that Google's types declare is mapped, or stays native and comes back.
+"""Every field and value in Google's types is mapped, or stays native and round-trips.
 
-The table beside this file was read from google-genai, and is compared with what is installed.
+The table beside this file was read from google-genai, and is compared with the installed version.
 """
 
 from __future__ import annotations
@@ -67,14 +67,14 @@ def test_the_table_is_that_of_the_installed_types() -> None:
 
 
 @pytest.mark.parametrize("kind", MUST_BE_MAPPED)
-def test_what_must_be_mapped_is(kind: str) -> None:
-    """What every vendor has is said in common words."""
+def test_common_fields_are_mapped(kind: str) -> None:
+    """Fields that every vendor has become common fields."""
     assert all(FIELDS[kind][name] not in ("native", "sdk") for name in MUST_BE_MAPPED[kind])
 
 
 @pytest.mark.parametrize("name", FIELDS["Part"])
 def test_every_field_of_a_part_is_kept(name: str) -> None:
-    """Mapped or native, beside a text or alone, streamed or not: it comes back."""
+    """Mapped or native, beside a text or alone, streamed or not: it round-trips."""
     part: dict[str, Any] = {name: SAMPLES.get(name, {"some": {"thing": [1]}})}
     if name in ("thought", "thoughtSignature"):
         part = {name: True if name == "thought" else "c2VhbA==", "text": "words"}
@@ -98,7 +98,7 @@ def test_every_field_of_a_part_is_kept(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FIELDS["Part"])
-def test_every_field_of_a_part_becomes_what_the_table_says(name: str) -> None:
+def test_every_field_of_a_part_becomes_the_content_in_the_table(name: str) -> None:
     """The kinds of contents are those of the table."""
     wanted = FIELDS["Part"][name]
     if name in ("functionResponse", "thoughtSignature"):
@@ -120,8 +120,8 @@ def test_every_field_of_a_part_becomes_what_the_table_says(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FIELDS["Candidate"])
-def test_every_field_of_a_candidate_comes_back(name: str) -> None:
-    """What has no common word is native to the response."""
+def test_every_field_of_a_candidate_round_trips(name: str) -> None:
+    """Fields without a common name are native data of the response."""
     samples = {"index": 0, "finishReason": "STOP", "avgLogprobs": -0.5}
     candidate: dict[str, Any] = {"content": {"role": "model", "parts": [{"text": "a"}]}}
     candidate["finishReason"] = "STOP"
@@ -134,8 +134,8 @@ def test_every_field_of_a_candidate_comes_back(name: str) -> None:
 @pytest.mark.parametrize(
     "name", [n for n, word in FIELDS["GenerateContentResponse"].items() if word == "native"]
 )
-def test_every_field_of_a_response_comes_back(name: str) -> None:
-    """Whatever surrounds the candidates."""
+def test_every_field_of_a_response_round_trips(name: str) -> None:
+    """Also the fields around the candidates."""
     candidate = {"content": {"role": "model", "parts": [{"text": "a"}]}, "finishReason": "STOP"}
     body = {"candidates": [candidate], "modelVersion": "m", name: {"some": "thing"}}
     assert mean(nativize_response(decode(body)).value) == mean(body)
@@ -143,7 +143,7 @@ def test_every_field_of_a_response_comes_back(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "bucket"), FIELDS["GenerateContentResponseUsageMetadata"].items())
 def test_every_count_is_in_the_bucket_of_the_table(name: str, bucket: str) -> None:
-    """Counts are in one bucket each, and the account is kept whole."""
+    """Each count is in one bucket, and the native usage is kept."""
     native: dict[str, Any] = {name: 5}
     if bucket.endswith("audio_tokens"):
         total = "candidatesTokenCount" if bucket.startswith("out") else "promptTokenCount"
@@ -157,8 +157,8 @@ def test_every_count_is_in_the_bucket_of_the_table(name: str, bucket: str) -> No
 
 
 @pytest.mark.parametrize(("word", "wanted"), WORDS["FinishReason"].items())
-def test_every_reason_to_end_has_a_meaning(word: str, wanted: str) -> None:
-    """All of them, each with the word it had."""
+def test_every_finish_reason_has_a_stop_reason(word: str, wanted: str) -> None:
+    """With the native reason."""
     body = {"candidates": [{"finishReason": word}]}
     response = decode(body)
     assert response.metadata.stop_reason == wanted
@@ -168,7 +168,7 @@ def test_every_reason_to_end_has_a_meaning(word: str, wanted: str) -> None:
 
 @pytest.mark.parametrize("word", WORDS["BlockedReason"])
 def test_every_blocked_prompt_is_a_filtered_response(word: str) -> None:
-    """There are no candidates, and the reason is kept with what rated it."""
+    """There are no candidates; the reason and the ratings are kept."""
     body = {"promptFeedback": {"blockReason": word, "safetyRatings": []}, "modelVersion": "m"}
     response = decode(body)
     assert response.canisters == ()
@@ -178,8 +178,8 @@ def test_every_blocked_prompt_is_a_filtered_response(word: str) -> None:
 
 
 @pytest.mark.parametrize(("kind", "wanted"), FIELDS["Tool"].items())
-def test_every_tool_comes_back(kind: str, wanted: str) -> None:
-    """The vendor's own, and functions."""
+def test_every_tool_round_trips(kind: str, wanted: str) -> None:
+    """The vendor's own tools, and functions."""
     value: Any = {"some": {"thing": 1}}
     if wanted == "invocables":
         value = [{"name": "f", "description": "Does.", "parametersJsonSchema": SCHEMA}]
@@ -188,8 +188,8 @@ def test_every_tool_comes_back(kind: str, wanted: str) -> None:
 
 
 @pytest.mark.parametrize("name", FIELDS["FunctionDeclaration"])
-def test_every_field_of_a_function_comes_back(name: str) -> None:
-    """Schemas in either form, and what is told of the answer."""
+def test_every_field_of_a_function_round_trips(name: str) -> None:
+    """Schemas in both forms, and the description of the response."""
     function: dict[str, Any] = {"name": "f"}
     if name != "name":
         function[name] = "Does." if name == "description" else SCHEMA
@@ -202,8 +202,8 @@ def test_every_field_of_a_function_comes_back(name: str) -> None:
 
 @pytest.mark.parametrize(("mode", "wanted"), WORDS["FunctionCallingConfigMode"].items())
 @pytest.mark.parametrize("further", [{}, {"streamFunctionCallArguments": True}])
-def test_every_mode_comes_back(mode: str, wanted: str, further: dict[str, Any]) -> None:
-    """The choice is common; what it cannot say stays."""
+def test_every_mode_round_trips(mode: str, wanted: str, further: dict[str, Any]) -> None:
+    """As a common choice, with native data for the rest."""
     function = {"name": "f", "description": "Does.", "parametersJsonSchema": SCHEMA}
     body = {
         "contents": [{"role": "user", "parts": [{"text": "go"}]}],
@@ -227,8 +227,8 @@ CONFIG_SAMPLES: Mapping[str, Any] = {
 
 @pytest.mark.parametrize(("name", "wanted"), FIELDS["GenerateContentConfig"].items())
 @pytest.mark.parametrize("knows_controls", [True, False])
-def test_every_parameter_comes_back(name: str, wanted: str, knows_controls: bool) -> None:
-    """As a control, or native to the request."""
+def test_every_parameter_round_trips(name: str, wanted: str, knows_controls: bool) -> None:
+    """As a control, or as native data of the request."""
     if wanted in ("sdk", "supervisor", "invocables", "choice"):
         return
     value = CONFIG_SAMPLES.get(name, {"some": "thing"})
@@ -242,8 +242,8 @@ def test_every_parameter_comes_back(name: str, wanted: str, knows_controls: bool
 
 @pytest.mark.parametrize(("word", "wanted"), WORDS["ThinkingLevel"].items())
 @pytest.mark.parametrize("spell", [str.upper, str.lower])
-def test_every_level_comes_back_as_it_was_spelled(word: str, wanted: str, spell: Any) -> None:
-    """Vendors take both spellings."""
+def test_every_level_keeps_its_spelling(word: str, wanted: str, spell: Any) -> None:
+    """Vendors accept both spellings."""
     body = {
         "contents": [{"role": "user", "parts": [{"text": "go"}]}],
         "generationConfig": {"thinkingConfig": {"thinkingLevel": spell(word)}},
@@ -254,15 +254,15 @@ def test_every_level_comes_back_as_it_was_spelled(word: str, wanted: str, spell:
 
 
 @pytest.mark.parametrize(("word", "wanted"), WORDS["Outcome"].items())
-def test_every_outcome_is_fine_or_an_error(word: str, wanted: str) -> None:
-    """Of code that the vendor ran."""
+def test_every_outcome_is_a_success_or_an_error(word: str, wanted: str) -> None:
+    """Of code that the vendor executed."""
     canister = read_turn({"codeExecutionResult": {"outcome": word, "output": "1"}})
     assert isinstance(canister, ResultCanister)
     assert canister.is_error is (wanted == "error")
 
 
 @pytest.mark.parametrize(("word", "wanted"), WORDS["ToolType"].items())
-def test_every_tool_of_the_vendors_is_named(word: str, wanted: str) -> None:
+def test_every_tool_of_the_vendor_has_a_name(word: str, wanted: str) -> None:
     """By its type."""
     canister = read_turn({"toolCall": {"toolType": word, "args": {}}})
     assert isinstance(canister, InvocationCanister)

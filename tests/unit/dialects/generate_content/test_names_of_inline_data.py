@@ -1,4 +1,4 @@
-"""Names of inline data before a server that refuses them."""
+"""Names of inline data are detected for servers that reject them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DATA = {"mimeType": "text/plain", "data": "aGk="}
         (4, False),
     ],
 )
-def test_named_inline_data_are_noticed(part: object, is_touched: bool) -> None:
+def test_named_inline_data_are_detected(part: object, is_touched: bool) -> None:
     body = json.dumps({"contents": [{"parts": [part]}]}).encode()
     assert touches_quirks(body, Quirks(takes_display_names=False)) is is_touched
     assert not touches_quirks(body, Quirks())

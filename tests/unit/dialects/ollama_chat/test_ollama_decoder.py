@@ -1,4 +1,4 @@
-"""What Ollama answers, as events: pieces, ends, errors, and lines without sense."""
+"""Ollama's answers as events: pieces, endings, errors, and invalid lines."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def decode(*lines: dict[str, Any] | bytes, as_bytes: bool = True) -> Response:
     return assemble(events + decoder.finish(), ASKED)
 
 
-def test_text_takes_the_short_way_and_the_long_one_alike() -> None:
-    """A line of the usual form gives the same events whether it comes as bytes or as data."""
+def test_the_fast_path_and_the_general_one_give_the_same_events() -> None:
+    """A plain line gives the same events as bytes and as data."""
     lines = [line(thinking="Hm"), line(content="He"), line(content="llo"), line(done=True)]
 
     for as_bytes in (True, False):
@@ -63,8 +63,8 @@ def test_text_takes_the_short_way_and_the_long_one_alike() -> None:
         assert [content.type for content in response.canisters[0].content] == ["reasoning", "text"]
 
 
-def test_invocations_come_complete_and_turn_the_stop_reason() -> None:
-    """The server says ``stop`` even where it waits for a tool; we say what it means."""
+def test_invocations_are_complete_and_change_the_stop_reason() -> None:
+    """The server sends ``stop`` even if it waits for a tool; the stop reason is then INVOCATION."""
     call = {"function": {"name": "add", "arguments": {"b": 1.0, "a": 2}, "index": 0}}
     response = decode(
         line(tool_calls=[call]),
@@ -84,8 +84,8 @@ def test_invocations_come_complete_and_turn_the_stop_reason() -> None:
     assert back["done_reason"] == "stop"
 
 
-def test_arguments_as_text_become_an_object_and_that_is_told() -> None:
-    """Some servers write the object as a text; what it says is kept, its form is not."""
+def test_arguments_as_text_become_an_object_with_a_loss() -> None:
+    """Some servers send the object as a text."""
     call = {"id": "c", "function": {"name": "add", "arguments": '{"a": 1}'}}
     response = decode(line(done=True, tool_calls=[call]))
 
@@ -96,8 +96,8 @@ def test_arguments_as_text_become_an_object_and_that_is_told() -> None:
     assert back["message"]["tool_calls"][0]["function"]["arguments"] == {"a": 1}
 
 
-def test_made_up_ids_differ_between_turns() -> None:
-    """The same call at another moment is another call; read again, it is the same."""
+def test_generated_ids_differ_between_turns() -> None:
+    """The same call at another time has another id; the same response has the same id."""
     call = {"function": {"name": "add", "arguments": {}}}
     body = line(done=True, tool_calls=[call, call])
     later = {**body, "created_at": "2025-08-20T09:45:31Z"}
@@ -114,7 +114,7 @@ def test_made_up_ids_differ_between_turns() -> None:
 
 
 def test_unknown_counts_are_unknown_and_not_zero() -> None:
-    """A prompt that was all in the cache is not counted by the server, nor by us."""
+    """The server does not count a prompt that is in the cache."""
     usage = decode(line(done=True, rest={"eval_count": 0})).metadata.usage
 
     assert usage is not None
@@ -127,8 +127,8 @@ def test_unknown_counts_are_unknown_and_not_zero() -> None:
     ("reason", "expected"),
     [("stop", StopReason.ANSWERED), ("length", StopReason.LIMIT), ("load", StopReason.UNKNOWN)],
 )
-def test_each_reason_is_told(reason: str, expected: StopReason) -> None:
-    """The server's word stays beside ours."""
+def test_each_done_reason_has_a_stop_reason(reason: str, expected: StopReason) -> None:
+    """The native reason is kept."""
     metadata = decode(line(done=True, rest={"done_reason": reason})).metadata
 
     assert metadata.stop_reason is expected
@@ -136,7 +136,7 @@ def test_each_reason_is_told(reason: str, expected: StopReason) -> None:
 
 
 def test_a_stream_without_its_last_line_is_truncated() -> None:
-    """However well the text reads, without ``done`` it is not complete."""
+    """Without ``done`` it is not complete."""
     decoder = Decoder(provider="ollama")
     decoder.decode(json.dumps(line(content="All.")).encode())
 
@@ -145,8 +145,8 @@ def test_a_stream_without_its_last_line_is_truncated() -> None:
         decoder.finish()
 
 
-def test_an_error_in_the_stream_is_an_error_whatever_the_status() -> None:
-    """The server has no other way to say it once it has begun."""
+def test_an_error_in_a_stream_is_an_error_despite_the_status() -> None:
+    """A stream has begun with status 200."""
     decoder = Decoder(provider="ollama", model="m")
     decoder.decode(line(content="So"))
 
@@ -171,8 +171,8 @@ def test_an_error_in_the_stream_is_an_error_whatever_the_status() -> None:
     ],
 )
 @pytest.mark.parametrize("begun", [False, True])
-def test_broken_lines_are_one_error(data: bytes, begun: bool) -> None:
-    """Whatever a line holds, the caller sees an error of ours."""
+def test_invalid_lines_raise_our_error(data: bytes, begun: bool) -> None:
+    """No other exception is raised, whatever a line contains."""
     decoder = Decoder(provider="ollama")
     if begun:
         decoder.decode(line(content="So"))
@@ -181,8 +181,8 @@ def test_broken_lines_are_one_error(data: bytes, begun: bool) -> None:
         decoder.decode(data)
 
 
-def test_unknown_lines_and_fields_pass_through() -> None:
-    """A line that says something else is an event of its own; fields stay beside the response."""
+def test_unknown_lines_and_fields_are_passed_through() -> None:
+    """An unknown line is an event of its own; unknown fields are kept with the response."""
     decoder = Decoder(provider="ollama")
     events = decoder.decode(b'{"status":"loading","percent":5}')
     events += decoder.decode(line(content="Hi", rest={"logprobs": [{"token": "Hi"}]}))
@@ -199,8 +199,8 @@ def test_unknown_lines_and_fields_pass_through() -> None:
     }
 
 
-def test_empty_pieces_are_no_events() -> None:
-    """The lines of a model that is loading say nothing, and nothing is made of them."""
+def test_empty_pieces_make_no_events() -> None:
+    """As a server sends while it loads the model."""
     decoder = Decoder(provider="ollama")
     decoder.decode(line(content="a"))
 
@@ -211,8 +211,8 @@ def test_empty_pieces_are_no_events() -> None:
     assert decoder.is_complete
 
 
-def test_another_vendor_s_response_goes_with_its_losses() -> None:
-    """A gateway says what this protocol has no word for."""
+def test_a_response_of_another_vendor_is_written_with_losses() -> None:
+    """A gateway reports what this protocol does not have."""
     origin = Origin(
         provider="anthropic",
         model="claude",
@@ -254,10 +254,10 @@ def test_another_vendor_s_response_goes_with_its_losses() -> None:
         (418, "something new", ProviderFault.INVALID_REQUEST),
     ],
 )
-def test_each_sentence_of_the_server_has_its_meaning(
+def test_each_sentence_of_the_server_has_a_fault(
     status: int, message: str, fault: ProviderFault
 ) -> None:
-    """A table of what Ollama says, with the status where it says nothing known."""
+    """By the table of sentences; the status decides about unknown ones."""
     error = produce_error(
         {"error": message},
         provider="ollama",
@@ -281,15 +281,15 @@ def test_each_sentence_of_the_server_has_its_meaning(
         "exceed_context_size_error",
     ],
 )
-def test_too_long_an_input_is_one_error(message: str) -> None:
-    """However the server says it, the input did not fit."""
+def test_an_overflow_is_recognized_by_its_message(message: str) -> None:
+    """In any of the server's wordings."""
     error = produce_error({"error": message}, provider="ollama", status=400)
 
     assert isinstance(error, ContextOverflowError)
 
 
-def test_an_inability_names_its_capability() -> None:
-    """What a model cannot do is told as it is where it is known beforehand."""
+def test_an_unsupported_capability_is_named() -> None:
+    """As if the capability had been known before the request."""
     body = {"error": "registry.ollama.ai/library/x:latest does not support tools"}
     error = produce_error(body, provider="ollama", model="x", status=400)
 
@@ -298,6 +298,6 @@ def test_an_inability_names_its_capability() -> None:
 
 
 @pytest.mark.parametrize("body", ["", "gateway", {}, {"error": {"message": "m"}}, None, [1]])
-def test_any_body_makes_an_error(body: object) -> None:
+def test_any_body_becomes_one_of_our_errors(body: object) -> None:
     """A proxy may answer with anything."""
     assert isinstance(produce_error(body, provider="ollama", status=500), ProviderError)

@@ -1,4 +1,4 @@
-"""Canisters as messages of Ollama's chat: what goes, what changes, and what is said of it."""
+"""Canisters as messages of Ollama's chat: contents, changes, and losses."""
 
 from __future__ import annotations
 
@@ -52,18 +52,18 @@ SOUND = AudioContent(mime_type="audio/wav", data=b"RIFF0000WAVE")
 
 
 def write(*canisters: AnyCanister, **options: Any) -> tuple[list[Any], list[tuple[str, str]]]:
-    """Returns the messages, and the kinds and places of what was lost."""
+    """Return the messages, and the kinds and paths of the losses."""
     facts = options.pop("facts", {})
     translation = nativize_canisters(canisters, describe_model(**facts), Quirks(), **options)
-    return translation.value["messages"], tell(translation.losses)  # type: ignore[return-value]
+    return translation.value["messages"], list_losses(translation.losses)  # type: ignore[return-value]
 
 
-def tell(losses: tuple[Loss, ...]) -> list[tuple[str, str]]:
+def list_losses(losses: tuple[Loss, ...]) -> list[tuple[str, str]]:
     return [(str(loss.kind), loss.path) for loss in losses]
 
 
-def test_a_tool_exchange_goes_with_objects_and_names() -> None:
-    """Arguments become an object in their own order; a result names tool and invocation."""
+def test_a_tool_exchange_has_objects_and_names() -> None:
+    """Arguments become an object with their order; a result names its tool and its invocation."""
     call = InvocationCanister(invocation_id="c1", name="add", arguments='{"b": 1.0, "a": [2]}')
     messages, losses = write(
         SupervisorCanister("Be brief."),
@@ -88,8 +88,8 @@ def test_a_tool_exchange_goes_with_objects_and_names() -> None:
     }
 
 
-def test_a_made_up_id_never_reaches_the_server() -> None:
-    """Invocations without ids, and results that answer by order, go out again without."""
+def test_a_generated_id_is_not_sent_to_the_server() -> None:
+    """Invocations without ids, and results that answer by order, are sent without ids."""
     native = [
         {"role": "user", "content": "?"},
         {
@@ -132,10 +132,10 @@ def test_a_made_up_id_never_reaches_the_server() -> None:
         ),
     ],
 )
-def test_arguments_that_are_no_object_go_within_one(
+def test_arguments_that_are_not_an_object_are_put_into_one(
     call: InvocationCanister, arguments: dict[str, str]
 ) -> None:
-    """Broken and free arguments reach the server whole, and that is a loss."""
+    """Invalid and free arguments reach the server unchanged, with a loss."""
     messages, losses = write(call, ResultCanister("x", invocation_id="c"))
 
     assert messages[0]["tool_calls"][0]["function"]["arguments"] == arguments
@@ -143,7 +143,7 @@ def test_arguments_that_are_no_object_go_within_one(
 
 
 def test_repairs_and_errors_are_each_one_loss() -> None:
-    """A result made up says itself that it is none; a given one loses the mark of its failure."""
+    """A generated result contains a note about it; the error mark of another result is lost."""
     call = InvocationCanister(invocation_id="c", name="a")
 
     messages, losses = write(call, UserCanister("?"))
@@ -154,8 +154,8 @@ def test_repairs_and_errors_are_each_one_loss() -> None:
     assert losses == [("dropped", "canisters[1].is_error")]
 
 
-def test_texts_are_joined_and_pictures_go_before_them() -> None:
-    """A message has one text: what stood between texts cannot stay there."""
+def test_texts_are_joined_and_images_are_put_before_them() -> None:
+    """A message has one text, so other contents cannot stay between texts."""
     contents = (
         TextualContent("a"),
         ImageContent(mime_type="image/png", data=PNG),
@@ -167,8 +167,8 @@ def test_texts_are_joined_and_pictures_go_before_them() -> None:
     assert losses == [("coerced", "canisters[0].content")]
 
 
-def test_pictures_go_as_bytes_and_their_kind_is_told_from_them() -> None:
-    """A picture's bytes go in base 64, and come back with the type that they show."""
+def test_images_are_sent_as_bytes_and_get_their_type_from_them() -> None:
+    """They are sent in Base64, and are read with the type of their signature."""
     messages, losses = write(
         UserCanister((ImageContent(mime_type="image/png", data=PNG), TextualContent("this?")))
     )
@@ -192,8 +192,8 @@ def test_pictures_go_as_bytes_and_their_kind_is_told_from_them() -> None:
         ("text image text", 1),
     ],
 )
-def test_a_picture_that_leaves_its_place_is_told_of(contents: str, told: list[str]) -> None:
-    """The server puts all pictures before the text."""
+def test_an_image_that_is_moved_is_reported(contents: str, told: list[str]) -> None:
+    """The server puts all images before the text."""
     made = {"image": ImageContent(mime_type="image/png", data=PNG), "text": TextualContent("a")}
 
     _, losses = write(UserCanister(tuple(made[each] for each in contents.split())))
@@ -201,8 +201,8 @@ def test_a_picture_that_leaves_its_place_is_told_of(contents: str, told: list[st
     assert losses == [("coerced", "canisters[0].content")] * told
 
 
-def test_placeholders_of_pictures_stay_where_they_are() -> None:
-    """What is no base 64 is not guessed at: it goes back as it came."""
+def test_invalid_images_round_trip() -> None:
+    """What is not Base64 is kept as native data."""
     native = {"role": "user", "content": "this?", "images": ["<left out>"]}
 
     assert write(*normalize_messages({"messages": [native]}).value) == ([native], [])
@@ -222,16 +222,16 @@ def test_placeholders_of_pictures_stay_where_they_are() -> None:
         (RefusalContent("no"), ["coerced"]),
     ],
 )
-def test_what_a_message_cannot_hold_is_told(content: Any, kinds: list[str]) -> None:
-    """Each content that does not go as it is, is one loss with its place."""
+def test_unsupported_contents_are_reported(content: Any, kinds: list[str]) -> None:
+    """Each is one loss with its path."""
     _, losses = write(UserCanister((content,)))
 
     assert [kind for kind, _ in losses] == kinds
     assert all(path.startswith("canisters[0].content[0]") for _, path in losses)
 
 
-def test_a_known_inability_is_an_error() -> None:
-    """A model that is known to take no pictures is not sent any."""
+def test_images_for_a_model_without_support_are_an_error() -> None:
+    """If the model is known not to support them."""
     with pytest.raises(CapabilityError, match="images"):
         write(
             UserCanister((ImageContent(mime_type="image/png", data=PNG),)),
@@ -239,8 +239,8 @@ def test_a_known_inability_is_an_error() -> None:
         )
 
 
-def test_sound_goes_to_a_model_that_hears() -> None:
-    """A model that takes sound gets it where pictures go."""
+def test_audio_is_sent_to_models_that_support_it() -> None:
+    """In the field for images."""
     messages, losses = write(UserCanister((SOUND,)), facts={"supports_audio": "yes"})
 
     assert len(messages[0]["images"]) == 1
@@ -248,14 +248,14 @@ def test_sound_goes_to_a_model_that_hears() -> None:
     assert normalize_messages({"messages": messages}).value[0].content == (SOUND,)
 
 
-def test_missing_bytes_are_refused() -> None:
-    """A picture whose bytes lie in a store cannot be sent as it is."""
+def test_missing_bytes_are_rejected() -> None:
+    """An image in a store must be loaded before it is sent."""
     with pytest.raises(RequestError, match="not in the request"):
         write(UserCanister((ImageContent(mime_type="image/png", content_id="0" * 64),)))
 
 
-def test_a_foreign_turn_leaves_its_signatures_and_tools_behind() -> None:
-    """Signatures, summaries, native blocks and what a vendor executed are withheld, and told."""
+def test_native_data_of_another_vendor_are_withheld() -> None:
+    """Signatures, summaries, native blocks and executed calls, with a loss."""
     origin = Origin(provider="anthropic", model="m", protocol="messages")
     signature = Native(protocol="messages", data="{}")
     owned = {"invocation_id": "s", "owner": Owner.VENDOR, "origin": origin, "turn_id": "t"}
@@ -278,8 +278,8 @@ def test_a_foreign_turn_leaves_its_signatures_and_tools_behind() -> None:
     ]
 
 
-def test_another_server_s_residue_is_withheld() -> None:
-    """Fields that one server knows do not go to another."""
+def test_native_data_of_another_server_are_withheld() -> None:
+    """Fields of one server are not sent to another."""
     native = {
         "role": "assistant",
         "content": "",
@@ -297,16 +297,16 @@ def test_another_server_s_residue_is_withheld() -> None:
     assert ("withheld", "canisters[0].native") in losses
 
 
-def test_a_document_goes_between_marks() -> None:
-    """A document keeps its title and cannot be mistaken for the user's words."""
+def test_a_document_is_framed_by_marks() -> None:
+    """It keeps its title, and is distinct from the user's own text."""
     messages, losses = write(DocumentCanister("Text.", title="A"), UserCanister("?"))
 
     assert messages[0]["content"] == '<document title="A">\nText.\n</document>'
     assert losses == [("coerced", "canisters[0]")]
 
 
-def test_an_edited_text_holds_against_the_extras() -> None:
-    """Extras never bring back what was changed since."""
+def test_a_changed_text_is_kept() -> None:
+    """Extras do not restore the earlier one."""
     read = normalize_messages({"messages": [{"role": "assistant", "x": 1}]}).value[0]
     edited = attrs.evolve(read, content="New.")
 
@@ -317,8 +317,8 @@ def test_an_edited_text_holds_against_the_extras() -> None:
     }
 
 
-def test_roles_of_a_template_survive() -> None:
-    """A role that only some model knows is instructions here, and goes back as it came."""
+def test_roles_of_a_template_round_trip() -> None:
+    """A role of one model's template is a supervisor's here."""
     native = {"role": "control", "content": "thinking"}
     read = normalize_messages({"messages": [native]}).value
 
@@ -327,15 +327,15 @@ def test_roles_of_a_template_survive() -> None:
 
 
 @pytest.mark.parametrize("message", [{}, {"role": 1}, {"role": "user", "content": ["a"]}, 7])
-def test_messages_without_sense_are_refused_with_their_place(message: Any) -> None:
-    """A client is told which message it got wrong."""
+def test_invalid_messages_are_rejected_with_their_path(message: Any) -> None:
+    """So that a client can correct them."""
     with pytest.raises(RequestError) as caught:
         normalize_messages({"messages": [{"role": "user", "content": "hi"}, message]})
     assert caught.value.path.startswith("messages[1]")
 
 
 def test_controls_become_options_and_think() -> None:
-    """Common names become the server's, and effort its way to say it."""
+    """With the server's names, and its form of the effort."""
     controls: dict[str, JsonValue] = {
         "max_tokens": 9,
         "stop": ["a"],
@@ -350,13 +350,13 @@ def test_controls_become_options_and_think() -> None:
     }
     near = nativize_controls({"reasoning_effort": "xhigh"}, describe_model(), Quirks())
     assert near.value == {"think": "max"}
-    assert tell(near.losses) == [("coerced", "controls.reasoning_effort")]
+    assert list_losses(near.losses) == [("coerced", "controls.reasoning_effort")]
     with pytest.raises(ControlError):
         nativize_controls({"temperature": -1}, describe_model(), Quirks())
 
 
-def test_the_choice_among_tools_is_told_as_lost() -> None:
-    """What this protocol cannot demand is not demanded in silence."""
+def test_the_tool_choice_is_reported_as_lost() -> None:
+    """This protocol cannot require a tool."""
     tools = [
         InvocableDescription(name=name, description="d", schema={"type": "object"})
         for name in ("a", "b")
@@ -365,7 +365,7 @@ def test_the_choice_among_tools_is_told_as_lost() -> None:
     def offer(choice: str) -> tuple[list[str], list[tuple[str, str]]]:
         translation = nativize_invocables(tools, choice)
         offered: Any = translation.value.get("tools", [])
-        return [tool["function"]["name"] for tool in offered], tell(translation.losses)
+        return [tool["function"]["name"] for tool in offered], list_losses(translation.losses)
 
     assert offer("auto") == (["a", "b"], [])
     assert offer("none") == ([], [("coerced", "invocation_choice")])
@@ -373,8 +373,8 @@ def test_the_choice_among_tools_is_told_as_lost() -> None:
     assert offer("b") == (["b"], [("coerced", "invocation_choice")])
 
 
-def test_edited_controls_and_schemas_win_over_what_was_kept() -> None:
-    """``think: true`` and ``format: json`` come back only while what they stood for holds."""
+def test_changed_controls_and_schemas_replace_native_data() -> None:
+    """``think: true`` and ``format: json`` are sent only if the common fields did not change."""
     native = {
         "model": "llama3",
         "messages": [{"role": "user", "content": "?"}],
@@ -393,18 +393,18 @@ def test_edited_controls_and_schemas_win_over_what_was_kept() -> None:
     assert body["options"] == {"num_ctx": 4096}
 
 
-def test_a_request_that_only_loads_a_model_has_no_meaning_here() -> None:
+def test_a_request_that_only_loads_a_model_is_rejected() -> None:
     """Without messages there is nothing to answer."""
     with pytest.raises(RequestError, match="no message"):
         normalize_request({"model": "llama3", "messages": []})
 
 
-def test_residues_of_other_protocols_stay_behind() -> None:
-    """A request that came in another vendor's words leaves its own parameters behind."""
+def test_native_data_of_other_protocols_are_withheld() -> None:
+    """A request of another protocol has its own parameters."""
     native = Native(protocol="messages", data='{"betas":["x"]}')
     request = Request(canisters=(UserCanister("?"),), native=native)
 
     translation = nativize_request(request, describe_model(), Quirks())
 
     assert "betas" not in translation.value
-    assert tell(translation.losses) == [("withheld", "request.native")]
+    assert list_losses(translation.losses) == [("withheld", "request.native")]

@@ -1,4 +1,4 @@
-"""Native, normalized, native again: the same in meaning, for requests and responses."""
+"""Requests and responses round-trip with the same meaning."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ASKED = Request(canisters=(UserCanister("hi"),))
 
 
 def send_back(native: dict[str, Any], request: Request, provider: str = "") -> Any:
-    """Returns the body which a request of ours becomes, with its losses."""
+    """Return the body of a request, and its losses."""
     return nativize_request(
         request,
         describe_model(native["model"]),
@@ -51,8 +51,8 @@ def send_back(native: dict[str, Any], request: Request, provider: str = "") -> A
 
 @pytest.mark.slow
 @given(native_requests())
-def test_a_client_s_request_comes_back_as_it_was(native: dict[str, Any]) -> None:
-    """Nothing of a request changes on the way to our words and back, and nothing is lost."""
+def test_a_clients_request_round_trips(native: dict[str, Any]) -> None:
+    """Nothing changes, and nothing is lost."""
     request = normalize_request(native)
     back = send_back(native, request.value)
 
@@ -62,8 +62,8 @@ def test_a_client_s_request_comes_back_as_it_was(native: dict[str, Any]) -> None
 
 
 @given(native_requests())
-def test_what_is_kept_is_kept_in_stored_requests_too(native: dict[str, Any]) -> None:
-    """A request that was written down and read again says the same."""
+def test_a_stored_request_round_trips(native: dict[str, Any]) -> None:
+    """A request that was encoded and decoded is written the same."""
     request = normalize_request(native).value
 
     back = send_back(native, decode_request(encode_request(request)))
@@ -72,8 +72,8 @@ def test_what_is_kept_is_kept_in_stored_requests_too(native: dict[str, Any]) -> 
 
 
 @given(native_responses())
-def test_a_response_comes_back_as_it_was(native: dict[str, Any]) -> None:
-    """A whole response, read and written again, is the same object."""
+def test_a_response_round_trips(native: dict[str, Any]) -> None:
+    """A complete response is written as the same object."""
     response = read_whole(native, ASKED)
 
     back = nativize_response(response)
@@ -83,7 +83,7 @@ def test_a_response_comes_back_as_it_was(native: dict[str, Any]) -> None:
 
 
 def split_response(body: dict[str, Any], sizes: list[int]) -> list[dict[str, Any]]:
-    """Cuts a whole response into the lines in which a server would have sent it."""
+    """Cut a complete response into lines, as a server streams it."""
     message = body["message"]
     head = {"model": body["model"], "created_at": body["created_at"]}
     lines = []
@@ -101,7 +101,7 @@ def split_response(body: dict[str, Any], sizes: list[int]) -> list[dict[str, Any
 
 
 def plain(response: Any) -> Any:
-    """Returns what a response means, without our own ids and moments."""
+    """Return the meaning of a response, without our own ids and times."""
     return mean(nativize_response(response).value), [
         (canister.role, canister.content, getattr(canister, "arguments", None))
         for canister in response.canisters
@@ -109,10 +109,10 @@ def plain(response: Any) -> Any:
 
 
 @given(native_responses(), st.lists(st.integers(0, 4), max_size=3), st.booleans())
-def test_a_stream_says_what_the_whole_says(
+def test_a_stream_equals_the_complete_response(
     native: dict[str, Any], sizes: list[int], as_bytes: bool
 ) -> None:
-    """However a response is cut into lines, the canisters, usage and extras are the same."""
+    """However it is cut into lines, the canisters, usage and extras are the same."""
     decoder = Decoder(provider="ollama")
     events = []
     for line in split_response(native, sizes):
@@ -123,7 +123,7 @@ def test_a_stream_says_what_the_whole_says(
 
 
 def read_recordings() -> list[Any]:
-    """Returns the recorded exchanges, each under its name."""
+    """Return the recorded exchanges by their names."""
     if not RECORDINGS:
         return []
     text = Path(RECORDINGS, "ollama_chat.jsonl").read_text(encoding="utf-8")
@@ -133,8 +133,8 @@ def read_recordings() -> list[Any]:
 
 @pytest.mark.skipif(not RECORDINGS, reason="VIBE_LLMS_RECORDINGS names no folder of recordings")
 @pytest.mark.parametrize("exchange", read_recordings())
-def test_recorded_exchanges_come_back_as_they_were(exchange: dict[str, Any]) -> None:
-    """Requests to the letter; responses too, those in pieces as the one whole they make."""
+def test_recorded_exchanges_round_trip(exchange: dict[str, Any]) -> None:
+    """Requests are equal; streamed responses equal the complete one."""
     native = exchange["request"]
     request = normalize_request(native).value
     assert mean(send_back(native, request).value) == mean(native)

@@ -1,4 +1,4 @@
-"""How nothing is said: a field that is absent, null or empty is so again, in one way or another."""
+"""Absent, null and empty fields round-trip, in one of these forms."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ bodies = st.builds(
 
 
 @given(bodies)
-def test_a_response_comes_back_with_its_nothings(body: dict[str, Any]) -> None:
-    """Absent, null and empty are one; what every answer has is said in its place."""
+def test_a_response_with_empty_fields_round_trips(body: dict[str, Any]) -> None:
+    """Absent, null and empty mean the same; required fields are inserted."""
     back = nativize_response(read_whole(body, ASKED))
 
     made_up = {name: body.get(name) for name in ("model", "created_at") if not body.get(name)}
@@ -75,8 +75,8 @@ def test_a_response_comes_back_with_its_nothings(body: dict[str, Any]) -> None:
 
 
 @given(messages, st.sampled_from(["assistant", "user", "system", "narrator"]))
-def test_a_message_comes_back_with_its_nothings(message: dict[str, Any], role: str) -> None:
-    """The same in a client's request, whoever speaks."""
+def test_a_message_with_empty_fields_round_trips(message: dict[str, Any], role: str) -> None:
+    """In a client's request, in each role."""
     native = {
         "model": "llama3",
         "messages": [{"role": role, **message}, {"role": "user", "content": "go"}],
@@ -93,8 +93,8 @@ def test_a_message_comes_back_with_its_nothings(message: dict[str, Any], role: s
 
 @pytest.mark.parametrize("field", ["tool_call_id", "tool_name", "content"])
 @pytest.mark.parametrize("value", [NOTHING, None, ""])
-def test_a_result_comes_back_with_its_nothings(field: str, value: object) -> None:
-    """A result that names nothing answers by its order, and still names nothing."""
+def test_a_result_with_empty_fields_round_trips(field: str, value: object) -> None:
+    """A result without names answers by its order, and is written without names."""
     result = {"role": "tool", "content": "1", "tool_call_id": "a", "tool_name": "f"}
     result = _compose(**(result | {field: value}))
     call = {key: inner for key, inner in CALL.items() if key != "id"}
@@ -110,8 +110,8 @@ def test_a_result_comes_back_with_its_nothings(field: str, value: object) -> Non
 
 
 @pytest.mark.parametrize("said", [{}, {"arguments": None}, {"arguments": {}, "index": None}])
-def test_a_call_comes_back_with_its_nothings(said: dict[str, Any]) -> None:
-    """Arguments that are null, or not there, are none."""
+def test_a_call_with_empty_fields_round_trips(said: dict[str, Any]) -> None:
+    """Arguments that are null or missing are empty."""
     call = {"id": None, "function": {"name": "f", **said}}
     message = {"role": "assistant", "content": "", "tool_calls": [call]}
     body = {"model": "m", "created_at": "now", "message": message, "done": True}
@@ -119,8 +119,8 @@ def test_a_call_comes_back_with_its_nothings(said: dict[str, Any]) -> None:
     assert mean(nativize_response(read_whole(body, ASKED)).value) == mean(body)
 
 
-def test_a_null_description_of_a_tool_comes_back() -> None:
-    """Null is as good as absent in tools, too."""
+def test_a_tool_with_a_null_description_round_trips() -> None:
+    """Null means absent in tools, too."""
     function = {"name": "f", "description": None, "parameters": None}
     native = {
         "model": "llama3",
@@ -134,8 +134,8 @@ def test_a_null_description_of_a_tool_comes_back() -> None:
     assert mean(back.value) == mean(native)
 
 
-def test_log_probabilities_are_gathered_from_all_lines() -> None:
-    """Each line brings those of its piece; a last line without any takes none away."""
+def test_log_probabilities_are_collected_from_all_lines() -> None:
+    """Each line has those of its piece; a last line without any removes none."""
     decoder = Decoder(provider="ollama")
     head = {"model": "m", "created_at": "now"}
     events = []

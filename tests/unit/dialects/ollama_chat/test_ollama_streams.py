@@ -1,4 +1,4 @@
-"""What is written line by line is read as the whole answer is, and errors as what they mean."""
+"""Written lines are read like the complete answer, and errors keep their faults."""
 
 from __future__ import annotations
 
@@ -60,37 +60,37 @@ from vibe_llms.wire.ndjson import NdjsonFramer
 
 
 def mean(response: Response) -> Any:
-    """Returns what a response means, whenever it was made."""
+    """Return the meaning of a response, without its time."""
     body = distil(PROTOCOL, nativize_response(response).value)
     return {name: value for name, value in body.items() if name != "created_at"}
 
 
 def count_kinds(response: Response) -> Counter[str]:
-    """Counts what there is in the canisters."""
+    """Count the contents of the canisters."""
     contents = [content for canister in response.canisters for content in canister.content]
     kinds = [content.type for content in contents]
     return Counter([*kinds, *(one.role for one in response.canisters if one.role != "assistant")])
 
 
 def write(events: Sequence[StreamEvent]) -> tuple[bytes, StreamWriter]:
-    """Writes all events of a response."""
+    """Write all events of a response."""
     writer = StreamWriter({}, model=get_response(events).metadata.origin.model)
     return b"".join(map(writer.write, events)), writer
 
 
 def decode_whole(dialect: ModuleType, body: Any) -> list[StreamEvent]:
-    """Returns the events of a whole answer."""
+    """Return the events of a complete answer."""
     decoder = dialect.Decoder(provider="vendor", model="asked")
     return complete(decoder.decode_response(json.dumps(body).encode()), dialect.PROTOCOL)
 
 
 def read(pieces: Iterable[bytes]) -> Response:
-    """Reads a stream."""
+    """Read a stream."""
     return get_response(read_pieces(ollama_chat, pieces, NdjsonFramer))
 
 
 def check(events: Sequence[StreamEvent], seed: int = 0) -> None:
-    """Compares what was read of a stream, cut anywhere, with what is read of the whole answer."""
+    """Compare the reading of a stream, cut anywhere, with that of the complete answer."""
     body, writer = write(events)
     native = nativize_response(get_response(events))
 
@@ -106,21 +106,21 @@ def check(events: Sequence[StreamEvent], seed: int = 0) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not RECORDINGS, reason=NO_RECORDINGS)
 def test_recorded_answers_of_all_vendors_are_streamed() -> None:
-    """A stream is read as the whole answer is; nothing more is lost."""
+    """A stream is read like the complete answer; nothing more is lost."""
     for seed, (_, events) in enumerate(survey_recorded()):
         check(events, seed)
 
 
 @pytest.mark.parametrize("name", BY_NAME)
 @pytest.mark.parametrize("told", [WORK, CLOSING], ids=["work", "closing"])
-def test_everything_that_a_vendor_says_is_streamed(name: str, told: dict[str, Any]) -> None:
-    """Pictures, calls, and what only the vendor understands."""
+def test_all_contents_of_a_vendor_are_streamed(name: str, told: dict[str, Any]) -> None:
+    """Images, calls, and native data."""
     check(decode_whole(BY_NAME[name].dialect, told[name]))
 
 
 @given(native_responses())
 def test_any_answer_of_a_server_is_streamed(body: dict[str, Any]) -> None:
-    """What has no common word among it, too."""
+    """With native data, too."""
     try:
         events = decode_whole(ollama_chat, body)
     except ConverseError:
@@ -131,16 +131,16 @@ def test_any_answer_of_a_server_is_streamed(body: dict[str, Any]) -> None:
 
 @given(drawn_events().map(lambda events: complete(events, ANOTHER)) | answers(), st.integers(0, 99))
 def test_any_events_are_streamed(events: list[StreamEvent], seed: int) -> None:
-    """Whatever their order."""
+    """In any order."""
     check(events, seed)
 
 
 @pytest.mark.slow
 @given(drawn_events(), st.data())
-def test_a_stream_that_is_left_is_readable_as_far_as_it_went(
+def test_an_interrupted_stream_can_be_read_up_to_its_end(
     events: list[StreamEvent], data: st.DataObject
 ) -> None:
-    """Each event leaves whole lines behind, and nobody takes them for all."""
+    """Each event writes complete lines, and the result is not taken for complete."""
     fed = complete(events, ANOTHER)
     writer = StreamWriter({}, model="m")
     body = b"".join(map(writer.write, fed[: data.draw(st.integers(0, len(fed) - 1))]))
@@ -150,8 +150,8 @@ def test_a_stream_that_is_left_is_readable_as_far_as_it_went(
         read([body])
 
 
-def test_a_stream_looks_like_a_servers() -> None:
-    """Each line has the message; the last says that it is done, why, and what was counted."""
+def test_a_stream_has_the_form_of_a_server() -> None:
+    """Each line has a message; the last one has ``done``, the reason, and the counts."""
     events = complete(
         [
             ResponseStartedEvent(model="m"),
@@ -199,8 +199,8 @@ def test_a_stream_looks_like_a_servers() -> None:
         ("refusal text text", "0\n\n12"),
     ],
 )
-def test_texts_are_parted_as_in_a_whole_answer(kinds: str, text: str) -> None:
-    """A refusal goes as text, and is one by itself."""
+def test_texts_are_separated_as_in_a_complete_answer(kinds: str, text: str) -> None:
+    """A refusal is sent as a separate text."""
     contents: list[StreamEvent] = []
     kind: Any
     for index, kind in enumerate(kinds.split()):
@@ -216,7 +216,7 @@ def test_texts_are_parted_as_in_a_whole_answer(kinds: str, text: str) -> None:
 
 
 def test_calls_keep_the_order_in_which_they_began() -> None:
-    """Also where the second is whole before the first."""
+    """Also if the second is complete before the first."""
     starts: list[StreamEvent] = [
         ContentStartedEvent(index=n, kind="invocation", invocation_id=f"c{n}", name="warn")
         for n in range(2)
@@ -238,7 +238,7 @@ def test_calls_keep_the_order_in_which_they_began() -> None:
 
 @given(errors)
 def test_an_error_of_any_kind_is_read_as_the_same(error: ConverseError) -> None:
-    """What it means, with a status or in the middle of a stream, and its status."""
+    """Its fault and its status, with a status and in the middle of a stream."""
     answer = nativize_error(error)
 
     again = produce_error(
@@ -259,10 +259,10 @@ def test_an_error_of_any_kind_is_read_as_the_same(error: ConverseError) -> None:
         ["", "model 'm' not found", "rate limit", "m does not support tools", "prompt too long"]
     ),
 )
-def test_a_vendors_error_means_the_same_whatever_it_says(
+def test_a_vendors_own_error_keeps_its_fault(
     fault: ProviderFault, status: int | None, detail: str
 ) -> None:
-    """Also where its sentence and its status say something else."""
+    """Also if its sentence and its status contradict the fault."""
     error = ProviderError(fault=fault, status=status, detail=detail)
 
     answer = nativize_error(error)
@@ -280,22 +280,22 @@ def test_a_vendors_error_means_the_same_whatever_it_says(
         ("something new", 500),
     ],
 )
-def test_the_sentence_of_a_server_comes_again(sentence: str, status: int) -> None:
-    """Word for word."""
+def test_a_servers_sentence_is_repeated(sentence: str, status: int) -> None:
+    """Unchanged."""
     error = produce_error({"error": sentence}, provider="ollama", status=status)
 
     assert nativize_error(error).body == {"error": sentence}
 
 
-def test_a_model_that_is_unknown_here_is_so_in_a_servers_words() -> None:
-    """By which clients offer to fetch it."""
+def test_an_unknown_model_is_reported_in_the_servers_words() -> None:
+    """By which clients offer to download it."""
     answer = nativize_error(UnknownNameError(kind="model", name="qwen3"))
 
     assert (answer.status, answer.body) == (404, {"error": "model 'qwen3' not found"})
 
 
-def test_nothing_of_our_insides_is_told() -> None:
-    """No path of ours."""
+def test_internal_details_are_not_sent() -> None:
+    """No local path."""
     error = CorruptionError(path="/etc/gateway/keys", detail="/etc/gateway/keys is damaged")
 
     assert "gateway" not in str(nativize_error(error).body)
