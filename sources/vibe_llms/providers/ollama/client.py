@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import attrs
 
@@ -55,11 +55,11 @@ def read_host(text: str) -> str:
     """
     scheme, colon, rest = text.strip().strip("\"'").strip().rpartition("://")
     scheme = scheme if colon else "http"
-    # With a scheme the default port is that of the web, otherwise Ollama's own.
+    # With a scheme, the default port is that of HTTP or HTTPS; without one, it is Ollama's own.
     default = _PORTS.get(scheme, DEFAULT_PORT) if colon else DEFAULT_PORT
     address, slash, path = rest.partition("/")
     host, port = _split_port(address, default)
-    # These mean that a server listens on all addresses; clients cannot connect to them.
+    # Addresses that mean all interfaces to a server; a client must use loopback instead.
     host = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     if scheme not in _PORTS or not 0 <= port <= 65_535:
         message = f"{text!r} is not an address; write host, host:port, or https://host:port."
@@ -83,10 +83,11 @@ def _split_port(address: str, default: int) -> tuple[str, int]:
 
 
 class OllamaDecoder(Decoder):
-    """Decodes lines to events, and compares the tokens that the server read with those sent.
+    """Decoder that detects a truncated request by the number of tokens that the server read.
 
     Args:
-        least_tokens: Minimum tokens of the request; below it, the server has truncated it.
+        least_tokens: Lower bound of the request's tokens. If the server read fewer, it has
+            truncated the request.
     """
 
     def __init__(self, *, provider: str, model: str, least_tokens: int) -> None:
@@ -107,14 +108,18 @@ class OllamaDecoder(Decoder):
         self._events.append(LossEvent(loss=loss))
 
 
-_Estimated: TypeAlias = tuple[
+_EstimatedRequest: TypeAlias = tuple[
     tuple[AnyCanister, ...], tuple[InvocableDescription, ...], JsonObject | None, TokenCount
 ]
 
 
-_Overhead: TypeAlias = tuple[
-    tuple[InvocableDescription, ...], JsonObject | None, ModelAttributes, TokenCount
-]
+class _EstimatedOverhead(NamedTuple):
+    """The estimate of everything except the conversation, and the values that it depends on."""
+
+    invocables: tuple[InvocableDescription, ...]
+    schema: JsonObject | None
+    attributes: ModelAttributes
+    tokens: TokenCount
 
 
 class OllamaVendor(HostedVendor):
@@ -131,11 +136,11 @@ class OllamaVendor(HostedVendor):
 
     def __init__(self, context: ProviderContext) -> None:
         super().__init__(context)
-        self._estimated: _Estimated | None = None
-        self._overhead: _Overhead | None = None
+        self._estimated: _EstimatedRequest | None = None
+        self._overhead: _EstimatedOverhead | None = None
 
     def read_settings(self) -> RemoteSettings:
-        """Check the user's settings; OLLAMA_HOST gives the address if they do not."""
+        """Check the user's settings; without an address in them, OLLAMA_HOST applies."""
         settings = super().read_settings()
         host = os.environ.get("OLLAMA_HOST", "")
         if "base_url" in settings.values or not host.strip():
@@ -143,7 +148,7 @@ class OllamaVendor(HostedVendor):
         return attrs.evolve(settings, base_url=strip_version(read_host(host), self.versions))
 
     def compose_child(self) -> ChildSettings:
-        """Return how to start the server: on a port of its own, whatever else runs."""
+        """Return the settings of the child process, which gets a port of its own."""
         values = self.settings.values
         return ChildSettings(
             name=self.context.name,
@@ -158,57 +163,59 @@ class OllamaVendor(HostedVendor):
     def nativize(
         self, request: Request, model: ModelDescriptor, processors: Processors, *, streaming: bool
     ) -> Translation[JsonObject]:
-        """Return the body, with a window that it fits into. Raises RequestError."""
+        """Return the body, with a window that is large enough. Raises RequestError."""
         translation = super().nativize(request, model, processors, streaming=streaming)
-        given: Any = translation.value.get("options") or {}
+        options: Any = translation.value.get("options") or {}
         estimate = self._estimate(request, model.attributes)
         self._estimated = request.canisters, request.invocables, request.schema, estimate
-        window = choose_window(request, model.attributes, given, estimate)
+        window = choose_window(request, model.attributes, options, estimate)
         body = {
             **translation.value,
-            "options": {**given, "num_ctx": window},
-            # Servers that know these two reject the request or stop; others truncate silently.
+            "options": {**options, "num_ctx": window},
+            # With these, newer servers reject the request or stop the answer instead of truncating
+            # silently.
             "truncate": translation.value.get("truncate", False),
             "shift": translation.value.get("shift", False),
         }
         return Translation(body, translation.losses)
 
-    def _take_estimate(self, request: Request, attributes: ModelAttributes) -> TokenCount:
-        """Return the tokens of a request, usually as counted during its translation."""
-        counted, self._estimated = self._estimated, None
-        if counted is not None:
-            canisters, invocables, schema, estimate = counted
+    def _pop_estimate(self, request: Request, attributes: ModelAttributes) -> TokenCount:
+        """Return the estimate of a request: that of its translation, if it is the same request."""
+        estimated, self._estimated = self._estimated, None
+        if estimated is not None:
+            canisters, invocables, schema, estimate = estimated
             is_same = canisters is request.canisters and invocables is request.invocables
             if is_same and schema == request.schema:
                 return estimate
         return self._estimate(request, attributes)
 
     def _estimate(self, request: Request, attributes: ModelAttributes) -> TokenCount:
-        """Estimate the tokens of a request; those of the same tools only once."""
+        """Estimate the tokens of a request; estimate the same tools only once."""
         if not request.invocables:
             return estimate_request(request, attributes)
-        kept = self._overhead
+        cached = self._overhead
         if (
-            kept is None
-            or kept[1:3] != (request.schema, attributes)
-            or len(kept[0]) != len(request.invocables)
-            or not all(map(operator.is_, kept[0], request.invocables))
+            cached is None
+            or (cached.schema, cached.attributes) != (request.schema, attributes)
+            or len(cached.invocables) != len(request.invocables)
+            or not all(map(operator.is_, cached.invocables, request.invocables))
         ):
-            overhead = estimate_overhead(request, attributes)
-            self._overhead = kept = request.invocables, request.schema, attributes, overhead
-        return estimate_request(request, attributes, kept[3])
+            tokens = estimate_overhead(request, attributes)
+            cached = _EstimatedOverhead(request.invocables, request.schema, attributes, tokens)
+            self._overhead = cached
+        return estimate_request(request, attributes, cached.tokens)
 
     def compose_path(self, model: ModelDescriptor, *, streaming: bool) -> str:
-        """Return the path of the chat."""
+        """Return the path of the chat interface."""
         return "/api/chat"
 
     def produce_decoder(self, model: ModelDescriptor, request: Request) -> OllamaDecoder:
         """Make the decoder of one response."""
-        least = count_least(self._take_estimate(request, model.attributes))
+        least = count_least(self._pop_estimate(request, model.attributes))
         return OllamaDecoder(provider=model.provider, model=model.name, least_tokens=least)
 
     def find_form(self, genus: Genus, model: ModelDescriptor) -> CallForm[Any, Any] | None:
-        """Return the form of ``/api/embed``."""
+        """Return the format of ``/api/embed``."""
         if genus is not Genus.EMBEDDER:
             return None
         from vibe_llms.dialects.embeddings.ollama import FORM
@@ -231,31 +238,31 @@ class OllamaClient(HostingClient):
         """Return a model; download it to the server if it is missing and the user agrees.
 
         Raises:
-            UnknownNameError: The server does not have it, and the user does not agree; or the name
-            is
-                empty and there is no default model.
+            UnknownNameError: The server does not have the model, and the user does not agree; or
+                the name is empty, and there is no default model.
             TransportError: The server is unreachable.
         """
-        known = self.describe(name or await self.choose_model())
-        facts = await self._acquire_facts(known.name)
+        descriptor = self.describe(name or await self.choose_model())
+        facts = await self._acquire_facts(descriptor.name)
         attributes = self._integrator.integrate(
-            known.name, facts=facts, facts_source="the server's description of the model"
+            descriptor.name, facts=facts, facts_source="the server's description of the model"
         )
-        return RemoteModel(attrs.evolve(known, attributes=attributes), self)
+        return RemoteModel(attrs.evolve(descriptor, attributes=attributes), self)
 
     async def _acquire_facts(self, model: str) -> JsonObject:
         """Return the server's data about a model, or minimal data if it cannot provide them."""
         if model not in self._facts:
             try:
-                shown = await self.request_json("POST", "/api/show", {"model": model})
+                answer = await self.request_json("POST", "/api/show", {"model": model})
             except ConverseError as error:
                 if not is_missing(error):
                     if isinstance(error, ProviderError) or error.stage is Stage.DECODE:
-                        return learn(None)  # the request reports it, if it matters
+                        # If it matters, the request itself will report the error.
+                        return learn(None)
                     raise
                 await pull(self, model)
-                shown = await self.request_json("POST", "/api/show", {"model": model})
-            self._facts[model] = learn(shown)
+                answer = await self.request_json("POST", "/api/show", {"model": model})
+            self._facts[model] = learn(answer)
         return self._facts[model]
 
 

@@ -16,12 +16,12 @@ _CAPABILITIES: Final = {
     "tools": "supports_invocations",
     "vision": "supports_images",
 }
-"""Capabilities by the server's name; if the server lists any, those not listed are missing."""
+"""Our names of capabilities, by the server's. If it lists some, the model lacks the others."""
 
 
-def learn(shown: JsonValue) -> JsonObject:
-    """Convert the answer of ``POST /api/show`` about a model; ``num_ctx`` is always added."""
-    description: Mapping[str, Any] = shown if isinstance(shown, Mapping) else {}
+def learn(answer: JsonValue) -> JsonObject:
+    """Convert the answer of ``POST /api/show`` about a model; always add ``num_ctx``."""
+    description: Mapping[str, Any] = answer if isinstance(answer, Mapping) else {}
     window = _find_window(description.get("model_info"))
     control: dict[str, JsonValue] = {"kind": "interval", "minimum": 1, "grade": 1}
     facts: dict[str, JsonValue] = {"controls": {"num_ctx": control}}
@@ -34,10 +34,9 @@ def learn(shown: JsonValue) -> JsonObject:
     return {**facts, **_read_capabilities(capabilities)}
 
 
-def read_tags(listed: JsonValue) -> list[SurveyedModel]:
+def read_tags(answer: JsonValue) -> list[SurveyedModel]:
     """Return the models in the answer of ``GET /api/tags``."""
-    facts: Mapping[str, Any] = listed if isinstance(listed, Mapping) else {}
-    entries = facts.get("models")
+    entries = answer.get("models") if isinstance(answer, Mapping) else None
     return [
         SurveyedModel(
             name=str(entry.get("model") or entry["name"]),
@@ -60,4 +59,4 @@ def _find_window(info: object) -> int | None:
 def _read_capabilities(words: object) -> dict[str, CapabilityWord]:
     if not isinstance(words, Sequence) or isinstance(words, str):
         return {}
-    return {ours: "yes" if word in words else "no" for word, ours in _CAPABILITIES.items()}
+    return {name: "yes" if word in words else "no" for word, name in _CAPABILITIES.items()}

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def is_missing(error: ConverseError) -> bool:
     """Return whether an error means that the server does not have the model."""
     is_not_found = isinstance(error, ProviderError) and error.fault is ProviderFault.NOT_FOUND
-    return is_not_found and "model" in error.detail  # only this path reports it so
+    return is_not_found and "model" in error.detail  # distinguishes it from an unknown path
 
 
 async def pull(client: VendorClient, model: str) -> None:
@@ -44,8 +44,9 @@ async def pull(client: VendorClient, model: str) -> None:
         ConverseError: The download failed.
     """
     context = client.vendor.context
-    address = describe_address(client.vendor.settings.base_url)  # which may have a password
-    if not await asyncio.to_thread(_ask, context, model, address):
+    # Without a password that the URL may contain.
+    address = describe_address(client.vendor.settings.base_url)
+    if not await asyncio.to_thread(_ask_for_consent, context, model, address):
         raise UnknownNameError(
             kind="model",
             name=model,
@@ -72,7 +73,7 @@ async def pull(client: VendorClient, model: str) -> None:
         )
 
 
-def _ask(context: ProviderContext, model: str, address: str) -> bool:
+def _ask_for_consent(context: ProviderContext, model: str, address: str) -> bool:
     question = (
         f"The Ollama server at {address} does not have {model}. Let it download the model from its "
         "registry (some hundred megabytes to many gigabytes; the size is shown at the start)?"

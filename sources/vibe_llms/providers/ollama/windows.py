@@ -1,8 +1,7 @@
 """Choice of the window for a request, so that the server never truncates it silently.
 
-A server whose window is too small omits the oldest messages and answers nevertheless. So each
-request sets the window that it needs, in steps, because another size makes the server reload the
-model.
+If the window is too small, the server silently omits the oldest messages. So each request sets the
+window that it needs. Windows grow in steps, because the server reloads the model for another size.
 """
 
 from __future__ import annotations
@@ -39,23 +38,23 @@ def choose_window(
         estimate: Tokens of the request; estimated here by default.
 
     Raises:
-        ContextOverflowError: The request certainly exceeds the model's window; or it probably
-            exceeds a smaller one that the user chose and can enlarge.
+        ContextOverflowError: The request certainly exceeds the model's window, or it probably
+            exceeds the smaller window that the user chose and can enlarge.
     """
     estimate = estimate or estimate_request(request, attributes)
     least = count_least(estimate)
-    asked, limit = _count(options.get("num_predict")), read_limit(attributes)
+    answer_tokens, limit = _count(options.get("num_predict")), read_limit(attributes)
     chosen = _count(options.get("num_ctx"))
     if chosen is not None:
-        if estimate.tokens + (asked or 1) > chosen:
-            raise _refuse(estimate, asked, chosen, attributes, "num_ctx")
+        if estimate.tokens + (answer_tokens or 1) > chosen:
+            raise _refuse(estimate, answer_tokens, chosen, attributes, "num_ctx")
         return chosen
-    if limit is not None and least + (asked or 1) > limit:
-        raise _refuse(estimate, asked, limit, attributes, "")
-    # The upper bound: a window that is too small truncates silently, one too large only costs
-    # memory.
-    wanted = estimate.tokens + estimate.error_tokens + (asked or UNSAID_OUTPUT)
-    window = round_up(wanted)
+    if limit is not None and least + (answer_tokens or 1) > limit:
+        raise _refuse(estimate, answer_tokens, limit, attributes, "")
+    # Use the upper bound of the estimate: a window that is too small truncates silently, while one
+    # that is too large only costs memory.
+    needed = estimate.tokens + estimate.error_tokens + (answer_tokens or UNSAID_OUTPUT)
+    window = round_up(needed)
     return window if limit is None else min(window, limit)
 
 
@@ -70,7 +69,7 @@ def round_up(tokens: int) -> int:
 
 
 def count_least(estimate: TokenCount) -> int:
-    """Return the minimum tokens of a request."""
+    """Return the lower bound of the tokens of a request."""
     return max(estimate.tokens - estimate.error_tokens, 0)
 
 
@@ -84,10 +83,14 @@ def _count(value: Any) -> int | None:
 
 
 def _refuse(
-    estimate: TokenCount, asked: int | None, limit: int, attributes: ModelAttributes, control: str
+    estimate: TokenCount,
+    answer_tokens: int | None,
+    limit: int,
+    attributes: ModelAttributes,
+    control: str,
 ) -> ContextOverflowError:
     model = str(attributes.address)
-    wanted = f" and the {asked:,} of the answer" if asked else ""
+    needed = f" and the {answer_tokens:,} of the answer" if answer_tokens else ""
     window = f"the control num_ctx = {limit:,}" if control else f"the window of {limit:,} tokens"
     remedy = ContextOverflowError.remedy
     if control:
@@ -99,7 +102,7 @@ def _refuse(
         path="controls.num_ctx" if control else "canisters",
         detail=(
             f"The input of {estimate.tokens:,} tokens (± {estimate.error_tokens:,})"
-            f"{wanted} exceeds {window} of {model}."
+            f"{needed} exceeds {window} of {model}."
         ),
         remedy=remedy,
     )

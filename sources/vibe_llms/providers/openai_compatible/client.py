@@ -1,4 +1,4 @@
-"""A service of a kind, or of the user's own: its address and requests."""
+"""A service of a known kind, or another service of the user: its address and requests."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ if TYPE_CHECKING:
 
 
 def _check_kind(name: str) -> str:
-    known = read_services()
-    if name not in known:
-        raise ValueError(f"Unknown kind {name!r}{end_among(name, known)}")
+    services = read_services()
+    if name not in services:
+        raise ValueError(f"Unknown kind {name!r}{end_among(name, services)}")
     return name
 
 
-_UNKNOWN: Final = Quirks(fields={"max_tokens": "max_tokens"})
-"""Assumed quirks of a service of the user's own."""
+_DEFAULT_QUIRKS: Final = Quirks(fields={"max_tokens": "max_tokens"})
+"""Assumed quirks of a service of no known kind."""
 
 
-_UNKNOWN_CALLS: Final = CallQuirks(
+_DEFAULT_CALL_QUIRKS: Final = CallQuirks(
     embeddings=EmbeddingQuirks(most_texts=32), rankings=RankingQuirks(most_texts=32)
 )
-"""The same of its other calls; 32 texts are the default limit of TEI, the smallest."""
+"""Assumed quirks of its other calls. 32 texts is the default limit of TEI, the lowest of all."""
 
 
 class CompatibleVendor(CompletionsVendor):
-    """One service that speaks Chat Completions; its kind is set in the settings, or is its name."""
+    """A service with the Chat Completions protocol. Its kind is a setting, by default its name."""
 
     base_url = ""
-    needs_key = False  # a service that requires one answers with status 401
+    needs_key = False  # if the service requires a key, it answers with status 401
     further_settings: ClassVar[Mapping[str, Kind]] = {
         "kind": Kind("the name of a kind", is_text, _check_kind),
         "quirks": QUIRKS,
@@ -62,10 +62,10 @@ class CompatibleVendor(CompletionsVendor):
             message = f"It needs a base_url, or a kind: {', '.join(read_services())}."
             raise ConfigurationError.at(place, message)
         self._models = service.models if service else ()
-        quirks = service.quirks if service else _UNKNOWN
-        said = settings.values.get("quirks", {})
-        self.quirks = add_quirks(quirks, said)
-        self._known = self.quirks if service else add_quirks(Quirks(), said)
+        quirks = service.quirks if service else _DEFAULT_QUIRKS
+        changes = settings.values.get("quirks", {})
+        self.quirks = add_quirks(quirks, changes)
+        self._known_quirks = self.quirks if service else add_quirks(Quirks(), changes)
         if service:
             is_remote = not service.start and "base_url" not in settings.values
             self.key_variables = service.key_variables
@@ -75,14 +75,14 @@ class CompatibleVendor(CompletionsVendor):
 
     @property
     def call_quirks(self) -> CallQuirks:
-        """The quirks of its calls: those of the kind, or of a service of the user's own."""
+        """The quirks of its calls: those of its kind, or assumed ones."""
         service = self._find_service()
-        return _UNKNOWN_CALLS if service is None else service.calls
+        return _DEFAULT_CALL_QUIRKS if service is None else service.calls
 
     @property
     def known_quirks(self) -> Quirks:
-        """The quirks of the kind and the settings; none for a service of the user's own."""
-        return self._known
+        """The quirks of the kind and the settings, without assumed ones."""
+        return self._known_quirks
 
     async def survey(self, client: VendorClient) -> Sequence[SurveyedModel]:
         """List the models, if the service has a list. Raises ConverseError."""

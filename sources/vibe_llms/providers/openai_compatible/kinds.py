@@ -1,4 +1,4 @@
-"""Services as data: their addresses, keys and quirks."""
+"""Table of known services: their addresses, keys and quirks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vibe_llms.tables.kinds import TABLE, Kind, KindReader
 from vibe_llms.tables.paths import KeyPath
 
 NOTHING: Final = "none"
-"""Value in a file for a quirk without a value, as TOML has no null."""
+"""Value in a file that stands for null, which TOML does not have."""
 
 
 @frozen(kw_only=True)
@@ -31,9 +31,11 @@ class CompatibleService:
         key_variables: The environment variables of its key; none if it does not use keys.
         base_url_variables: Environment variables that override the address.
         models: The names of its models, if it does not provide a list.
-        start: The command that starts it, if the user runs the server, which needs no key.
-        calls: The quirks of its calls of other genera than converser.
-        source: The source of the row.
+        start: The command that starts it, if it is a server that the user runs; then it needs no
+            key.
+        quirks: The quirks of its conversations.
+        calls: The quirks of its calls for other genera, such as embeddings.
+        source: The source of these data.
         date: The date on which the source was read, as ``2026-11-22``.
     """
 
@@ -68,7 +70,7 @@ QUIRKS: Final = QuirksKind("a table of quirks", TABLE.is_right)
 
 
 def add_quirks(base: Quirks, values: Mapping[str, Any]) -> Quirks:
-    """Return quirks with changes; fields are added to the existing fields."""
+    """Return quirks with some values changed; ``fields`` are merged with the existing ones."""
     fields = {**base.fields, **values.get("fields", {})}
     return attrs.evolve(base, **{**values, "fields": fields})
 

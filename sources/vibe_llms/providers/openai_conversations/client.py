@@ -19,7 +19,7 @@ from vibe_llms.tables.kinds import TEXT, Kind
 class OpenAIVendor(OpenAIService, CompletionsVendor):
     """OpenAI, or Azure with OpenAI's package, by Chat Completions."""
 
-    # Its newest models accept 64 characters.
+    # The newest models also accept 64 characters.
     quirks = Quirks(siblings=SIBLINGS, id_pattern=r"[\s\S]{1,40}")
     further_settings: ClassVar[Mapping[str, Kind]] = {
         **OpenAIService.further_settings,
@@ -27,7 +27,7 @@ class OpenAIVendor(OpenAIService, CompletionsVendor):
     }
 
     def find_known_quirks(self, model: ModelDescriptor) -> Quirks:
-        """Return the known quirks of a model: reasoning models reject an older field."""
+        """Return the known quirks of a model: reasoning models reject the older ``max_tokens``."""
         reasons = model.attributes.access_capability("supports_reasoning") is Capability.YES
         quirks: Quirks = self._reasoning_quirks if reasons else self.known_quirks
         return quirks

@@ -31,8 +31,8 @@ _COUNTED: Final = (
     "tools",
     "truncation",
 )
-"""Parameters that affect the count and that the call accepts (``input_token_count_params`` of
-openai).
+"""Parameters that affect the count and that counting accepts (``input_token_count_params`` of the
+package openai).
 """
 
 
@@ -50,9 +50,9 @@ class OpenAIResponsesVendor(OpenAIService):
 
     @property
     def keeps_responses(self) -> bool:
-        """True if a response can be retrieved later; most servers except OpenAI's store none."""
-        said = self.settings.values.get("keeps_responses")
-        return self._is_at_openai() if said is None else bool(said)
+        """True if responses are stored and can be retrieved; by default only at OpenAI."""
+        setting = self.settings.values.get("keeps_responses")
+        return self._is_at_openai() if setting is None else bool(setting)
 
     def compose_path(self, model: ModelDescriptor, *, streaming: bool) -> str:
         """Return the path of the method that answers."""
@@ -60,7 +60,9 @@ class OpenAIResponsesVendor(OpenAIService):
 
     def compose_count(self, native: JsonObject, model: ModelDescriptor) -> tuple[str, JsonObject]:
         """Return the path and body of the call that counts a request's tokens."""
-        return "/responses/input_tokens", {n: native[n] for n in _COUNTED if n in native}
+        return "/responses/input_tokens", {
+            name: native[name] for name in _COUNTED if name in native
+        }
 
     async def survey(self, client: VendorClient) -> Sequence[SurveyedModel]:
         """List the models. Raises ConverseError."""

@@ -52,7 +52,7 @@ class ScriptedProvider:
         return self.context.name
 
     def names_file(self, name: str) -> bool:
-        """Return whether a model's name is the path of a script."""
+        """Return whether a model's name is the path of a file."""
         return name.endswith(".toml")
 
     def produce_client(self) -> ScriptedClient:
@@ -62,7 +62,7 @@ class ScriptedProvider:
 
 @define
 class ScriptedClient:
-    """Gives access to scripts as models."""
+    """Client whose models are scripts."""
 
     provider: ScriptedProvider
 
@@ -139,14 +139,14 @@ class ScriptedModel(ModelBase[JsonObject]):
 
     async def send(
         self, native: JsonObject, request: Request, *, streaming: bool
-    ) -> _PerformanceSource:
-        """Begin to play the script's response to this request."""
-        said = [c for c in request.canisters if isinstance(c, UserCanister)]
-        text = text_of(said[-1]) if said else ""
+    ) -> _ScriptedSource:
+        """Choose the script's response to this request, and return its source."""
+        user_canisters = [each for each in request.canisters if isinstance(each, UserCanister)]
+        text = text_of(user_canisters[-1]) if user_canisters else ""
         answers = _count_answers(request)
         response = self._script.choose(text, answers)
         frames = list(_produce_frames(response, text))
-        return _PerformanceSource(
+        return _ScriptedSource(
             response, frames, ScriptedDecoder(self.descriptor.name), streaming=streaming
         )
 
@@ -163,18 +163,18 @@ def _produce_frames(response: ScriptedResponse, text: str) -> Iterator[Frame]:
     if response.usage is not None:
         yield {"usage": attrs.asdict(response.usage)}
     invokes = any(part.kind == "invocation" for part in response.parts)
-    natural = StopReason.INVOCATION if invokes else StopReason.ANSWERED
-    yield {"stop": str(response.stop_reason or natural)}
+    usual_reason = StopReason.INVOCATION if invokes else StopReason.ANSWERED
+    yield {"stop": str(response.stop_reason or usual_reason)}
 
 
 def _count_answers(request: Request) -> int:
     """Count the turns of the model, including those with only invocations."""
     models = (AssistantCanister, InvocationCanister)
-    return len({c.turn_id or c.id for c in request.canisters if isinstance(c, models)})
+    return len({each.turn_id or each.id for each in request.canisters if isinstance(each, models)})
 
 
-class _PerformanceSource:
-    """An event source that plays frames on schedule and simulates the fault."""
+class _ScriptedSource:
+    """An event source that plays the frames with their delays, and simulates a fault."""
 
     def __init__(
         self,
@@ -212,7 +212,7 @@ class _PerformanceSource:
             if fault.kind == "cut":
                 return None
             if fault.kind == "stall":
-                await asyncio.get_running_loop().create_future()  # which is never set
+                await asyncio.get_running_loop().create_future()  # wait forever
             if fault.kind != "garbage":
                 raise ProviderError(
                     provider="scripted",

@@ -1,4 +1,4 @@
-"""Processors of ``scripted``: our own controls, descriptions and canisters, one JSON line each."""
+"""Processors of ``scripted``: controls, descriptions and canisters as plain data, lossless."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Scripts: the answers of the provider, and simulated faults.
 
-A script is a TOML file, or the same as plain data::
+A script is a TOML file, or the same structure as plain data::
 
     [[responses]]
     match = "weather"             # optional: a regular expression on the last user's text
-    delay_seconds = 0.02          # before each chunk
+    delay_seconds = 0.02          # wait before each chunk
     chunk_characters = 5          # size of chunks; 0 does not split contents; by default 5, or
                                   # more for contents of over 2,000 chunks
     stop_reason = "answered"
@@ -16,9 +16,9 @@ A script is a TOML file, or the same as plain data::
     usage = { input_tokens = 12, output_tokens = 7 }
     fault = { at_chunk = 3, kind = "overloaded" }
 
-The first response whose ``match`` fits is used. Otherwise it is the next of those without
-``match``: the n-th for the n-th answer, from the first again at the end. So the answer depends
-on the request only. ``{input}`` stands for the last user's text.
+The first response whose ``match`` matches is used. If none matches, it is one of those without
+``match``: the n-th for the n-th answer, starting over after the last. So the answer depends only
+on the request. ``{input}`` stands for the last user's text.
 
 Kinds of faults: the values of :class:`vibe_llms.exceptions.ProviderFault`, and ``cut`` (the stream
 ends without a terminator), ``stall`` (no more data arrive) and ``garbage`` (an invalid frame).
@@ -67,7 +67,7 @@ class Part:
 
 @frozen(kw_only=True)
 class Fault:
-    """A fault before the chunk of this number, counted from 0."""
+    """A simulated fault, before the chunk with the number ``at_chunk``, counted from 0."""
 
     kind: Annotated[str, Choice((*TRANSPORT_FAULTS, *ProviderFault))]
     at_chunk: Annotated[int, AMOUNT] = 0
@@ -87,12 +87,12 @@ class ScriptedResponse:
     fault: Fault | None = None
 
     def cut(self, text: str) -> list[str]:
-        """Split a content into chunks; an empty content has one chunk, too."""
+        """Split a content into chunks; an empty content has one empty chunk."""
         size = self.chunk_characters
         if size is None:  # millions of small chunks would take too long
             size = max(_CHUNK_CHARACTERS, -(-len(text) // _MOST_CHUNKS))
         size = size or max(len(text), 1)
-        return [text[at : at + size] for at in range(0, len(text), size)] or [""]
+        return [text[start : start + size] for start in range(0, len(text), size)] or [""]
 
 
 @frozen(kw_only=True)
@@ -106,8 +106,10 @@ class Script:
         for response in self.responses:
             if response.match is not None and re.search(response.match, text):
                 return response
-        in_turn = [response for response in self.responses if response.match is None]
-        return in_turn[answers % len(in_turn)] if in_turn else self.responses[-1]
+        unconditional = [response for response in self.responses if response.match is None]
+        if not unconditional:
+            return self.responses[-1]
+        return unconditional[answers % len(unconditional)]
 
 
 def survey_scripts() -> tuple[str, ...]:
@@ -211,4 +213,4 @@ _CALL: Mapping[str, Kind] = {
     "name": STRING,  # may be empty, as models send empty arguments
     "arguments": Kind("a text or a table", lambda value: isinstance(value, str) or is_table(value)),
 }
-"""Kinds instead of annotations: a script is read at every start that uses one."""
+"""Kinds instead of annotations, which take longer: scripts are read at start-up."""

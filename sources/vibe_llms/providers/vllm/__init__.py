@@ -2,7 +2,7 @@
 
 It uses Chat Completions with extensions: controls are sent by their name (``top_k``, ``min_p`` …),
 and so is the request's native data (``chat_template_kwargs``, ``structured_outputs`` …). With
-``start = true`` the server is started as a child, and stopped when we end.
+``start = true`` the server is started as a child process, and stopped when this process ends.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from vibe_llms.providers.completions import CompletionsVendor
 from vibe_llms.providers.hosting import HostedVendor
 
 STARTUP_SECONDS: Final = 900.0
-"""Weights are read, and maybe downloaded, before the server is ready."""
+"""Default startup time: weights are read, and perhaps downloaded, before the server is ready."""
 
 
 _QUIRKS: Final = Quirks(
@@ -51,7 +51,7 @@ class VllmVendor(CompletionsVendor, HostedVendor):
         return CallQuirks(embeddings=EmbeddingQuirks(), rankings=RankingQuirks())
 
     def compose_child(self) -> ChildSettings:
-        """Return how to start the server: with the model in the settings.
+        """Return the settings of the child process, which serves the model in the settings.
 
         Raises:
             ConfigurationError: They do not name a model.
@@ -61,10 +61,10 @@ class VllmVendor(CompletionsVendor, HostedVendor):
             place = f"providers.{self.context.name}.model"
             message = "To start the server, set the model that it serves."
             raise ConfigurationError.at(place, message)
-        usual = ("serve", self.settings.model, "--host", "127.0.0.1", "--port", "{port}")
+        default = ("serve", self.settings.model, "--host", "127.0.0.1", "--port", "{port}")
         return ChildSettings(
             name=self.context.name,
-            command=(values.get("command", "vllm"), *values.get("arguments", usual)),
+            command=(values.get("command", "vllm"), *values.get("arguments", default)),
             health_path="/health",
             startup_seconds=float(values.get("startup_seconds", STARTUP_SECONDS)),
             log_path=self.context.cache_directory / "server.log",
