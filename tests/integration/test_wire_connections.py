@@ -104,7 +104,7 @@ async def test_a_connection_that_nobody_uses_is_closed(
     transport: DirectTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After some time; the next request makes another."""
-    monkeypatch.setattr(pools, "_KEPT_SECONDS", 0.02)
+    monkeypatch.setattr(pools, "_IDLE_SECONDS", 0.02)
     async with serve(echo) as server:
         assert await fetch(transport, server) == b"hello"
         await server.connections[0].closed.wait()
@@ -201,7 +201,7 @@ async def test_an_address_that_cannot_be_written_is_an_error(
 @pytest.mark.parametrize(
     ("headers", "body", "words"),
     [
-        ("Content-Encoding: br\r\n", b"xyz", "packs its answer as 'br'"),
+        ("Content-Encoding: br\r\n", b"xyz", "compresses its answer with 'br'"),
         ("Content-Encoding: gzip\r\n", b"no gzip at all", "broke off"),
         ("Content-Encoding: gzip\r\n", gzip.compress(b"hello", mtime=0)[:-4], "broke off"),
         ("Content-Encoding: deflate\r\n", b"no deflate", "broke off"),

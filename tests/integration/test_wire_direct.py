@@ -314,8 +314,8 @@ async def test_redirections_are_not_followed(transport: DirectTransport, status:
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (b"HTTP/1.1 200 OK\r\nX: " + b"y" * 100_000 + b"\r\n\r\n", "line of headers"),
-        (b"HTTP/1.1 200 " + b"y" * 100_000 + b"\r\n\r\n", "line of headers"),
+        (b"HTTP/1.1 200 OK\r\nX: " + b"y" * 100_000 + b"\r\n\r\n", "too many headers"),
+        (b"HTTP/1.1 200 " + b"y" * 100_000 + b"\r\n\r\n", "too many headers"),
         (b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 50_000 + b"\r\n", "too many"),
         (b"220 smtp.example ESMTP\r\n\r\n", "in HTTP"),
         (b"", "before it answered"),

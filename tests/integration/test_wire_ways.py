@@ -135,7 +135,7 @@ async def test_a_stall_is_noticed_on_a_connection_that_was_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Though what watched it meanwhile looks too early."""
-    monkeypatch.setattr(pools, "_KEPT_SECONDS", 0.1)
+    monkeypatch.setattr(pools, "_IDLE_SECONDS", 0.1)
 
     async def answer_once(connection: Connection) -> None:
         await connection.read_request()
@@ -488,7 +488,7 @@ async def test_what_no_waiting_changes_is_not_asked_again(
     fault: Exception, is_retryable: bool
 ) -> None:
     """Such as the server's word that it trusts no certificate of ours; a broken line may mend."""
-    watch = failures.Watch(address="https://a", timeouts=Timeouts(), begun=0)
+    watch = failures.ExchangeFacts(address="https://a", timeouts=Timeouts(), started=0)
     broken = ConnectionError()
     broken.__cause__ = fault
     for each in (fault, broken):
@@ -504,7 +504,7 @@ async def test_speaking_tls_to_who_does_not_is_an_error_that_says_so() -> None:
 
     async with serve(speak_plainly) as server:
         server.url = server.url.replace("http:", "https:")
-        with pytest.raises(TransportError, match="No TLS connection"):
+        with pytest.raises(TransportError, match="TLS handshake"):
             await fetch(produce(), server)
 
 

@@ -339,10 +339,9 @@ class RemoteClient:
             self._scrubbed_sources, secrets = sources, self.list_secrets()
             public = [text for name, text in settings.headers.items() if not is_secret_name(name)]
             own = [each for each in secrets if each not in public]
-            least = LEAST_SECRET_CHARACTERS
             self._scrubbers = {
                 True: Scrubber(secrets, shapes=False),
-                False: Scrubber(own, shapes=False, least=least),
+                False: Scrubber(own, shapes=False, least_length=LEAST_SECRET_CHARACTERS),
             }
         return self._scrubbers[is_error]
 

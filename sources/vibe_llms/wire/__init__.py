@@ -1,7 +1,7 @@
 """Transports and framing: HTTP requests, responses, and the events in them.
 
 May import the exceptions, limits and secrets. Must not know canisters, dialects and vendors, and
-never sends a request twice: retries are decided above. There are three transports:
+never sends a request twice: upper layers decide about retries. There are three transports:
 ``DirectTransport`` (own connections, in ``http``), ``SdkTransport`` (the client object of an
 official package) and ``MemoryTransport`` (a function in this process). Framers split a body into
 server-sent events or lines of JSON.

@@ -13,7 +13,7 @@ from vibe_llms.foundation.secrets import Secret
 from vibe_llms.wire import failures
 from vibe_llms.wire.exchanges import Timeouts, WireRequest
 from vibe_llms.wire.http import faults, heads
-from vibe_llms.wire.http.codings import choose_unpacker
+from vibe_llms.wire.http.codings import choose_decompressor
 from vibe_llms.wire.http.connection import HttpConnection
 from vibe_llms.wire.http.dialing import dial
 from vibe_llms.wire.http.pools import Pool
@@ -23,7 +23,7 @@ from vibe_llms.wire.size_limits import BoundedExchange, check_request, ensure_fi
 
 
 class DirectTransport:
-    """HTTP client with one pool of kept-alive connections for each event loop.
+    """HTTP client with a pool of keep-alive connections for each event loop.
 
     The number of connections is not limited. Cookies are dropped, redirects are errors, and a
     request is never sent twice.
@@ -32,12 +32,12 @@ class DirectTransport:
         limits: Size limits of bodies.
         timeouts: Timeouts of requests that have none of their own.
         proxy: HTTP or HTTPS proxy for all requests, with user and password if it needs them.
-        certificate_authorities: File or folder of certificates (PEM) to trust, in addition to
+        certificate_authorities: File or folder with certificates (PEM) to trust, in addition to
             those of the system.
         client_certificate: Client certificate (PEM) for mutual TLS.
-        client_key: Its key, if it is in another file.
+        client_key: Key of the certificate, if it is in another file.
         trust_environment: Whether ``HTTPS_PROXY``, ``HTTP_PROXY``, ``ALL_PROXY`` and ``NO_PROXY``
-            apply without ``proxy``.
+            apply if ``proxy`` is not given.
 
     Raises:
         ConfigurationError: The kind of proxy is not supported, or a certificate is invalid.
@@ -65,28 +65,31 @@ class DirectTransport:
         address = check_request(request, self._limits)
         timeouts = self._timeouts if request.timeouts is None else request.timeouts
         pool = self._access_pool()
-        watch = failures.Watch(address, timeouts, pool.loop.time())
+        facts = failures.ExchangeFacts(address, timeouts, pool.loop.time())
         failure: ConverseError | None = None
         try:
             head, target, proxy = self._compose(request, address)
-            connection = pool.take(address) or await self._connect(pool, watch, target, proxy)
+            connection = pool.take_idle(address) or await self._connect(pool, facts, target, proxy)
             try:
-                connection.ask(
+                connection.send(
                     head,
                     request.body,
                     is_bodiless=head.startswith(b"HEAD "),
-                    deadline=watch.begun + _or_never(timeouts.total_seconds),
+                    deadline=facts.started + _or_infinity(timeouts.total_seconds),
                 )
                 await connection.wait_until_ready(timeouts.first_byte_seconds, "first-byte")
             except BaseException:
-                connection.leave()
+                connection.abort()
                 raise
-            exchange = DirectExchange(connection, pool, watch, self._limits.response_bytes)
+            exchange = DirectExchange(connection, pool, facts, self._limits.response_bytes)
         except Exception as error:
-            failure = failures.translate(error, watch, Stage.SEND)
-            error.__traceback__ = None  # the connection may keep it, and its frames the request
-        if failure is not None:  # raised here, so that it has no foreign text as its context
-            raise failure.with_traceback(None)  # variables in frames below have headers
+            failure = failures.translate(error, facts, Stage.SEND)
+            # Its frames refer to the request, and the connection may keep it.
+            error.__traceback__ = None
+        # Raised outside of the handler, so that the original error is not its context. Without a
+        # traceback, as local variables in its frames contain headers.
+        if failure is not None:
+            raise failure.with_traceback(None)
         return exchange if exchange.status < 300 else await ensure_final(exchange, address)
 
     def _compose(
@@ -94,55 +97,55 @@ class DirectTransport:
     ) -> tuple[bytes, heads.RequestTarget, heads.RequestTarget | None]:
         """Return the head of a request, its target, and its proxy, if any."""
         target = heads.parse_target(request.url)
-        through = self._proxies.access(request.url, address)
-        proxy = None if through is None else heads.parse_target(through)
-        # A request in a tunnel is written as without a proxy.
-        handed = None if target.is_secure else proxy
+        proxy_url = self._proxies.access(request.url, address)
+        proxy = None if proxy_url is None else heads.parse_target(proxy_url)
+        # In a tunnel, the request is the same as without a proxy.
+        proxy_in_head = None if target.is_secure else proxy
         method, size = request.method.upper(), len(request.body)
-        head = heads.compose_head(method, target, request.headers, size, proxy=handed)
+        head = heads.compose_head(method, target, request.headers, size, proxy=proxy_in_head)
         return head, target, proxy
 
     async def _connect(
         self,
         pool: Pool,
-        watch: failures.Watch,
+        facts: failures.ExchangeFacts,
         target: heads.RequestTarget,
         proxy: heads.RequestTarget | None,
     ) -> HttpConnection:
-        connect, total = watch.timeouts.connect_seconds, watch.timeouts.total_seconds
-        end = min(pool.loop.time() + _or_never(connect), watch.begun + _or_never(total))
-        connection = pool.produce(watch.address)
+        connect, total = facts.timeouts.connect_seconds, facts.timeouts.total_seconds
+        end = min(pool.loop.time() + _or_infinity(connect), facts.started + _or_infinity(total))
+        connection = pool.produce(facts.address)
         try:
             async with asyncio.timeout_at(None if end == inf else end):
                 resolve = pool.names.resolve
                 await dial(connection, target, resolve=resolve, proxy=proxy, tls=self._tls)
         except TimeoutError as error:
-            is_all = pool.loop.time() >= watch.begun + _or_never(total)
-            raise faults.Overdue("total" if is_all else "connect") from error
+            is_total = pool.loop.time() >= facts.started + _or_infinity(total)
+            raise faults.TimedOut("total" if is_total else "connect") from error
         finally:
             if connection.is_closing:
-                pool.drop(connection)
+                pool.remove(connection)
         return connection
 
     def _access_pool(self) -> Pool:
         loop = asyncio.get_running_loop()
         pool = self._pools.get(loop)
         if pool is None:
-            self._forget_dead_loops()
+            self._drop_dead_pools()
             pool = self._pools[loop] = Pool(loop)
         return pool
 
-    def _forget_dead_loops(self) -> None:
-        """Release the pools of closed loops, which keep their loop alive."""
+    def _drop_dead_pools(self) -> None:
+        """Drop the pools of closed event loops, which would otherwise stay in memory."""
         for loop in list(self._pools):
             if loop.is_closed():
                 self._pools.pop(loop, None)
 
     async def close(self) -> None:
-        """Close the connections of all event loops that still run."""
+        """Close the connections of all event loops that are still running."""
         here = asyncio.get_running_loop()
         for loop, pool in list(self._pools.items()):
-            self._pools.pop(loop, None)  # requests sent from now on get a new one
+            self._pools.pop(loop, None)  # later requests use a new pool
             if loop is here:
                 await pool.close()
             # A connection may only be closed in the thread of its loop.
@@ -151,29 +154,29 @@ class DirectTransport:
 
 
 class DirectExchange(BoundedExchange):
-    """Response on a connection of the pool; see :class:`Exchange`."""
+    """Response on a pooled connection; see :class:`Exchange`."""
 
     __slots__ = (
         "_connection",
+        "_decompressor",
+        "_facts",
         "_failure",
         "_pool",
-        "_unpacker",
-        "_watch",
     )
 
     def __init__(
-        self, connection: HttpConnection, pool: Pool, watch: failures.Watch, limit: int
+        self, connection: HttpConnection, pool: Pool, facts: failures.ExchangeFacts, limit: int
     ) -> None:
-        self._connection: HttpConnection | None = None  # set when nothing below can raise
+        self._connection: HttpConnection | None = None  # set last, when nothing can raise any more
         self._pool = pool
-        self._watch = watch
+        self._facts = facts
         self._failure: ConverseError | None = None
         super().__init__(connection.answer.status, connection.answer.headers, limit)
         coding = self.headers.get("content-encoding")
         try:
-            self._unpacker = None if coding is None else choose_unpacker(coding)
+            self._decompressor = None if coding is None else choose_decompressor(coding)
         except faults.UnknownCoding:
-            connection.leave()
+            connection.abort()
             raise
         self._connection = connection
 
@@ -185,83 +188,83 @@ class DirectExchange(BoundedExchange):
                 if self._failure is not None:
                     raise self._failure
                 return b""
-            if not (connection.answer.pieces or connection.is_over or self._has_packed):
+            if not (connection.answer.pieces or connection.is_over or self._has_compressed):
                 try:
                     await connection.wait(
-                        self._watch.timeouts.between_chunks_seconds, "between-chunks"
+                        self._facts.timeouts.between_chunks_seconds, "between-chunks"
                     )
                 except BaseException:
-                    self._leave()
+                    self._abort()
                     raise
-            data = self._take(connection)
-            if not (connection.answer.pieces or self._has_packed) and connection.is_over:
+            data = self._read(connection)
+            if not (connection.answer.pieces or self._has_compressed) and connection.is_over:
                 self._end(connection)
             if data:
                 return data
 
     @property
-    def _has_packed(self) -> bool:
-        return self._unpacker is not None and self._unpacker.has_more
+    def _has_compressed(self) -> bool:
+        return self._decompressor is not None and self._decompressor.has_more
 
-    def _take(self, connection: HttpConnection) -> bytes:
-        """Return received bytes, decompressed and counted."""
-        unpacker = self._unpacker
-        if unpacker is None:
-            data = connection.take()
+    def _read(self, connection: HttpConnection) -> bytes:
+        """Return buffered bytes of the body, decompressed; enforce the size limit."""
+        decompressor = self._decompressor
+        if decompressor is None:
+            data = connection.read_buffered()
         else:
-            if not unpacker.has_more:
-                unpacker.feed(connection.take())
+            if not decompressor.has_more:
+                decompressor.feed(connection.read_buffered())
             try:
-                data = unpacker.read()
+                data = decompressor.read()
             except faults.BodyBroken as error:
-                self._fail(failures.translate(error, self._watch, Stage.FRAME))
+                self._fail(failures.translate(error, self._facts, Stage.FRAME))
                 return b""
         if self._exceeds(data):
-            self._leave()
+            self._abort()
             raise refuse_response(self._limit)
         return data
 
     def _end(self, connection: HttpConnection) -> None:
         """Return the connection to the pool after the whole response."""
         fault = connection.fault
-        if fault is None and self._unpacker is not None:
-            fault = self._unpacker.find_fault()
+        if fault is None and self._decompressor is not None:
+            fault = self._decompressor.find_fault()
         if fault is not None:
-            self._fail(failures.translate(fault, self._watch, Stage.FRAME))
+            self._fail(failures.translate(fault, self._facts, Stage.FRAME))
         elif self._connection is not None:
             self._connection = None
-            self._pool.give_back(connection)
+            self._pool.release(connection)
 
     def _fail(self, failure: ConverseError) -> None:
         if self._failure is None:
             self._failure = failure
-        self._leave()
+        self._abort()
 
     @property
     def is_spent(self) -> bool:
-        """True once the body was read to its end, which releases the connection."""
+        """True once the body was read to its end, after which the connection is released."""
         return self._connection is None and self._failure is None
 
     async def close(self) -> None:
         """Close the response; see :class:`Exchange`."""
         if self._connection is not None:
-            self._failure = failures.produce_closed_error(self._watch.address)
-            self._leave()
+            self._failure = failures.produce_closed_error(self._facts.address)
+            self._abort()
 
-    def _leave(self) -> None:
+    def _abort(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             if self._failure is None:
-                self._failure = failures.produce_closed_error(self._watch.address)
-            connection.leave()
+                self._failure = failures.produce_closed_error(self._facts.address)
+            connection.abort()
 
     def __del__(self) -> None:
         connection = self._connection
         if connection is not None:
-            with suppress(RuntimeError):  # its event loop has ended
-                # The collector runs in any thread.
-                self._pool.loop.call_soon_threadsafe(connection.leave)
+            with suppress(RuntimeError):  # the event loop is closed
+                # The garbage collector may run in another thread.
+                self._pool.loop.call_soon_threadsafe(connection.abort)
 
 
-def _or_never(seconds: float | None) -> float:
+def _or_infinity(seconds: float | None) -> float:
     return inf if seconds is None else seconds

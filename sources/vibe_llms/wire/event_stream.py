@@ -1,7 +1,8 @@
-"""The binary event streams of one cloud, rewritten as server-sent events.
+"""Conversion of AWS's binary event streams to server-sent events.
 
-Source: https://docs.aws.amazon.com/AmazonS3/latest/API/RESTSelectObjectAppendix.html (the framing)
-and what the anthropic package makes of the frames (``lib/bedrock/_stream_decoder.py``).
+Source: https://docs.aws.amazon.com/AmazonS3/latest/API/RESTSelectObjectAppendix.html for the
+    framing,
+and ``lib/bedrock/_stream_decoder.py`` of the anthropic package for the contents.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ CONTENT_TYPE = "application/vnd.amazon.eventstream"
 
 _PRELUDE = struct.Struct(">III")
 _FIXED_SIZES = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
-"""Size in bytes of a header's value, by the number of its type."""
+"""Size in bytes of header values, by the number of their type."""
 
 _TEXT, _BYTES = 7, 6
-"""The types whose values say themselves how long they are."""
+"""The types whose values begin with their length."""
 
 
 class _Chunk(msgspec.Struct, frozen=True, gc=False):
@@ -38,7 +39,7 @@ class _Typed(msgspec.Struct, frozen=True, gc=False):
 class EventStreamRewriter:
     """Converter from binary event streams to server-sent events.
 
-    An exception in the stream becomes an ``error`` event, as on a stream that is not rewritten.
+    An exception in the stream becomes an ``error`` event, as in streams of server-sent events.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -55,16 +56,16 @@ class EventStreamRewriter:
 
         Raises:
             LimitError: A message is longer than ``event_bytes`` allows.
-            ConverseError: These are not the bytes of such a stream, or they were damaged.
+            ConverseError: The bytes are damaged, or not of such a stream.
         """
         self._buffer += data
         events = bytearray()
         while len(self._buffer) >= _PRELUDE.size:
             total, header_size, check = _PRELUDE.unpack_from(self._buffer)
-            # Before the length is believed, as a wrong one would be waited for. 16 are the prelude
-            # and the check at the end.
+            # Check the length before using it: a wrong one would mean waiting for more bytes. 16 is
+            # the size of the prelude and the checksum at the end.
             if zlib.crc32(self._buffer[:8]) != check or total < header_size + 16:
-                raise _refuse("the check of its length does not hold")
+                raise _produce_error("the checksum of its length is wrong")
             if total > self._limit:
                 raise refuse_event(self._limit)
             if len(self._buffer) < total:
@@ -72,14 +73,14 @@ class EventStreamRewriter:
             message = bytes(self._buffer[:total])
             del self._buffer[:total]
             if zlib.crc32(message[:-4]) != int.from_bytes(message[-4:]):
-                raise _refuse("its check does not hold")
+                raise _produce_error("its checksum is wrong")
             end = _PRELUDE.size + header_size
             events += _rewrite(_read_headers(message[_PRELUDE.size : end]), message[end:-4])
         return bytes(events)
 
 
 def _read_headers(data: bytes) -> dict[str, str]:
-    """Return the headers with text; others are not needed."""
+    """Return the headers with text values; others are not needed."""
     headers: dict[str, str] = {}
     position = 0
     while position < len(data):
@@ -93,9 +94,9 @@ def _read_headers(data: bytes) -> dict[str, str]:
         elif kind in _FIXED_SIZES:
             size = _FIXED_SIZES[kind]
         else:
-            raise _refuse("a header is of no known type")
+            raise _produce_error("a header has an unknown type")
         if position + size > len(data):
-            raise _refuse("a header is longer than its place")
+            raise _produce_error("a header exceeds the header section")
         if kind == _TEXT:
             headers[name] = data[position : position + size].decode("utf-8", "replace")
         position += size
@@ -110,7 +111,7 @@ def _rewrite(headers: dict[str, str], payload: bytes) -> bytes:
     try:
         data = base64.b64decode(msgspec.json.decode(payload, type=_Chunk).bytes, validate=True)
     except (msgspec.DecodeError, binascii.Error) as error:
-        raise _refuse("the payload of a chunk does not read") from error
+        raise _produce_error("the payload of a chunk is invalid") from error
     try:
         event = msgspec.json.decode(data, type=_Typed).type
     except msgspec.DecodeError:
@@ -120,10 +121,10 @@ def _rewrite(headers: dict[str, str], payload: bytes) -> bytes:
 
 def _compose_error(headers: dict[str, str], payload: bytes) -> bytes:
     try:
-        told = msgspec.json.decode(payload)
+        content = msgspec.json.decode(payload)
     except msgspec.DecodeError:
-        told = None
-    message = told.get("message") if isinstance(told, dict) else None
+        content = None
+    message = content.get("message") if isinstance(content, dict) else None
     error = {
         "type": headers.get(":exception-type") or headers.get(":error-code") or "error",
         "message": message or headers.get(":error-message", ""),
@@ -137,7 +138,7 @@ def _compose(event: str, data: bytes) -> bytes:
     return b"event: " + name.encode() + b"\n" + lines + b"\n"
 
 
-def _refuse(reason: str) -> ConverseError:
+def _produce_error(reason: str) -> ConverseError:
     return ConverseError(
         detail=f"A message of the binary event stream is damaged: {reason}.",
         stage=Stage.FRAME,

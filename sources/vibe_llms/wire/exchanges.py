@@ -14,7 +14,7 @@ from vibe_llms.foundation.reprs import represent
 from vibe_llms.foundation.secrets import Secret
 
 
-def _bound(seconds: float | None) -> float | None:
+def _drop_infinity(seconds: float | None) -> float | None:
     return None if seconds is None or math.isinf(seconds) else seconds
 
 
@@ -26,14 +26,14 @@ class Timeouts:
         connect_seconds: Name lookup, TCP, TLS and proxy.
         first_byte_seconds: From sending the request to the headers of the response.
         between_chunks_seconds: Between two chunks of the body.
-        total_seconds: The whole response. Longer than any response takes; it ends one in which
-            the server sends only keep-alives.
+        total_seconds: The whole exchange. The default is longer than any real response takes; it
+            ends responses in which the server only sends keep-alives.
     """
 
-    connect_seconds: float | None = attrs.field(default=10, converter=_bound)
-    first_byte_seconds: float | None = attrs.field(default=600, converter=_bound)
-    between_chunks_seconds: float | None = attrs.field(default=120, converter=_bound)
-    total_seconds: float | None = attrs.field(default=7_200, converter=_bound)
+    connect_seconds: float | None = attrs.field(default=10, converter=_drop_infinity)
+    first_byte_seconds: float | None = attrs.field(default=600, converter=_drop_infinity)
+    between_chunks_seconds: float | None = attrs.field(default=120, converter=_drop_infinity)
+    total_seconds: float | None = attrs.field(default=7_200, converter=_drop_infinity)
 
 
 def _show_url(url: str) -> str:
@@ -82,7 +82,7 @@ class Exchange(AbstractAsyncContextManager["Exchange"], Protocol):
 
     @property
     def is_spent(self) -> bool:
-        """True if the body is known to be read to its end, so that there is nothing to close."""
+        """True if the body is known to be completely read, so that there is nothing to close."""
 
     async def receive(self) -> bytes:
         """Wait for the next bytes of the body; return ``b""`` at the end.
@@ -94,7 +94,7 @@ class Exchange(AbstractAsyncContextManager["Exchange"], Protocol):
         """
 
     async def read(self, limit: int | None = None) -> bytes:
-        """Return the whole body, or the part not yet read.
+        """Return the whole body, or the part of it that was not read yet.
 
         Args:
             limit: Limit in bytes; ``limits.response_bytes`` by default.

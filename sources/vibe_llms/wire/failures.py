@@ -1,7 +1,7 @@
 """Translation of connection errors.
 
-Foreign messages may have URLs with keys in them. So only the words of the operating system and of
-the TLS library are repeated; the causes of translated errors are sanitized, too.
+Messages of other libraries may contain URLs with keys. So only messages of the operating system and
+of the TLS library are repeated, and the causes of translated errors are sanitized.
 """
 
 from __future__ import annotations
@@ -27,34 +27,36 @@ from vibe_llms.wire.http import faults
 from vibe_llms.wire.size_limits import HEADER_BYTES
 
 
-class Watch(msgspec.Struct, frozen=True, eq=False):
-    """Facts about a request, for its errors.
+class ExchangeFacts(msgspec.Struct, frozen=True, eq=False):
+    """Facts about an exchange, for its errors.
 
     Attributes:
-        begun: Time of its start, by the clock of the event loop.
+        address: Scheme, host and port of the server.
+        timeouts: The timeouts that apply.
+        started: When it started, by the clock of the event loop.
     """
 
     address: str
     timeouts: Timeouts
-    begun: float
+    started: float
 
 
 _PHASES = {
-    "connect": "No connection to {address} came about",
+    "connect": "Could not connect to {address}",
     "first-byte": "{address} did not answer",
-    "between-chunks": "The answer of {address} stalled: nothing came",
-    "total": "The whole exchange with {address} was not over",
+    "between-chunks": "The answer of {address} stalled: no data arrived",
+    "total": "The exchange with {address} was not complete",
 }
 
 
-def produce_timeout_error(watch: Watch, phase: str) -> TransportTimeoutError:
+def produce_timeout_error(facts: ExchangeFacts, phase: str) -> TransportTimeoutError:
     """Produce the error of a timeout."""
     setting = f"{phase.replace('-', '_')}_seconds"
-    seconds = getattr(watch.timeouts, setting) or 0
+    seconds = getattr(facts.timeouts, setting) or 0
     return TransportTimeoutError(
-        detail=f"{_PHASES[phase].format(address=watch.address)} within {seconds:g} seconds.",
-        remedy=f"If it only needs longer, raise {setting} of the timeouts.",
-        address=watch.address,
+        detail=f"{_PHASES[phase].format(address=facts.address)} within {seconds:g} seconds.",
+        remedy=f"If the server needs more time, raise the timeout {setting}.",
+        address=facts.address,
         phase=phase,
         seconds=seconds,
         stage={"connect": Stage.CONNECT, "first-byte": Stage.SEND}.get(phase, Stage.FRAME),
@@ -64,13 +66,13 @@ def produce_timeout_error(watch: Watch, phase: str) -> TransportTimeoutError:
 def produce_closed_error(address: str) -> TransportError:
     """Produce the error of reading from a closed response."""
     return TransportError(
-        detail=f"The answer of {address} was closed before it was read to its end.",
+        detail=f"The answer of {address} was closed before it was completely read.",
         address=address,
         stage=Stage.FRAME,
     )
 
 
-def translate(error: Exception, watch: Watch, stage: Stage) -> ConverseError:
+def translate(error: Exception, facts: ExchangeFacts, stage: Stage) -> ConverseError:
     """Translate an error of a connection; its cause is a sanitized copy.
 
     Args:
@@ -78,73 +80,75 @@ def translate(error: Exception, watch: Watch, stage: Stage) -> ConverseError:
     """
     if isinstance(error, ConverseError):
         return error
-    ours = _translate_timeout(error, watch, stage) or _translate_rest(error, watch, stage)
-    if isinstance(ours, TransportError) and any(map(_is_lasting, walk_chain(error))):
+    ours = _translate_timeout(error, facts, stage) or _translate_other(error, facts, stage)
+    if isinstance(ours, TransportError) and any(map(_is_permanent, walk_chain(error))):
         ours.should_retry = False
     ours.__cause__ = ForeignError(type=type(error).__name__, detail=_find_reason(error))
     return ours
 
 
 def _translate_timeout(
-    error: Exception, watch: Watch, stage: Stage
+    error: Exception, facts: ExchangeFacts, stage: Stage
 ) -> TransportTimeoutError | None:
     if not isinstance(error, TimeoutError):
         return None
-    if isinstance(error, faults.Overdue):
-        return produce_timeout_error(watch, error.phase)
-    total = watch.timeouts.total_seconds
-    elapsed = asyncio.get_running_loop().time() - watch.begun
+    if isinstance(error, faults.TimedOut):
+        return produce_timeout_error(facts, error.phase)
+    total = facts.timeouts.total_seconds
+    elapsed = asyncio.get_running_loop().time() - facts.started
     if total is not None and elapsed >= total:
         phase = "total"
     elif stage is Stage.FRAME:
         phase = "between-chunks"
     else:
         phase = "first-byte"
-    return produce_timeout_error(watch, phase)
+    return produce_timeout_error(facts, phase)
 
 
-def _translate_rest(error: Exception, watch: Watch, stage: Stage) -> ConverseError:
-    address = watch.address
+def _translate_other(error: Exception, facts: ExchangeFacts, stage: Stage) -> ConverseError:
+    address = facts.address
     reason = _find_reason(error)
-    because = f": {reason}" if reason else ""
+    explanation = f": {reason}" if reason else ""
     remedy = ""
     match error:
-        case faults.Left():
+        case faults.ClosedByUs():
             return produce_closed_error(address)
         case faults.CertificateFault():
-            detail = f"The certificate of {address} cannot be trusted{because}."
-            remedy = "Where an authority of your own signs, set the certificate authorities."
+            detail = f"The certificate of {address} cannot be trusted{explanation}."
+            remedy = "If your own authority signed it, set the certificate authorities."
             stage = Stage.CONNECT
         case faults.TlsFault():
-            detail = f"No TLS connection to {address} came about{because}."
+            detail = f"The TLS handshake with {address} failed{explanation}."
             stage = Stage.CONNECT
         case faults.ProxyRefusal():
             detail = f"The proxy refused to connect to {address} (status {error.status})."
-            remedy = "Check the proxy and what it wants to know of you."
+            remedy = "Check the proxy, and whether it needs a user and password."
             stage = Stage.CONNECT
         case faults.ProxyUnreachable():
-            detail = f"The proxy on the way to {address} cannot be reached{because}."
+            detail = f"The proxy on the way to {address} cannot be reached{explanation}."
             stage = Stage.CONNECT
         case faults.Unreachable():
-            detail = f"{address} cannot be reached{because}."
+            detail = f"{address} cannot be reached{explanation}."
             remedy = "Check the base URL and the network."
             stage = Stage.CONNECT
         case faults.HeadTooLong():
-            detail = f"{address} sent a line of headers beyond {HEADER_BYTES:,} bytes, or too many."
+            detail = f"{address} sent too many headers, or one of more than {HEADER_BYTES:,} bytes."
         case faults.NotHttp():
             detail = f"{address} did not answer in HTTP."
             remedy = "Check the scheme and the port of the base URL."
         case faults.BodyBroken():
-            detail = f"The answer of {address} broke off before its end{because}."
+            detail = f"The answer of {address} broke off before its end{explanation}."
         case faults.UnknownCoding():
-            detail = f"{address} packs its answer as {error.name!r}, which was not asked for."
+            detail = (
+                f"{address} compresses its answer with {error.name!r}, which was not requested."
+            )
         case OSError():
-            had = "before it answered" if stage is Stage.SEND else "in the middle of its answer"
-            detail = f"{address} closed the connection {had}{because}."
+            when = "before it answered" if stage is Stage.SEND else "in the middle of its answer"
+            detail = f"{address} closed the connection {when}{explanation}."
         case ValueError() | TypeError():
             return RequestError(
-                detail=f"The request to {address} cannot be written as HTTP.",
-                remedy="Look for letters in its address or headers that may not stand there.",
+                detail=f"The request to {address} is not valid HTTP.",
+                remedy="Check its URL and headers for invalid characters.",
                 path="request",
                 stage=Stage.SEND,
             )
@@ -154,27 +158,28 @@ def _translate_rest(error: Exception, watch: Watch, stage: Stage) -> ConverseErr
 
 
 def walk_chain(error: BaseException) -> Iterator[BaseException]:
-    seen: BaseException | None = error
+    """Yield an error and its causes, at most 8."""
+    current: BaseException | None = error
     for _ in range(8):
-        if seen is None:
+        if current is None:
             return
-        yield seen
-        seen = seen.__cause__ or seen.__context__
+        yield current
+        current = current.__cause__ or current.__context__
 
 
-_MENDING_ALERTS: Final = ("INTERNAL_ERROR", "USER_CANCELLED", "BAD_RECORD_MAC")
+_TEMPORARY_ALERTS: Final = ("INTERNAL_ERROR", "USER_CANCELLED", "BAD_RECORD_MAC")
 
 
-def _is_lasting(error: BaseException) -> bool:
-    """Tell whether a retry fails, too, until a setting or a file changes."""
+def _is_permanent(error: BaseException) -> bool:
+    """Return whether a retry would also fail, until a setting or a file changes."""
     if isinstance(error, faults.ProxyRefusal):
         return 400 <= error.status < 500
     if isinstance(error, ssl.SSLError):
-        words = f"{error.reason}".upper()
-        # The server refuses us by an alert: without a client certificate, the handshake fails
-        # with one, in some versions of TLS with a general one.
-        refused = "_ALERT_" in words and not words.endswith(_MENDING_ALERTS)
-        return refused or "CERTIFICATE" in words
+        reason = f"{error.reason}".upper()
+        # The server rejects us with an alert, for example because of a missing client certificate;
+        # in some versions of TLS, that alert is a general one.
+        is_rejection = "_ALERT_" in reason and not reason.endswith(_TEMPORARY_ALERTS)
+        return is_rejection or "CERTIFICATE" in reason
     return isinstance(error, (faults.CertificateFault, faults.UnknownCoding))
 
 

@@ -1,4 +1,4 @@
-"""Frames, the events of a stream of bytes, and the protocol of framers."""
+"""Frames, which are the events of a byte stream, and the protocol of framers."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from vibe_llms.exceptions import LimitError, Stage
 class Frame(msgspec.Struct, frozen=True, gc=False):
     """One undecoded event of a stream: ``Frame(data, event)``.
 
-    A struct, not attrs: one is made for each chunk of an answer, and this costs a fifth.
+    A struct instead of an attrs class: one is made for each chunk of an answer, and a struct costs
+        a
+    fifth of the time.
 
     Attributes:
         data: The bytes of the event, not decoded.
-        event: The name that server-sent events may give it.
+        event: The name of a server-sent event; empty without one.
     """
 
     data: bytes
@@ -24,7 +26,7 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
 
 
 class Framer(Protocol):
-    """Incremental parser: takes bytes, split anywhere, and returns events."""
+    """Incremental parser of events from bytes, which may be split anywhere."""
 
     @property
     def has_pending(self) -> bool:
@@ -45,7 +47,7 @@ def refuse_event(limit: int) -> LimitError:
     """Produce the error of an event above the limit."""
     return LimitError(
         detail=f"One event of the stream is longer than event_bytes = {limit:,} allows.",
-        remedy="Raise event_bytes in [limits], if the other side is to be trusted.",
+        remedy="Raise event_bytes in [limits], if you trust the server.",
         limit="event_bytes",
         value=limit,
         stage=Stage.FRAME,

@@ -1,4 +1,4 @@
-"""Redaction of our own secrets in answers that are passed through."""
+"""Redaction of our secrets in answers that are passed through."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from vibe_llms.wire.scrubbing import Scrubber
 class GuardedExchange(Closing):
     """Response with secrets redacted in its headers and body.
 
-    Bytes that may begin a secret are held back until more arrive.
+    Bytes that may be the beginning of a secret are held back until more arrive.
     """
 
-    __slots__ = ("_exchange", "_rest", "_scrubber", "headers", "status")
+    __slots__ = ("_exchange", "_held_back", "_scrubber", "headers", "status")
 
     def __init__(self, exchange: Exchange, scrubber: Scrubber) -> None:
         self._exchange, self._scrubber = exchange, scrubber
-        self._rest = b""
+        self._held_back = b""
         self.status = exchange.status
         self.headers = _scrub_headers(exchange.headers, scrubber)
 
@@ -31,13 +31,13 @@ class GuardedExchange(Closing):
     async def receive(self) -> bytes:
         """Return the next bytes of the body; see :class:`.Exchange`."""
         while data := await self._exchange.receive():
-            data = self._scrubber.scrub(self._rest + data)
-            end = self._scrubber.find_open(data)
-            self._rest = data[end:]
+            data = self._scrubber.scrub(self._held_back + data)
+            end = self._scrubber.find_incomplete(data)
+            self._held_back = data[end:]
             if end:
                 return data[:end]
-        rest, self._rest = self._rest, b""
-        return rest
+        last, self._held_back = self._held_back, b""
+        return last
 
     async def read(self, limit: int | None = None) -> bytes:
         """Return the whole body; see :class:`.Exchange`."""
@@ -49,6 +49,6 @@ class GuardedExchange(Closing):
 
 
 def _scrub_headers(headers: Mapping[str, str], scrubber: Scrubber) -> Mapping[str, str]:
-    if not scrubber.may_hold("\n".join(headers.values()).encode("utf-8", "surrogatepass")):
+    if not scrubber.may_contain("\n".join(headers.values()).encode("utf-8", "surrogatepass")):
         return headers
     return {name: scrubber.scrub_text(text) for name, text in headers.items()}

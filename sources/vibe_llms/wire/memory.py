@@ -28,7 +28,7 @@ class MemoryAnswer:
     """Response of a handler.
 
     Attributes:
-        chunks: Body, in the pieces in which it arrives.
+        chunks: The body, in the pieces in which it arrives.
     """
 
     status: int = 200
@@ -39,7 +39,7 @@ class MemoryAnswer:
 class MemoryTransport:
     """Transport that calls a function; size limits apply, timeouts do not.
 
-    An exception other than ConverseError counts as a broken connection.
+    An exception other than ConverseError is treated as a broken connection.
     """
 
     def __init__(
@@ -59,21 +59,21 @@ class MemoryTransport:
         except Exception as error:
             raise _translate(error, address, Stage.CONNECT) from error
         headers = {name.lower(): value for name, value in answer.headers.items()}
-        left = len(answer.chunks) if isinstance(answer.chunks, Sequence) else None
+        remaining = len(answer.chunks) if isinstance(answer.chunks, Sequence) else None
         chunks = _iterate(answer.chunks)
         limit = self._limits.response_bytes
-        exchange = _MemoryExchange(answer.status, headers, chunks, address, limit, left)
+        exchange = _MemoryExchange(answer.status, headers, chunks, address, limit, remaining)
         return await ensure_final(exchange, address)
 
     async def close(self) -> None:
-        """Close nothing: there are no connections."""
+        """Do nothing: there are no connections."""
 
 
 async def produce_stored_exchange(body: bytes, limits: Limits) -> Exchange:
-    """Return an exchange with a known JSON body; its size is limited as usual."""
+    """Make an exchange whose JSON body has already arrived; its size is limited as usual."""
     headers = {"content-type": "application/json"}
     limit = limits.response_bytes
-    return _MemoryExchange(200, headers, _iterate([body]), "", limit, left=1)
+    return _MemoryExchange(200, headers, _iterate([body]), "", limit, remaining=1)
 
 
 def _translate(error: Exception, address: str, stage: Stage) -> ConverseError:
@@ -109,25 +109,25 @@ class _MemoryExchange(BoundedExchange):
         chunks: AsyncGenerator[bytes, None],
         address: str,
         limit: int,
-        left: int | None,
+        remaining: int | None,
     ) -> None:
         super().__init__(status, headers, limit)
         self._chunks = chunks
         self._address = address
-        self._left = left  # number of pieces left, if known
+        self._remaining = remaining  # number of pieces left, if known
         self._is_closed = False
 
     @property
     def is_spent(self) -> bool:
         """True once the body was read to its end."""
-        return self._left == 0
+        return self._remaining == 0
 
     async def receive(self) -> bytes:
         data = b""
         try:
             while not data and not self._is_closed:
                 data = await anext(self._chunks)
-                self._left = self._left and self._left - 1
+                self._remaining = self._remaining and self._remaining - 1
         except StopAsyncIteration:
             return b""
         except Exception as error:
@@ -135,11 +135,11 @@ class _MemoryExchange(BoundedExchange):
         if self._exceeds(data):
             await self.close()
             raise refuse_response(self._limit)
-        if self._left == 0:
+        if self._remaining == 0:
             await self._chunks.aclose()
         return data
 
     async def close(self) -> None:
         self._is_closed = True
-        with suppress(RuntimeError):  # a task waits in it, and notices later
+        with suppress(RuntimeError):  # a task is waiting in it, and will stop later
             await self._chunks.aclose()

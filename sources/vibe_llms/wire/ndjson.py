@@ -1,4 +1,4 @@
-"""Lines of JSON: one value a line."""
+"""Framer for newline-delimited JSON: one value on each line."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from vibe_llms.wire.frames import Frame, refuse_event
 class NdjsonFramer:
     """Framer of lines; skips empty ones.
 
-    The last line needs no line end: a truncated one is invalid JSON.
+    The last line needs no line end: if it is truncated, it is invalid JSON.
     """
 
     __slots__ = ("_limit", "_line")
 
     def __init__(self, limits: Limits) -> None:
         self._limit = limits.event_bytes
-        self._line = bytearray()  # a line that has begun
+        self._line = bytearray()  # an incomplete line
 
     @property
     def has_pending(self) -> bool:
@@ -36,7 +36,7 @@ class NdjsonFramer:
         return [Frame(line) for each in lines if (line := each.strip())]
 
     def finish(self) -> list[Frame]:
-        """Return the last line, if no end of line followed it."""
+        """Return the last line, if it has no line end."""
         line = bytes(self._line.strip())
         self._line.clear()
         return [Frame(line)] if line else []

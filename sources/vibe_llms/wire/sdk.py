@@ -1,4 +1,4 @@
-"""A transport through a client object of an official SDK."""
+"""Transport that sends requests through the client object of an official SDK."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from vibe_llms.wire.exchanges import Timeouts, WireRequest
 from vibe_llms.wire.http import faults
 from vibe_llms.wire.size_limits import BoundedExchange, check_request, ensure_final, refuse_response
 
-_RAW = {"X-Stainless-Raw-Response": "stream"}
-"""Lets the SDK hand its answer over as it comes, neither read nor parsed."""
+_RAW_HEADERS = {"X-Stainless-Raw-Response": "stream"}
+"""Header that makes the SDK return the raw response, which is neither read nor parsed."""
 
 _CREDENTIALS = {
     "Bedrock": "Set AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or "
-    "AWS_PROFILE for a part of ~/.aws that is there.",
+    "AWS_PROFILE to an existing profile in ~/.aws.",
     "Vertex": "Run `gcloud auth application-default login`, or set "
-    "GOOGLE_APPLICATION_CREDENTIALS to a file that is there.",
+    "GOOGLE_APPLICATION_CREDENTIALS to an existing file.",
 }
-"""What to do where a client finds no credentials, by a word in the name of its class."""
+"""What to do if a client finds no credentials, by a word in the name of its class."""
 
 _OWN_HEADERS = frozenset({"content-length", "content-type", "host", "user-agent"})
-"""Headers which the SDK writes itself."""
+"""Headers that the SDK writes itself."""
 
 
 class SdkTransport:
-    """Transport on an asynchronous client of the anthropic or openai package.
+    """Transport that uses an asynchronous client of the anthropic or openai package.
 
     The client decides address, authentication, signing and rewriting of requests, which clouds
     need. The package is not imported here. The SDK's retries are off, and bodies are returned
@@ -50,19 +50,19 @@ class SdkTransport:
     ``https://host/some/v1/messages?beta=true`` is sent to ``/v1/messages?beta=true`` for an
     anthropic client and, as the base URLs of openai clients end in the version,
     ``…/v1/chat/completions`` to ``/chat/completions`` for one of openai. A path without
-    ``/v1/`` is taken as it is. Headers that hold a :class:`Secret` are left out: the client has
-    its own. The body must be a JSON object, which the client may rewrite.
+    ``/v1/`` is sent unchanged. Headers with a :class:`Secret` are left out, as the client has its
+    own. The body must be a JSON object, which the client may rewrite.
 
     The client's timeouts apply, too, so there is none for connecting here. The SDK reads the body
     of an error before it can be limited.
 
-    The clients for Anthropic and OpenAI themselves were tried against servers on loopback;
-    those for Azure, Bedrock and Vertex likewise, and never against the clouds themselves.
+    All clients were tested against servers on loopback. Those for Azure, Bedrock and Vertex were
+    never tested against the clouds themselves.
 
     Args:
         client: An asynchronous client. The caller closes it, unless ``is_owner``.
         is_owner: Whether closing the transport closes the client.
-        base_url: Base of the requests' paths, if known; by default, the version ends it.
+        base_url: Base URL of the requests, if known; by default it ends before the version.
     """
 
     def __init__(
@@ -87,19 +87,20 @@ class SdkTransport:
         check_request(request, self._limits)
         address = _describe_client(self._client)
         timeouts = self._timeouts if request.timeouts is None else request.timeouts
-        watch = failures.Watch(address, timeouts, asyncio.get_running_loop().time())
+        facts = failures.ExchangeFacts(address, timeouts, asyncio.get_running_loop().time())
         failure: ConverseError | None = None
         try:
-            async with asyncio.timeout(_choose_patience(timeouts)):
+            async with asyncio.timeout(_choose_head_timeout(timeouts)):
                 response = await self._post(request)
         except Exception as error:
-            response = getattr(error, "response", None)  # of an error that is an HTTP answer
+            response = getattr(error, "response", None)  # of an error for an HTTP status
             if not hasattr(response, "status_code"):
-                failure = _find_lack(error, self._client, address)
-                failure = failure or _translate(error, watch, Stage.SEND)
-        if failure is not None:  # raised here, so that no foreign text hangs on it as its context
+                failure = _find_missing_credentials(error, self._client, address)
+                failure = failure or _translate(error, facts, Stage.SEND)
+        # Raised outside of the handler, so that the original error is not its context.
+        if failure is not None:
             raise failure
-        return await ensure_final(SdkExchange(response, watch, self._limits), address)
+        return await ensure_final(SdkExchange(response, facts, self._limits), address)
 
     async def _post(self, request: WireRequest) -> Any:
         headers = {
@@ -107,7 +108,7 @@ class SdkTransport:
             for name, value in request.headers.items()
             if not isinstance(value, Secret) and name.lower() not in _OWN_HEADERS
         }
-        options = {"headers": headers | _RAW, "max_retries": 0, "follow_redirects": False}
+        options = {"headers": headers | _RAW_HEADERS, "max_retries": 0, "follow_redirects": False}
         path = request.url.removeprefix(self._base_url)
         if path == request.url:
             path = _cut_path(request.url, self._version)
@@ -125,11 +126,11 @@ class SdkTransport:
 
 
 class SdkExchange(BoundedExchange):
-    """An answer that an SDK's client receives; see :class:`Exchange`."""
+    """A response that an SDK's client receives; see :class:`Exchange`."""
 
-    def __init__(self, response: Any, watch: failures.Watch, limits: Limits) -> None:
+    def __init__(self, response: Any, facts: failures.ExchangeFacts, limits: Limits) -> None:
         self._response = response
-        self._watch = watch
+        self._facts = facts
         self._chunks: AsyncIterator[bytes] = response.aiter_bytes()
         self._rewriter: EventStreamRewriter | None = None
         self._is_closed = False
@@ -140,14 +141,14 @@ class SdkExchange(BoundedExchange):
         super().__init__(response.status_code, headers, limits.response_bytes)
 
     async def receive(self) -> bytes:
-        """Return whatever has come of the body; see :class:`Exchange`."""
+        """Return the next bytes of the body; see :class:`Exchange`."""
         while True:
             data = await self._receive_raw()
             if not data:
                 if self._rewriter is not None and self._rewriter.has_pending:
                     raise TransportError(
-                        detail=f"The answer of {self._watch.address} broke off in an event.",
-                        address=self._watch.address,
+                        detail=f"The answer of {self._facts.address} broke off within an event.",
+                        address=self._facts.address,
                         stage=Stage.FRAME,
                     )
                 return b""
@@ -160,7 +161,7 @@ class SdkExchange(BoundedExchange):
         failure: ConverseError | None = None
         data = b""
         try:
-            async with asyncio.timeout(self._find_patience()):
+            async with asyncio.timeout(self._find_chunk_timeout()):
                 while not data and not self._is_closed:
                     data = await anext(self._chunks)
         except StopAsyncIteration:
@@ -169,9 +170,9 @@ class SdkExchange(BoundedExchange):
             await self.close()
             raise
         except Exception as error:
-            failure = _translate(error, self._watch, Stage.FRAME)
+            failure = _translate(error, self._facts, Stage.FRAME)
         if self._is_closed:
-            failure = failures.produce_closed_error(self._watch.address)
+            failure = failures.produce_closed_error(self._facts.address)
         if self._exceeds(data):
             failure = refuse_response(self._limit)
         if failure is not None:
@@ -179,16 +180,16 @@ class SdkExchange(BoundedExchange):
             raise failure
         return data
 
-    def _find_patience(self) -> float | None:
-        """Return how long to wait for the next bytes."""
-        timeouts = self._watch.timeouts
+    def _find_chunk_timeout(self) -> float | None:
+        """Return the timeout in seconds for the next bytes."""
+        timeouts = self._facts.timeouts
         if timeouts.total_seconds is None:
             return timeouts.between_chunks_seconds
-        left = self._watch.begun + timeouts.total_seconds - asyncio.get_running_loop().time()
-        return min(max(left, 0), timeouts.between_chunks_seconds or left)
+        remaining = self._facts.started + timeouts.total_seconds - asyncio.get_running_loop().time()
+        return min(max(remaining, 0), timeouts.between_chunks_seconds or remaining)
 
     async def close(self) -> None:
-        """Leave the answer; see :class:`Exchange`."""
+        """Close the response; see :class:`Exchange`."""
         if not self._is_closed:
             self._is_closed = True
             await self._response.aclose()
@@ -199,14 +200,14 @@ def _describe_client(client: Any) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.netloc else "the SDK"
 
 
-def _choose_patience(timeouts: Timeouts) -> float | None:
-    """Return how long to wait for the headers; connecting is the client's own matter."""
-    known = (timeouts.first_byte_seconds, timeouts.total_seconds)
-    return min((seconds for seconds in known if seconds is not None), default=None)
+def _choose_head_timeout(timeouts: Timeouts) -> float | None:
+    """Return the timeout in seconds for the headers; the client has its own for connecting."""
+    timeouts_until_headers = (timeouts.first_byte_seconds, timeouts.total_seconds)
+    return min((seconds for seconds in timeouts_until_headers if seconds is not None), default=None)
 
 
 def _cut_path(url: str, version: str) -> str:
-    """Return what of a URL a client adds to its own; see :class:`SdkTransport`."""
+    """Return the part of a URL that a client appends to its base URL; see :class:`SdkTransport`."""
     parts = urlsplit(url)
     _, found, rest = parts.path.partition("/v1/")
     path = f"{version}/{rest}" if found else parts.path
@@ -220,14 +221,16 @@ def _read_object(body: bytes) -> dict[str, Any] | None:
         return msgspec.json.decode(body, type=dict[str, Any])
     except msgspec.DecodeError as error:
         raise RequestError(
-            detail="An SDK's client sends JSON objects, and the body of the request is none.",
+            detail="The body of the request is not a JSON object, which an SDK's client requires.",
             remedy="Use the direct transport.",
             path="body",
             stage=Stage.SEND,
         ) from error
 
 
-def _find_lack(error: Exception, client: Any, address: str) -> ConfigurationError | None:
+def _find_missing_credentials(
+    error: Exception, client: Any, address: str
+) -> ConfigurationError | None:
     """Return the error of missing credentials, if a client failed before sending.
 
     Its message is not repeated, as it may show a part of a key.
@@ -237,26 +240,28 @@ def _find_lack(error: Exception, client: Any, address: str) -> ConfigurationErro
     if not names & {"BotoCoreError", "GoogleAuthError"} and type(error) is not RuntimeError:
         return None
     kinds = [cls.__name__ for cls in type(client).__mro__]
-    remedies = [said for word, said in _CREDENTIALS.items() if any(word in each for each in kinds)]
+    remedies = [
+        advice for word, advice in _CREDENTIALS.items() if any(word in each for each in kinds)
+    ]
     return ConfigurationError(
-        detail=f"There are no credentials for {address}, or not all of them "
+        detail=f"There are no credentials for {address}, or they are incomplete "
         f"({type(error).__name__}).",
-        remedy=(remedies or ["Complete the environment that its client reads."])[0],
+        remedy=(remedies or ["Complete the environment variables that its client reads."])[0],
     )
 
 
-def _translate(error: Exception, watch: failures.Watch, stage: Stage) -> ConverseError:
+def _translate(error: Exception, facts: failures.ExchangeFacts, stage: Stage) -> ConverseError:
     """Translate an error of an SDK or its HTTP library.
 
-    They are recognized by class names, without importing either.
+    The errors are recognized by the names of their classes, without importing the libraries.
     """
     names = {cls.__name__ for each in failures.walk_chain(error) for cls in type(each).__mro__}
     if isinstance(error, TimeoutError) or names & {"APITimeoutError", "TimeoutException"}:
         if names & {"ConnectTimeout", "PoolTimeout"}:
-            return failures.produce_timeout_error(watch, "connect")
-        return failures.translate(TimeoutError(), watch, stage)
+            return failures.produce_timeout_error(facts, "connect")
+        return failures.translate(TimeoutError(), facts, stage)
     if names & {"APIConnectionError", "TransportError"}:
-        broken = faults.Unreachable() if "ConnectError" in names else ConnectionError()
-        broken.__cause__ = error
-        return failures.translate(broken, watch, stage)
-    return failures.translate(error, watch, stage)
+        equivalent = faults.Unreachable() if "ConnectError" in names else ConnectionError()
+        equivalent.__cause__ = error
+        return failures.translate(equivalent, facts, stage)
+    return failures.translate(error, facts, stage)

@@ -1,8 +1,8 @@
-"""Detection of a response's form from its first bytes, as its content type is often wrong.
+"""Detection of a response's form from its first bytes, since its content type is often wrong.
 
-Proxies and servers send streams as ``text/plain``, as ``application/json``, or without a type;
-some send a whole response in place of a stream, or the other way round, or an error as JSON with
-the status and the type of a stream. The official packages accept all of these.
+Proxies and servers send streams as ``text/plain``, as ``application/json``, or without a type. Some
+send a whole response instead of a stream, or a stream instead of a whole response, or an error as
+JSON with the status and the type of a stream. The official packages accept all of these.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ NDJSON: Final = "application/x-ndjson"
 
 _SHOWN_CHARACTERS = 200
 _READ_BYTES = 65_536
-_LOOK_CHARACTERS = 64
+_LONGEST_FIELD_BYTES = 64
 _BLANKS = b" \t\r\n"
-_MARK = b"\xef\xbb\xbf"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _FIELDS = (b"data", b"event", b"id", b"retry")
 _EVENT = re.compile(rb":|(?:data|event|id|retry)[ \t]*[:\r\n]")
 """Beginning of server-sent events: a comment or a known field."""
@@ -38,13 +38,15 @@ class AnswerForm(Enum):
 
 
 def strip_beginning(data: bytes) -> bytes:
-    """Strip blanks and a byte order mark."""
+    """Strip leading blanks and a byte order mark."""
     data = data.lstrip(_BLANKS)
-    return data[len(_MARK) :].lstrip(_BLANKS) if data.startswith(_MARK) else data
+    return (
+        data[len(_BYTE_ORDER_MARK) :].lstrip(_BLANKS) if data.startswith(_BYTE_ORDER_MARK) else data
+    )
 
 
 def read_kind(headers: Mapping[str, str]) -> str:
-    """Return the content type without parameters and prefix (``+json`` counts as JSON)."""
+    """Return the content type without parameters; for ``application/x+json``, the one of JSON."""
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     main, _, subtype = kind.partition("/")
     return f"{main}/{subtype.rpartition('+')[2]}" if subtype else kind
@@ -58,13 +60,13 @@ def recognize_form(
     Args:
         beginning: Its first bytes, without leading blanks.
         kind: Its content type.
-        wanted: The content type requested: JSON, or that of a stream.
+        wanted: The requested content type: JSON, or that of a stream.
         is_over: Whether ``beginning`` is the whole response.
     """
-    if (not beginning or _MARK.startswith(beginning)) and not is_over:
+    if (not beginning or _BYTE_ORDER_MARK.startswith(beginning)) and not is_over:
         return AnswerForm.UNCLEAR
     if beginning[:1] in (b"{", b"["):
-        return _recognize_lines(beginning, is_over) if wanted == NDJSON else AnswerForm.WHOLE
+        return _recognize_json(beginning, is_over) if wanted == NDJSON else AnswerForm.WHOLE
     if wanted != NDJSON:
         if _EVENT.match(beginning):
             return AnswerForm.STREAM
@@ -78,12 +80,12 @@ def recognize_form(
 
 
 def _may_become_field(beginning: bytes) -> bool:
-    name = beginning[:_LOOK_CHARACTERS].rstrip(b" \t")
-    return len(beginning) < _LOOK_CHARACTERS and any(each.startswith(name) for each in _FIELDS)
+    name = beginning[:_LONGEST_FIELD_BYTES].rstrip(b" \t")
+    return len(beginning) < _LONGEST_FIELD_BYTES and any(each.startswith(name) for each in _FIELDS)
 
 
-def _recognize_lines(beginning: bytes, is_over: bool) -> AnswerForm:
-    """Tell lines of JSON from one value that goes over several lines."""
+def _recognize_json(beginning: bytes, is_over: bool) -> AnswerForm:
+    """Distinguish lines of JSON from one value that extends over several lines."""
     line, end, _ = beginning.partition(b"\n")
     if end:
         return AnswerForm.STREAM if line.rstrip().endswith((b"}", b"]")) else AnswerForm.WHOLE
@@ -97,22 +99,22 @@ async def refuse_answer(
     """Produce the error of an unexpected response, with the beginning of its text.
 
     Args:
-        exchange: The response, which this closes.
+        exchange: The response; it is closed.
         beginning: Bytes already read from it.
     """
-    said = exchange.headers.get("content-type", "").partition(";")[0].strip().lower()
+    kind = exchange.headers.get("content-type", "").partition(";")[0].strip().lower()
     async with exchange:
-        shown = await _show_beginning(exchange, said, beginning)
+        excerpt = await _compose_excerpt(exchange, kind, beginning)
     return ConverseError(
-        detail=f"The answer (status {exchange.status}) is {said[:100] or 'of no named kind'}, not "
-        f"{' or '.join(expected)}{shown}.",
-        remedy="Check the base URL, and whether a proxy or a login page stands in between.",
+        detail=f"The answer (status {exchange.status}) is {kind[:100] or 'of an unknown type'}, "
+        f"not {' or '.join(expected)}{excerpt}.",
+        remedy="Check the base URL, and whether a proxy or a login page answered instead.",
         stage=Stage.FRAME,
     )
 
 
-async def _show_beginning(exchange: Exchange, kind: str, beginning: bytes) -> str:
-    """Return the beginning of a text, on one line; empty for binary data."""
+async def _compose_excerpt(exchange: Exchange, kind: str, beginning: bytes) -> str:
+    """Return a clause with the beginning of a text, on one line; empty for binary data."""
     if kind and not (kind.startswith("text/") or kind.endswith(("json", "xml"))):
         return ""
     try:

@@ -19,7 +19,7 @@ HEADER_BYTES: Final = 32_768
 
 
 def check_request(request: WireRequest, limits: Limits) -> str:
-    """Check URL and size of a request; return its host, for errors.
+    """Check the URL and size of a request; return its scheme, host and port, for errors.
 
     Raises:
         RequestError: The URL is not an ``http`` or ``https`` URL.
@@ -38,7 +38,7 @@ def check_request(request: WireRequest, limits: Limits) -> str:
         raise LimitError(
             detail=f"The request has {size:,} bytes, more than request_bytes = "
             f"{limits.request_bytes:,} allows; nothing was sent.",
-            remedy="Send less (attachments count), or raise request_bytes in [limits].",
+            remedy="Send less (attachments count, too), or raise request_bytes in [limits].",
             limit="request_bytes",
             value=limits.request_bytes,
             stage=Stage.SEND,
@@ -48,9 +48,9 @@ def check_request(request: WireRequest, limits: Limits) -> str:
 
 @lru_cache(maxsize=256)
 def describe_address(url: str) -> str:
-    """Return the scheme, host and port of a URL, which errors may show.
+    """Return the scheme, host and port of a URL, which are safe to show in errors.
 
-    Empty unless it is an ``http`` or ``https`` URL with a host.
+    Empty if it is not an ``http`` or ``https`` URL with a host.
     """
     try:
         parts = urlsplit(url)
@@ -65,14 +65,15 @@ def describe_address(url: str) -> str:
 
 def refuse_redirection(address: str, status: int, location: str) -> TransportError:
     """Produce the error of a redirect."""
-    place = describe_address(location)
-    if place:
-        goal = place + urlsplit(location).path  # without the query, which may hold a key
+    address_of_target = describe_address(location)
+    if address_of_target:
+        target = address_of_target + urlsplit(location).path  # the query may contain a key
     else:
-        goal = location.partition("?")[0].partition("#")[0] or "nowhere"
+        target = location.partition("?")[0].partition("#")[0] or "nowhere"
     return TransportError(
-        detail=f"{address} answered {status}: go to {goal[:300]!r}; redirections are not followed.",
-        remedy="Set the base URL to where the service really is.",
+        detail=f"{address} answered {status}: a redirect to {target[:300]!r}; redirects are not "
+        "followed.",
+        remedy="Set the base URL to the actual address of the service.",
         should_retry=False,
         address=address,
         stage=Stage.SEND,
@@ -83,7 +84,7 @@ def refuse_response(limit: int, name: str = "response_bytes") -> LimitError:
     """Produce the error of an answer that is too long."""
     return LimitError(
         detail=f"The answer is longer than {name} = {limit:,} allows.",
-        remedy=f"Raise {name} in [limits], if the other side is to be trusted.",
+        remedy=f"Raise {name} in [limits], if you trust the server.",
         limit=name,
         value=limit,
         stage=Stage.FRAME,
@@ -106,7 +107,7 @@ class BoundedExchange(Closing):
         self._received = 0
 
     def _exceeds(self, data: bytes) -> bool:
-        """Count received bytes; tell whether they exceed the limit."""
+        """Count received bytes; return whether they exceed the limit."""
         self._received += len(data)
         return self._received > self._limit
 
@@ -135,7 +136,7 @@ class BoundedExchange(Closing):
 
 
 async def ensure_final(exchange: _Exchange, address: str) -> _Exchange:
-    """Return the exchange. Raise TransportError for a redirect."""
+    """Return the exchange, unless it is a redirect. Raises TransportError."""
     if not 300 <= exchange.status < 400:
         return exchange
     await exchange.close()

@@ -1,4 +1,4 @@
-"""Server-sent events, by the rules of the WHATWG.
+"""Framer for server-sent events, by the rules of the WHATWG.
 
 Source: https://html.spec.whatwg.org/multipage/server-sent-events.html, sections 9.2.5 and 9.2.6.
 """
@@ -10,43 +10,46 @@ import functools
 from vibe_llms.foundation.limits import Limits
 from vibe_llms.wire.frames import Frame, refuse_event
 
-_MARK = b"\xef\xbb\xbf"
-"""The byte order mark, which may open a stream."""
-_CLOSED = (b"}\n", b"]\n")
-"""Ends of JSON data. Truncated data may end so, too, which their parser notices."""
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+"""The byte order mark, with which a stream may begin."""
+_JSON_ENDS = (b"}\n", b"]\n")
+"""Ends of JSON data. Truncated data may also end so, which the JSON parser will notice."""
 
 
 class SseFramer:
     """Framer of server-sent events.
 
-    Whole events of the usual form take a fast path; others are parsed line by line. An event
-    without its empty line at the end is incomplete, as the specification says, and sets
-    :attr:`has_pending`; but data that close a bracket are returned at the end of the stream, where
-    some servers forget the empty line. Fields for reconnecting (``id`` and ``retry``) are
-    ignored: a request is never sent twice.
+    Complete events of the usual form take a fast path; others are parsed line by line. By the
+    specification, an event without an empty line after it is incomplete (:attr:`has_pending`). But
+    as some servers forget the empty line at the end of the stream, data that end with a bracket are
+    returned there. Fields for reconnecting (``id`` and ``retry``) are ignored: a request is never
+    sent twice.
     """
 
     __slots__ = (
         "_data",
         "_event",
-        "_follows_return",
-        "_head",
-        "_is_midway",
+        "_follows_carriage_return",
+        "_is_within_event",
         "_limit",
         "_line",
         "_name",
-        "_opening",
+        "_possible_mark",
+        "_prefix",
     )
 
     def __init__(self, limits: Limits) -> None:
         self._limit = limits.event_bytes
-        self._opening: bytes | None = b""  # what may become a mark; None once that is decided
-        self._follows_return = False  # a line feed that comes next belongs to the line before
-        self._line = bytearray()  # a line that has begun
-        self._data = bytearray()  # of an event that has begun, a line feed after each line
+        # Possibly a part of the mark; None once it is decided.
+        self._possible_mark: bytes | None = b""
+        # Whether a line feed at the start belongs to the line before.
+        self._follows_carriage_return = False
+        self._line = bytearray()  # an incomplete line
+        self._data = bytearray()  # of an incomplete event, with a line feed after each line
         self._event = ""
-        self._is_midway = False  # between two empty lines
-        self._head = b"\n\n"  # with which the last named event began: as yet nothing can so
+        self._is_within_event = False  # after the first line of an event
+        # How the last named event began; at first, bytes with which no event can begin.
+        self._prefix = b"\n\n"
         self._name = ""
 
     @property
@@ -57,42 +60,42 @@ class SseFramer:
 
     def feed(self, data: bytes) -> list[Frame]:
         """Return the events that these bytes complete; see :class:`Framer`."""
-        if self._opening is not None:
-            data = self._open(data)
-        if self._follows_return or b"\r" in data:
+        if self._possible_mark is not None:
+            data = self._strip_mark(data)
+        if self._follows_carriage_return or b"\r" in data:
             data = self._normalize(data)
         frames: list[Frame] = []
-        if self._is_midway:
-            data = self._walk(data, frames)
+        if self._is_within_event:
+            data = self._parse_event(data, frames)
         if not data:
             return frames
-        if len(data) > self._limit:  # only then can an event in it be too long
-            self._walk_all(data, frames)
+        if len(data) > self._limit:  # only then can it contain an event that is too long
+            self._parse_lines(data, frames)
             return frames
         blocks = data.split(b"\n\n")
         rest = blocks.pop()  # no empty line ends it yet
-        head, name = self._head, self._name
+        prefix, name = self._prefix, self._name
         for block in blocks:
             if block.startswith(b"data: "):
                 if b"\n" not in block:
                     frames.append(Frame(block[6:]))
                     continue
-            elif block.startswith(head):  # the same kind of event as the one before
-                value = block[len(head) :]
+            elif block.startswith(prefix):  # the same kind of event as the one before
+                value = block[len(prefix) :]
                 if b"\n" not in value:
                     frames.append(Frame(value, name))
                     continue
             elif block.startswith(b"event: "):
                 first, separator, value = block.partition(b"\ndata: ")
-                # The names that are read here are kept: those of any length go line by line.
+                # Names are cached, so long ones are parsed line by line.
                 if separator and len(first) < 64 and b"\n" not in value and b"\n" not in first:
                     name = _read_name(first)
-                    head = self._head = first + separator
+                    prefix = self._prefix = first + separator
                     self._name = name
                     frames.append(Frame(value, name))
                     continue
-            self._walk_all(block + b"\n\n", frames)
-        self._walk_all(rest, frames)
+            self._parse_lines(block + b"\n\n", frames)
+        self._parse_lines(rest, frames)
         return frames
 
     def finish(self) -> list[Frame]:
@@ -101,35 +104,35 @@ class SseFramer:
         if self._line:
             self._read_line(bytes(self._line))
             self._line.clear()
-        if self._data.endswith(_CLOSED):
+        if self._data.endswith(_JSON_ENDS):
             self._end_event(frames)
         return frames
 
-    def _open(self, data: bytes) -> bytes:
-        """Take the mark off the beginning of the stream, which may come in pieces."""
-        assert self._opening is not None
-        data = self._opening + data
-        if len(data) < len(_MARK) and _MARK.startswith(data):
-            self._opening = data
+    def _strip_mark(self, data: bytes) -> bytes:
+        """Remove the byte order mark from the beginning of the stream; it may arrive in pieces."""
+        assert self._possible_mark is not None
+        data = self._possible_mark + data
+        if len(data) < len(_BYTE_ORDER_MARK) and _BYTE_ORDER_MARK.startswith(data):
+            self._possible_mark = data
             return b""
-        self._opening = None
-        return data.removeprefix(_MARK)
+        self._possible_mark = None
+        return data.removeprefix(_BYTE_ORDER_MARK)
 
     def _normalize(self, data: bytes) -> bytes:
-        """Return the bytes with every end of line as a line feed."""
+        """Return the bytes with a line feed as every line end."""
         if not data:
             return data
-        if self._follows_return:
+        if self._follows_carriage_return:
             data = data.removeprefix(b"\n")
-        self._follows_return = data.endswith(b"\r")
+        self._follows_carriage_return = data.endswith(b"\r")
         return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
-    def _walk_all(self, data: bytes, frames: list[Frame]) -> None:
+    def _parse_lines(self, data: bytes, frames: list[Frame]) -> None:
         while data:
-            data = self._walk(data, frames)
+            data = self._parse_event(data, frames)
 
-    def _walk(self, data: bytes, frames: list[Frame]) -> bytes:
-        """Parse line by line to the end of an event; return the bytes behind it."""
+    def _parse_event(self, data: bytes, frames: list[Frame]) -> bytes:
+        """Parse line by line to the end of an event; return the bytes after it."""
         start = 0
         while (end := data.find(b"\n", start)) >= 0:
             line = data[start:end]
@@ -145,7 +148,7 @@ class SseFramer:
         self._line += data[start:]
         if len(self._line) > self._limit:
             raise refuse_event(self._limit)
-        self._is_midway = True
+        self._is_within_event = True
         return b""
 
     def _read_line(self, line: bytes) -> None:
@@ -166,10 +169,10 @@ class SseFramer:
             frames.append(Frame(bytes(self._data[:-1]), self._event))
             self._data.clear()
         self._event = ""
-        self._is_midway = False
+        self._is_within_event = False
 
 
 @functools.lru_cache(maxsize=256)
 def _read_name(line: bytes) -> str:
-    """Return the name in a line; cached, as there are few."""
+    """Return the name in a line; cached, as there are few names."""
     return line[7:].decode("utf-8", "replace")

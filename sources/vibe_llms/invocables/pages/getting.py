@@ -155,7 +155,7 @@ async def _ask(
         async with asyncio.timeout(_CONNECT_SECONDS):
             # Connect to the checked address: a second resolution could differ.
             await dial(connection, target, resolve=guard.look_up)
-        connection.ask(heads.compose_head("GET", target, _HEADERS, 0))
+        connection.send(heads.compose_head("GET", target, _HEADERS, 0))
         await connection.wait_until_ready(None, "first-byte")
         location = connection.answer.headers.get("location", "")
         if connection.answer.status in _REDIRECTS and location:
@@ -166,7 +166,7 @@ async def _ask(
     except (OSError, ValueError) as error:
         raise Refusal(guard.explain(error)) from error
     finally:
-        connection.leave()
+        connection.abort()
 
 
 async def _read(
@@ -197,7 +197,7 @@ async def _read(
 async def _iterate(connection: HttpConnection) -> AsyncIterator[bytes]:
     """Yield a body as it arrives."""
     while True:
-        if data := connection.take():
+        if data := connection.read_buffered():
             yield data
         elif connection.fault is not None:
             raise connection.fault
@@ -252,5 +252,5 @@ class _Guard:
         from vibe_llms.wire import failures
         from vibe_llms.wire.exchanges import Timeouts
 
-        watch = failures.Watch(self._host, Timeouts(), 0)
-        return failures.translate(error, watch, Stage.SEND).detail
+        facts = failures.ExchangeFacts(self._host, Timeouts(), 0)
+        return failures.translate(error, facts, Stage.SEND).detail

@@ -7,15 +7,15 @@ from collections.abc import Callable
 from math import inf
 from typing import Final, cast
 
-from vibe_llms.wire.http.faults import Left, NotHttp, Overdue
+from vibe_llms.wire.http.faults import ClosedByUs, NotHttp, TimedOut
 from vibe_llms.wire.http.receive_buffer import reading
 from vibe_llms.wire.http.response_parser import AnswerReader
 
 _BUFFER_BYTES: Final = 131_072
 """Limit of buffered bytes; above it, reading pauses until the caller takes them."""
 
-_TOGETHER_BYTES: Final = 32_768
-"""Up to this size a body is written together with its head."""
+_MOST_JOINED_BYTES: Final = 32_768
+"""Bodies up to this size are written together with the head."""
 
 _PIECE_BYTES: Final = 262_144
 """Size of the pieces in which a longer body is sent."""
@@ -24,9 +24,9 @@ _PIECE_BYTES: Final = 262_144
 class HttpConnection(asyncio.BufferedProtocol):
     """Connection for one request and its response at a time.
 
-    The owner calls :meth:`ask`, then :meth:`wait_until_ready`, then :meth:`take` and :meth:`wait`
-    until :attr:`is_over`. The connection can be used again if it :attr:`is_free`. Only one task
-    at a time may wait.
+    The owner calls :meth:`send`, then :meth:`wait_until_ready`, then :meth:`read_buffered` and
+    :meth:`wait` until :attr:`is_over`. The connection can be used again if it :attr:`is_free`. Only
+    one task may wait at a time.
 
     Args:
         address: Scheme, host and port.
@@ -34,15 +34,15 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     Attributes:
         answer: Parser of the response.
-        fault: Reason for the early end of the response: one of ``faults``, or a plain
-            ConnectionError. Bytes that arrived before can be taken.
-        is_lost: The connection is closed.
+        fault: Why the response ended early: one of ``faults``, or a plain ConnectionError. Bytes
+            that arrived before can still be read.
+        is_lost: Whether the connection is closed.
     """
 
     __slots__ = (
         "_buffered",
         "_due",
-        "_is_asked",
+        "_is_in_use",
         "_is_paused",
         "_is_writing_paused",
         "_loop",
@@ -77,7 +77,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._waiter: asyncio.Future[None] | None = None
         self._unsent: memoryview | None = None
         self._is_writing_paused = False
-        self._is_asked = False
+        self._is_in_use = False
         self._is_paused = False
         self._buffered = 0
         self.address = address
@@ -85,30 +85,30 @@ class HttpConnection(asyncio.BufferedProtocol):
         self.fault: Exception | None = None
         self.is_lost = False
 
-    # What its owner does
+    # Methods for the owner
 
-    def ask(
+    def send(
         self, head: bytes, body: bytes = b"", *, is_bodiless: bool = False, deadline: float = inf
     ) -> None:
         """Start sending a request.
 
         Args:
-            is_bodiless: The response has no body, regardless of its headers.
+            is_bodiless: Whether the response has no body, regardless of its headers.
             deadline: Deadline of the whole exchange, by the clock of the event loop.
         """
         self.answer.begin(is_bodiless=is_bodiless)
-        self._is_asked = True
+        self._is_in_use = True
         self._total_due = deadline
         if self._transport is None or self.is_closing:
             self.fault = ConnectionError()
-        elif len(body) <= _TOGETHER_BYTES:
+        elif len(body) <= _MOST_JOINED_BYTES:
             self._transport.write(head + body)
         else:
             self._transport.write(head)
             self._unsent = memoryview(body)
-            self._send_more()
+            self._send_piece()
 
-    def _send_more(self) -> None:
+    def _send_piece(self) -> None:
         """Send a piece of the body; other tasks run before the next one."""
         unsent, transport = self._unsent, self._transport
         if unsent is None or transport is None or self._is_writing_paused:
@@ -116,36 +116,36 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._unsent = unsent[_PIECE_BYTES:] if len(unsent) > _PIECE_BYTES else None
         transport.write(unsent[:_PIECE_BYTES])
         if self._unsent is not None and not self._is_writing_paused:
-            self._loop.call_soon(self._send_more)
+            self._loop.call_soon(self._send_piece)
 
     async def wait(self, seconds: float | None, phase: str) -> None:
         """Wait for bytes or a fault.
 
         Args:
-            seconds: Timeout; then the fault is :class:`Overdue`.
+            seconds: Timeout, after which the fault is :class:`TimedOut`.
             phase: Name of the timeout.
         """
         due = inf if seconds is None else self._loop.time() + seconds
-        waiter = self._expect(due, phase)
+        waiter = self._create_waiter(due, phase)
         try:
             await waiter
         finally:
             self._forget_waiter()
 
     async def wait_until_ready(self, seconds: float | None, phase: str) -> None:
-        """Wait for the headers of the response. Raise the fault if they do not arrive."""
+        """Wait for the headers of the response; raise the fault if they do not arrive."""
         due = inf if seconds is None else self._loop.time() + seconds
         while not self.answer.is_ready:
             if self.fault is not None:
                 raise self.fault
-            waiter = self._expect(due, phase)
+            waiter = self._create_waiter(due, phase)
             try:
                 await waiter
             finally:
                 self._waiter, self._due = None, inf
 
-    def _expect(self, due: float, phase: str) -> asyncio.Future[None]:
-        """Return a future for the next bytes or fault; the caller forgets it afterwards."""
+    def _create_waiter(self, due: float, phase: str) -> asyncio.Future[None]:
+        """Return a future for the next bytes or fault. The caller removes it afterwards."""
         if self._waiter is not None:
             raise RuntimeError("two tasks wait for one answer")
         self._phase = phase
@@ -164,7 +164,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         """True once the response is complete or has failed."""
         return self.answer.is_complete or self.fault is not None
 
-    def take(self) -> bytes:
+    def read_buffered(self) -> bytes:
         """Return buffered bytes of the body."""
         pieces = self.answer.pieces
         if not pieces:
@@ -187,55 +187,56 @@ class HttpConnection(asyncio.BufferedProtocol):
     def is_free(self) -> bool:
         """True if the response is complete and the connection can be used again."""
         answer = self.answer
-        # Some servers respond before they have read the request: its rest would begin the next.
-        is_done = answer.is_complete and answer.is_kept and self._unsent is None
+        # Some servers respond before they have read the whole request; then the unsent rest would
+        # be taken for the next request.
+        is_done = answer.is_complete and answer.keeps_alive and self._unsent is None
         return is_done and not self.is_closing
 
-    def rest(self, seconds: float) -> None:
+    def keep_idle(self, seconds: float) -> None:
         """Keep the connection idle for another request; close it after a timeout."""
-        self._is_asked = False
+        self._is_in_use = False
         self._total_due = inf
         due = self._due = self._loop.time() + seconds
         if due < self._timer_due:
             self._set_timer()
 
-    def leave(self) -> None:
+    def abort(self) -> None:
         """Close the connection at once, even in the middle of an exchange."""
-        self._fail(Left())
+        self._fail(ClosedByUs())
 
     # Timeouts
 
     def _set_timer(self) -> None:
-        """Schedule a look at the next deadline; one that is too early schedules another."""
+        """Schedule a check of the next deadline, unless an earlier check is scheduled already."""
         due = min(self._due, self._total_due)
         if due < self._timer_due:
             if self._timer is not None:
                 self._timer.cancel()
             self._timer_due = due
-            self._timer = self._loop.call_at(due, self._look)
+            self._timer = self._loop.call_at(due, self._check_deadlines)
 
-    def _look(self) -> None:
+    def _check_deadlines(self) -> None:
         self._timer, self._timer_due = None, inf
         now = self._loop.time()
         if now < min(self._due, self._total_due):
             self._set_timer()
         else:
-            self._fail(Overdue("total" if now >= self._total_due else self._phase))
+            self._fail(TimedOut("total" if now >= self._total_due else self._phase))
 
-    # What the event loop tells
+    # Callbacks of the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Handle a new connection."""
         self._transport = cast(asyncio.Transport, transport)
 
-    def begin_anew(self, transport: asyncio.BaseTransport) -> None:
-        """Switch to TLS, in the tunnel of a proxy."""
+    def switch_transport(self, transport: asyncio.BaseTransport) -> None:
+        """Continue on another transport: TLS in the tunnel of a proxy."""
         self._transport = cast(asyncio.Transport, transport)
-        self.answer = AnswerReader()  # bytes from before TLS are not a response
+        self.answer = AnswerReader()  # discard bytes from before TLS
 
     @property
     def transport(self) -> asyncio.Transport:
-        """Transport of a connection that was made."""
+        """The transport of an open connection."""
         assert self._transport is not None
         return self._transport
 
@@ -246,8 +247,8 @@ class HttpConnection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Handle received bytes."""
         answer = self.answer
-        if not self._is_asked:
-            self._fail(NotHttp())  # unrequested bytes
+        if not self._is_in_use:
+            self._fail(NotHttp())  # no request was sent
             return
         fault = answer.feed(reading.buffer[:nbytes])
         if fault is not None:
@@ -266,8 +267,9 @@ class HttpConnection(asyncio.BufferedProtocol):
         """Handle the end of the connection."""
         self.is_lost = True
         self._unsent = None
-        if self._is_asked and not self.is_over:
-            self.fault = self.answer.end()  # which completes some responses
+        if self._is_in_use and not self.is_over:
+            # None if the end of the connection completes the response.
+            self.fault = self.answer.end()
             if exc is not None:
                 self.fault = self.fault or ConnectionError()
                 self.fault.__cause__ = exc
@@ -283,14 +285,14 @@ class HttpConnection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         """Continue writing."""
         self._is_writing_paused = False
-        self._send_more()
+        self._send_piece()
 
     def _fail(self, fault: Exception) -> None:
         # A complete response stays complete.
         if not self.is_over:
             self.fault = fault
         if self._transport is not None:
-            self._transport.abort()  # closing would wait for the write buffer
+            self._transport.abort()  # close() would wait for the write buffer
         self._end()
 
     def _end(self) -> None:

@@ -28,7 +28,7 @@ async def dial(
     """Connect to a target; close the connection on failure and cancellation.
 
     Args:
-        proxy: Proxy to use: with a tunnel if the target uses TLS.
+        proxy: Proxy to use, with a tunnel if the target uses TLS.
         tls: TLS context in place of the default one.
 
     Raises:
@@ -36,45 +36,48 @@ async def dial(
     """
     try:
         if proxy is None:
-            await _reach(connection, target, resolve, tls, faults.Unreachable)
+            await _connect(connection, target, resolve, tls, faults.Unreachable)
             return
-        await _reach(connection, proxy, resolve, tls, faults.ProxyUnreachable)
+        await _connect(connection, proxy, resolve, tls, faults.ProxyUnreachable)
         if target.is_secure:
             await _make_tunnel(connection, target, proxy)
             context = tls or access_default_context()
-            await _secure(connection, target, context)
+            await _start_tls(connection, target, context)
     except BaseException:
-        connection.leave()
+        connection.abort()
         raise
 
 
-async def _reach(
+async def _connect(
     connection: HttpConnection,
-    place: RequestTarget,
+    server: RequestTarget,
     resolve: names.Resolve,
     tls: ssl.SSLContext | None,
-    kind: type[ConnectionError],
+    fault_class: type[ConnectionError],
 ) -> None:
     """Connect to a host, with TLS if the URL says so."""
     loop = asyncio.get_running_loop()
     try:
-        made = await names.connect(await resolve(place.host, place.port))
+        connected = await names.connect(await resolve(server.host, server.port))
     except OSError as error:
-        raise kind from error
-    if not place.is_secure:
-        await loop.create_connection(lambda: connection, sock=made)
+        raise fault_class from error
+    if not server.is_secure:
+        await loop.create_connection(lambda: connection, sock=connected)
         return
     context = tls or access_default_context()
-    securing = loop.create_connection(
-        lambda: connection, sock=made, ssl=context, server_hostname=_name(place)
+    connecting = loop.create_connection(
+        lambda: connection,
+        sock=connected,
+        ssl=context,
+        server_hostname=_compose_server_name(server),
     )
-    await _translate(securing, kind)
+    await _translate(connecting, fault_class)
 
 
 async def _make_tunnel(
     connection: HttpConnection, target: RequestTarget, proxy: RequestTarget
 ) -> None:
-    connection.ask(heads.compose_tunnel(target, proxy), is_bodiless=True)
+    connection.send(heads.compose_tunnel(target, proxy), is_bodiless=True)
     try:
         await connection.wait_until_ready(None, "connect")
     except OSError as error:
@@ -83,30 +86,32 @@ async def _make_tunnel(
         raise faults.ProxyRefusal(connection.answer.status)
 
 
-async def _secure(
+async def _start_tls(
     connection: HttpConnection, target: RequestTarget, context: ssl.SSLContext
 ) -> None:
     loop = asyncio.get_running_loop()
-    below = connection.transport
-    made = await _translate(
-        loop.start_tls(below, connection, context, server_hostname=_name(target)),
+    plain_transport = connection.transport
+    new_transport = await _translate(
+        loop.start_tls(
+            plain_transport, connection, context, server_hostname=_compose_server_name(target)
+        ),
         faults.Unreachable,
     )
-    if made is None:
+    if new_transport is None:
         raise faults.Unreachable
-    connection.begin_anew(made)
+    connection.switch_transport(new_transport)
 
 
-async def _translate(made: Awaitable[_T], kind: type[ConnectionError]) -> _T:
+async def _translate(connecting: Awaitable[_T], fault_class: type[ConnectionError]) -> _T:
     try:
-        return await made
+        return await connecting
     except OSError as error:
-        if kind is faults.ProxyUnreachable or not isinstance(error, ssl.SSLError):
-            raise kind from error
+        if fault_class is faults.ProxyUnreachable or not isinstance(error, ssl.SSLError):
+            raise fault_class from error
         if isinstance(error, ssl.SSLCertVerificationError):
             raise faults.CertificateFault from error
         raise faults.TlsFault from error
 
 
-def _name(target: RequestTarget) -> str:
-    return target.host.rstrip(".")  # which a name may end with, but in no certificate
+def _compose_server_name(target: RequestTarget) -> str:
+    return target.host.rstrip(".")  # names may end with a dot, but those in certificates do not

@@ -1,4 +1,4 @@
-"""Kinds of connection errors, without any data that were sent or received."""
+"""Classes of connection errors. They contain no data that were sent or received."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ class Unreachable(ConnectionError):
 
 
 class ProxyUnreachable(ConnectionError):
-    """The proxy is not there, or is none."""
+    """The proxy is unreachable, or is not a proxy."""
 
 
 class ProxyRefusal(ConnectionError):
-    """The proxy does not let us through.
+    """The proxy refused to connect to the server.
 
     Args:
-        status: What it answered.
+        status: The HTTP status of its answer.
     """
 
     def __init__(self, status: int) -> None:
@@ -24,15 +24,15 @@ class ProxyRefusal(ConnectionError):
 
 
 class CertificateFault(ConnectionError):
-    """The other side's certificate does not hold."""
+    """The certificate of the server or proxy is invalid."""
 
 
 class TlsFault(ConnectionError):
-    """No TLS came about."""
+    """The TLS handshake failed."""
 
 
-class Overdue(TimeoutError):
-    """The other side took too long.
+class TimedOut(TimeoutError):
+    """A timeout expired.
 
     Args:
         phase: ``connect``, ``first-byte``, ``between-chunks`` or ``total``.
@@ -43,12 +43,12 @@ class Overdue(TimeoutError):
         self.phase = phase
 
 
-class Left(ConnectionError):
-    """We left the answer ourselves."""
+class ClosedByUs(ConnectionError):
+    """This side closed the connection."""
 
 
 class HeadTooLong(ConnectionError):
-    """The headers are longer than any are, or too many."""
+    """The headers exceed a size limit."""
 
 
 class NotHttp(ConnectionError):
@@ -56,14 +56,14 @@ class NotHttp(ConnectionError):
 
 
 class BodyBroken(ConnectionError):
-    """The body ended before its end, or is damaged."""
+    """The body is truncated or damaged."""
 
 
 class UnknownCoding(ConnectionError):
-    """The body is packed in a way that was not asked for.
+    """The body has a content coding that was not requested.
 
     Args:
-        name: Of the way.
+        name: The name of the coding.
     """
 
     def __init__(self, name: str) -> None:

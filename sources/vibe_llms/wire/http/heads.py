@@ -1,4 +1,4 @@
-"""Targets and heads of requests."""
+"""Targets and heads of HTTP requests."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _PORTS: Final = {"http": 80, "https": 443}
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _PRINTABLE: Final = "".join(map(chr, range(0x21, 0x7F)))
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
-"""Methods that send the length of an empty body, too."""
+"""Methods for which the length of an empty body is also sent."""
 
 _FRAMING: Final = frozenset({"content-length", "transfer-encoding"})
-"""Headers of the body's length, which callers may not set."""
+"""Headers about the body's length, which callers must not set."""
 
 _DEFAULTS: Final = {
     "accept": "Accept: */*\r\n",
-    "accept-encoding": "Accept-Encoding: gzip, deflate\r\n",  # what `codings` can unpack
+    "accept-encoding": "Accept-Encoding: gzip, deflate\r\n",  # what `codings` can decompress
     "user-agent": "User-Agent: vibe-llms\r\n",
 }
 
@@ -50,7 +50,7 @@ class RequestTarget:
     credentials: str = attrs.field(repr=False)
 
     @property
-    def whole(self) -> str:
+    def url(self) -> str:
         """Absolute URL, for a proxy without a tunnel."""
         return f"http{'s' if self.is_secure else ''}://{self.authority}{self.path}"
 
@@ -66,21 +66,21 @@ def parse_target(url: str) -> RequestTarget:
     host = parts.hostname or ""
     if not host.isascii():
         host = host.encode("idna").decode("ascii")
-    usual = _PORTS[parts.scheme]
-    port = usual if parts.port is None else parts.port
-    shown = f"[{host}]" if ":" in host else host
+    default_port = _PORTS[parts.scheme]
+    port = default_port if parts.port is None else parts.port
+    host_in_url = f"[{host}]" if ":" in host else host
     # The percent sign counts as printable, so that quoted characters stay unchanged.
     path = quote(f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}", _PRINTABLE)
     # urlsplit removes these characters, and quoting would hide them.
     if any(character <= " " or character == "\x7f" for character in url):
-        raise ValueError("a character that no address may hold")
+        raise ValueError("invalid character in the URL")
     if not re.fullmatch(r"[!-~]+", host) or re.search(r"[/?#@\\]", host):
-        raise ValueError("no name of a host")
+        raise ValueError("invalid host name")
     return RequestTarget(
         is_secure=parts.scheme == "https",
         host=host,
         port=port,
-        authority=shown if port == usual else f"{shown}:{port}",
+        authority=host_in_url if port == default_port else f"{host_in_url}:{port}",
         path=path,
         credentials=_write_credentials(parts.username, parts.password),
     )
@@ -89,8 +89,8 @@ def parse_target(url: str) -> RequestTarget:
 def _write_credentials(user: str | None, password: str | None) -> str:
     if user is None and password is None:
         return ""
-    words = unquote_to_bytes(user or "") + b":" + unquote_to_bytes(password or "")
-    return f"Basic {base64.b64encode(words).decode('ascii')}"
+    pair = unquote_to_bytes(user or "") + b":" + unquote_to_bytes(password or "")
+    return f"Basic {base64.b64encode(pair).decode('ascii')}"
 
 
 def compose_head(
@@ -105,25 +105,25 @@ def compose_head(
 
     Args:
         size: Size of the body.
-        proxy: Proxy that gets the request; ``None`` in a tunnel.
+        proxy: Proxy that receives the request; ``None`` in a tunnel.
 
     Raises:
-        RequestError: A header contains a line end.
+        RequestError: A header contains a line end or NUL.
         ValueError: Another part is invalid.
     """
-    place = target.path if proxy is None else target.whole
-    lower, form = _lay_out(tuple(headers))
+    location = target.path if proxy is None else target.url
+    lower_names, template = _compose_template(tuple(headers))
     values = [value.reveal() if isinstance(value, Secret) else value for value in headers.values()]
-    # Check all of them at once; search the invalid one afterwards.
-    said = method + "".join(values)
-    if "\n" in said or "\r" in said or "\0" in said:
-        _refuse_ends_of_lines(headers)
-    lines = [f"{method} {place} HTTP/1.1\r\n", form % tuple(values)]
-    if "host" not in lower:
+    # Check all values at once; only search for the invalid one if there is one.
+    checked = method + "".join(values)
+    if "\n" in checked or "\r" in checked or "\0" in checked:
+        _refuse_control_characters(headers)
+    lines = [f"{method} {location} HTTP/1.1\r\n", template % tuple(values)]
+    if "host" not in lower_names:
         lines.append(f"Host: {target.authority}\r\n")
     if target.credentials:
-        if "authorization" in lower:
-            raise ValueError("two words on who asks: in the address and in a header")
+        if "authorization" in lower_names:
+            raise ValueError("credentials both in the URL and in a header")
         lines.append(f"Authorization: {target.credentials}\r\n")
     if proxy is not None and proxy.credentials:
         lines.append(f"Proxy-Authorization: {proxy.credentials}\r\n")
@@ -136,41 +136,43 @@ def compose_head(
 def compose_tunnel(target: RequestTarget, proxy: RequestTarget) -> bytes:
     """Compose the request for a tunnel through a proxy."""
     host = f"[{target.host}]" if ":" in target.host else target.host
-    place = f"{host}:{target.port}"  # the default port is required here
-    known = f"Proxy-Authorization: {proxy.credentials}\r\n" if proxy.credentials else ""
+    location = f"{host}:{target.port}"  # the default port is required here
+    authorization = f"Proxy-Authorization: {proxy.credentials}\r\n" if proxy.credentials else ""
     agent = _DEFAULTS["user-agent"]
-    return f"CONNECT {place} HTTP/1.1\r\nHost: {place}\r\n{agent}{known}\r\n".encode()
+    return f"CONNECT {location} HTTP/1.1\r\nHost: {location}\r\n{agent}{authorization}\r\n".encode()
 
 
 def is_token(text: str) -> bool:
-    """Tell whether a text may be the name of a header, or of a method."""
+    """Return whether a text is a valid name of a header or a method."""
     return bool(_TOKEN.fullmatch(text))
 
 
 @lru_cache(maxsize=256)
-def _lay_out(names: tuple[str, ...]) -> tuple[frozenset[str], str]:
-    """Return names of headers in lower case, and a template of the lines, with default headers.
+def _compose_template(names: tuple[str, ...]) -> tuple[frozenset[str], str]:
+    """Return the header names in lower case, and a template of the header lines with the defaults.
 
     Cached, as most requests have the same header names.
 
     Raises:
-        ValueError: A name is not valid for a header.
+        ValueError: A header name is invalid.
     """
-    lower = frozenset(map(str.lower, names))
-    if not (all(map(is_token, names)) and lower.isdisjoint(_FRAMING)):
+    lower_names = frozenset(map(str.lower, names))
+    if not (all(map(is_token, names)) and lower_names.isdisjoint(_FRAMING)):
         raise ValueError("invalid header name")
     lines = [f"{name.replace('%', '%%')}: %s\r\n" for name in names]
-    return lower, "".join([*lines, *(_DEFAULTS[name] for name in _DEFAULTS if name not in lower)])
+    return lower_names, "".join(
+        [*lines, *(_DEFAULTS[name] for name in _DEFAULTS if name not in lower_names)]
+    )
 
 
-def _refuse_ends_of_lines(headers: Mapping[str, str | Secret]) -> None:
+def _refuse_control_characters(headers: Mapping[str, str | Secret]) -> None:
     for name, value in headers.items():
         text = value.reveal() if isinstance(value, Secret) else value
         if "\n" in text or "\r" in text or "\0" in text:
             raise RequestError(
-                detail=f"The header {name!r} holds the end of a line, which no header may.",
-                remedy="Look whether a key was read with the end of its line.",
+                detail=f"The header {name!r} contains a line end or NUL, which is invalid.",
+                remedy="Check whether a key was read together with its line end.",
                 path=f"headers.{name}",
                 stage=Stage.SEND,
             )
-    raise ValueError("the end of a line where none may be")  # in the method
+    raise ValueError("line end in the method")

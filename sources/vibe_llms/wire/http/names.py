@@ -1,4 +1,4 @@
-"""Name lookup with a cache, and connecting to the first address that answers."""
+"""Cached name lookup, and connecting to the first address that answers."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from itertools import chain, zip_longest
 from typing import Any, Final, TypeAlias
 
 SocketAddress: TypeAlias = tuple[socket.AddressFamily, tuple[Any, ...]]
-"""Address family, and an address with its port in the form of that family."""
+"""Address family, and an address with its port in the format of that family."""
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[SocketAddress]]]
 """Returns the addresses of a host, at least one; raises OSError if there are none."""
 
-_KNOWN_SECONDS: Final = 60
+_CACHED_SECONDS: Final = 60
 _HEAD_START_SECONDS: Final = 0.25
-"""Head start of an address before the next one is tried, too (RFC 8305)."""
+"""Delay before the next address is tried as well (RFC 8305)."""
 
 
 class Names:
@@ -26,25 +26,27 @@ class Names:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._looks: dict[tuple[str, int], tuple[asyncio.Task[Sequence[SocketAddress]], float]] = {}
+        self._lookups: dict[
+            tuple[str, int], tuple[asyncio.Task[Sequence[SocketAddress]], float]
+        ] = {}
 
     async def resolve(self, host: str, port: int) -> Sequence[SocketAddress]:
         """Return the addresses of a host. Raise OSError."""
         if candidate := read_address(host, port):
             return (candidate,)
-        task, until = self._looks.get((host, port), (None, 0.0))
+        task, until = self._lookups.get((host, port), (None, 0.0))
         now = self._loop.time()
         if task is None or now > until:
-            task = self._loop.create_task(_ask_system(self._loop, host, port))
+            task = self._loop.create_task(_look_up(self._loop, host, port))
             task.add_done_callback(self._forget_failure)
-            self._looks[host, port] = task, now + _KNOWN_SECONDS
-        return await asyncio.shield(task)  # cancelling one caller does not affect others
+            self._lookups[host, port] = task, now + _CACHED_SECONDS
+        return await asyncio.shield(task)  # so that cancelling one caller does not affect others
 
     def _forget_failure(self, done: asyncio.Task[Sequence[SocketAddress]]) -> None:
         """Do not cache failed lookups."""
         if done.cancelled() or done.exception() is not None:
-            for key in [key for key, (task, _) in self._looks.items() if task is done]:
-                del self._looks[key]
+            for key in [key for key, (task, _) in self._lookups.items() if task is done]:
+                del self._lookups[key]
 
 
 def read_address(host: str, port: int) -> SocketAddress | None:
@@ -58,11 +60,11 @@ def read_address(host: str, port: int) -> SocketAddress | None:
     return None
 
 
-async def _ask_system(
+async def _look_up(
     loop: asyncio.AbstractEventLoop, host: str, port: int
 ) -> Sequence[SocketAddress]:
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    candidates = list(dict.fromkeys((family, address) for family, _, _, _, address in found))
+    results = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    candidates = list(dict.fromkeys((family, address) for family, _, _, _, address in results))
     # Alternate families, so that an unreachable one causes little delay (RFC 8305).
     first = [each for each in candidates if each[0] == candidates[0][0]]
     others = [each for each in candidates if each[0] != candidates[0][0]]
@@ -70,10 +72,10 @@ async def _ask_system(
 
 
 async def connect(candidates: Sequence[SocketAddress]) -> socket.socket:
-    """Connect to the first address that answers; each has a head start before the next.
+    """Connect to the first address that answers; try each a moment after the one before.
 
     Raises:
-        OSError: None answers; the error of the first one.
+        OSError: No address answers; the error is that of the first one.
     """
     if not candidates:
         raise OSError(errno.EADDRNOTAVAIL, "The name has no address")
@@ -92,7 +94,7 @@ async def connect(candidates: Sequence[SocketAddress]) -> socket.socket:
     finally:
         for attempt in attempts:
             if attempt is not winner:
-                _abandon(attempt)
+                _cancel(attempt)
 
 
 async def _find_winner(
@@ -100,23 +102,23 @@ async def _find_winner(
     awaited: list[asyncio.Task[socket.socket]],
     seconds: float | None,
 ) -> asyncio.Task[socket.socket] | None:
-    """Wait until one attempt succeeds, those awaited have failed, or the time is over."""
+    """Wait until an attempt succeeds, all awaited ones have failed, or the time is over."""
     loop = asyncio.get_running_loop()
     end = None if seconds is None else loop.time() + seconds
     while True:
         for attempt in attempts:
             if attempt.done() and not attempt.cancelled() and attempt.exception() is None:
                 return attempt
-        under_way = [attempt for attempt in attempts if not attempt.done()]
-        left = None if end is None else end - loop.time()
-        if all(attempt.done() for attempt in awaited) or (left is not None and left <= 0):
+        pending = [attempt for attempt in attempts if not attempt.done()]
+        remaining = None if end is None else end - loop.time()
+        if all(attempt.done() for attempt in awaited) or (remaining is not None and remaining <= 0):
             return None
-        await asyncio.wait(under_way, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(pending, timeout=remaining, return_when=asyncio.FIRST_COMPLETED)
 
 
-def _abandon(attempt: asyncio.Task[socket.socket]) -> None:
+def _cancel(attempt: asyncio.Task[socket.socket]) -> None:
     attempt.cancel()
-    attempt.add_done_callback(_close_socket)  # it may have succeeded before
+    attempt.add_done_callback(_close_socket)  # it may have succeeded already
 
 
 def _close_socket(attempt: asyncio.Task[socket.socket]) -> None:
@@ -126,13 +128,13 @@ def _close_socket(attempt: asyncio.Task[socket.socket]) -> None:
 
 async def _connect_to(candidate: SocketAddress) -> socket.socket:
     family, address = candidate
-    # asyncio switches Nagle's algorithm off only if the protocol is given. With it, a body that is
-    # written behind its head waits 40 ms for the acknowledgement of the head.
-    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    # asyncio turns Nagle's algorithm off only if the protocol is given. Otherwise a body that is
+    # written after its head would wait 40 ms for the acknowledgement of the head.
+    connection = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        made.setblocking(False)
-        await asyncio.get_running_loop().sock_connect(made, address)
+        connection.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(connection, address)
     except BaseException:
-        made.close()
+        connection.close()
         raise
-    return made
+    return connection

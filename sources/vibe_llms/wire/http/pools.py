@@ -8,13 +8,13 @@ from typing import Final
 from vibe_llms.wire.http.connection import HttpConnection
 from vibe_llms.wire.http.names import Names
 
-_KEPT_SECONDS: Final = 60
+_IDLE_SECONDS: Final = 60
 
 
 class Pool:
     """Connections by address, busy and idle.
 
-    Their number is not limited here: callers limit concurrent requests.
+    Their number is not limited here, as callers limit concurrent requests.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -25,36 +25,36 @@ class Pool:
 
     def produce(self, address: str) -> HttpConnection:
         """Make an unconnected connection."""
-        connection = HttpConnection(self.loop, address, self.drop)
+        connection = HttpConnection(self.loop, address, self.remove)
         self._all.add(connection)
         return connection
 
-    def drop(self, connection: HttpConnection) -> None:
-        """Forget a closed or failed connection."""
+    def remove(self, connection: HttpConnection) -> None:
+        """Remove a closed or failed connection."""
         self._all.discard(connection)
         idle = self._idle.get(connection.address, ())
         if idle and connection in idle:
             idle.remove(connection)
 
-    def take(self, address: str) -> HttpConnection | None:
+    def take_idle(self, address: str) -> HttpConnection | None:
         """Take the newest idle connection, if there is one."""
         idle = self._idle.get(address)
         while idle:
-            connection = idle.pop()  # the server has closed this one least likely
+            connection = idle.pop()  # the one that the server is least likely to have closed
             if not connection.is_closing:
                 return connection
         return None
 
-    def give_back(self, connection: HttpConnection) -> None:
+    def release(self, connection: HttpConnection) -> None:
         """Keep a connection after a complete response, if it can be used again."""
         if not connection.is_free:
-            connection.leave()
+            connection.abort()
             return
-        connection.rest(_KEPT_SECONDS)
+        connection.keep_idle(_IDLE_SECONDS)
         self._idle.setdefault(connection.address, []).append(connection)
 
     async def close(self) -> None:
-        """Close all connections, busy ones, too."""
+        """Close all connections, including busy ones."""
         for connection in list(self._all):
-            connection.leave()
-        await asyncio.sleep(0)  # in which they are closed
+            connection.abort()
+        await asyncio.sleep(0)  # the event loop closes them now

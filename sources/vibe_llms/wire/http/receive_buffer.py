@@ -12,9 +12,9 @@ _READ_BYTES: Final = 262_144
 class _Reading(threading.local):
     """Receive buffer, one for all connections of a thread.
 
-    A connection copies its bytes before the next read. Letting asyncio allocate a buffer for each
-    read costs more than the rest of a small response: the system maps and unmaps pages that are
-    hardly used.
+    A connection copies its bytes before the next read. If asyncio allocated a buffer for each read,
+    that would cost more than the rest of a small response, as the system maps and unmaps pages
+    that are hardly used.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Parser of responses, on httptools."""
+"""Parser of HTTP responses, based on httptools."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ HEAD_BYTES: Final = 2 * HEADER_BYTES
 """Limit of all headers of a response, and of interim responses and trailers."""
 
 
-class _Enough(Exception):
+class _StopParsing(Exception):
     """Stops the parser: the following bytes do not belong to the response."""
 
 
 class AnswerReader:
-    """Incremental parser: takes bytes, split anywhere, and has the response in them.
+    """Incremental parser of responses from bytes, which may be split anywhere.
 
     It reads one response after another; :meth:`begin` starts a new one. Interim responses (1xx)
     and trailers are skipped.
@@ -26,22 +26,22 @@ class AnswerReader:
     Attributes:
         status: Status; valid, like ``headers``, once it ``is_ready``.
         pieces: Pieces of the body; the caller takes them and clears the list.
-        is_ready: The headers have arrived.
-        is_complete: The whole response has arrived.
-        is_kept: The connection can be used for another response.
+        is_ready: Whether the headers have arrived.
+        is_complete: Whether the whole response has arrived.
+        keeps_alive: Whether the connection can be used for another response.
     """
 
     __slots__ = (
+        "_bytes_without_body",
         "_ends_with_connection",
-        "_fruitless",
         "_is_bodiless",
         "_is_head_too_long",
         "_parser",
         "_raw",
         "headers",
         "is_complete",
-        "is_kept",
         "is_ready",
+        "keeps_alive",
         "on_body",
         "on_header",
         "pieces",
@@ -51,11 +51,11 @@ class AnswerReader:
     def __init__(self) -> None:
         self._raw: dict[bytes, bytes] = {}
         self.pieces: list[bytes] = []
-        # The parser calls these two for each header and piece: built-in functions cost least.
+        # The parser calls these two for each header and piece; built-in functions are the fastest.
         self.on_header = self._raw.__setitem__
         self.on_body = self.pieces.append
         self._parser = httptools.HttpResponseParser(self)
-        # Common mistakes of servers, which are harmless in a response.
+        # Accept common mistakes of servers, which are harmless in a response.
         self._parser.set_dangerous_leniencies(
             lenient_headers=True,
             lenient_optional_cr_before_lf=True,
@@ -67,17 +67,17 @@ class AnswerReader:
         """Start a new response.
 
         Args:
-            is_bodiless: The response has no body, regardless of its headers.
+            is_bodiless: Whether the response has no body, regardless of its headers.
         """
         self.pieces.clear()
         self.status = 0
         self.headers: dict[str, str] = {}
         self.is_ready = False
         self.is_complete = False
-        self.is_kept = False
+        self.keeps_alive = False
         self._is_bodiless = is_bodiless
         self._ends_with_connection = False
-        self._fruitless = 0
+        self._bytes_without_body = 0
         self._is_head_too_long = False
 
     def feed(self, data: bytes | memoryview) -> ConnectionError | None:
@@ -86,34 +86,34 @@ class AnswerReader:
         Data are copied, because the caller reuses the buffer.
         """
         if not self.is_ready:
-            allowed = HEAD_BYTES - self._fruitless
-            self._fruitless += len(data)
+            allowed = HEAD_BYTES - self._bytes_without_body
+            self._bytes_without_body += len(data)
             fault = self._parse(data[:allowed] if len(data) > allowed else data)
             if not self.status:  # set together with the headers
-                return fault or (HeadTooLong() if self._fruitless >= HEAD_BYTES else None)
-            self._fruitless = 0
+                return fault or (HeadTooLong() if self._bytes_without_body >= HEAD_BYTES else None)
+            self._bytes_without_body = 0
             data = data[allowed:]
             if fault or not data:
                 return fault
         if self.is_complete:
-            self.is_kept = False  # bytes after the end of the response
+            self.keeps_alive = False  # bytes after the end of the response
             return None
         count = len(self.pieces)
         fault = self._parse(data)
         if len(self.pieces) != count:
-            self._fruitless = 0
+            self._bytes_without_body = 0
         elif not self.is_complete:
-            self._fruitless += len(data)  # within what describes a chunk, or follows the last
-            if self._fruitless > HEAD_BYTES:
+            self._bytes_without_body += len(data)  # chunk headers or trailers
+            if self._bytes_without_body > HEAD_BYTES:
                 return fault or BodyBroken()
         return fault
 
     def _parse(self, data: bytes | memoryview) -> ConnectionError | None:
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserError:  # upgrades are one, too
+        except httptools.HttpParserError:  # also raised for an upgrade
             if self.is_complete:
-                self.is_kept = False
+                self.keeps_alive = False
             elif self._is_head_too_long:
                 return HeadTooLong()
             else:
@@ -134,7 +134,7 @@ class AnswerReader:
         """Handle the beginning of a response."""
         # An unrequested second response must not become a part of this one.
         if self.is_complete:
-            raise _Enough
+            raise _StopParsing
 
     def on_headers_complete(self) -> None:
         """Handle the end of the headers."""
@@ -143,14 +143,17 @@ class AnswerReader:
         if 100 <= status < 200 and status != 101:
             return
         raw = self._raw
-        if self._fruitless > HEADER_BYTES and max(map(len, raw.values()), default=0) > HEADER_BYTES:
-            # The error's context cannot say so: it is different within an `except`.
+        if (
+            self._bytes_without_body > HEADER_BYTES
+            and max(map(len, raw.values()), default=0) > HEADER_BYTES
+        ):
+            # A flag, as the error that the parser raises does not show the reason.
             self._is_head_too_long = True
-            raise _Enough
+            raise _StopParsing
         if status < 200 or b"".join(raw.values()).find(b"\0") >= 0:
-            raise _Enough
+            raise _StopParsing
         self.status = status
-        # Naming the encoding makes decoding much slower.
+        # Without naming the encoding, as that makes decoding much slower.
         self.headers = {
             (name.decode() if name.isascii() else name.decode("latin-1")).lower(): (
                 value.decode() if value.isascii() else value.decode("utf-8", "surrogateescape")
@@ -161,8 +164,8 @@ class AnswerReader:
         # The parser would wait for the body that the headers announce.
         if self._is_bodiless:
             self.is_complete = True
-            raise _Enough
-        self.is_kept = self._parser.should_keep_alive()
+            raise _StopParsing
+        self.keeps_alive = self._parser.should_keep_alive()
         coding = self.headers.get("transfer-encoding")
         if coding is not None:
             self._ends_with_connection = not coding.lower().endswith("chunked")
@@ -173,4 +176,4 @@ class AnswerReader:
         """Handle the end of a response."""
         if self.is_ready:
             self.is_complete = True
-        self._raw.clear()  # drop headers of a 1xx, and trailers
+        self._raw.clear()  # drop the headers of interim responses, and trailers

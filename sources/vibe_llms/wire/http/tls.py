@@ -25,11 +25,11 @@ def _produce_context() -> ssl.SSLContext:
 def produce_tls_context(
     authorities: Path | None, certificate: Path | None, key: Path | None
 ) -> ssl.SSLContext | None:
-    """Make a context for the settings; return ``None`` without any.
+    """Make a context for the settings; ``None`` if there are none.
 
     Raises:
-        ConfigurationError: A file is missing, is none of the kind, or does not fit another. The
-            finding's place is the name of the setting, such as ``client_key``.
+        ConfigurationError: A file is missing or invalid, or does not match another one. The place
+            of the finding is the name of the setting, such as ``client_key``.
     """
     if authorities is None and certificate is None:
         if key is None:
@@ -49,27 +49,27 @@ def produce_tls_context(
         except OSError as error:  # ssl.SSLError is one
             raise refuse_file("certificate_authorities", authorities, error) from error
     if certificate is not None:
-        place, file = "client_certificate", certificate
+        setting, file = "client_certificate", certificate
         try:
             ensure_file(certificate)
             if key is not None:
-                place, file = "client_key", key
+                setting, file = "client_key", key
                 ensure_file(key)
-            # An empty password, so that an encrypted key is an error and not a question.
+            # With an empty password, an encrypted key is an error instead of a prompt.
             context.load_cert_chain(certificate, key, password="")
             warn_of_readers(key or certificate)
         except OSError as error:
-            raise refuse_file(place, file, error) from error
+            raise refuse_file(setting, file, error) from error
     return context
 
 
 def ensure_file(path: Path) -> None:
-    """Raise OSError for a pipe or a device: OpenSSL would read it without end."""
+    """Raise OSError for a pipe or a device, which OpenSSL would read forever."""
     open_regular(str(path)).close()
 
 
 def refuse_file(place: str, path: Path, error: OSError) -> ConfigurationError:
     """Return the error of an unreadable file, with the name of the setting as its place."""
     reason = getattr(error, "reason", None) or error.strerror or type(error).__name__
-    needed = "It must be a readable PEM file; a key unencrypted, and that of the certificate."
+    needed = "It must be a readable PEM file; a key must be unencrypted and match the certificate."
     return ConfigurationError.at(place, f"{path} cannot be loaded: {reason}. {needed}")

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.quality.properties import examples
-from vibe_llms.wire.http.codings import Unpacker, choose_unpacker
+from vibe_llms.wire.http.codings import Decompressor, choose_decompressor
 from vibe_llms.wire.http.faults import BodyBroken, UnknownCoding
 
 
@@ -32,7 +32,7 @@ KINDS = [(coding, packer) for coding, packers in PACKERS.items() for packer in p
 
 def unpack(coding: str, pieces: list[bytes]) -> bytes:
     """Unpacks all pieces; raises BodyBroken where they are damaged, or too few."""
-    unpacker = choose_unpacker(coding)
+    unpacker = choose_decompressor(coding)
     assert unpacker is not None
     data = b""
     for piece in pieces:
@@ -70,7 +70,7 @@ def test_what_can_be_unpacked_waits_for_nothing() -> None:
     """Wherever a piece ends, all that it unpacks to is given before the next."""
     packed = zlib.compress(bytes(1_000_000))
     for end in range(len(packed)):
-        unpacker = Unpacker("deflate")
+        unpacker = Decompressor("deflate")
         unpacker.feed(packed[:end])
         size = len(unpacker.read())
         while unpacker.has_more:
@@ -118,7 +118,7 @@ def test_what_follows_the_end_means_nothing() -> None:
 def test_a_bomb_comes_in_pieces() -> None:
     """Of a bounded size, so that whoever reads can stop."""
     bomb = gzip.compress(bytes(100_000_000))
-    unpacker = Unpacker("gzip")
+    unpacker = Decompressor("gzip")
     tracemalloc.start()
     try:
         unpacker.feed(bomb)
@@ -134,8 +134,8 @@ def test_a_bomb_comes_in_pieces() -> None:
 def test_a_way_that_was_not_asked_for_is_told_by_its_name() -> None:
     """A word that says nothing of packing is passed by, as it always was."""
     with pytest.raises(UnknownCoding) as caught:
-        choose_unpacker(" BR")
+        choose_decompressor(" BR")
 
     assert caught.value.name == "br"
-    assert choose_unpacker("identity") is None
-    assert choose_unpacker("utf-8") is None
+    assert choose_decompressor("identity") is None
+    assert choose_decompressor("utf-8") is None

@@ -66,7 +66,7 @@ def begin(loop: asyncio.AbstractEventLoop, *, is_bodiless: bool = False) -> Http
     """Returns a connection that has asked."""
     connection = HttpConnection(loop, "http://x")
     connection.connection_made(Wire())
-    connection.ask(b"GET / HTTP/1.1\r\n\r\n", is_bodiless=is_bodiless)
+    connection.send(b"GET / HTTP/1.1\r\n\r\n", is_bodiless=is_bodiless)
     return connection
 
 
@@ -88,7 +88,7 @@ def feed(
     for piece in pieces:
         if piece and not connection.transport.is_closing():
             receive(connection, piece)
-            body += connection.take()
+            body += connection.read_buffered()
     is_free = connection.is_free
     connection.connection_lost(None)
     fault = None if connection.fault is None else type(connection.fault)
@@ -105,8 +105,8 @@ def test_what_came_on_one_connection_stays_when_another_is_read(
     receive(second, head % (b"two", b"2222"))
     receive(first, b"3333")
 
-    assert (first.take(), first.answer.headers["x-name"]) == (b"11113333", "one")
-    assert (second.take(), second.answer.headers["x-name"]) == (b"2222", "two")
+    assert (first.read_buffered(), first.answer.headers["x-name"]) == (b"11113333", "one")
+    assert (second.read_buffered(), second.answer.headers["x-name"]) == (b"2222", "two")
     assert first.get_buffer(-1) is second.get_buffer(-1)
 
 
@@ -234,7 +234,7 @@ def test_what_comes_without_a_request_closes_the_connection(
     """As an answer that a server gives before it is asked, for the next who asks."""
     connection = begin(loop)
     receive(connection, b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-    connection.rest(60)
+    connection.keep_idle(60)
 
     receive(connection, b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")
 
@@ -251,14 +251,14 @@ def test_a_connection_that_is_about_to_go_is_not_given_out(
     for _ in range(2):
         connection = pool.produce("http://x")
         connection.connection_made(Wire())
-        connection.ask(b"GET / HTTP/1.1\r\n\r\n")
+        connection.send(b"GET / HTTP/1.1\r\n\r\n")
         receive(connection, b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-        pool.give_back(connection)
+        pool.release(connection)
         kept.append(connection)
     kept[1].transport.abort()
 
-    assert pool.take("http://x") is kept[0]
-    assert pool.take("http://x") is None
+    assert pool.take_idle("http://x") is kept[0]
+    assert pool.take_idle("http://x") is None
     for connection in kept:
         connection.connection_lost(None)
 
@@ -352,7 +352,7 @@ def test_a_server_is_held_back_while_nobody_takes_what_came(
         receive(connection, bytes(65_536))
 
     held = list(wire.deeds)
-    taken = connection.take()
+    taken = connection.read_buffered()
     for _ in range(3):
         receive(connection, bytes(65_536))
 
@@ -371,7 +371,7 @@ def test_a_long_body_waits_for_a_server_that_takes_nothing(
     body = bytes(600_000)
 
     connection.pause_writing()
-    connection.ask(b"head", body)
+    connection.send(b"head", body)
     assert wire.written == [b"head"]
     for _ in range(3):
         connection.resume_writing()
@@ -389,10 +389,10 @@ def test_an_answer_before_the_request_was_sent_whole_leaves_the_connection_unusa
     connection = HttpConnection(loop, "http://x")
     connection.connection_made(Wire())
     connection.pause_writing()
-    connection.ask(b"head", bytes(600_000))
+    connection.send(b"head", bytes(600_000))
 
     receive(connection, b"HTTP/1.1 413 Too long\r\nContent-Length: 2\r\n\r\nno")
 
-    assert (connection.answer.status, connection.take()) == (413, b"no")
+    assert (connection.answer.status, connection.read_buffered()) == (413, b"no")
     assert connection.answer.is_complete
     assert not connection.is_free
