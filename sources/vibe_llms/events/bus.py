@@ -68,7 +68,7 @@ def warn_of_failure(listener: object, error: BaseException) -> None:
     be affected by its own listener.
     """
     logging.getLogger("vibe_llms.events").warning(
-        "The listener %s raised %s: %s. It goes on being called.",
+        "The listener %s raised %s: %s. It is still called for later events.",
         name_listener(listener),
         type(error).__name__,
         error,

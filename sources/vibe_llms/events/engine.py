@@ -1,8 +1,8 @@
 """Events of a run: a conversation that calls models and tools until it ends.
 
-A run's log has these events in order. Together with the conversation it is all that remains of a
-run: an invocation that started and did not finish may have taken effect, a generation that
-started and did not end may have been billed, and answers to requests for approvals are found in it.
+A run's log has these events in order; only the log and the conversation outlive a crash. An
+invocation that started and did not finish may have taken effect, and a generation that started and
+did not end may have been billed. Answers to requests for approvals are in the log, too.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class ConversationReactors:
         progress: A piece of text has arrived.
         updater: Something else has arrived: a content, usage, a retry, a loss.
         success: The request was answered.
-        failure: It was not, because of an error.
+        failure: The request was not answered, because of an error.
         deallocator: The answer has ended; always last, also on failure and cancellation.
     """
 
@@ -82,7 +82,7 @@ _FIELDS: dict[type[ConversationEvent], str] = {
     ConversationEndedEvent: "deallocator",
 }
 _Listeners: TypeAlias = "dict[type[ConversationEvent], tuple[list[_Listener], list[_Listener]]]"
-_NOBODY: tuple[list[_Listener], list[_Listener]] = ([], [])
+_NO_LISTENERS: tuple[list[_Listener], list[_Listener]] = ([], [])
 _warned: WeakKeyDictionary[ConversationReactors, set[int]] = WeakKeyDictionary()
 """The ``id`` of each callable that a warning was logged for, by reactors."""
 
@@ -91,20 +91,20 @@ _warned: WeakKeyDictionary[ConversationReactors, set[int]] = WeakKeyDictionary()
 class _Listener:
     """One callable, and the reactors that it belongs to."""
 
-    home: ConversationReactors
+    reactors: ConversationReactors
     call: _AnyReactor
     is_asynchronous: bool = False
 
     def warn(self, error: BaseException) -> None:
-        warned = _warned.setdefault(self.home, set())
+        warned = _warned.setdefault(self.reactors, set())
         if id(self.call) not in warned:
             warned.add(id(self.call))
             warn_of_failure(self.call, error)
 
 
 @frozen
-class _Chorus:
-    """Several listeners as one; the dispatcher takes them apart again."""
+class _JoinedListeners:
+    """Several listeners in the place of one; the dispatcher calls each by itself."""
 
     listeners: tuple[_Listener, ...]
 
@@ -113,28 +113,28 @@ class _Chorus:
             listener.call(event)
 
 
-def join_reactors(*several: ConversationReactors | None) -> ConversationReactors | None:
+def join_reactors(*sets: ConversationReactors | None) -> ConversationReactors | None:
     """Combine several sets of reactors; each event goes to all, in the given order.
 
     Returns:
         ``None`` if there are none.
     """
-    given = [reactors for reactors in several if reactors is not None]
-    if len(given) < 2:
-        return given[0] if given else None
-    joined: dict[str, _Chorus] = {}
+    present = [reactors for reactors in sets if reactors is not None]
+    if len(present) < 2:
+        return present[0] if present else None
+    joined: dict[str, _JoinedListeners] = {}
     for field in _FIELDS.values():
-        listeners = [listener for reactors in given for listener in _survey(reactors, field)]
+        listeners = [listener for reactors in present for listener in _survey(reactors, field)]
         if listeners:
-            joined[field] = _Chorus(tuple(listeners))
+            joined[field] = _JoinedListeners(tuple(listeners))
     return ConversationReactors(**joined)
 
 
 def _survey(reactors: ConversationReactors, field: str) -> list[_Listener]:
-    reactor: _AnyReactor | _Chorus | None = getattr(reactors, field)
+    reactor: _AnyReactor | _JoinedListeners | None = getattr(reactors, field)
     if reactor is None:
         return []
-    if isinstance(reactor, _Chorus):
+    if isinstance(reactor, _JoinedListeners):
         return list(reactor.listeners)
     return [_Listener(reactors, reactor, is_asynchronous(reactor))]
 
@@ -145,13 +145,13 @@ class _Waiting:
 
     Attributes:
         pieces: Pieces of the same text that have joined the event.
-        begun: The awaitable that a seemingly plain reactor returned.
+        awaitable: The awaitable that a reactor returned although it looked synchronous.
     """
 
     event: ConversationEvent
     listeners: list[_Listener]
     pieces: list[str] = attrs.field(factory=list)
-    begun: Awaitable[None] | None = None
+    awaitable: Awaitable[None] | None = None
 
     def produce(self) -> ConversationEvent:
         """Make the event with all joined pieces."""
@@ -183,7 +183,7 @@ class ReactorsDispatcher:
     def dispatch(self, *events: ConversationEvent) -> None:
         """Call the plain reactors with each event, and queue it for the asynchronous ones."""
         for event in events:
-            plain, asynchronous = self._listeners.get(event.__class__, _NOBODY)
+            plain, asynchronous = self._listeners.get(event.__class__, _NO_LISTENERS)
             for listener in plain:
                 try:
                     outcome = listener.call(event)
@@ -193,8 +193,8 @@ class ReactorsDispatcher:
                     continue
                 # For example a lambda around a coroutine function: only the call reveals it.
                 if outcome is not None and inspect.isawaitable(outcome):
-                    begun = cast("Awaitable[None]", outcome)
-                    self._enqueue(_Waiting(event, [listener], begun=begun))
+                    awaitable = cast("Awaitable[None]", outcome)
+                    self._enqueue(_Waiting(event, [listener], awaitable=awaitable))
             if asynchronous and not self._join(event):
                 self._enqueue(_Waiting(event, asynchronous))
 
@@ -251,7 +251,7 @@ class ReactorsDispatcher:
         if (
             isinstance(last.event, ConversationProgressEvent)
             # An event whose reactor has started is not changed any further.
-            and last.begun is None
+            and last.awaitable is None
             # Usually it is the same object, which makes the comparison fast.
             and (last.event.metadata is event.metadata or last.event.metadata == event.metadata)
         ):
@@ -270,17 +270,17 @@ class ReactorsDispatcher:
         try:
             while self._waiting:
                 waiting = self._waiting.popleft()
-                self._tell_room()
+                self._signal_room()
                 event = waiting.produce()
                 for listener in waiting.listeners:
-                    await _call(listener, event, waiting.begun)
+                    await _call(listener, event, waiting.awaitable)
         except BaseException:
             self._waiting = None  # they will not be processed, and must not be waited for
             raise
         finally:
-            self._tell_room()
+            self._signal_room()
 
-    def _tell_room(self) -> None:
+    def _signal_room(self) -> None:
         if self._room is not None:
             self._room.set()
 
@@ -302,10 +302,10 @@ class ReactorsDispatcher:
 
 
 async def _call(
-    listener: _Listener, event: ConversationEvent, begun: Awaitable[None] | None
+    listener: _Listener, event: ConversationEvent, awaitable: Awaitable[None] | None
 ) -> None:
     try:
-        outcome = listener.call(event) if begun is None else begun
+        outcome = listener.call(event) if awaitable is None else awaitable
         if inspect.isawaitable(outcome):
             await outcome
     except asyncio.CancelledError as error:

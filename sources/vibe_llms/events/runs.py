@@ -1,8 +1,8 @@
-"""Events that others send to a run: its request, messages, approvals, a stop.
+"""Events that are sent to a run from outside: its request, messages, approvals, a stop.
 
-Only the worker of a run writes its log. Others put these events into its inbox, where they are
-stored; the worker copies them to the log when it reads them. ``message_id`` is the event's id in
-the inbox: an id that the log has is not processed again.
+Only the worker of a run writes its log. Other processes put these events into its inbox, where they
+are stored; the worker copies them to the log when it reads them. ``message_id`` is the event's id
+in the inbox: an id that the log has is not processed again.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class MessageReceivedEvent:
 
 @frozen(kw_only=True, slots=False)
 class RunResumedEvent:
-    """A stopped or ended run is to continue, with all of its limits again.
+    """A user has resumed a stopped or ended run; its limits are reset.
 
     Attributes:
         message_id: Its id in the inbox.
@@ -65,7 +65,7 @@ class RunResumedEvent:
 
 @frozen(kw_only=True, slots=False)
 class RunDetachedEvent:
-    """A run is to continue without a watcher.
+    """A user has detached a run, so that it continues without watchers.
 
     Attributes:
         message_id: Its id in the inbox.
@@ -79,7 +79,7 @@ class RunDetachedEvent:
 
 @frozen(kw_only=True, slots=False)
 class StopRequestedEvent:
-    """A run is to stop.
+    """A user has requested that a run stops.
 
     Attributes:
         message_id: Its id in the inbox.

@@ -209,7 +209,7 @@ class RetryEvent:
 
 @frozen(kw_only=True, slots=False)
 class LossEvent:
-    """A translation changed something, left it out, made it up or withheld it.
+    """A translation has changed, omitted, invented or withheld something.
 
     Attributes:
         loss: The loss.

@@ -45,7 +45,7 @@ class Disk:
             written += os.write(descriptor, memoryview(data)[written:])
 
     def note(self, descriptor: int, data: bytes) -> None:
-        """Overwrite the beginning of a file; do not wait for the disk.
+        """Overwrite the beginning of a file with a tally or a mark; do not wait for the disk.
 
         For data that a power failure may lose without harm.
         """
@@ -86,13 +86,13 @@ class Disk:
         """Remove one empty folder."""
         os.rmdir(path)
 
-    def touch(self, path: str, moment_ns: int | None = None) -> None:
+    def touch(self, path: str, time_ns: int | None = None) -> None:
         """Set the time of the last write; by default to now."""
         # Without a time, writers other than the owner may set it.
-        if moment_ns is None:
+        if time_ns is None:
             os.utime(path)
         else:
-            os.utime(path, ns=(moment_ns, moment_ns))
+            os.utime(path, ns=(time_ns, time_ns))
 
 
 def write_new_file(disk: Disk, path: str, data: bytes) -> None:
@@ -124,7 +124,7 @@ def unfinished_folder(disk: Disk, path: str) -> Iterator[None]:
 
 @contextmanager
 def replacing(disk: Disk, path: str) -> Iterator[str]:
-    """Provide a temporary name for a file that then replaces another.
+    """Yield a temporary name for a file that replaces another at the end of the block.
 
     A crash leaves the old file or the new one. The caller puts the bytes on the disk, and locks out
     other writers of the file: a temporary file that a crash left behind before the rename is
@@ -159,12 +159,12 @@ def make_folders(disk: Disk, path: str) -> None:
     """Create a folder and its missing parents, with their entries on the disk."""
     if os.path.isdir(path):
         return
-    above = os.path.dirname(path)
-    make_folders(disk, above)
+    parent = os.path.dirname(path)
+    make_folders(disk, parent)
     with suppress(FileExistsError):
         disk.make_folder(path)
     # Also for existing folders: another process's entry may not be on the disk yet.
-    disk.synchronize_folder(above)
+    disk.synchronize_folder(parent)
 
 
 def remove_tree(disk: Disk, path: str) -> None:

@@ -28,7 +28,7 @@ _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.0002, 0.02
 if sys.platform == "win32":
     import msvcrt
 
-    def _try(descriptor: int, shared: bool) -> bool:
+    def _try_lock(descriptor: int, shared: bool) -> bool:
         try:
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # msvcrt has no shared locks
         except OSError:
@@ -41,7 +41,7 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-    def _try(descriptor: int, shared: bool) -> bool:
+    def _try_lock(descriptor: int, shared: bool) -> bool:
         try:
             fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -66,7 +66,7 @@ def acquire(path: str, *, shared: bool = False, wait_seconds: float = WAIT_SECON
         file = _open(path)
         try:
             descriptor = file.fileno()
-            if not _try(descriptor, shared):
+            if not _try_lock(descriptor, shared):
                 _wait(descriptor, path, shared, deadline)
             # The file was removed or replaced during the wait: a lock on it would exclude no one.
             if os.path.samestat(os.fstat(descriptor), os.stat(path)):
@@ -85,7 +85,7 @@ def acquire_again(lock: FileIO, path: str, *, wait_seconds: float = WAIT_SECONDS
     Raises:
         StoreError: Another process held the lock for longer than ``wait_seconds``.
     """
-    if not _try(lock.fileno(), False):
+    if not _try_lock(lock.fileno(), False):
         _wait(lock.fileno(), path, False, time.monotonic() + wait_seconds)
 
 
@@ -105,7 +105,7 @@ def _open(path: str) -> FileIO:
 
 def _wait(descriptor: int, path: str, shared: bool, deadline: float) -> None:
     pause = _FIRST_PAUSE_SECONDS
-    while not _try(descriptor, shared):
+    while not _try_lock(descriptor, shared):
         if time.monotonic() >= deadline:
             from vibe_llms.exceptions import StoreError  # `vibe list` locks, and needs no error
 

@@ -22,12 +22,12 @@ _LINE_BYTES: Final = 1 << 16
 class Log:
     """A file of lines, open at its end.
 
-    Opening it to append moves a torn end into a file of its own next to it. The writer excludes
+    Opening it to append moves a torn end into a separate file next to it. The writer excludes
     others by a lock: of the file itself, or of a file next to it if the log may be replaced.
 
     Args:
-        path: Of the file, which exists.
-        disk: Performs every change.
+        path: Path of the file, which exists.
+        disk: Disk that performs all changes.
         lock: The result of :func:`.locks.acquire`; :meth:`close` releases it. ``None`` if others
             are locked out already, or need not be.
         tally: The file that records how many lines were acknowledged; ``None`` for no record.
@@ -39,7 +39,7 @@ class Log:
             still the same, nothing was written since: neither its end nor the tally is read again.
 
     Attributes:
-        descriptor: Of the open file.
+        descriptor: Descriptor of the open file.
         end: Lines appended since it was opened, and the file's size up to its last whole append.
         acknowledged: Lines according to the tally; ``None`` before the tally was read.
         notices: Reports of a torn end.
@@ -71,7 +71,7 @@ class Log:
         self._file = _open(path, disk, reading) if file is None else file
         self.descriptor = self._file.fileno()
         try:
-            self._begin(self._settle(reading, known))
+            self._begin(self._find_appends_end(reading, known))
         except BaseException as error:
             if isinstance(error, OSError):
                 name_file(error, path)
@@ -81,10 +81,10 @@ class Log:
 
     def _begin(self, start: int) -> None:
         self.end = Tally(0, start)  # replaced as a whole: an interrupt leaves the old or the new
-        self._certain = self.end
+        self._durable_end = self.end
         self._is_torn = False
 
-    def _settle(self, reading: bool, known: Tally | None) -> int:
+    def _find_appends_end(self, reading: bool, known: Tally | None) -> int:
         """Return the end of the whole appends, after setting a torn end aside."""
         if known is not None and known.size == self._find_end():
             self.acknowledged = known.lines
@@ -94,8 +94,8 @@ class Log:
         size = status.st_size
         start = find_torn_start(self.descriptor, size)
         if start < size:
-            fate = "is still there" if reading else self._set_aside(start, size)
-            self.notices = (_describe_torn(self.path, fate, size - start),)
+            outcome = "is still there" if reading else self._set_aside(start, size)
+            self.notices = (_describe_torn(self.path, outcome, size - start),)
         return start
 
     def _find_end(self) -> int | None:
@@ -137,7 +137,7 @@ class Log:
         """
         try:
             if self._is_torn:
-                self._take_back()
+                self._undo_append()
             self._disk.write(self.descriptor, data)
             if certain:
                 self._disk.synchronize(self.descriptor)
@@ -145,14 +145,14 @@ class Log:
         except BaseException as error:  # also Ctrl-C: an append that is not acknowledged is undone
             self._is_torn = True
             with suppress(OSError):  # then the next append or the next writer undoes it
-                self._take_back()
+                self._undo_append()
             if isinstance(error, OSError):
                 name_file(error, self.path)
             raise
         if certain:
-            self._note(self.end)
+            self._advance_tally(self.end)
 
-    def _take_back(self) -> None:
+    def _undo_append(self) -> None:
         self._disk.truncate(self.descriptor, self.end.size)
         self._is_torn = False
 
@@ -161,16 +161,16 @@ class Log:
         end = self.end  # another thread may append during the wait
         with naming(self.path):
             self._disk.synchronize(self.descriptor)
-        self._note(end)
+        self._advance_tally(end)
 
-    def _note(self, end: Tally) -> None:
+    def _advance_tally(self, end: Tally) -> None:
         """Update the tally of acknowledged lines."""
-        former, self._certain = self._certain, end
-        if self._tally is not None and end.lines > former.lines:
+        previous, self._durable_end = self._durable_end, end
+        if self._tally is not None and end.lines > previous.lines:
             known, self.acknowledged = self.acknowledged, None  # unknown also after an interrupt
             file, self._tally_file = self._tally_file, None
             self.acknowledged, file = advance_tally(
-                self._disk, self._tally, self.descriptor, former, end, known, file
+                self._disk, self._tally, self.descriptor, previous, end, known, file
             )
             if self._keeps_tally:
                 self._tally_file = file
@@ -251,7 +251,7 @@ class Log:
         """Continue at the end of a suspended and locked log; the caller closes it on a failure."""
         self.notices, self.acknowledged = (), None
         with naming(self.path):
-            self._begin(self._settle(False, known))
+            self._begin(self._find_appends_end(False, known))
 
     def close(self) -> None:
         """Close the file and release its lock. Does not wait for the disk."""
@@ -276,8 +276,8 @@ def _open(path: str, disk: Disk, reading: bool) -> FileIO:
     return open_regular(path) if reading else disk.open_to_append(path)  # may be read-only
 
 
-def _describe_torn(path: str, fate: str, size: int) -> Finding:
+def _describe_torn(path: str, outcome: str, size: int) -> Finding:
     return Finding(
         place=path,
-        message=f"A crash tore the last write ({size} bytes, never acknowledged); it {fate}.",
+        message=f"A crash tore the last write ({size} bytes, never acknowledged); it {outcome}.",
     )

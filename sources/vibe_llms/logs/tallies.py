@@ -2,7 +2,8 @@
 
 The tally is written after the lines are on the disk, in place, without waiting for the disk: a
 crash of the process or the machine leaves it correct or too low, never too high. So if the log has
-fewer lines than the tally says, acknowledged lines are lost; more lines mean nothing.
+fewer lines than the tally says, acknowledged lines are lost. More lines are no problem: the tally
+was not updated.
 
 The tally also records the size of the log. If the size differs, because a writer was killed between
 the two writes or a person edited the log by hand, the lines are counted once.
@@ -23,12 +24,12 @@ from vibe_llms.logs.lines import count_lines, read_at
 if TYPE_CHECKING:
     from vibe_llms.exceptions import Finding
 
-_FORM = b"lines = %-20d\nbytes = %-20d\n"  # fixed size, so that one write replaces it
-_SIZE_BYTES = len(_FORM % (0, 0))
+_FORMAT = b"lines = %-20d\nbytes = %-20d\n"  # fixed size, so that one write replaces it
+_SIZE_BYTES = len(_FORMAT % (0, 0))
 _PATTERN = re.compile(rb"lines = (\d+) *\nbytes = (\d+) *\n")
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # a pipe is not a tally
 _IN_PLACE = os.O_RDWR | _AT_ONCE
-_TO_NOTE = _IN_PLACE | os.O_CREAT
+_FOR_WRITING = _IN_PLACE | os.O_CREAT
 
 
 class Tally(NamedTuple):
@@ -65,16 +66,16 @@ def _decode(data: bytes) -> Tally | None:
 
 def encode_tally(tally: Tally) -> bytes:
     """Return the content of the tally's file."""
-    return _FORM % tally
+    return _FORMAT % tally
 
 
 def advance_tally(
     disk: Disk,
     path: str,
     descriptor: int,
-    former: Tally,
+    previous: Tally,
     end: Tally,
-    known: int | None = None,
+    recorded: int | None = None,
     file: FileIO | None = None,
 ) -> tuple[int | None, FileIO | None]:
     """Add newly acknowledged lines to a tally.
@@ -82,11 +83,11 @@ def advance_tally(
     Never raises for an error of the disk: the lines are kept even if they are not counted.
 
     Args:
-        path: Of the tally, which is created if it is missing.
-        descriptor: Of the log.
-        former: Lines, as counted by the caller, and size of the log before the new lines.
+        path: Path of the tally, which is created if it is missing.
+        descriptor: Descriptor of the log.
+        previous: Lines, as counted by the caller, and size of the log before the new lines.
         end: The same with the new lines.
-        known: Lines in the tally, as returned by this function when the log had the former size;
+        recorded: Lines in the tally, as returned by this function when the log had the former size;
             then the tally need not be read again.
         file: The tally, if it is open.
 
@@ -96,13 +97,13 @@ def advance_tally(
     try:
         if file is None:
             try:
-                file = open_handle(path, _TO_NOTE if known is None else _IN_PLACE, 0o600)
+                file = open_handle(path, _FOR_WRITING if recorded is None else _IN_PLACE, 0o600)
             except FileNotFoundError:  # removed by a user to accept a loss
-                known, file = None, open_handle(path, _TO_NOTE, 0o600)
+                recorded, file = None, open_handle(path, _FOR_WRITING, 0o600)
         tally = file.fileno()
-        lines = _count_acknowledged(tally, descriptor, former) if known is None else known
-        lines += end.lines - former.lines
-        disk.note(tally, _FORM % (lines, end.size))
+        lines = _count_acknowledged(tally, descriptor, previous) if recorded is None else recorded
+        lines += end.lines - previous.lines
+        disk.note(tally, _FORMAT % (lines, end.size))
         return lines, file
     except OSError:
         if file is not None:
@@ -110,13 +111,13 @@ def advance_tally(
         return None, None
 
 
-def _count_acknowledged(tally: int, descriptor: int, former: Tally) -> int:
+def _count_acknowledged(tally: int, descriptor: int, previous: Tally) -> int:
     """Return the lines in the tally; those in the log if its size differs."""
-    known = _decode(read_at(tally, 0, _SIZE_BYTES + 1))
-    if known is not None and known.size == former.size:
-        return known.lines
+    recorded = _decode(read_at(tally, 0, _SIZE_BYTES + 1))
+    if recorded is not None and recorded.size == previous.size:
+        return recorded.lines
     # Lost lines stay counted: the tally never decreases.
-    return max(known.lines if known else 0, count_lines(descriptor, former.size))
+    return max(recorded.lines if recorded else 0, count_lines(descriptor, previous.size))
 
 
 def renew_tally(disk: Disk, path: str, end: Tally) -> None:
@@ -125,30 +126,30 @@ def renew_tally(disk: Disk, path: str, end: Tally) -> None:
     Never raises for an error of the disk, as :func:`advance_tally`.
 
     Args:
-        path: Of the tally, which is created if it is missing.
+        path: Path of the tally, which is created if it is missing.
         end: Number of the last line, and size of the log now.
     """
-    with suppress(OSError), open_handle(path, _TO_NOTE, 0o600) as file:
-        disk.note(file.fileno(), _FORM % end)
+    with suppress(OSError), open_handle(path, _FOR_WRITING, 0o600) as file:
+        disk.note(file.fileno(), _FORMAT % end)
 
 
 def find_loss(path: str, lines: int, place: str) -> Finding | None:
     """Describe how many lines are lost; ``None`` if none are, or if that is unknown.
 
     Args:
-        path: Of the tally.
+        path: Path of the tally.
         lines: Lines in the log.
         place: Path of the log.
     """
-    known = read_tally(path)
-    if known is None or known.lines <= lines:
+    recorded = read_tally(path)
+    if recorded is None or recorded.lines <= lines:
         return None
     name = os.path.basename(path)
     from vibe_llms.exceptions import Finding  # imports attrs, which a list does not need
 
     return Finding(
         place=place,
-        message=f"The file has {lines} lines, but {known.lines} were acknowledged: "
-        f"{known.lines - lines} are lost. Restore it from a backup; data that was set aside "
+        message=f"The file has {lines} lines, but {recorded.lines} were acknowledged: "
+        f"{recorded.lines - lines} are lost. Restore it from a backup; data that was set aside "
         f"as torn may contain a part. To accept the loss, remove {name} next to it.",
     )

@@ -20,14 +20,14 @@ _READ_SECONDS: Final = 1.0
 
 
 @frozen(kw_only=True)
-class Ended:
+class FinishedProgram:
     """A completed program.
 
     Attributes:
         status: Its exit status.
         output: Its standard output.
         errors: Its standard error.
-        fault: The limit that ended it, in words; empty if it ended without one.
+        fault: Description of the limit that ended it; empty if it ended on its own.
     """
 
     status: int
@@ -41,8 +41,12 @@ class Ended:
             return self.fault
         lines = self.errors.decode("utf-8", "replace").strip().splitlines()
         # pip marks its important lines in this way.
-        told = [line for line in lines if line.startswith("ERROR:")] or lines
-        return told[-1].removeprefix("ERROR: ") if told else f"it ended with status {self.status}"
+        messages = [line for line in lines if line.startswith("ERROR:")] or lines
+        return (
+            messages[-1].removeprefix("ERROR: ")
+            if messages
+            else f"it ended with status {self.status}"
+        )
 
 
 def run_program(
@@ -52,7 +56,7 @@ def run_program(
     directory: Path | None = None,
     seconds: float | None = None,
     watch: Callable[[], object] | None = None,
-) -> Ended:
+) -> FinishedProgram:
     """Run a program to its end. Blocks.
 
     An interrupt or another early end also ends the program and all it has started.
@@ -81,7 +85,7 @@ def run_program(
         # With a timeout: a process that left the program may hold its streams open forever.
         stream.thread.join(_READ_SECONDS)
     output, errors = (bytes(stream.data) for stream in streams)
-    return Ended(status=program.status or 0, output=output, errors=errors, fault=fault)
+    return FinishedProgram(status=program.status or 0, output=output, errors=errors, fault=fault)
 
 
 def _await_end(
@@ -91,15 +95,15 @@ def _await_end(
     watch: Callable[[], object] | None,
 ) -> str:
     """Wait for the end; return the exceeded limit, in words."""
-    until = None if seconds is None else time.monotonic() + seconds
+    deadline = None if seconds is None else time.monotonic() + seconds
     has_ended = False
     while not has_ended:
         has_ended = program.pause(_POLL_SECONDS)
         if watch is not None:
             watch()
-        if any(stream.is_over for stream in streams):
+        if any(stream.is_too_long for stream in streams):
             return f"it wrote more than {OUTPUT_BYTES:,} bytes"
-        if until is not None and not has_ended and time.monotonic() > until:
+        if deadline is not None and not has_ended and time.monotonic() > deadline:
             return f"it did not end within {seconds:g} seconds"
     return ""
 
@@ -109,7 +113,7 @@ class _Stream:
 
     def __init__(self, pipe: IO[bytes]) -> None:
         self.data = bytearray()
-        self.is_over = False
+        self.is_too_long = False
         # One thread per stream: reading them in turn would wait for one while the other is full.
         self.thread = threading.Thread(target=self._read, args=(pipe,), daemon=True)
         self.thread.start()
@@ -118,6 +122,8 @@ class _Stream:
         with pipe:
             while data := pipe.read(CHUNK_BYTES):
                 if len(self.data) + len(data) > OUTPUT_BYTES:
-                    self.is_over = True  # the rest is discarded: a full pipe would stop the program
+                    self.is_too_long = (
+                        True  # the rest is discarded: a full pipe would stop the program
+                    )
                 else:
                     self.data += data

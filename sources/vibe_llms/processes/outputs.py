@@ -12,8 +12,8 @@ LOG_BYTES: Final = 4_194_304
 """Maximum size of the file; a new file is started beyond it."""
 
 _LINE_BYTES: Final = 65_536
-_SHOWN_LINES: Final = 8
-_SHOWN_CHARACTERS: Final = 300
+_KEPT_LINES: Final = 8
+_KEPT_CHARACTERS: Final = 300
 
 
 class OutputLog:
@@ -30,7 +30,7 @@ class OutputLog:
         self._file: IO[bytes] | None = None
         self._size = 0
         self._rest = b""
-        self._lines: deque[str] = deque(maxlen=_SHOWN_LINES)
+        self._lines: deque[str] = deque(maxlen=_KEPT_LINES)
         self._lock = threading.Lock()
 
     def write(self, data: bytes) -> None:
@@ -46,16 +46,16 @@ class OutputLog:
             whole, newline, rest = whole + newline + rest, b"", b""
         self._rest = rest
         if whole:
-            said = whole + newline if self._scrub is None else self._scrub(whole + newline)
-            self._write_file(said)
-            for line in said.splitlines()[-_SHOWN_LINES:]:
+            redacted = whole + newline if self._scrub is None else self._scrub(whole + newline)
+            self._write_file(redacted)
+            for line in redacted.splitlines()[-_KEPT_LINES:]:
                 self._keep(line)
 
     def _keep(self, line: bytes) -> None:
         # A character has up to four bytes.
-        text = line[: 4 * _SHOWN_CHARACTERS].decode("utf-8", "replace").strip()
+        text = line[: 4 * _KEPT_CHARACTERS].decode("utf-8", "replace").strip()
         if text:
-            self._lines.append(text[:_SHOWN_CHARACTERS])
+            self._lines.append(text[:_KEPT_CHARACTERS])
 
     def _write_file(self, data: bytes) -> None:
         if self._path is None:

@@ -52,13 +52,13 @@ class Program:
     ) -> None:
         # A child may run as the same user, and could read the keys in this process's environment.
         conceal_keys()
-        theirs, self._lifeline = os.pipe()
+        child_end, self._lifeline = os.pipe()
         place = directory if isinstance(directory, int) else None
-        passed: tuple[int, ...] = ()
+        inherited: tuple[int, ...] = ()
         if os.name != "nt":
-            passed = (theirs,) if place is None else (theirs, place)
+            inherited = (child_end,) if place is None else (child_end, place)
             command = compose_watchdog(
-                command, grace_seconds=grace_seconds, lifeline=theirs, directory=place
+                command, grace_seconds=grace_seconds, lifeline=child_end, directory=place
             )
         try:
             self._process = subprocess.Popen(
@@ -68,7 +68,7 @@ class Program:
                 stderr=subprocess.PIPE if errors_apart else subprocess.STDOUT,
                 cwd=None if isinstance(directory, int) else directory,
                 env=None if environment is None else dict(environment),
-                pass_fds=passed,
+                pass_fds=inherited,
                 start_new_session=True,
                 # Unbuffered: a buffer would wait until it is full.
                 bufsize=0,
@@ -77,7 +77,7 @@ class Program:
             os.close(self._lifeline)
             raise
         finally:
-            os.close(theirs)
+            os.close(child_end)
         streams = (self._process.stdin, self._process.stdout, self._process.stderr)
         self._unopened = [pipe for pipe in streams if pipe is not None]
         self._transports: list[asyncio.BaseTransport] = []
@@ -102,8 +102,8 @@ class Program:
         assert self._process.stderr is not None
         return self._process.stderr
 
-    def let_go(self) -> None:
-        """Let the watchdog end the program and all it has started; do not wait."""
+    def request_end(self) -> None:
+        """Have the watchdog end the program and all that it has started; do not wait for it."""
         if self._lifeline >= 0:
             lifeline, self._lifeline = self._lifeline, -1
             os.close(lifeline)
@@ -124,7 +124,7 @@ class Program:
         Args:
             patience_seconds: Timeout for the watchdog; longer than the grace period.
         """
-        self.let_go()
+        self.request_end()
         if not self.pause(patience_seconds):
             self._process.kill()  # the system then kills the program
             self._process.wait()
@@ -184,7 +184,7 @@ class Program:
             patience_seconds: As for :meth:`stop`.
             unread: Its output stream, which is drained meanwhile because it has no reader.
         """
-        self.let_go()
+        self.request_end()
         await finish(self._end(patience_seconds, unread))
 
     async def _end(self, patience_seconds: float, unread: asyncio.StreamReader | None) -> None:

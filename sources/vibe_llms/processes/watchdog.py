@@ -29,8 +29,8 @@ if sys.platform == "linux":
     import ctypes
     prctl = ctypes.CDLL(None).prctl
     prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
-asked = ("SIGINT", "SIGTERM", "SIGHUP")
-for name in asked:
+end_signals = ("SIGINT", "SIGTERM", "SIGHUP")
+for name in end_signals:
     signal.signal(getattr(signal, name), signal.SIG_IGN)
 inbox, outbox = os.pipe()
 os.set_blocking(inbox, False)
@@ -45,7 +45,7 @@ def become_program():
         prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
         if os.getppid() != me:
             os._exit(1)
-    for name in (*asked, "SIGCHLD", "SIGPIPE", "SIGXFSZ"):
+    for name in (*end_signals, "SIGCHLD", "SIGPIPE", "SIGXFSZ"):
         signal.signal(getattr(signal, name), signal.SIG_DFL)
     if directory >= 0:
         os.fchdir(directory)
@@ -69,13 +69,13 @@ def reap():
     global status
     while True:
         try:
-            ended, how = os.waitpid(-1, os.WNOHANG)
+            ended, wait_status = os.waitpid(-1, os.WNOHANG)
         except ChildProcessError:
             return False
         if not ended:
             return True
         if ended == pid:
-            status = os.waitstatus_to_exitcode(how)
+            status = os.waitstatus_to_exitcode(wait_status)
 
 def find_descendants():
     if not prctl:
@@ -89,11 +89,11 @@ def find_descendants():
             except (OSError, ValueError, IndexError):
                 continue
             children.setdefault(parent, []).append(int(name))
-    found, ahead = [], [me]
-    while ahead:
-        below = children.get(ahead.pop(), [])
-        found += below
-        ahead += below
+    found, pending = [], [me]
+    while pending:
+        own_children = children.get(pending.pop(), [])
+        found += own_children
+        pending += own_children
     return found
 
 def send(number):
@@ -125,8 +125,8 @@ while status is None:
         wait(grace)
         break
 until = time.monotonic() + 3
-while reap() or not prctl:  # elsewhere what is left of the group is no child of ours
-    send(signal.SIGSTOP)  # so that nobody begins another meanwhile
+while reap() or not prctl:  # without prctl, the rest of the group are not our children
+    send(signal.SIGSTOP)  # so that none of them starts another process
     send(signal.SIGKILL)
     wait(0.05)
     if not reap() or time.monotonic() > until:

@@ -1,7 +1,7 @@
 """Kinds of the values in a table, derived from the annotations of an attrs class.
 
-A field with a default can be left out. ``bool``, ``int``, ``float``, ``str`` and ``Path`` are what
-they seem; a text must not be empty, unless it is a ``String``. What a type cannot say is annotated
+A field with a default is optional. ``bool``, ``int``, ``float``, ``str`` and ``Path`` accept values
+of these types; a text must not be empty, unless it is a ``String``. Further rules are annotated
 with a :class:`Kind`::
 
     @frozen(kw_only=True)
@@ -10,11 +10,11 @@ with a :class:`Kind`::
         arguments: Strings = ()
         seconds: Seconds = 30.0
         era: Literal["old", "new"] | None = None
-        oauth: OAuth | None = None  # another such class, and a table in the table
+        oauth: OAuth | None = None  # another attrs class: a nested table
 
-Rules between fields are in a method ``find_mistakes`` which yields the name of a
-field and a sentence. It is asked by :func:`require` when a program makes the value itself, and by
-the reader, which then knows file and line.
+Rules between fields are in a method ``find_mistakes``, which yields the name of a field and a
+message. :func:`require` calls it when a program creates the value; the reader calls it for a value
+from a file, and adds the file and line.
 """
 
 from __future__ import annotations
@@ -118,10 +118,10 @@ class TableKind(Kind):
         self.cls = cls
 
     def read(self, value: Any, path: KeyPath, reader: KindReader) -> Any:
-        if isinstance(value, self.cls):  # a program has made it
+        if isinstance(value, self.cls):  # created by a program
             return value
-        made = reader.read(self.cls, value, path)
-        return FAULTY if made is None else made
+        result = reader.read(self.cls, value, path)
+        return FAULTY if result is None else result
 
 
 class ListKind(Kind):
@@ -136,8 +136,10 @@ class ListKind(Kind):
     def read(self, value: Any, path: KeyPath, reader: KindReader) -> Any:
         if super().read(value, path, reader) is FAULTY:
             return FAULTY
-        read = [self.element.read(each, (*path, index), reader) for index, each in enumerate(value)]
-        return FAULTY if any(each is FAULTY for each in read) else tuple(read)
+        elements = [
+            self.element.read(each, (*path, index), reader) for index, each in enumerate(value)
+        ]
+        return FAULTY if any(each is FAULTY for each in elements) else tuple(elements)
 
 
 class MappingKind(Kind):
@@ -150,12 +152,14 @@ class MappingKind(Kind):
         self.element = element
 
     def read(self, value: Any, path: KeyPath, reader: KindReader) -> Any:
-        read = {
+        elements = {
             name: self.element.read(each, (*path, name), reader)
             for name, each in reader.survey(path, value)
         }
-        is_right = isinstance(value, Mapping) and not any(v is FAULTY for v in read.values())
-        return read if is_right else FAULTY
+        is_faulty = not isinstance(value, Mapping) or any(
+            each is FAULTY for each in elements.values()
+        )
+        return FAULTY if is_faulty else elements
 
 
 class PathKind(Kind):
@@ -169,7 +173,7 @@ class PathKind(Kind):
 
 
 class OptionalKind(Kind):
-    """Value or ``None``, where the format has one."""
+    """Value or ``None``, in formats that have a null."""
 
     __slots__ = ("inner",)
 

@@ -16,14 +16,14 @@ from vibe_llms.tables.reading import Position, TableReader
 _T = TypeVar("_T")
 
 MAXIMUM_FILE_BYTES: Final = 1_000_000
-"""Size limit of a file; no person writes more."""
+"""Size limit of a file; files written by hand are smaller."""
 
 
 class Document:
     """Content of a file.
 
     Attributes:
-        place: The file's path, or another word for where the text came from.
+        place: Path of the file, or another name for the source of the text.
         text: The text of the file.
         tree: The parsed data.
     """
@@ -46,7 +46,7 @@ class Document:
 
     @cached_property
     def lines(self) -> Mapping[KeyPath, int]:
-        """The line, counted from 1, on which each key stands."""
+        """Line of each key, counted from 1."""
         from vibe_llms.tables.toml_lines import locate_keys  # needed after a mistake only
 
         return locate_keys(self.text)
@@ -58,22 +58,22 @@ class Document:
         return self.lines.get(path, 0)
 
     def find_place(self, path: KeyPath) -> tuple[int, int]:
-        """Return line and column of a key, or of the nearest around it; 0 where unknown."""
+        """Return line and column of a key, or of the nearest table around it; 0 if unknown."""
         return self.find_line(path), 0
 
     def find_within(self, path: KeyPath, line: int, column: int) -> tuple[int, int]:
         """Return the position in the file of a position within a text.
 
         Args:
-            path: The way to the text.
-            line: Within the text, from 1.
-            column: The same.
+            path: Path of the text.
+            line: Line within the text, from 1.
+            column: Column within that line, from 1.
         """
         first = self.find_line(path)
         begins_below = self.text.splitlines()[first - 1].rstrip().endswith(("'''", '"""'))
         if begins_below:
             return first + line, column
-        return first + line - 1, column if line > 1 else 0  # the key stands before it
+        return first + line - 1, column if line > 1 else 0  # the key is before it on the line
 
     def locate(self, path: KeyPath) -> Position:
         """Return the position of a value."""
@@ -104,7 +104,7 @@ def read_file(cls: type[_T], path: Path) -> _T:
         cls: An attrs class, see ``annotations``.
 
     Raises:
-        ConfigurationError: With all mistakes in it.
+        ConfigurationError: The file has mistakes; lists all of them.
     """
     document = read_document(path)
     reader = document.produce_reader(path.parent)

@@ -15,7 +15,7 @@ from vibe_llms.tables.paths import KeyPath
 from vibe_llms.tables.reading import TableReader
 
 DEPTH_LIMIT: Final = 100
-"""Limit of the nesting of objects and arrays; a person writes ten."""
+"""Limit of the nesting of objects and arrays; files written by hand have about ten levels."""
 
 NODES_LIMIT: Final = 200_000
 """Limit of the number of values: as many as fit into a file."""
@@ -31,14 +31,14 @@ class JsonDocument(Document):
 
     @cached_property
     def lines(self) -> Mapping[KeyPath, int]:
-        """The line, counted from 1, on which each key stands."""
-        return {path: self.offsets.tell(offset)[0] for path, offset in self.offsets.keys.items()}
+        """Line of each key, counted from 1."""
+        return {path: self.offsets.locate(offset)[0] for path, offset in self.offsets.keys.items()}
 
     def find_place(self, path: KeyPath) -> tuple[int, int]:
         """Return line and column of a key or an element, or of the nearest around it."""
         while path not in self.offsets.keys:
             path = path[:-1]
-        return self.offsets.tell(self.offsets.keys[path])
+        return self.offsets.locate(self.offsets.keys[path])
 
     def find_within(self, path: KeyPath, line: int, column: int) -> tuple[int, int]:
         """Return the position in the file of a character of a text, which may be escaped."""
@@ -47,7 +47,7 @@ class JsonDocument(Document):
             text = text[part]
         starts = [0, *(index + 1 for index, each in enumerate(text) if each == "\n")]
         index = starts[min(line, len(starts)) - 1] + column - 1
-        return self.offsets.tell(self.offsets.find_character(path, index))
+        return self.offsets.locate(self.offsets.find_character(path, index))
 
     def produce_reader(self, base: Path | None = None) -> TableReader:
         """Make a reader that has already reported duplicate keys."""
@@ -93,17 +93,17 @@ def _refuse_constant(word: str) -> NoReturn:
 
 def find_excess(tree: object) -> str | None:
     """Return the limit that plain data exceed, if any; handle cycles and huge data, too."""
-    ahead = [(tree, 0)]
+    pending = [(tree, 0)]
     nodes = 0
-    while ahead:
-        each, depth = ahead.pop()
+    while pending:
+        each, depth = pending.pop()
         nodes += 1
         if depth > DEPTH_LIMIT:
             return f"It nests more than {DEPTH_LIMIT} levels deep."
-        if nodes + len(ahead) > NODES_LIMIT:
+        if nodes + len(pending) > NODES_LIMIT:
             return f"It has more than {NODES_LIMIT} values."
         if isinstance(each, Mapping):
-            ahead += [(inner, depth + 1) for inner in each.values()]
+            pending += [(inner, depth + 1) for inner in each.values()]
         elif isinstance(each, (list, tuple)):
-            ahead += [(inner, depth + 1) for inner in each]
+            pending += [(inner, depth + 1) for inner in each]
     return None

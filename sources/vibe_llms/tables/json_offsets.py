@@ -37,7 +37,7 @@ class JsonOffsets:
     repeated: tuple[KeyPath, ...]
     _starts: list[int]
 
-    def tell(self, offset: int) -> tuple[int, int]:
+    def locate(self, offset: int) -> tuple[int, int]:
         """Return the line and the column of an offset, both counted from 1."""
         line = bisect_right(self._starts, offset)
         return line, offset - self._starts[line - 1] + 1
@@ -46,8 +46,8 @@ class JsonOffsets:
         """Return the offset at which a character of a string was written.
 
         Args:
-            path: The way to the string.
-            index: Which character of its value, from 0.
+            path: Path of the string.
+            index: Index of the character in the value, from 0.
         """
         scanner = Scanner(self.text, self.values[path])
         end = scanner.position + len(scanner.take(_STRING)) - 1
@@ -62,7 +62,7 @@ class JsonOffsets:
 def locate_values(text: str) -> JsonOffsets:
     """Find the offset of each key and each value, without recursion."""
     scanner = _JsonScanner(text)
-    scanner.follow()
+    scanner.scan()
     starts = [0, *(match.end() for match in re.finditer("\n", text))]
     return JsonOffsets(text, scanner.keys, scanner.values, tuple(scanner.repeated), starts)
 
@@ -77,7 +77,7 @@ class _JsonScanner(Scanner):
         self.repeated: list[KeyPath] = []
         self.open: list[tuple[KeyPath, int]] = []  # of an array the next index, of an object -1
 
-    def follow(self) -> None:
+    def scan(self) -> None:
         self.begin_value(())
         while self.open:
             self.take(_SPACE)
@@ -95,7 +95,7 @@ class _JsonScanner(Scanner):
         offset = self.position
         path = (*path, json.loads(self.take(_STRING), strict=False))
         if path in self.keys and not any(path[: len(each)] == each for each in self.repeated):
-            self.repeated.append(path)  # within what stands twice itself, everything might
+            self.repeated.append(path)  # keys within a duplicate are not reported again
         self.keys[path] = offset  # json keeps the last one, too
         self.take(_SPACE)
         self.accept(":")

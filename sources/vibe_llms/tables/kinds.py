@@ -18,10 +18,10 @@ FAULTY: Final = object()
 
 _T = TypeVar("_T")
 
-_SHOWN_CHARACTERS = 80
+_MOST_CHARACTERS = 80
 
 
-def _keep(value: Any) -> Any:
+def _return_unchanged(value: Any) -> Any:
     return value
 
 
@@ -51,11 +51,11 @@ class Kind:
     """Kind of values.
 
     Args:
-        words: Its description for people; ends the sentence "It must be".
+        words: Description for people; completes the sentence "It must be".
         is_right: Checks a value of any type.
         convert: Converts a valid value. The text of its ValueError is reported.
-        parse: Parses the text of an environment variable; text that it cannot parse it
-            returns unchanged, so that ``is_right`` refuses it.
+        parse: Parses the text of an environment variable. It returns invalid text unchanged, so
+            that ``is_right`` refuses it.
         is_shown: Whether an error may repeat a wrong text, which could be a secret.
     """
 
@@ -65,7 +65,7 @@ class Kind:
         self,
         words: str,
         is_right: Callable[[Any], bool],
-        convert: Callable[[Any], Any] = _keep,
+        convert: Callable[[Any], Any] = _return_unchanged,
         *,
         parse: Callable[[str], Any] = str,
         is_shown: bool = True,
@@ -95,14 +95,14 @@ class Kind:
 
 
 def show_value(value: object, shows_text: bool = True) -> str:
-    """Format a wrong value for an error: a short one itself, else its kind.
+    """Format an invalid value for an error: a short value itself, otherwise its kind.
 
     Args:
         shows_text: Whether a text may be shown.
     """
     if isinstance(value, str):
         shown = repr(value)
-        shown = shown if len(shown) <= _SHOWN_CHARACTERS else f"{shown[:_SHOWN_CHARACTERS]}…"
+        shown = shown if len(shown) <= _MOST_CHARACTERS else f"{shown[:_MOST_CHARACTERS]}…"
         return shown if shows_text else ""
     if isinstance(value, bool):
         return str(value).lower()
@@ -110,9 +110,9 @@ def show_value(value: object, shows_text: bool = True) -> str:
 
 
 def _may_have_password(value: object) -> bool:
-    """Tell whether a value may be a URL with a password, which no error repeats."""
-    told = value.lower() if isinstance(value, str) else ""
-    return "://" in told and any(word in told for word in ("@", "%40", "password="))
+    """Tell whether a value may be a URL with a password, which errors must not repeat."""
+    text = value.lower() if isinstance(value, str) else ""
+    return "://" in text and any(word in text for word in ("@", "%40", "password="))
 
 
 def name_kind(value: object) -> str:
@@ -147,7 +147,7 @@ def is_number(value: Any) -> bool:
 
 def is_text(value: Any) -> bool:
     """Tell whether a value is a text that is not blank."""
-    # A NUL can be in no path and in no argument of a command.
+    # Paths and arguments of commands cannot contain a NUL.
     return isinstance(value, str) and bool(value.strip()) and "\0" not in value
 
 
@@ -168,7 +168,7 @@ def is_list_of(is_right: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 def is_web_address(value: Any) -> bool:
     """Tell whether a text is a URL for HTTP."""
-    from urllib.parse import urlsplit  # few read any, and it is not cheap to import
+    from urllib.parse import urlsplit  # rarely needed, and slow to import
 
     try:
         parts = urlsplit(value) if isinstance(value, str) else None
@@ -187,12 +187,14 @@ class Choice(Kind):
 
     __slots__ = ("known",)
 
-    def __init__(self, known: Iterable[str], convert: Callable[[Any], Any] = _keep) -> None:
+    def __init__(
+        self, known: Iterable[str], convert: Callable[[Any], Any] = _return_unchanged
+    ) -> None:
         self.known = tuple(map(str, known))
         shown = [f'"{word}"' for word in self.known]
-        listed = " or ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
+        words = " or ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
         super().__init__(
-            listed, lambda value: isinstance(value, str) and value in self.known, convert
+            words, lambda value: isinstance(value, str) and value in self.known, convert
         )
 
     def contrast(self, value: object) -> str:

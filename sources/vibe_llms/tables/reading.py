@@ -42,26 +42,28 @@ class TableReader:
         self.base = base or Path()
         self.findings: list[Finding] = [] if findings is None else findings
 
-    def read(self, cls: type[_T], table: object, path: KeyPath = (), /, **given: Any) -> _T | None:
+    def read(self, cls: type[_T], table: object, path: KeyPath = (), /, **fixed: Any) -> _T | None:
         """Convert a table to a value; report mistakes and return ``None``.
 
         Args:
             cls: An attrs class, see ``annotations``.
             path: Path of the table.
-            given: Fields that the table may not set.
+            fixed: Fields that the table may not set.
         """
         from vibe_llms.exceptions import ConfigurationError
         from vibe_llms.tables.annotations import survey_kinds, survey_required  # few need classes
 
-        form: Any = cls
-        kinds = {name: kind for name, kind in survey_kinds(form).items() if name not in given}
+        attrs_class: Any = cls
+        kinds = {
+            name: kind for name, kind in survey_kinds(attrs_class).items() if name not in fixed
+        }
         # Earlier findings are about other tables.
         count = len(self.findings)
-        values = self.read_fields(kinds, table, path, survey_required(form) - given.keys())
+        values = self.read_fields(kinds, table, path, survey_required(attrs_class) - fixed.keys())
         if len(self.findings) > count:
             return None
         try:
-            return cls(**values, **given)
+            return cls(**values, **fixed)
         except ConfigurationError as error:  # a rule between fields is broken
             for finding in error.findings:
                 self.report((*path, *filter(None, (finding.path,))), finding.message)
@@ -89,10 +91,10 @@ class TableReader:
             kind = kinds.get(key)
             if kind is None:
                 self.report_unknown((*path, key), kinds)
-            elif (kept := kind.read(value, (*path, key), self)) is not FAULTY:
-                values[key] = kept
+            elif (valid_value := kind.read(value, (*path, key), self)) is not FAULTY:
+                values[key] = valid_value
         for key in sorted(set(required) - table.keys()):
-            near = find_nearest(key, table.keys() - kinds.keys())  # which was reported itself
+            near = find_nearest(key, table.keys() - kinds.keys())  # already reported as unknown
             if near is None:
                 self.report(path, f"Missing key {key!r}; it must be {kinds[key].words}.")
         return values
@@ -114,16 +116,16 @@ class TableReader:
         """
         from vibe_llms.exceptions import Finding  # needed after a mistake only
 
-        place, line, column, rest = self.locate(path)
-        found = Finding(place=place, line=line, column=column, path=rest, message=message)
+        place, line, column, name = self.locate(path)
+        found = Finding(place=place, line=line, column=column, path=name, message=message)
         self.findings.append(found)
-        if len(self.findings) >= FINDINGS_LIMIT:  # to look for what was meant takes its time
+        if len(self.findings) >= FINDINGS_LIMIT:  # finding suggestions takes time
             message = f"Only the first {FINDINGS_LIMIT} mistakes are listed."
             self.findings.append(Finding(place=place, message=message))
             self.finish()
 
     def report_unknown(self, path: KeyPath, known: Iterable[str]) -> None:
-        """Appends a finding about a key that is none of those that are known."""
+        """Append a finding about an unknown key, which suggests known ones."""
         self.report(path, f"Unknown setting{end_among(path[-1], known)}")
 
     def finish(self) -> None:
@@ -134,19 +136,19 @@ class TableReader:
             raise ConfigurationError(findings=tuple(self.findings))
 
 
-def read_table(cls: type[_T], table: object, place: str, /, **given: Any) -> _T:
+def read_table(cls: type[_T], table: object, place: str, /, **fixed: Any) -> _T:
     """Convert a table to a value; mistakes name the table, not a file.
 
     Args:
         cls: An attrs class, see ``annotations``.
         place: Dotted name, such as ``ensembles.io``.
-        given: Fields that the table may not set.
+        fixed: Fields that the table may not set.
 
     Raises:
-        ConfigurationError: With all mistakes in it.
+        ConfigurationError: The table has mistakes; lists all of them.
     """
     reader = TableReader(locate_by_name(place))
-    value = reader.read(cls, table, **given)
+    value = reader.read(cls, table, **fixed)
     reader.finish()
     assert value is not None
     return value
@@ -158,23 +160,23 @@ def locate_by_name(name: str = "") -> Callable[[KeyPath], Position]:
 
 
 def require(value: Any, place: str) -> None:
-    """Check a value that a program made, in ``__attrs_post_init__``.
+    """Check a value that a program creates; call this in ``__attrs_post_init__``.
 
     Args:
-        place: Its name in errors, such as ``mcp.files``.
+        place: Name of the value in errors, such as ``mcp.files``.
 
     Raises:
-        ConfigurationError: With all mistakes in it; each ``path`` is the field.
+        ConfigurationError: The value has mistakes; lists all, each with its field as ``path``.
     """
     from vibe_llms.tables.annotations import survey_kinds
 
     reader = TableReader(lambda path: (place, 0, 0, write_path(path)))
-    form: Any = type(value)
-    kinds = survey_kinds(form)
-    for field in form.__attrs_attrs__:
-        given = getattr(value, field.name)
-        if field.name in kinds and given != field.default:
-            kinds[field.name].read(given, (field.name,), reader)
+    attrs_class: Any = type(value)
+    kinds = survey_kinds(attrs_class)
+    for field in attrs_class.__attrs_attrs__:
+        field_value = getattr(value, field.name)
+        if field.name in kinds and field_value != field.default:
+            kinds[field.name].read(field_value, (field.name,), reader)
     if not reader.findings and hasattr(value, "find_mistakes"):
         for name, message in value.find_mistakes():
             reader.report((name,) if name else (), message)

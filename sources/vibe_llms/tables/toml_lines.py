@@ -24,16 +24,16 @@ _SCALAR = re.compile(r"[^,\]}#\n]+")
 
 
 def locate_keys(text: str) -> Mapping[Path, int]:
-    """Find the line, counted from 1, on which each key first stands.
+    """Find the line, counted from 1, of each key's first occurrence.
 
-    Elements of arrays that are tables or arrays are found as well; a table which only the
-    keys inside it bring about stands where the first of them does.
+    Includes elements of arrays that are tables or arrays. A table without a header of its own is on
+    the line of its first key.
 
     Args:
-        text: TOML that tomli has accepted; for other text the answer means nothing.
+        text: TOML that tomli has accepted; for other text the result is meaningless.
     """
     scanner = _TomlScanner(text)
-    scanner.follow_document()
+    scanner.scan_document()
     return scanner.lines
 
 
@@ -70,45 +70,45 @@ class _TomlScanner(Scanner):
         self.lines: dict[Path, int] = {}
         self.last_indices: dict[Path, int] = {}
 
-    def follow_document(self) -> None:
+    def scan_document(self) -> None:
         table: Path = ()
         self.take(_BLANK)
         while self.position < len(self.text):
             if self.accept("[["):
-                table = self.follow_key((), appends=True)
+                table = self.scan_key((), appends=True)
                 self.accept("]]")
             elif self.accept("["):
-                table = self.follow_key(())
+                table = self.scan_key(())
                 self.accept("]")
             else:
-                self.follow_pair(table)
+                self.scan_pair(table)
             self.take(_BLANK)
 
-    def follow_pair(self, table: Path) -> None:
-        path = self.follow_key(table)
+    def scan_pair(self, table: Path) -> None:
+        path = self.scan_key(table)
         self.accept("=")
         self.take(_SPACE)
-        self.follow_value(path)
+        self.scan_value(path)
 
-    def follow_key(self, table: Path, *, appends: bool = False) -> Path:
+    def scan_key(self, table: Path, *, appends: bool = False) -> Path:
         """Read a key, dotted or not, and record each table on its path."""
         path = table
         while True:
             self.take(_SPACE)
             path = (*path, self.take_key_part())
             self.take(_SPACE)
-            self.note(path)
+            self.record_line(path)
             if not self.accept("."):
                 break
             path = self.enter_array(path)
         if appends:
             self.last_indices[path] = self.last_indices.get(path, -1) + 1
         path = self.enter_array(path)
-        self.note(path)
+        self.record_line(path)
         return path
 
     def enter_array(self, path: Path) -> Path:
-        """Step into the newest element, where the path names an array of tables."""
+        """Append the index of the last element, if the path names an array of tables."""
         index = self.last_indices.get(path)
         return path if index is None else (*path, index)
 
@@ -116,42 +116,42 @@ class _TomlScanner(Scanner):
         if self.text[self.position] not in "\"'":
             return self.take(_BARE)
         quoted = self.take(_STRING)
-        if "\\" in quoted:  # tomli knows the escapes; one table of them is enough
+        if "\\" in quoted:  # tomli decodes the escapes
             return str(tomli.loads(f"key = {quoted}")["key"])
         return quoted[1:-1]
 
-    def follow_value(self, path: Path) -> None:
+    def scan_value(self, path: Path) -> None:
         if self.accept("["):
-            self.follow_array(path)
+            self.scan_array(path)
         elif self.accept("{"):
-            self.follow_inline_table(path)
+            self.scan_inline_table(path)
         elif self.text[self.position] in "\"'":
             self.take(_STRING)
         else:
             self.take(_SCALAR)
 
-    def follow_array(self, path: Path) -> None:
+    def scan_array(self, path: Path) -> None:
         index = 0
         self.take(_BLANK)
         while not self.accept("]"):
             element = (*path, index)
             if self.text[self.position] in "[{":
-                self.note(element)
-            self.follow_value(element)
+                self.record_line(element)
+            self.scan_value(element)
             self.take(_BLANK)
             self.accept(",")
             self.take(_BLANK)
             index += 1
 
-    def follow_inline_table(self, path: Path) -> None:
+    def scan_inline_table(self, path: Path) -> None:
         self.take(_BLANK)
         while not self.accept("}"):
-            self.follow_pair(path)
+            self.scan_pair(path)
             self.take(_BLANK)
             self.accept(",")
             self.take(_BLANK)
 
-    def note(self, path: Path) -> None:
+    def record_line(self, path: Path) -> None:
         # Continue the last count: starting over would take quadratic time.
         self.line += self.text.count("\n", self.counted, self.position)
         self.counted = self.position

@@ -272,16 +272,16 @@ def test_020_a_lock_that_was_replaced_while_it_was_waited_for_is_not_taken(
     """A file that has no name any more locks out nobody who comes later."""
     path = tmp_path / "lock"
     path.touch()
-    take = locks._try
+    take = locks._try_lock
 
     def take_late(descriptor: int, shared: bool) -> bool:
-        monkeypatch.setattr(locks, "_try", take)
+        monkeypatch.setattr(locks, "_try_lock", take)
         path.rename(tmp_path / "gone")
         if again:
             path.touch()
         return take(descriptor, shared)
 
-    monkeypatch.setattr(locks, "_try", take_late)
+    monkeypatch.setattr(locks, "_try_lock", take_late)
 
     if not again:
         with pytest.raises(FileNotFoundError):

@@ -102,7 +102,7 @@ def test_a_writer_that_waited_for_the_lock_finds_the_new_place(
     store: DirectoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An append is added to the conversation that moved while it waited."""
-    original = locks._try
+    original = locks._try_lock
     waiting = [True]
 
     def try_lock(descriptor: int, shared: bool) -> bool:
@@ -110,7 +110,7 @@ def test_a_writer_that_waited_for_the_lock_finds_the_new_place(
             migrate(store)
         return original(descriptor, shared)
 
-    monkeypatch.setattr(locks, "_try", try_lock)
+    monkeypatch.setattr(locks, "_try_lock", try_lock)
     store.append("a", [UserCanister("more")])
 
     assert read(store)["a"] == ["a0", "a1", "a2", "more"]

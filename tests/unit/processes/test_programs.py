@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from vibe_llms.processes import finished_programs
-from vibe_llms.processes.finished_programs import Ended, run_program
+from vibe_llms.processes.finished_programs import FinishedProgram, run_program
 from vibe_llms.processes.outputs import OutputLog
 from vibe_llms.processes.programs import Program
 from vibe_llms.processes.watchdog import SIGNAL_STATUS
@@ -66,13 +66,18 @@ def test_a_program_is_run_to_its_end_and_says_how_it_was() -> None:
 @pytest.mark.parametrize(
     ("ended", "reason"),
     [
-        (Ended(status=0, output=b"", errors=b"a warning"), ""),
-        (Ended(status=2, output=b"", errors=b"ERROR: no such thing\nnotice: x\n"), "no such thing"),
-        (Ended(status=2, output=b"", errors=b""), "it ended with status 2"),
-        (Ended(status=0, output=b"", errors=b"x", fault="it was slow"), "it was slow"),
+        (FinishedProgram(status=0, output=b"", errors=b"a warning"), ""),
+        (
+            FinishedProgram(status=2, output=b"", errors=b"ERROR: no such thing\nnotice: x\n"),
+            "no such thing",
+        ),
+        (FinishedProgram(status=2, output=b"", errors=b""), "it ended with status 2"),
+        (FinishedProgram(status=0, output=b"", errors=b"x", fault="it was slow"), "it was slow"),
     ],
 )
-def test_a_failure_is_explained_by_what_the_program_said_last(ended: Ended, reason: str) -> None:
+def test_a_failure_is_explained_by_what_the_program_said_last(
+    ended: FinishedProgram, reason: str
+) -> None:
     """Where it marks a line as an error, by that; where it says nothing, by its status."""
     assert ended.explain() == reason
 

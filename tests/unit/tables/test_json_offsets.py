@@ -39,7 +39,7 @@ def test_every_value_is_found_where_it_is_written(tree: Any, indent: Any, escape
         for part in path:
             value = value[part]
         assert decoder.raw_decode(text, offset)[0] == value
-        line, column = places.tell(places.keys[path])
+        line, column = places.locate(places.keys[path])
         assert text.split("\n")[line - 1][column - 1 :].strip()
     assert not places.repeated
 
