@@ -13,7 +13,7 @@ from typing import assert_never
 import attrs
 
 from vibe_llms.foundation.attrs_classes import define
-from vibe_llms.mermaid import statements as said
+from vibe_llms.mermaid import statements as syntax
 from vibe_llms.mermaid.drafts import EdgeDraft, NodeDraft, Problem, SubgraphDraft
 from vibe_llms.mermaid.labels import Label, LabelKind
 from vibe_llms.mermaid.spans import Span, strip_space
@@ -42,64 +42,64 @@ class Builder:
     _edge_counts: dict[tuple[str, str], int] = attrs.field(factory=dict)
     _subgraphs_by_id: dict[str, SubgraphDraft] = attrs.field(factory=dict)
     _subgraph_count: int = 0
-    _housed: set[str] = attrs.field(factory=set)
+    _subgraph_members: set[str] = attrs.field(factory=set)
 
     def build(self, statements: tuple[Statement, ...]) -> None:
         """Process all statements of a diagram."""
-        self._take_all(statements)
+        self._process_all(statements)
         known = self.nodes.keys() | self._subgraphs_by_id.keys()
         # At the end: a member may be described after its subgraph, and some words are not nodes.
         for subgraph in self.subgraphs:
             subgraph.members = [member for member in subgraph.members if member in known]
 
-    def _take_all(self, statements: tuple[Statement, ...]) -> None:
+    def _process_all(self, statements: tuple[Statement, ...]) -> None:
         # An explicit stack, because a text may nest subgraphs deeper than Python's call stack.
-        frames: list[tuple[said.SubgraphStatement | None, list[Statement], list[str], str]] = []
-        owner: said.SubgraphStatement | None = None
+        frames: list[tuple[syntax.SubgraphStatement | None, list[Statement], list[str], str]] = []
+        owner: syntax.SubgraphStatement | None = None
         rest, members, direction = list(reversed(statements)), list[str](), ""
         while True:
             while rest:
                 statement = rest.pop()
-                if isinstance(statement, said.SubgraphStatement):
+                if isinstance(statement, syntax.SubgraphStatement):
                     frames.append((owner, rest, members, direction))
                     owner, rest = statement, list(reversed(statement.statements))
                     members, direction = [], ""
-                elif isinstance(statement, said.DirectionStatement):
+                elif isinstance(statement, syntax.DirectionStatement):
                     direction = statement.direction
                 else:
-                    members += self._take(statement)
+                    members += self._process(statement)
             if owner is None:
                 return
             name = self._add_subgraph(owner, members, direction)
             owner, rest, members, direction = frames.pop()
             members.append(name)
 
-    def _take(self, statement: Statement) -> list[str]:
+    def _process(self, statement: Statement) -> list[str]:
         """Process a statement other than a subgraph; return the ids that it names for Mermaid."""
         try:
             match statement:
-                case said.NodeStatement():
-                    return self._take_nodes(statement)
-                case said.Stray():
+                case syntax.NodeStatement():
+                    return self._process_nodes(statement)
+                case syntax.StraySemicolon():
                     return [";"]
-                case said.AccessibilityStatement(is_title=True, text=text):
+                case syntax.AccessibilityStatement(is_title=True, text=text):
                     self.accessible_title = text
                     # Mermaid treats the words as a member, which counts if a node has that id.
                     return [text]
-                case said.AccessibilityStatement(text=text):
+                case syntax.AccessibilityStatement(text=text):
                     self.accessible_description = text
                     return [text]
-                case said.ClassDefinition():
+                case syntax.ClassDefinition():
                     self._define_classes(statement)
-                case said.ClassAssignment(ids=ids, class_name=class_name):
+                case syntax.ClassAssignment(ids=ids, class_name=class_name):
                     self._assign_class(ids, class_name)
-                case said.StyleStatement():
+                case syntax.StyleStatement():
                     self._style_node(statement)
-                case said.LinkStyleStatement():
+                case syntax.LinkStyleStatement():
                     self._style_links(statement)
-                case said.ClickStatement():
-                    self._take_click(statement)
-                case said.SubgraphStatement() | said.DirectionStatement():
+                case syntax.ClickStatement():
+                    self._process_click(statement)
+                case syntax.SubgraphStatement() | syntax.DirectionStatement():
                     raise AssertionError("These are taken by their owner.")
                 case _:
                     assert_never(statement)
@@ -107,7 +107,7 @@ class Builder:
             self.problems.append(problem)
         return []
 
-    def _take_nodes(self, statement: said.NodeStatement) -> list[str]:
+    def _process_nodes(self, statement: syntax.NodeStatement) -> list[str]:
         for number, group in enumerate(statement.groups):
             for place, use in enumerate(group):
                 self._use_node(use)
@@ -117,11 +117,11 @@ class Builder:
             if attributes := group[-1].attributes:
                 self._describe(group[-1].id, attributes)
             if number:
-                self._join(statement.groups[number - 1], group, statement.links[number - 1])
+                self._add_edges(statement.groups[number - 1], group, statement.links[number - 1])
         # In the order of Mermaid's grammar: the last group first.
         return [use.id for group in reversed(statement.groups) for use in group]
 
-    def _use_node(self, use: said.NodeUse) -> None:
+    def _use_node(self, use: syntax.NodeUse) -> None:
         if use.id not in self._edges_by_id:  # else an edge is meant, as in e1@{…}
             node = self._access_node(use.id, use.id_place)
             node.uses.append(use.place)
@@ -141,7 +141,7 @@ class Builder:
             node = self.nodes[id_] = NodeDraft(id_, Label(id_, LabelKind.TEXT, place))
         return node
 
-    def _describe(self, id_: str, attributes: said.Attributes) -> None:
+    def _describe(self, id_: str, attributes: syntax.Attributes) -> None:
         values = read_attributes(attributes)
         if id_ in self._edges_by_id and id_ not in self._subgraphs_by_id:
             # For an edge null means no attributes; for others it is an error.
@@ -153,8 +153,11 @@ class Builder:
         else:
             self._access_node(id_, attributes.place).describe(values, attributes.place)
 
-    def _join(
-        self, starts: tuple[said.NodeUse, ...], ends: tuple[said.NodeUse, ...], link: said.Link
+    def _add_edges(
+        self,
+        starts: tuple[syntax.NodeUse, ...],
+        ends: tuple[syntax.NodeUse, ...],
+        link: syntax.Link,
     ) -> None:
         for start in starts:
             for end in ends:
@@ -164,7 +167,7 @@ class Builder:
                 self._add_edge(start, end, link, link.id if takes_id else None)
 
     def _add_edge(
-        self, start: said.NodeUse, end: said.NodeUse, link: said.Link, id_: str | None
+        self, start: syntax.NodeUse, end: syntax.NodeUse, link: syntax.Link, id_: str | None
     ) -> None:
         pair = (start.id, end.id)
         count = self._edge_counts.get(pair, 0)
@@ -192,7 +195,7 @@ class Builder:
             if subgraph := self._subgraphs_by_id.get(id_):
                 subgraph.classes.append(class_name)
 
-    def _define_classes(self, statement: said.ClassDefinition) -> None:
+    def _define_classes(self, statement: syntax.ClassDefinition) -> None:
         for name in statement.names:
             styles, text_styles = self.classes.setdefault(name, ([], []))
             styles += statement.styles
@@ -201,13 +204,13 @@ class Builder:
                 each.replace("fill", "bgFill", 1) for each in statement.styles if "color" in each
             ]
 
-    def _style_node(self, statement: said.StyleStatement) -> None:
+    def _style_node(self, statement: syntax.StyleStatement) -> None:
         if statement.id not in self._edges_by_id:
             node = self._access_node(statement.id, statement.id_place)
             node.styles += statement.styles
             node.uses.append(statement.id_place)
 
-    def _style_links(self, statement: said.LinkStyleStatement) -> None:
+    def _style_links(self, statement: syntax.LinkStyleStatement) -> None:
         edges = [self._access_edge(each, statement) for each in statement.positions]
         if statement.interpolation is not None:
             for edge in edges:
@@ -224,7 +227,7 @@ class Builder:
         for edge in edges:
             edge.styles = styles
 
-    def _access_edge(self, position: str, statement: said.LinkStyleStatement) -> EdgeDraft:
+    def _access_edge(self, position: str, statement: syntax.LinkStyleStatement) -> EdgeDraft:
         # `int` refuses very long numbers; and JavaScript finds no edge for a number with leading
         # zeros.
         number = int(position) if len(position) < 10 else len(self.edges)
@@ -236,7 +239,7 @@ class Builder:
             raise Problem(statement.positions_place, f"No link has the number {position}: {found}.")
         return self.edges[number]
 
-    def _take_click(self, statement: said.ClickStatement) -> None:
+    def _process_click(self, statement: syntax.ClickStatement) -> None:
         for id_ in statement.ids:
             if node := self.nodes.get(id_):
                 if statement.link is None:
@@ -248,7 +251,7 @@ class Builder:
             self.tooltips.update(dict.fromkeys(statement.ids, statement.tooltip))
 
     def _add_subgraph(
-        self, statement: said.SubgraphStatement, members: list[str], direction: str
+        self, statement: syntax.SubgraphStatement, members: list[str], direction: str
     ) -> str:
         """Add an ended subgraph; several with one id are merged, and the first gives the title."""
         id_ = statement.id if statement.id is not None else f"subGraph{self._subgraph_count}"
@@ -256,8 +259,8 @@ class Builder:
         self._subgraph_count += 1
         own = [each for each in dict.fromkeys(members) if strip_space(each) and each != id_]
         # A node is in one subgraph only: the first that ends.
-        own = [each for each in own if each not in self._housed]
-        self._housed.update(own)
+        own = [each for each in own if each not in self._subgraph_members]
+        self._subgraph_members.update(own)
         if subgraph := self._subgraphs_by_id.get(id_):
             subgraph.members += own
         else:
@@ -267,11 +270,15 @@ class Builder:
 
 
 def make_edge_id(start: str, end: str, count: int) -> str:
-    """Return Mermaid's id of an edge after that many others between the same two nodes."""
+    """Return Mermaid's id of an edge between two nodes.
+
+    Args:
+        count: Number of earlier edges between the same two nodes.
+    """
     return f"L_{start}_{end}_{count + 1 if count else 0}"  # Mermaid counts 0, 2, 3, …
 
 
-def read_attributes(attributes: said.Attributes) -> dict[str, object] | None:
+def read_attributes(attributes: syntax.Attributes) -> dict[str, object] | None:
     """Parse the content of ``@{…}``: names and values; ``None`` for ``null``."""
     text = attributes.text
     is_block = "\n" in text
@@ -279,7 +286,8 @@ def read_attributes(attributes: said.Attributes) -> dict[str, object] | None:
         # A single line is wrapped in braces, as in Mermaid.
         values = read_yaml(f"{text}\n" if is_block else f"{{\n{text}\n}}")
     except YamlError as error:
-        raise Problem(attributes.place, f"These attributes are no YAML: {error.message}.") from None
+        message = f"These attributes are not valid YAML: {error.message}."
+        raise Problem(attributes.place, message) from None
     if isinstance(values, (list, str)):
         return {str(number): each for number, each in enumerate(values)}  # as in JavaScript
     if isinstance(values, dict):

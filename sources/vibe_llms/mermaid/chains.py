@@ -1,4 +1,4 @@
-"""Parses statements about nodes: ``A[label] & B -- text --> C:::class``."""
+"""Parser of statements about nodes: ``A[label] & B -- text --> C:::class``."""
 
 from __future__ import annotations
 
@@ -143,8 +143,10 @@ def _parse_attributes(cursor: Cursor, use: NodeUse) -> NodeUse:
     parts = []
     while token := cursor.accept("SHAPE_DATA"):
         parts.append(token.text)
-    end = cursor.writing.text.find("}", cursor.last_end) + 1  # the closing bracket is not a token
-    place = cursor.writing.locate(start, max(end, cursor.last_end))
+    end = (
+        cursor.source_text.text.find("}", cursor.last_end) + 1
+    )  # the closing bracket is not a token
+    place = cursor.source_text.locate(start, max(end, cursor.last_end))
     whole = attrs.evolve(use.place, end=place.end)
     return attrs.evolve(use, place=whole, attributes=Attributes(text="".join(parts), place=place))
 
@@ -170,7 +172,7 @@ def _parse_link(cursor: Cursor) -> Link:
             cursor.accept("SPACE")  # Mermaid's grammar permits exactly one space there
             if cursor.token.kind not in ID_KINDS:
                 raise cursor.refuse("follows the label of a link where a node must, one space on.")
-    # Only the first, as in JavaScript: further ones stay in the id.
+    # Remove only the first @, as JavaScript's replace does: further ones stay in the id.
     id_ = id_token.text.replace("@", "", 1) if id_token else None
     return Link(
         place=cursor.locate(start),

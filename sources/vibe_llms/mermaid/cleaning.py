@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from vibe_llms.foundation.attrs_classes import frozen
-from vibe_llms.mermaid.spans import SPACE, Edit, Writing, skip_space
+from vibe_llms.mermaid.spans import SPACE, Edit, SourceText, skip_space
 
 _NEWLINES = "\n\r\u2028\u2029"
 _BREAK = re.compile(r"\r\n?")
@@ -38,20 +38,22 @@ class FrontMatter:
     start: int
 
 
-def clean(writing: Writing) -> FrontMatter | None:
+def clean(source_text: SourceText) -> FrontMatter | None:
     """Clean a text for Mermaid's lexer; return its front matter."""
-    writing.clean(Edit(*found.span(), "\n") for found in _BREAK.finditer(writing.text))
-    writing.clean(_change_quotes(writing.text))
-    front, end = _find_front_matter(writing)
-    writing.clean([Edit(0, end, "")] if end else [])
-    writing.clean(_find_directives(writing.text))
-    writing.clean(_find_comments(writing.text))
-    writing.clean([Edit(0, skip_space(writing.text, 0), "")])
+    source_text.apply(Edit(*found.span(), "\n") for found in _BREAK.finditer(source_text.text))
+    source_text.apply(_change_quotes(source_text.text))
+    front, end = _find_front_matter(source_text)
+    source_text.apply([Edit(0, end, "")] if end else [])
+    source_text.apply(_find_directives(source_text.text))
+    source_text.apply(_find_comments(source_text.text))
+    source_text.apply([Edit(0, skip_space(source_text.text, 0), "")])
     for word in ("style", "classDef"):
-        writing.clean(_find_last_semicolons(writing.text, word))
-    writing.clean(_hide_entities(writing.text))
-    writing.clean([Edit(len(writing.text), len(writing.text), "\n")])
-    writing.clean(Edit(*found.span(), "}\n") for found in _CLOSING_BRACE.finditer(writing.text))
+        source_text.apply(_find_last_semicolons(source_text.text, word))
+    source_text.apply(_hide_entities(source_text.text))
+    source_text.apply([Edit(len(source_text.text), len(source_text.text), "\n")])
+    source_text.apply(
+        Edit(*found.span(), "}\n") for found in _CLOSING_BRACE.finditer(source_text.text)
+    )
     return front
 
 
@@ -67,8 +69,8 @@ def _change_quotes(text: str) -> Iterator[Edit]:
         position = end + 1  # a tag contains no tag: one pass is enough
 
 
-def _find_front_matter(writing: Writing) -> tuple[FrontMatter | None, int]:
-    text = writing.text
+def _find_front_matter(source_text: SourceText) -> tuple[FrontMatter | None, int]:
+    text = source_text.text
     opening = _OPENING.match(text)
     if opening is None:
         return None, 0
@@ -88,7 +90,7 @@ def _find_front_matter(writing: Writing) -> tuple[FrontMatter | None, int]:
     body = text[begin : found.start()]
     indent = opening[1]
     lines = [line.removeprefix(indent) for line in body.split("\n")]
-    front = FrontMatter("\n".join(lines), writing.locate(begin, begin).start)
+    front = FrontMatter("\n".join(lines), source_text.locate(begin, begin).start)
     return front, found.end()
 
 
@@ -110,14 +112,14 @@ def _find_directives(text: str) -> Iterator[Edit]:
 
 def _find_comments(text: str) -> Iterator[Edit]:
     """Only whole lines are comments; they are removed with the empty lines before them."""
-    position = least = 0
+    position = earliest = 0
     while (found := text.find("%%", position)) >= 0:
         position = found + 1
         # Mermaid's pattern requires a character after it, and no brace.
         if text[found + 2 : found + 3] in ("{", "\n", ""):
             continue
         start = found
-        while start > least and skip_space(text[start - 1], 0):
+        while start > earliest and skip_space(text[start - 1], 0):
             start -= 1
         if start and text[start - 1] not in _NEWLINES:
             # The line has other text before it: only spaces that begin further lines are removed
@@ -126,7 +128,7 @@ def _find_comments(text: str) -> Iterator[Edit]:
             start = next(breaks, -1)
         if start >= 0:
             end = text.find("\n", found)
-            position = least = end + 1 if end >= 0 else len(text)
+            position = earliest = end + 1 if end >= 0 else len(text)
             yield Edit(start, position, "")
 
 

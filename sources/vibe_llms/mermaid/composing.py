@@ -26,7 +26,7 @@ def compose_diagram(
     classes: Iterable[StyleClass] = (),
     direction: str = "TB",
 ) -> Diagram:
-    """Compose a diagram of parts, which are made by a program or taken from other diagrams.
+    """Compose a diagram of parts, which a program creates or takes from other diagrams.
 
     All properties of a node, an edge, a subgraph or a class are written; properties that the values
     lack (tooltips, the function of a click) are not. An edge without an id of its own gets one from
@@ -48,14 +48,14 @@ def compose_diagram(
     for edge in edges:
         lines.append(f"  {edge.start} {write_link(edge)} {edge.end}")
     for number, (edge, id_) in enumerate(zip(edges, name_edges(edges), strict=True)):
-        lines += (f"  {line}" for line in write_looks(edge, id_, number))
+        lines += (f"  {line}" for line in write_edge_properties(edge, id_, number))
     lines += (f"  {write_class(each.name, each.styles)}" for each in classes)
     diagram = parse_diagram("".join(f"{line}\n" for line in lines))
-    _prove(diagram, nodes, edges, subgraphs)
+    _verify(diagram, nodes, edges, subgraphs)
     return diagram
 
 
-def _prove(
+def _verify(
     diagram: Diagram, nodes: list[Node], edges: list[Edge], subgraphs: list[Subgraph]
 ) -> None:
     """Refuse text that Mermaid reads differently, such as a node that is called click."""
@@ -77,7 +77,7 @@ def _prove(
 def _refuse(what: str) -> RequestError:
     return RequestError(
         detail=f"{what} cannot be written in Mermaid: it would be read differently.",
-        remedy="Choose another id: letters, digits and _, and none of Mermaid's keywords.",
+        remedy="Choose another id: letters, digits and _, but not one of Mermaid's keywords.",
     )
 
 
@@ -96,14 +96,18 @@ def name_edges(edges: Iterable[Edge]) -> Iterator[str]:
         counts[pair] += 1
 
 
-def write_statements(node: Node, later: Iterable[str] = ()) -> Iterator[str]:
-    """Yield all statements that describe a node, except the classes, which come later."""
+def write_statements(node: Node, subgraph_classes: Iterable[str] = ()) -> Iterator[str]:
+    """Yield all statements that describe a node.
+
+    Args:
+        subgraph_classes: Classes of a subgraph with the same id; they are assigned with it.
+    """
     yield from write_node(node)
     has_link = False
     names = list(node.classes)
-    for name in later:
+    for name in subgraph_classes:
         if name in names:
-            names.remove(name)  # the node of a subgraph's name gets the same
+            names.remove(name)  # the assignment to the subgraph applies to the node, too
     for name in names:
         if name == _CLICKABLE and node.link and not has_link:
             has_link = True
@@ -115,7 +119,7 @@ def write_statements(node: Node, later: Iterable[str] = ()) -> Iterator[str]:
         yield f"style {node.id} {','.join(node.styles)}"
 
 
-def write_looks(edge: Edge, id_: str, number: int) -> Iterator[str]:
+def write_edge_properties(edge: Edge, id_: str, number: int) -> Iterator[str]:
     """Yield the statements for properties that the link of an edge cannot express."""
     attributes: list[tuple[str, str | int]] = []
     if edge.interpolation:
@@ -136,15 +140,15 @@ def write_looks(edge: Edge, id_: str, number: int) -> Iterator[str]:
 
 def _nest(subgraphs: list[Subgraph]) -> Iterator[str]:
     """Yield subgraphs with their members, inner ones inside of outer ones."""
-    written: dict[str, list[str]] = {}
+    lines_by_id: dict[str, list[str]] = {}
     for subgraph in subgraphs:
         lines = [_write_head(subgraph)]
         if subgraph.direction:
             lines.append(f"  direction {subgraph.direction}")
         for member in subgraph.members:
-            lines += (f"  {line}" for line in written.pop(member, [member]))
-        written[subgraph.id] = [*lines, "end", *_write_rest(subgraph)]
-    for lines in written.values():
+            lines += (f"  {line}" for line in lines_by_id.pop(member, [member]))
+        lines_by_id[subgraph.id] = [*lines, "end", *_write_rest(subgraph)]
+    for lines in lines_by_id.values():
         yield from (f"  {line}" for line in lines)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from vibe_llms.mermaid.labels import Label, LabelKind
 from vibe_llms.mermaid.lexing import END, UNREADABLE, Lexer, Token
-from vibe_llms.mermaid.spans import Span, Writing
+from vibe_llms.mermaid.spans import SourceText, Span
 
 ID_KINDS = frozenset(
     "NUM NODE_STRING DOWN MINUS DEFAULT COMMA COLON AMP BRKT MULT UNICODE_TEXT".split()  # noqa: SIM905
@@ -32,16 +32,16 @@ class SyntaxRefusal(Exception):
 
 
 class Cursor:
-    """Yields tokens one after the other.
+    """Cursor over the tokens of a text.
 
     Attributes:
         token: The next token.
         last_end: End of the previous one in the cleaned text.
     """
 
-    def __init__(self, writing: Writing) -> None:
-        self.writing = writing
-        self.lexer = Lexer(writing.text)
+    def __init__(self, source_text: SourceText) -> None:
+        self.source_text = source_text
+        self.lexer = Lexer(source_text.text)
         self.last_end = 0
         self.token = self.lexer.read()
 
@@ -57,7 +57,12 @@ class Cursor:
         return self.take() if self.token.kind in kinds else None
 
     def expect(self, kinds: Collection[str], rule: str, since: int | None = None) -> Token:
-        """Take the next token, which must be of one of these kinds; ``rule`` is the reason."""
+        """Take the next token, which must be of one of these kinds.
+
+        Args:
+            rule: Violated rule, which completes the sentence about another token.
+            since: See :meth:`refuse`.
+        """
         if self.token.kind not in kinds:
             raise self.refuse(rule, since)
         return self.take()
@@ -71,20 +76,20 @@ class Cursor:
         token = self.token
         if since is not None and token.kind == END:
             message = f"What begins here has no end, or what follows {rule}"
-            return SyntaxRefusal(self.writing.locate(since, since + 1), since, message)
-        place = self.writing.locate(token.start, token.end)
+            return SyntaxRefusal(self.source_text.locate(since, since + 1), since, message)
+        place = self.source_text.locate(token.start, token.end)
         return SyntaxRefusal(place, token.start, f"{self._describe(token)} {rule}")
 
     def resume(self, position: int) -> None:
         """Continue at the first line after a position."""
-        end = self.writing.text.find("\n", position)
-        self.last_end = end if end >= 0 else len(self.writing.text)
+        end = self.source_text.text.find("\n", position)
+        self.last_end = end if end >= 0 else len(self.source_text.text)
         self.lexer.resume(self.last_end)
         self.token = self.lexer.read()
 
     def locate(self, start: int) -> Span:
-        """Return the place from there to the end of the last token."""
-        return self.writing.locate(start, max(start, self.last_end))
+        """Return the place from a position to the end of the last token."""
+        return self.source_text.locate(start, max(start, self.last_end))
 
     def read_id(self, rule: str) -> tuple[str, Span]:
         """Read an id: as many tokens as may belong to it."""
@@ -107,7 +112,7 @@ class Cursor:
     def _describe(self, token: Token) -> str:
         if token.kind in _WORDS:
             return f"{_WORDS[token.kind][0].upper()}{_WORDS[token.kind][1:]}"
-        written = self.writing.locate(token.start, token.end)
-        text = self.writing.source[written.start : written.end].strip()
+        written = self.source_text.locate(token.start, token.end)
+        text = self.source_text.source[written.start : written.end].strip()
         text = text if len(text) <= 20 else f"{text[:19]}…"
         return f"The character {text!r}" if token.kind == UNREADABLE else f"{text!r}"

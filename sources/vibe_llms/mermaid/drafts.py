@@ -8,11 +8,11 @@ from collections.abc import Mapping
 import attrs
 
 from vibe_llms.foundation.attrs_classes import define
-from vibe_llms.mermaid import statements as said
+from vibe_llms.mermaid import statements as syntax
 from vibe_llms.mermaid.diagrams import Edge, Node, Subgraph
 from vibe_llms.mermaid.labels import Label, LabelKind, reveal_entities
 from vibe_llms.mermaid.links import LONGEST
-from vibe_llms.mermaid.shapes import complain_about_shape
+from vibe_llms.mermaid.shapes import find_shape_fault
 from vibe_llms.mermaid.spans import Span, strip_space
 from vibe_llms.mermaid.yaml_scalars import read_number, write_key
 
@@ -44,11 +44,11 @@ class NodeDraft:
 
     def describe(self, values: Mapping[str, object], place: Span) -> None:
         """Apply attributes. Values that are false in JavaScript count as absent."""
-        written = values.get("label")
+        raw_label = values.get("label")
         values = {name: value for name, value in values.items() if _is_true(value)}
         if (shape := values.get("shape")) is not None:
-            if complaint := complain_about_shape(shape):
-                raise Problem(place, complaint)
+            if fault := find_shape_fault(shape):
+                raise Problem(place, fault)
             self.shape = str(shape)
         label = values.get("label")
         if label is not None:
@@ -61,9 +61,9 @@ class NodeDraft:
                 self.attributes[name] = to_text(values[name])
                 # Mermaid trims this label, which must be a text; null is exempt by optional
                 # chaining.
-                if not isinstance(written, str | None):
+                if not isinstance(raw_label, str | None):
                     raise Problem(place, "The label beside an icon or image must be a text.")
-                if self.label.text == self.id and not (written and strip_space(written)):
+                if self.label.text == self.id and not (raw_label and strip_space(raw_label)):
                     self.label = attrs.evolve(self.label, text="")
         for name in ("form", "pos", "constraint"):
             if name in values:
@@ -95,9 +95,9 @@ class EdgeDraft:
 
     id: str
     has_own_id: bool
-    start: said.NodeUse
-    end: said.NodeUse
-    link: said.Link
+    start: syntax.NodeUse
+    end: syntax.NodeUse
+    link: syntax.Link
     classes: list[str] = attrs.field(factory=list)
     styles: tuple[str, ...] = ()
     interpolation: str = ""
@@ -146,7 +146,7 @@ class SubgraphDraft:
     """A subgraph under construction."""
 
     id: str
-    statement: said.SubgraphStatement
+    statement: syntax.SubgraphStatement
     members: list[str]
     direction: str
     classes: list[str] = attrs.field(factory=list)

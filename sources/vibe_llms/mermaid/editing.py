@@ -13,17 +13,17 @@ import attrs
 
 from vibe_llms.exceptions import ConfigurationError, RequestError, UnknownNameError
 from vibe_llms.mermaid.building import read_attributes
-from vibe_llms.mermaid.composing import name_edges, write_looks, write_statements
+from vibe_llms.mermaid.composing import name_edges, write_edge_properties, write_statements
 from vibe_llms.mermaid.diagrams import Diagram, Edge, Node
 from vibe_llms.mermaid.drafts import to_text
 from vibe_llms.mermaid.labels import Label
 from vibe_llms.mermaid.parsing import parse_diagram
 from vibe_llms.mermaid.printing import write_attributes, write_brackets, write_label, write_link
-from vibe_llms.mermaid.shapes import BRACKETS, NAMES, complain_about_shape
+from vibe_llms.mermaid.shapes import BRACKETS, NAMES, find_shape_fault
 from vibe_llms.mermaid.spans import Edit, apply_edits
 from vibe_llms.mermaid.statements import NodeUse
-from vibe_llms.mermaid.surgery import (
-    Remainder,
+from vibe_llms.mermaid.text_edits import (
+    NodeStatementEditor,
     append,
     append_inside,
     rename,
@@ -48,10 +48,10 @@ def add_node(diagram: Diagram, node: Node, *, subgraph: str = "") -> Diagram:
         edit = append_inside(diagram, group.place, lines)
     else:
         edit = append(diagram, lines)
-    wanted = attrs.evolve(
+    expected = attrs.evolve(
         diagram, nodes={**diagram.nodes, node.id: node}, subgraphs=tuple(groups.values())
     )
-    return _commit(diagram, wanted, [edit])
+    return _commit(diagram, expected, [edit])
 
 
 def remove_node(diagram: Diagram, node: str) -> Diagram:
@@ -72,10 +72,12 @@ def rename_node(diagram: Diagram, node: str, name: str) -> Diagram:
     old = _find(diagram.nodes, "node", node)
     if name in diagram.nodes:
         raise RequestError(detail=f"There is a node {name!r} already.", remedy="Choose another id.")
-    said = _find_saying(diagram, node, "label")
-    is_said = said and (said.label or "label" in _read(said) or not old.label.text)
-    new = attrs.evolve(old, id=name, label=old.label if is_said else Node(id=name).label)
-    edges = _name(
+    label_use = _find_describing_use(diagram, node, "label")
+    has_own_label = label_use and (
+        label_use.label or "label" in _read(label_use) or not old.label.text
+    )
+    new = attrs.evolve(old, id=name, label=old.label if has_own_label else Node(id=name).label)
+    edges = _assign_ids(
         attrs.evolve(
             edge,
             start=name if edge.start == node else edge.start,
@@ -85,7 +87,7 @@ def rename_node(diagram: Diagram, node: str, name: str) -> Diagram:
     )
     names = {before.id: after.id for before, after in zip(diagram.edges, edges, strict=True)}
     names = {before: after for before, after in names.items() if before != after} | {node: name}
-    wanted = attrs.evolve(
+    expected = attrs.evolve(
         diagram,
         nodes={names.get(id_, id_): each for id_, each in {**diagram.nodes, node: new}.items()},
         edges=edges,
@@ -95,7 +97,7 @@ def rename_node(diagram: Diagram, node: str, name: str) -> Diagram:
         ),
         tooltips={names.get(id_, id_): text for id_, text in diagram.tooltips.items()},
     )
-    return _commit(diagram, wanted, list(rename(diagram, names)))
+    return _commit(diagram, expected, list(rename(diagram, names)))
 
 
 def set_label(diagram: Diagram, node: str, text: str) -> Diagram:
@@ -105,18 +107,20 @@ def set_label(diagram: Diagram, node: str, text: str) -> Diagram:
     """
     old = _find(diagram.nodes, "node", node)
     _refuse_subgraph(diagram, node)
-    use = _find_saying(diagram, node, "label")
+    use = _find_describing_use(diagram, node, "label")
     values = _read(use)
     shape = old.shape or ("" if "label" in values else "square")
-    wanted = _replace_node(diagram, attrs.evolve(old, label=Label(text), shape=shape))
+    expected = _replace_node(diagram, attrs.evolve(old, label=Label(text), shape=shape))
     edits: list[Edit] = []
     if use and "label" in values:
         # Without labelType it would be Markdown.
         edits = [_edit_attributes(use, {**values, "label": text, "labelType": "string"})]
     elif use:
         edits = [_edit_brackets(use, use.shape or "square", Label(text))]
-    behind = append(diagram, list(write_statements(Node(id=node, label=Label(text), shape=shape))))
-    return _commit(diagram, wanted, edits, [behind])
+    appended = append(
+        diagram, list(write_statements(Node(id=node, label=Label(text), shape=shape)))
+    )
+    return _commit(diagram, expected, edits, [appended])
 
 
 def set_shape(diagram: Diagram, node: str, shape: str) -> Diagram:
@@ -125,12 +129,12 @@ def set_shape(diagram: Diagram, node: str, shape: str) -> Diagram:
     Args:
         shape: As in :attr:`Node.shape`: ``diamond``, ``stadium`` or any of Mermaid's names.
     """
-    if shape not in BRACKETS and complain_about_shape(shape):
+    if shape not in BRACKETS and find_shape_fault(shape):
         raise UnknownNameError(kind="shape", name=shape, known=tuple(sorted({*BRACKETS, *NAMES})))
     old = _find(diagram.nodes, "node", node)
     _refuse_subgraph(diagram, node)
-    wanted = _replace_node(diagram, attrs.evolve(old, shape=shape))
-    use = _find_saying(diagram, node, "shape")
+    expected = _replace_node(diagram, attrs.evolve(old, shape=shape))
+    use = _find_describing_use(diagram, node, "shape")
     values = _read(use)
     edits: list[Edit] = []
     if use and shape not in BRACKETS:
@@ -139,8 +143,8 @@ def set_shape(diagram: Diagram, node: str, shape: str) -> Diagram:
         edits = [_edit_brackets(use, shape, use.label or old.label)]
         if values.pop("shape", None):
             edits.append(_edit_attributes(use, values))
-    behind = append(diagram, list(write_statements(Node(id=node, label=old.label, shape=shape))))
-    return _commit(diagram, wanted, edits, [behind])
+    appended = append(diagram, list(write_statements(Node(id=node, label=old.label, shape=shape))))
+    return _commit(diagram, expected, edits, [appended])
 
 
 def add_edge(diagram: Diagram, edge: Edge) -> Diagram:
@@ -149,21 +153,21 @@ def add_edge(diagram: Diagram, edge: Edge) -> Diagram:
     for id_ in (edge.start, edge.end):
         _find(dict.fromkeys((*diagram.nodes, *groups)), "node", id_)
     curve = edge.interpolation or diagram.default_interpolation
-    edges = _name((*diagram.edges, attrs.evolve(edge, interpolation=curve)))
+    edges = _assign_ids((*diagram.edges, attrs.evolve(edge, interpolation=curve)))
     # a subgraph that an edge names becomes a node
     nodes = {id_: Node(id=id_) for id_ in (edge.start, edge.end)} | dict(diagram.nodes)
     lines = [
         f"{edge.start} {write_link(edge)} {edge.end}",
-        *write_looks(edge, edges[-1].id, len(diagram.edges)),
+        *write_edge_properties(edge, edges[-1].id, len(diagram.edges)),
     ]
-    wanted = attrs.evolve(diagram, nodes=nodes, edges=edges)
-    return _commit(diagram, wanted, [append(diagram, lines)])
+    expected = attrs.evolve(diagram, nodes=nodes, edges=edges)
+    return _commit(diagram, expected, [append(diagram, lines)])
 
 
 def remove_edge(diagram: Diagram, edge: str) -> Diagram:
     """Return the diagram without the edge of that id; its nodes stay."""
-    gone = _find_edge(diagram, edge)
-    return _reduce(diagram, {n: each for n, each in enumerate(diagram.edges) if n != gone})
+    removed = _find_edge(diagram, edge)
+    return _reduce(diagram, {n: each for n, each in enumerate(diagram.edges) if n != removed})
 
 
 def set_edge_label(diagram: Diagram, edge: str, text: str) -> Diagram:
@@ -188,26 +192,26 @@ def add_classes(
     """
     lines = [f"classDef {name} {style}" for name, style in styles.items()]
     for name, ids in members.items():
-        if listed := ",".join(ids):
-            lines.append(f"class {listed} {name}")
+        if joined_ids := ",".join(ids):
+            lines.append(f"class {joined_ids} {name}")
     return parse_diagram(_apply(diagram, [append(diagram, lines)]), diagram.name)
 
 
 def _reduce(
     diagram: Diagram, edges: Mapping[int, Edge], nodes: frozenset[str] = frozenset()
 ) -> Diagram:
-    """Return the diagram with these of its edges, by number, and without these nodes."""
-    left = _name(edges.values())
+    """Return the diagram with only these edges, by their old numbers, and without some nodes."""
+    edges_left = _assign_ids(edges.values())
     old = [diagram.edges[number].id for number in edges]
     names: dict[str, str | None] = {each.id: None for each in diagram.edges if each.id not in old}
     names |= dict.fromkeys(nodes)
-    names |= {id_: each.id for id_, each in zip(old, left, strict=True) if id_ != each.id}
-    gone = frozenset(id_ for id_, name in names.items() if name is None)
+    names |= {id_: each.id for id_, each in zip(old, edges_left, strict=True) if id_ != each.id}
+    removed = frozenset(id_ for id_, name in names.items() if name is None)
     numbers = {str(number): str(place) for place, number in enumerate(edges)}
-    wanted = attrs.evolve(
+    expected = attrs.evolve(
         diagram,
         nodes={id_: each for id_, each in diagram.nodes.items() if id_ not in nodes},
-        edges=left,
+        edges=edges_left,
         subgraphs=tuple(
             attrs.evolve(each, members=tuple(id_ for id_ in each.members if id_ not in nodes))
             for each in diagram.subgraphs
@@ -217,13 +221,13 @@ def _reduce(
     others = [*rename(diagram, names), *renumber(diagram, numbers)]
     # First without statements that have become meaningless; if that changes more, with them.
     tidy, whole = (
-        [*Remainder(diagram, edges, gone, is_tidy=is_tidy).edit(), *others]
+        [*NodeStatementEditor(diagram, edges, removed, is_tidy=is_tidy).edit(), *others]
         for is_tidy in (True, False)
     )
-    return _commit(diagram, wanted, tidy, whole)
+    return _commit(diagram, expected, tidy, whole)
 
 
-def _commit(diagram: Diagram, wanted: Diagram, *candidates: Iterable[Edit]) -> Diagram:
+def _commit(diagram: Diagram, expected: Diagram, *candidates: Iterable[Edit]) -> Diagram:
     """Return the first of several variants that is parsed as the wanted diagram."""
     # The edited text is parsed, to see Mermaid's result instead of guessing it.
     for edits in candidates:
@@ -231,11 +235,11 @@ def _commit(diagram: Diagram, wanted: Diagram, *candidates: Iterable[Edit]) -> D
             found = parse_diagram(_apply(diagram, edits), diagram.name)
         except ConfigurationError:
             continue
-        if found == wanted:
+        if found == expected:
             return found
     raise RequestError(
         detail="This change cannot be written in Mermaid so that nothing else changes.",
-        remedy="Use ids of letters, digits and _ that are none of its keywords, or edit the text.",
+        remedy="Use ids of letters, digits and _ that are not its keywords, or edit the text.",
     )
 
 
@@ -243,8 +247,8 @@ def _apply(diagram: Diagram, edits: Iterable[Edit]) -> str:
     return apply_edits(diagram.text, sorted(edits, key=lambda edit: (edit.start, edit.end)))
 
 
-def _name(edges: Iterable[Edge]) -> tuple[Edge, ...]:
-    """Give edges the ids that they have in this order."""
+def _assign_ids(edges: Iterable[Edge]) -> tuple[Edge, ...]:
+    """Return edges with the ids that they get in this order."""
     edges = tuple(edges)
     names = zip(edges, name_edges(edges), strict=True)
     return tuple(attrs.evolve(edge, id=id_) for edge, id_ in names)
@@ -257,7 +261,7 @@ def _find(known: Mapping[str, T], kind: str, name: str) -> T:
 
 
 def _find_edge(diagram: Diagram, id_: str) -> int:
-    # Of edges with one id, the first is meant.
+    # If several edges have the same id, the first is used.
     numbers = {edge.id: n for n, edge in reversed(list(enumerate(diagram.edges)))}
     return _find(numbers, "edge", id_)
 
@@ -271,11 +275,11 @@ def _replace_node(diagram: Diagram, node: Node) -> Diagram:
     return attrs.evolve(diagram, nodes={**diagram.nodes, node.id: node})
 
 
-def _find_saying(diagram: Diagram, node: str, what: str) -> NodeUse | None:
-    """Return the last place of a node's label or shape, or a possible one; ``None`` without."""
+def _find_describing_use(diagram: Diagram, node: str, what: str) -> NodeUse | None:
+    """Return the last use of a node with a label or shape, otherwise its first use, if any."""
     uses = survey_uses(diagram, node)
-    saying = (use for use in reversed(uses) if use.brackets or what in _read(use))
-    return next(saying, uses[0] if uses else None)
+    describing = (use for use in reversed(uses) if use.brackets or what in _read(use))
+    return next(describing, uses[0] if uses else None)
 
 
 def _read(use: NodeUse | None) -> dict[str, object]:

@@ -9,15 +9,15 @@ import attrs
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.mermaid.chains import parse_nodes
 from vibe_llms.mermaid.cursors import ID_KINDS, Cursor, SyntaxRefusal
+from vibe_llms.mermaid.keyword_statements import PARSERS
 from vibe_llms.mermaid.labels import Label, LabelKind, finish_label, reveal_entities
 from vibe_llms.mermaid.lexing import END
-from vibe_llms.mermaid.simple import PARSERS
-from vibe_llms.mermaid.spans import SPACE, Span, Writing, skip_space, strip_space
+from vibe_llms.mermaid.spans import SPACE, SourceText, Span, skip_space, strip_space
 from vibe_llms.mermaid.statements import (
     AccessibilityStatement,
     DirectionStatement,
     Statement,
-    Stray,
+    StraySemicolon,
     SubgraphStatement,
 )
 
@@ -48,14 +48,14 @@ class _Subgraph:
 
 @define
 class DiagramParser:
-    """Reads the statements of a diagram.
+    """Parser of the statements of a diagram.
 
     Attributes:
         direction: From the first line; empty without one.
         refusals: The errors, in the order of the text.
     """
 
-    writing: Writing
+    source_text: SourceText
     direction: str = ""
     statements: list[Statement] = attrs.field(factory=list)
     refusals: list[SyntaxRefusal] = attrs.field(factory=list)
@@ -63,7 +63,7 @@ class DiagramParser:
 
     def parse(self) -> None:
         """Parse the text; afterwards ``statements`` and ``refusals`` have the results."""
-        cursor = Cursor(self.writing)
+        cursor = Cursor(self.source_text)
         try:
             self._parse_head(cursor)
         except SyntaxRefusal as refusal:
@@ -74,18 +74,18 @@ class DiagramParser:
                 self._parse_line(cursor)
             except SyntaxRefusal as refusal:
                 self.refusals.append(refusal)
-                # Never back to a token that was taken: it would be refused again and again.
+                # Never go back to a token that was taken: it would be refused forever.
                 cursor.resume(max(refusal.position, cursor.last_end))
-        for left in self._open:
+        for unclosed in self._open:
             message = "This subgraph has no end: close it with a line that says end."
-            self.refusals.append(SyntaxRefusal(left.head, left.start, message))
+            self.refusals.append(SyntaxRefusal(unclosed.head, unclosed.start, message))
 
     def _parse_head(self, cursor: Cursor) -> None:
         while cursor.accept("SPACE", "NEWLINE"):
             pass
         rule = "stands where a flowchart begins: with graph or flowchart."
         # After quotes around an empty text.
-        if cursor.token.start != skip_space(self.writing.text, 0):
+        if cursor.token.start != skip_space(self.source_text.text, 0):
             raise cursor.refuse(rule)
         cursor.expect({"GRAPH"}, rule)
         rule = (
@@ -107,7 +107,7 @@ class DiagramParser:
         if cursor.accept(*_BLANKS):
             return
         if cursor.accept("SEMI"):
-            statements.append(Stray(place=cursor.locate(start)))
+            statements.append(StraySemicolon(place=cursor.locate(start)))
         elif cursor.token.kind == "subgraph":
             self._open_subgraph(cursor)
         elif kind == "end":
@@ -130,7 +130,7 @@ class DiagramParser:
     def _open_subgraph(self, cursor: Cursor) -> None:
         start = cursor.take().start
         subgraph = _Subgraph(start, cursor.locate(start))
-        # Before the first possible error, so that its end has a beginning.
+        # Before the first possible error, so that its ``end`` is matched in any case.
         self._open.append(subgraph)
         cursor.expect({"SPACE"}, "follows subgraph where its id or title must stand.")
         name = cursor.read_label(_TITLE, "cannot be the id or title of a subgraph.")
@@ -153,16 +153,16 @@ class DiagramParser:
         if not self._open:
             raise cursor.refuse("closes a subgraph where none is open: call a node End, not end.")
         cursor.take()
-        done = self._open.pop()
+        subgraph = self._open.pop()
         statements = self._open[-1].statements if self._open else self.statements
         statements.append(
             SubgraphStatement(
-                place=cursor.locate(done.start),
-                head=done.head,
-                id=done.id,
+                place=cursor.locate(subgraph.start),
+                head=subgraph.head,
+                id=subgraph.id,
                 # Its head was refused; its content is parsed all the same.
-                title=done.title or Label("", LabelKind.TEXT, done.head),
-                statements=tuple(done.statements),
+                title=subgraph.title or Label("", LabelKind.TEXT, subgraph.head),
+                statements=tuple(subgraph.statements),
             )
         )
 

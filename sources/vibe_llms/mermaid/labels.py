@@ -28,7 +28,7 @@ class Label:
     """A label.
 
     Attributes:
-        text: With entities (``#quot;``, ``#9829;``) decoded.
+        text: Text, with decoded entities (``#quot;``, ``#9829;``).
         kind: How it is shown.
         place: Its place; that of the id if Mermaid shows the id.
     """

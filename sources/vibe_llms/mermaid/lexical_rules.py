@@ -1,7 +1,8 @@
 """Rules of Mermaid's own lexer, in their order: the first match wins.
 
-It wins even if a later one would match more. The names of tokens and states are Mermaid's. The
-opening of a label applies in every state, so that a bracket inside of a label is an error there.
+The first rule wins even if a later one would match more characters. The names of tokens and states
+are Mermaid's. The opening of a label applies in every state, so that a bracket inside of a label is
+an error there.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ _RUN_END = re.compile(rf'[{SPACE}"\[\](){{}}|]')
 
 
 class Lexer:
-    """Reads tokens from a text, one after the other; ``steps`` counts the tried rules."""
+    """Lexer that reads one token at a time; ``steps`` counts the tried rules."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -70,7 +70,7 @@ class Lexer:
         self.steps = 0
         self._states = ["INITIAL"]
         self._is_done = False
-        self._began = False
+        self._has_begun = False
         found = list(_DIRECTION.finditer(text))
         self._directions = [each.start() for each in found]
         self._direction_ends = [(each[1], each.end()) for each in found]
@@ -85,7 +85,7 @@ class Lexer:
         self._is_done = False
 
     def read(self) -> Token:
-        """Return the next token; at the end and before an unreadable character, always the same."""
+        """Return the next token; repeat it at the end and before an unreadable character."""
         while True:
             start = self.position
             if start == len(self.text):
@@ -96,30 +96,30 @@ class Lexer:
                 return Token(UNREADABLE, self.text[start], start, start + 1)
             rule, end = matched
             self.position = end
-            # As in jison's, which never leaves the first state.
+            # Like jison's lexer, never leave the first state.
             if rule.leaves and len(self._states) > 1:
                 self._states.pop()
             if rule.enter:
                 self._states.append(rule.enter)
-            # Only the first one is followed by a direction: Mermaid's firstGraph.
-            if rule.kind == "GRAPH" and not self._began:
-                self._began = True
+            # Only the first graph keyword is followed by a direction: Mermaid's firstGraph.
+            if rule.kind == "GRAPH" and not self._has_begun:
+                self._has_begun = True
                 self._states.append("dir")
             if rule.kind:
-                return Token(rule.kind, self._say(rule, start, end), start, end)
+                return Token(rule.kind, self._read_text(rule, start, end), start, end)
 
     def _finish(self, position: int) -> Token:
         final = "" if self._is_done else _FINAL.get(self._states[-1], "")
         self._is_done = True
         return Token(final or END, "", position, position)
 
-    def _say(self, rule: LexicalRule, start: int, end: int) -> str:
-        # Mermaid empties it: the brackets are not part of the attributes.
+    def _read_text(self, rule: LexicalRule, start: int, end: int) -> str:
+        # Mermaid returns an empty text: the brackets are not part of the attributes.
         if rule.enter == "shapeData":
             return ""
         text = self.text[start:end]
         if rule.kind == "SHAPE_DATA" and self._states[-1] == "shapeDataStr":
-            # Before the YAML is parsed, which would fold the lines into one.
+            # Replace line breaks before the YAML is parsed, which would fold the lines into one.
             return re.sub(rf"\n[{SPACE}]*", "<br/>", text)
         return text
 

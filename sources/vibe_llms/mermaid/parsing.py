@@ -9,11 +9,11 @@ from vibe_llms.mermaid.building import Builder
 from vibe_llms.mermaid.cleaning import FrontMatter, clean
 from vibe_llms.mermaid.diagrams import Diagram, StyleClass
 from vibe_llms.mermaid.grammar import DiagramParser
-from vibe_llms.mermaid.spans import Span, Writing
+from vibe_llms.mermaid.spans import SourceText, Span
 from vibe_llms.mermaid.yaml import YamlError, read_yaml
 from vibe_llms.mermaid.yaml_scalars import write_key
 
-_FOREIGN = re.compile("C4Container|C4Component|C4Dynamic|C4Deployment")
+_OTHER_LANGUAGES = re.compile("C4Container|C4Component|C4Dynamic|C4Deployment")
 _DIRECTIONS = {"<": "RL", "^": "BT", ">": "LR", "v": "TB", "TD": "TB", "": "TB"}
 
 
@@ -21,38 +21,40 @@ def parse_diagram(text: str, name: str = "diagram") -> Diagram:
     """Parse a flowchart as Mermaid does.
 
     Args:
-        text: With its first line, ``graph`` or ``flowchart``.
+        text: Text of the diagram; its first line begins with ``graph`` or ``flowchart``.
         name: Name of the text in errors, such as a file name.
 
     Raises:
-        ConfigurationError: Mermaid would reject it, too; has a finding for each mistake, with line
-            and column.
+        ConfigurationError: Mermaid would reject the text, too. The error has a finding for each
+            mistake, with line and column.
     """
-    writing = Writing(text)
+    source_text = SourceText(text)
     problems: list[tuple[Span, str]] = []
-    front: dict[str, object] = {}
-    matter = clean(writing)
+    values: dict[str, object] = {}
+    front_matter = clean(source_text)
     try:
-        front = _read_front_matter(matter)
+        values = _read_front_matter(front_matter)
     except YamlError as error:
-        assert matter is not None
-        at = matter.start + error.position
+        assert front_matter is not None
+        position = front_matter.start + error.position
         problems.append(
-            (writing.locate_source(at, at), f"The front matter is not valid YAML: {error}.")
+            (
+                source_text.locate_source(position, position),
+                f"The front matter is not valid YAML: {error}.",
+            )
         )
-    if foreign := _find_foreign(writing.text):
-        message = (
-            f"Mermaid reads a text with the word {foreign[0]} as a C4 diagram: change the word."
-        )
-        problems.append((writing.locate(*foreign.span()), message))
-    if writing.text.startswith("swimlane-beta"):
+    if other_language := _find_other_language(source_text.text):
+        word = other_language[0]
+        message = f"Mermaid reads a text with the word {word} as a C4 diagram: change the word."
+        problems.append((source_text.locate(*other_language.span()), message))
+    if source_text.text.startswith("swimlane-beta"):
         problems.append(
-            (writing.locate(0, 13), "Swimlanes are not a flowchart: begin with flowchart.")
+            (source_text.locate(0, 13), "Swimlanes are not a flowchart: begin with flowchart.")
         )
-    parser = DiagramParser(writing)
+    parser = DiagramParser(source_text)
     parser.parse()
     problems += [(refusal.place, refusal.message) for refusal in parser.refusals]
-    # Also after refused statements: all mistakes are reported together.
+    # Build even if statements were refused, so that all mistakes are reported together.
     builder = Builder()
     builder.build(tuple(parser.statements))
     problems += [(problem.place, problem.message) for problem in builder.problems]
@@ -64,27 +66,27 @@ def parse_diagram(text: str, name: str = "diagram") -> Diagram:
                 for place, message in problems
             )
         )
-    return _finish(text, name, front, parser, builder)
+    return _finish(text, name, values, parser, builder)
 
 
-def _find_foreign(text: str) -> re.Match[str] | None:
+def _find_other_language(text: str) -> re.Match[str] | None:
     """Return a word outside of ``%%`` comments that makes Mermaid read another diagram."""
-    for found in _FOREIGN.finditer(text):
+    for found in _OTHER_LANGUAGES.finditer(text):
         comment = text.find("%%", text.rfind("\n", 0, found.start()) + 1, found.start())
         if comment < 0 or text.find("\n", found.end()) in (-1, len(text) - 1):
             return found
     return None
 
 
-def _read_front_matter(matter: FrontMatter | None) -> dict[str, object]:
-    values = read_yaml(matter.text) if matter else None
+def _read_front_matter(front_matter: FrontMatter | None) -> dict[str, object]:
+    values = read_yaml(front_matter.text) if front_matter else None
     return values if isinstance(values, dict) else {}
 
 
 def _finish(
-    text: str, name: str, front: dict[str, object], parser: DiagramParser, builder: Builder
+    text: str, name: str, values: dict[str, object], parser: DiagramParser, builder: Builder
 ) -> Diagram:
-    title = front.get("title")
+    title = values.get("title")
     return Diagram(
         text=text,
         name=name,
@@ -103,5 +105,5 @@ def _finish(
         accessible_description=builder.accessible_description,
         statements=tuple(parser.statements),
         title=write_key(title) if title else "",
-        front_matter=front,
+        front_matter=values,
     )

@@ -46,23 +46,23 @@ _STARTS = {"arrow_point": "<", "arrow_circle": "o", "arrow_cross": "x"}
 def write_label(label: Label) -> str:
     """Return a label's text between brackets or pipes."""
     opening, closing = _QUOTES[label.kind]
-    text = _hide_colons(_SPECIAL[label.kind].sub(_name, label.text))
+    text = _escape_colons(_SPECIAL[label.kind].sub(_write_entity, label.text))
     return f"{opening}{text or ' '}{closing}"  # Mermaid rejects an empty label
 
 
-def _hide_colons(text: str) -> str:
-    """Replace colons in a word by an entity: it would look like a style and lose a semicolon."""
+def _escape_colons(text: str) -> str:
+    """Replace colons before a ``#`` by an entity: Mermaid would take the word for a style."""
     return _COLON.sub("#58;", text)
 
 
-def _name(found: re.Match[str]) -> str:
+def _write_entity(found: re.Match[str]) -> str:
     character = found[0]
     return character if len(character) > 1 else f"#{_NAMES.get(character, ord(character))};"
 
 
 def write_node(node: Node) -> Iterator[str]:
     """Yield the statements for a node's brackets and attributes."""
-    written, shape, label = node.id, "", node.label
+    statement, shape, label = node.id, "", node.label
     for field, value in node.properties:
         yield f"{node.id}[|{field}:{value}|{write_label(label)}]"
     if node.properties:
@@ -72,7 +72,7 @@ def write_node(node: Node) -> Iterator[str]:
     is_named = label != Label(node.id, LabelKind.TEXT)
     if node.shape in BRACKETS or (is_named and node.shape and not has_picture):
         shape = node.shape if node.shape in BRACKETS else "square"
-        written = write_brackets(node.id, shape, label)
+        statement = write_brackets(node.id, shape, label)
         is_named = False
     if node.shape != shape:
         attributes = {"shape": node.shape, **attributes}
@@ -81,9 +81,9 @@ def write_node(node: Node) -> Iterator[str]:
         if label.kind is not LabelKind.MARKDOWN:
             attributes["labelType"] = label.kind
     if attributes:
-        written += write_attributes(attributes.items())
-    if written != node.id or not node.properties:
-        yield written
+        statement += write_attributes(attributes.items())
+    if statement != node.id or not node.properties:
+        yield statement
 
 
 def write_brackets(start: str, shape: str, label: Label) -> str:
@@ -105,10 +105,10 @@ def _write_name(name: str) -> str:
 def _write_value(value: str | int) -> str:
     if isinstance(value, int):
         return str(value)
-    text = _IN_ATTRIBUTES.sub(_name, value).replace("\\", "\\\\")
+    text = _IN_ATTRIBUTES.sub(_write_entity, value).replace("\\", "\\\\")
     # as a YAML escape: an entity of a control character may be another one
     text = _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-    return f'"{_hide_colons(text)}"'
+    return f'"{_escape_colons(text)}"'
 
 
 def write_link(edge: Edge) -> str:

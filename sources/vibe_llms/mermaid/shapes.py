@@ -24,7 +24,7 @@ terminal text trap-b trap-t trapezoid trapezoid-bottom trapezoid-top tri triangl
 window-pane
 """.split()  # noqa: SIM905
 )
-"""Every name that Mermaid has for a shape; many have several."""
+"""All of Mermaid's names of shapes; many shapes have several names."""
 
 BRACKETS = {
     "square": ("[", "]"),
@@ -46,9 +46,9 @@ BRACKETS = {
 """Text before and after the label of a node with the shape."""
 
 
-def complain_about_shape(name: object) -> str:
+def find_shape_fault(name: object) -> str:
     """Return the fault in the name of a shape; empty if it is valid."""
-    # "constructor" is a property of every JavaScript object, and so Mermaid accepts it.
+    # "constructor" is a property of every JavaScript object, so Mermaid accepts it as a shape.
     if isinstance(name, str) and (name in NAMES or name == "constructor"):
         return ""
     return f"Unknown shape {name!r}{suggest(name, NAMES)}"

@@ -20,10 +20,10 @@ class Span:
     """A range of the original text.
 
     Attributes:
-        line: Of its first character, counted from 1.
-        column: Counted from 1, in characters.
-        start: Its first character, counted from 0 in the whole text.
-        end: The character after its last.
+        line: Line of its first character, from 1.
+        column: Column of its first character, from 1.
+        start: Index of its first character in the whole text, from 0.
+        end: Index after its last character.
     """
 
     line: int
@@ -59,7 +59,7 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
 
 
 def skip_space(text: str, position: int) -> int:
-    """Return the end of the white space that begins there."""
+    """Return the end of the white space that begins at a position."""
     found = _SPACES.match(text, position)
     assert found is not None
     return found.end()
@@ -74,7 +74,7 @@ def strip_space(text: str) -> str:
     return text[start:end]
 
 
-class Writing:
+class SourceText:
     """A text and, if it was cleaned, the original position of each character.
 
     Mermaid cleans a diagram in several passes before it parses it; errors and edits need the
@@ -86,7 +86,7 @@ class Writing:
         self.text = source
         self._origins: Sequence[int] = range(len(source) + 1)
 
-    def clean(self, edits: Iterable[Edit]) -> None:
+    def apply(self, edits: Iterable[Edit]) -> None:
         """Apply edits to the current text; they must be in order and must not overlap."""
         edits = list(edits)
         if not edits:

@@ -1,4 +1,4 @@
-"""Statements of a diagram, as written."""
+"""Statements of a diagram, in the form in which they are written."""
 
 from __future__ import annotations
 
@@ -148,11 +148,11 @@ class LinkStyleStatement:
 
 @frozen(kw_only=True)
 class ClickStatement:
-    """``click``: kept, and never executed.
+    """``click``: stored, but never executed.
 
     Attributes:
         callback: The function that a browser would call; ``None`` for a link.
-        arguments: Of that function, as written.
+        arguments: Arguments of that function, as written.
         link: An address; ``None`` for a function.
         target: The window of the link, such as ``_blank``.
     """
@@ -177,7 +177,7 @@ class AccessibilityStatement:
 
 
 @frozen(kw_only=True)
-class Stray:
+class StraySemicolon:
     """A semicolon without a statement."""
 
     place: Span
@@ -193,5 +193,5 @@ Statement: TypeAlias = (
     | LinkStyleStatement
     | ClickStatement
     | AccessibilityStatement
-    | Stray
+    | StraySemicolon
 )

@@ -18,7 +18,7 @@ from typing import Final, NoReturn
 
 from vibe_llms.mermaid.yaml_scalars import fold_block, fold_lines, resolve, unescape, write_key
 
-DEEPEST: Final = 100
+MOST_LEVELS: Final = 100
 """Maximum depth of nested values."""
 
 _GAP = re.compile(r"[ \t\n]*(?:#[^\n]*\n[ \t\n]*)*(?:#[^\n]*)?")
@@ -35,8 +35,8 @@ _ITEM = re.compile(r"-(?=[ \t\n]|\Z)")
 _NO_KEY = re.compile(r"[?:](?=[ \t\n]|\Z)")
 _SEPARATOR = re.compile(r"(?:---|\.\.\.)(?=[ \t\n]|\Z)")
 _QUOTED_SEPARATOR = re.compile(r"\n(?:---|\.\.\.)(?=[ \t\n])")
-_REFUSED = "is not read in diagrams: quote it if it is text"
-_UNKNOWN = {"&": "an anchor", "*": "an alias", "!": "a tag", "?": "a key of several lines"}
+_ADVICE = "is not read in diagrams: quote it if it is text"
+_UNSUPPORTED = {"&": "an anchor", "*": "an alias", "!": "a tag", "?": "a key of several lines"}
 _QUOTED_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f]")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff\ud800-\udfff]")
 
@@ -56,7 +56,7 @@ def read_yaml(text: str) -> object:
 
 
 class _Nothing:
-    """Placeholder of a missing value: less than ``null``."""
+    """Placeholder of a missing value, which differs from ``null``."""
 
 
 _NOTHING = _Nothing()
@@ -76,7 +76,7 @@ class _Reader:
         if self.column() == 0 and (
             self.text.startswith("---", self.position) or self.peek() == "%"
         ):
-            self.fail(f"begins a document by name, which {_REFUSED}")
+            self.fail(f"begins a document by name, which {_ADVICE}")
         value = self.read_block(self.indent() - 1)
         self.skip()
         if self.position < len(self.text):
@@ -111,7 +111,7 @@ class _Reader:
         before = self.line()
         self.accept(_GAP)
         if _SEPARATOR.match(self.text, self.position) and self.column() == 0:
-            self.fail(f"begins or ends one of several documents, which {_REFUSED}")
+            self.fail(f"begins or ends one of several documents, which {_ADVICE}")
         return self.line() > before
 
     def accept(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
@@ -128,8 +128,8 @@ class _Reader:
     def read_block(self, parent: int) -> object:
         """Read a possible collection that is defined by indentation."""
         self.depth += 1
-        if self.depth > DEEPEST:
-            self.fail(f"is inside of more than {DEEPEST} others")
+        if self.depth > MOST_LEVELS:
+            self.fail(f"is inside of more than {MOST_LEVELS} others")
         column = self.column()
         # Tabs may separate, but not indent: no collection can begin after one.
         if self.is_after_tab():
@@ -165,7 +165,7 @@ class _Reader:
             if values and self.is_after_tab():
                 self.fail("is indented with a tab: use spaces")
             if _NO_KEY.match(self.text, self.position):
-                self.fail(f"has no key before it, or begins one of several lines, which {_REFUSED}")
+                self.fail(f"has no key before it, or begins one of several lines, which {_ADVICE}")
             key = self.read_flow(indent, inside=False)
             if isinstance(key, _Nothing):
                 if values:
@@ -224,8 +224,8 @@ class _Reader:
     def read_flow(self, indent: int, *, inside: bool) -> object:
         """Read a value that does not depend on indentation; a placeholder if none begins."""
         self.depth += 1
-        if self.depth > DEEPEST:
-            self.fail(f"is inside of more than {DEEPEST} others")
+        if self.depth > MOST_LEVELS:
+            self.fail(f"is inside of more than {MOST_LEVELS} others")
         first = self.peek()
         if first in ("{", "["):
             value = self.read_collection(indent)
@@ -290,8 +290,8 @@ class _Reader:
 
     def read_plain(self, indent: int, inside: bool) -> object:
         if not (_FLOW_FIRST if inside else _FIRST).match(self.text, self.position):
-            if what := _UNKNOWN.get(self.peek()):
-                self.fail(f"begins {what}, which {_REFUSED}")
+            if what := _UNSUPPORTED.get(self.peek()):
+                self.fail(f"begins {what}, which {_ADVICE}")
             return _NOTHING
         begin = self.position
         pattern = _FLOW_LINE if inside else _LINE
@@ -326,7 +326,7 @@ class _Reader:
             self.fail("begins a text that says twice how it ends", header.start())
         least = indent + int(width) - 1 if width else None
         if least == 0:
-            self.fail(f"begins a text indented by nothing, which {_REFUSED}", header.start())
+            self.fail(f"begins a text indented by nothing, which {_ADVICE}", header.start())
         text_indent = indent if least is None else least
         lines: list[str] = []
         while self.position < len(self.text):

@@ -107,21 +107,21 @@ def fold_block(lines: list[str], style: str, chomping: str) -> str:
 
 
 def _fold_paragraphs(lines: list[str]) -> str:
-    text, blanks, was_more = "", 0, False
+    text, blanks, was_indented = "", 0, False
     for number, line in enumerate(lines):
         if not line:
             blanks += 1
             continue
         # Lines with further indentation keep their line breaks, and so do their neighbours.
-        is_more = line[0] in " \t"
+        is_indented = line[0] in " \t"
         if number and text:
-            if is_more or was_more:
+            if is_indented or was_indented:
                 text += "\n" * (blanks + 1)
             else:
                 text += "\n" * blanks or " "
         else:
             text += "\n" * blanks
-        text, blanks, was_more = text + line, 0, is_more
+        text, blanks, was_indented = text + line, 0, is_indented
     return text
 
 

@@ -147,7 +147,7 @@ class _Generator:
                 self.write_attributes,
                 self.write_attributes,
                 self.write_subgraph,
-                self.write_looks,
+                self.write_edge_properties,
                 self.write_click,
                 lambda: self.chance.choice(
                     ("%% words", "%%{init: {}}%%", "accTitle: x", "direction BT")
@@ -198,7 +198,7 @@ class _Generator:
         )
         return f"subgraph {title}\n{self.write_lines(self.chance.randint(0, 3))}end"
 
-    def write_looks(self) -> str:
+    def write_edge_properties(self) -> str:
         styles = ",".join(self.chance.choices(_STYLES, k=self.chance.randint(1, 2)))
         id_ = self.pick(_IDS, _ODD_IDS)
         return self.chance.choice(

@@ -10,7 +10,7 @@ from vibe_llms.exceptions import ConfigurationError, Finding
 from vibe_llms.mermaid import Span, parse_diagram
 from vibe_llms.mermaid.cleaning import clean
 from vibe_llms.mermaid.lexing import END, UNREADABLE, Lexer
-from vibe_llms.mermaid.spans import Writing
+from vibe_llms.mermaid.spans import SourceText
 from vibe_llms.mermaid.yaml_scalars import write_number
 
 TEXT = """---
@@ -92,9 +92,9 @@ def test_any_text_is_read_or_refused(body: str) -> None:
 
 def count_steps(text: str) -> int:
     """Returns how many rules the lexer tries for a text."""
-    writing = Writing(text)
-    clean(writing)
-    lexer = Lexer(writing.text)
+    source_text = SourceText(text)
+    clean(source_text)
+    lexer = Lexer(source_text.text)
     while lexer.read().kind not in (END, UNREADABLE):
         pass
     return lexer.steps

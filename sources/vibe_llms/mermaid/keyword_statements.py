@@ -1,4 +1,4 @@
-"""Parser of statements that begin with a keyword and define looks or clicks."""
+"""Parser of statements that begin with a keyword: styles, classes and clicks."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _parse_class_definition(cursor: Cursor) -> ClassDefinition:
 
 def split_styles(styles: tuple[str, ...]) -> tuple[str, ...]:
     """Return the styles of a class; an escaped comma is not a separator."""
-    # By way of a letter that no diagram has; Mermaid itself uses §§§.
+    # Replaced in between by a character that no diagram contains; Mermaid itself uses §§§.
     parts = ",".join(styles).replace("\\,", "\0").replace(",", ";").replace("\0", ",").split(";")
     return tuple(parts)
 
@@ -132,14 +132,14 @@ def _parse_click(cursor: Cursor) -> ClickStatement:
             if link is not None and cursor.accept("SPACE"):
                 target = cursor.expect({"LINK_TARGET"}, rule).text
     # neither the keyword nor the last closing quote is a token
-    text = cursor.writing.text
+    text = cursor.source_text.text
     # Backwards from the id: the keyword is the nearest.
     start = text.rindex("click", 0, first.start)
     written = text[start : cursor.token.start].rstrip()
     return ClickStatement(
-        place=cursor.writing.locate(start, start + len(written)),
+        place=cursor.source_text.locate(start, start + len(written)),
         ids=tuple(first.text.split(",")),
-        ids_place=cursor.writing.locate(first.start, first.end),
+        ids_place=cursor.source_text.locate(first.start, first.end),
         callback=callback,
         arguments=arguments,
         link=link,

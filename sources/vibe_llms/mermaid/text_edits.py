@@ -1,6 +1,6 @@
-"""Finds the ranges of a text that express something, and the text after their removal.
+"""Edits of a diagram's text: append, rename, renumber and remove statements.
 
-All functions here return edits of the text, and depend only on statements and their places.
+All functions return edits, and depend only on the statements and their places.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ def append_inside(diagram: Diagram, place: Span, lines: Sequence[str]) -> Edit:
     text, newline = diagram.text, find_newline(diagram.text)
     end = len(text[: place.end].rstrip()) - len("end")
     indent = find_indent(text, end)
-    written = "".join(f"{indent}  {line}{newline}" for line in lines)
+    indented_lines = "".join(f"{indent}  {line}{newline}" for line in lines)
     if not text[end - len(indent) : end].strip() and is_line_start(text, end - len(indent)):
-        return Edit(end - len(indent), end - len(indent), written)
-    return Edit(end, end, f"{newline}{written}{indent}")
+        return Edit(end - len(indent), end - len(indent), indented_lines)
+    return Edit(end, end, f"{newline}{indented_lines}{indent}")
 
 
 def find_newline(text: str) -> str:
@@ -89,7 +89,7 @@ def find_indent(text: str, position: int) -> str:
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
-def cut(text: str, place: Span) -> Edit:
+def remove(text: str, place: Span) -> Edit:
     """Remove a statement, with its semicolon, and with its line if that becomes empty."""
     start, end = place.start, place.end
     while end < len(text) and text[end] in " \t":
@@ -117,16 +117,16 @@ def rename(diagram: Diagram, names: Names) -> Iterator[Edit]:
             case StyleStatement(id=id_) if id_ in names:
                 new = names[id_]
                 place = statement.id_place
-                yield Edit(place.start, place.end, new) if new else cut(text, statement.place)
+                yield Edit(place.start, place.end, new) if new else remove(text, statement.place)
             case ClassAssignment(ids=ids) | ClickStatement(ids=ids) if any(
                 id_ in names for id_ in ids
             ):
-                left = [new for id_ in ids if (new := names.get(id_, id_))]
+                remaining = [new for id_ in ids if (new := names.get(id_, id_))]
                 place = statement.ids_place
-                if left:
-                    yield Edit(place.start, place.end, ",".join(left))
+                if remaining:
+                    yield Edit(place.start, place.end, ",".join(remaining))
                 else:
-                    yield cut(text, statement.place)
+                    yield remove(text, statement.place)
             case _:
                 pass
 
@@ -135,16 +135,16 @@ def renumber(diagram: Diagram, numbers: Mapping[str, str]) -> Iterator[Edit]:
     """Replace the numbers of edges; remove statements without edges."""
     for statement in survey_statements(diagram.statements):
         if isinstance(statement, LinkStyleStatement) and statement.positions:
-            left = [numbers[each] for each in statement.positions if each in numbers]
+            remaining = [numbers[each] for each in statement.positions if each in numbers]
             place = statement.positions_place
-            if not left:
-                yield cut(diagram.text, statement.place)
-            elif tuple(left) != statement.positions:
-                yield Edit(place.start, place.end, ",".join(left))
+            if not remaining:
+                yield remove(diagram.text, statement.place)
+            elif tuple(remaining) != statement.positions:
+                yield Edit(place.start, place.end, ",".join(remaining))
 
 
-class Remainder:
-    """Rest of statements about nodes after removing nodes and edges.
+class NodeStatementEditor:
+    """Editor of statements about nodes, which removes or changes nodes and edges.
 
     A chain is split at a removed edge. Its parts stay unchanged, and other edges of the same link
     are written separately.
@@ -152,7 +152,7 @@ class Remainder:
     Args:
         edges: The resulting edges by number; without the removed ones.
         nodes: Ids of removed nodes.
-        is_tidy: Also remove a single node without properties that is named elsewhere.
+        is_tidy: Also remove a remaining node that has no properties and is named elsewhere.
     """
 
     def __init__(
@@ -190,7 +190,7 @@ class Remainder:
                 if pieces:
                     yield Edit(place.start, place.end, gap.join(pieces))
                 else:
-                    yield cut(text, place)
+                    yield remove(text, place)
 
     def _break(self, statement: NodeStatement, number: int) -> Iterator[str]:
         """Yield the remaining statements of one, whose first edge has that number."""
@@ -200,33 +200,35 @@ class Remainder:
         ):
             numbers = range(number, number + len(starts) * len(ends))
             number = numbers.stop
-            following, left = self._write_group(ends)
-            if joint := self._join(link, starts, ends, numbers):
-                chain, uses = f"{chain}{joint}{following}", uses + left
+            following, remaining = self._write_group(ends)
+            if link_text := self._join(link, starts, ends, numbers):
+                chain, uses = f"{chain}{link_text}{following}", uses + remaining
                 continue
             yield from self._finish(chain, uses)
             for edge in (self._edges[each] for each in numbers if each in self._edges):
                 yield f"{edge.start} {write_link(edge)} {edge.end}"
-            chain, uses = following, left
+            chain, uses = following, remaining
         yield from self._finish(chain, uses)
 
     def _join(self, link: Link, starts: Group, ends: Group, numbers: range) -> str:
-        """Return the link between two groups; empty if one link cannot express it all."""
-        left = [use for use in (*starts, *ends) if use.id not in self._nodes]
-        if len(left) == len(starts) + len(ends):
+        """Return the link between two groups; empty if one link cannot express all its edges."""
+        remaining = [use for use in (*starts, *ends) if use.id not in self._nodes]
+        if len(remaining) == len(starts) + len(ends):
             if all(self._is_same(each) for each in numbers):
-                return self._cut(starts[-1].place.end, ends[0].place.start)
-            only = self._edges.get(numbers[0]) if len(numbers) == 1 else None
-            return f" {write_link(only)} " if only else ""
-        kept = [each for each in numbers if each in self._edges]
-        has_both = any(use in left for use in starts) and any(use in left for use in ends)
-        is_whole = len(kept) == sum(
-            start in left and end in left for start in starts for end in ends
+                return self._slice(starts[-1].place.end, ends[0].place.start)
+            single_edge = self._edges.get(numbers[0]) if len(numbers) == 1 else None
+            return f" {write_link(single_edge)} " if single_edge else ""
+        remaining_numbers = [each for each in numbers if each in self._edges]
+        has_both = any(use in remaining for use in starts) and any(use in remaining for use in ends)
+        is_whole = len(remaining_numbers) == sum(
+            start in remaining and end in remaining for start in starts for end in ends
         )
         # An id would move to another edge: Mermaid gives it to only one of the link's edges.
-        if not (has_both and is_whole and link.id is None and all(map(self._is_same, kept))):
+        if not (
+            has_both and is_whole and link.id is None and all(map(self._is_same, remaining_numbers))
+        ):
             return ""
-        return f" {self._cut(link.place.start, link.place.end).strip()} "
+        return f" {self._slice(link.place.start, link.place.end).strip()} "
 
     def _is_same(self, number: int) -> bool:
         return self._edges.get(number) == self._diagram.edges[number]
@@ -242,10 +244,12 @@ class Remainder:
             yield chain
 
     def _write_group(self, uses: Group) -> tuple[str, Group]:
-        left = tuple(use for use in uses if use.id not in self._nodes)
-        if left == uses:
-            return self._cut(uses[0].place.start, uses[-1].place.end), uses
-        return " & ".join(self._cut(use.place.start, use.place.end) for use in left), left
+        remaining = tuple(use for use in uses if use.id not in self._nodes)
+        if remaining == uses:
+            return self._slice(uses[0].place.start, uses[-1].place.end), uses
+        return " & ".join(
+            self._slice(use.place.start, use.place.end) for use in remaining
+        ), remaining
 
-    def _cut(self, start: int, end: int) -> str:
+    def _slice(self, start: int, end: int) -> str:
         return self._diagram.text[start:end]
