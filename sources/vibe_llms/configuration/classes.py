@@ -21,7 +21,7 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Layer(enum.StrEnum):
-    """Layers of the configuration; a later layer wins over an earlier one."""
+    """Layers of the configuration; a later layer overrides an earlier one."""
 
     DEFAULTS = "defaults"
     USER = "user"
@@ -47,7 +47,7 @@ class Source(NamedTuple):
 
     @property
     def line(self) -> int:
-        """Counted from 1; 0 if the place has no lines. Computed on demand, as counting is slow."""
+        """The line, from 1; 0 if the place has no lines. Computed on demand, as that is slow."""
         return 0 if self.document is None else self.document.find_line(self.path)
 
     def __str__(self) -> str:
@@ -59,20 +59,23 @@ class Setting(NamedTuple):
     """One value, its path through the tables, and its source.
 
     Attributes:
-        written: The path as written, if it uses an alias of a provider.
+        path: The path, with the name of the provider in place of its alias.
+        value: The value.
+        source: The source.
+        written_path: The path as written, if it uses an alias of a provider; otherwise empty.
     """
 
     path: tuple[str, ...]
     value: Any
     source: Source
-    written: tuple[str, ...] = ()
+    written_path: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return _represent(self, without="value")
 
     @property
     def name(self) -> str:
-        """Its dotted name."""
+        """The dotted name."""
         return ".".join(self.path)
 
 
@@ -150,10 +153,10 @@ class Configuration(NamedTuple):
     """The merged configuration; each value has its source.
 
     Attributes:
-        settings: The value that won, by dotted name, including the settings of plugins.
+        settings: The settings in effect, by dotted name, including those of plugins.
         plugins: The plugins, in the order in which they were first named.
-        overrides: Every ``[[models]]``, in the order of the layers: later wins.
-        files: The files looked for, in the order of the layers.
+        overrides: Every ``[[models]]``, in the order of the layers; later ones override earlier.
+        files: The files of all layers, also those that do not exist.
         trust_request: The settings of the project's file without effect; ``None`` without any.
     """
 
@@ -190,8 +193,8 @@ class Configuration(NamedTuple):
     @property
     def provider_names(self) -> tuple[str, ...]:
         """Names of providers and their aliases, sorted; aliases of models are left out."""
-        meant = {name: self.follow_aliases(name) for name in self.aliases}
-        others = (name for name, address in meant.items() if address in self.providers)
+        addresses = {name: self.follow_aliases(name) for name in self.aliases}
+        others = (name for name, address in addresses.items() if address in self.providers)
         return tuple(sorted({*self.providers, *others}))
 
     def follow_aliases(self, address: str) -> str:
@@ -201,7 +204,7 @@ class Configuration(NamedTuple):
         provider.
         """
         aliases, providers = self.aliases, self.providers
-        for _ in aliases:  # an alias of an alias is valid; a cycle ends, too
+        for _ in aliases:  # an alias of an alias is valid; the limit ends a cycle of aliases
             provider, colon, name = address.partition(":")
             if address in aliases and address not in providers:
                 address = aliases[address]

@@ -1,4 +1,4 @@
-"""The closed table of settings: their names, kinds, and whether a project may set them."""
+"""The fixed table of settings: their names, kinds, and whether a project may set them."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ DIRECTORY_STORE = "directory"
 APPROVER = Kind('"terminal", or the name of an approver', _is_name)
 
 
-# Without a password: settings are displayed, and their files are shared.
-_OPEN_URL = re.compile(
+# The URL must not have a password, as settings are displayed, and their files are shared.
+_URL_WITHOUT_PASSWORD = re.compile(
     r"postgres(ql)?://(?![^/]*:[^/]*@)(?!.*password=)(?!.*[?&]content=[^&]*(@|%40)).+"
 )
 
@@ -71,7 +71,9 @@ def is_postgresql_url(text: str) -> bool:
 
 
 def _is_store(value: Any) -> bool:
-    return _is_name(value) or (isinstance(value, str) and _OPEN_URL.fullmatch(value) is not None)
+    return _is_name(value) or (
+        isinstance(value, str) and _URL_WITHOUT_PASSWORD.fullmatch(value) is not None
+    )
 
 
 STORE = Kind(
@@ -196,19 +198,19 @@ SETTINGS: Mapping[str, Definition] = {definition.name: definition for definition
 """The settings by dotted name, without the limits, which the shipped defaults define."""
 
 PLUGIN_KEYS: Mapping[str, Kind] = {"module": MODULE, "package": TEXT, "enabled": BOOLEAN}
-"""Our keys in a plugin's table; all others belong to the plugin."""
+"""Keys of a plugin's table that we read; all others are settings of the plugin."""
 
 OVERRIDE_KEYS: Mapping[str, Kind] = {
     "pattern": PATTERN,
     "provider": Kind("a provider's name", STRING.is_right),
 }
-"""Our keys in each of [[models]]; all others are attributes of the models."""
+"""Keys of each of [[models]] that we read; all others are attributes of the models."""
 
 PLUGIN_TABLES = ("providers", "ensembles", "plugins")
 """The tables that name plugins."""
 
 NAMED_TABLES = ("mcp",)
-"""Tables of tables, each with a name that the user chooses; their keys are checked later, too."""
+"""Tables of tables, each with a name that the user chooses; other code validates their keys."""
 
 ALIASES = "aliases"
 """The table of aliases."""
@@ -217,7 +219,7 @@ DEFAULTS = "defaults"
 """The table of attributes of all models."""
 
 FREE_TABLES = frozenset({"controls"})
-"""Tables whose keys are checked later, by their users."""
+"""Tables with any keys; the code that uses them validates them."""
 
 
 def define_limit(name: str) -> Definition:

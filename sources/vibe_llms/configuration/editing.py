@@ -1,4 +1,4 @@
-"""Editing of one value in the user's file; the rest of the file does not change.
+"""Edit values in the user's file; the rest of the file does not change.
 
 Invalid changes are refused before anything is written, and the file is replaced atomically.
 """
@@ -22,11 +22,14 @@ from vibe_llms.tables.toml_lines import locate_keys
 
 
 class FileDraft:
-    """The user's file after the change. Raises ConfigurationError if it cannot be read.
+    """The user's file with changes that are not saved yet.
 
     Attributes:
         file: Its path, with links resolved. It may not exist yet.
         text: Its new text.
+
+    Raises:
+        ConfigurationError: The file cannot be read.
     """
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
@@ -34,11 +37,12 @@ class FileDraft:
         self._place = access_user_file(environment, Path.cwd())
         # Resolve links: replacing a link by a file would separate it from a user's dotfiles.
         self.file = self._place.resolve()
-        self.text = self._written = self._read()
+        self._original_text = self._read()
+        self.text = self._original_text
         self._paths: list[tuple[str, ...]] = []
 
     def _read(self) -> str:
-        """Read the file; anything else at its path is not replaced by a file."""
+        """Read the file. Raise an error for a folder or a device, which must not be replaced."""
         try:
             return read_regular(str(self.file)).decode("utf-8")
         except FileNotFoundError:
@@ -53,28 +57,29 @@ class FileDraft:
         """Set one value.
 
         Args:
-            name: Dotted, as TOML writes a key.
-            value: As TOML writes a value; any other text is taken as a string.
+            name: The dotted name, with the syntax of a TOML key.
+            value: A TOML value; any other text is taken as a string.
 
         Raises:
-            ConfigurationError: The name is invalid, a table is in the way, or the file is not TOML.
+            ConfigurationError: The name is invalid, a part of it is a value and not a table, or the
+                file is not TOML.
         """
         import tomlkit  # only editing needs this library
 
         document: Any = self._parse()
         *tables, key = path = read_name(name)
-        place = document
+        table = document
         for position, part in enumerate(tables):
-            if part not in place:
+            if part not in table:
                 if position == 0 and self.text.strip():
                     document.add(tomlkit.nl())
-                place[part] = tomlkit.table(is_super_table=position < len(tables) - 1)
-            place = place[part]
-            if not isinstance(place, dict):
+                table[part] = tomlkit.table(is_super_table=position < len(tables) - 1)
+            table = table[part]
+            if not isinstance(table, dict):
                 raise ConfigurationError.at(
                     name, f"{'.'.join(path[: position + 1])!r} is not a table."
                 )
-        place[key] = read_value(value)
+        table[key] = read_value(value)
         self._paths.append(path)
         self.text = tomlkit.dumps(document).rstrip("\n") + "\n"
 
@@ -88,26 +93,27 @@ class FileDraft:
 
         document: Any = self._parse()
         path = read_name(name)
-        places = [document]
+        values = [document]  # the root, then the value of each part of the name
         for part in path:
-            if not isinstance(places[-1], dict) or part not in places[-1]:
+            if not isinstance(values[-1], dict) or part not in values[-1]:
                 known = tuple(_survey_names(document.unwrap()))
                 remedy = f"Only settings in {self.file} can be unset."
                 raise UnknownNameError(kind="setting", name=name, known=known, remedy=remedy)
-            places.append(places[-1][part])
-        for place, part in zip(reversed(places[:-1]), reversed(path), strict=True):
-            # From the inside out: the value itself, then each table that becomes empty.
-            if (part is path[-1] and place is places[-2]) or not place[part]:
-                del place[part]
+            values.append(values[-1][part])
+        *tables, _ = values
+        del tables[-1][path[-1]]
+        # From the inside out, remove each table that has become empty.
+        for table, part in zip(reversed(tables[:-1]), reversed(path[:-1]), strict=True):
+            if not table[part]:
+                del table[part]
         self.text = tomlkit.dumps(document)
 
     def load(self) -> Configuration:
         """Load the configuration with the changed file; writes nothing.
 
         Raises:
-            ConfigurationError: The configuration would be invalid; lists all errors by line, and
-            that
-                of the changed value by name.
+            ConfigurationError: The configuration would be invalid. It lists all errors by line, but
+                those of changed values by name.
         """
         try:
             return load_configuration(environment=self._environment, user_text=self.text)
@@ -116,14 +122,14 @@ class FileDraft:
             raise
 
     def name_key(self, finding: Finding) -> Finding:
-        """Let a finding about the changed value name it, as it is not on a line yet."""
+        """Replace the line of a finding about a changed value, which has none yet, by its name."""
         if finding.place != str(self._place):
             return finding
-        before = locate_keys(self._written)
+        original_paths = locate_keys(self._original_text)
         for path in self._paths:
-            steps = [path[:length] for length in range(1, len(path))]
-            new = [path, *(step for step in steps if step not in before)]
-            if finding.path in map(write_path, new):
+            tables = [path[:length] for length in range(1, len(path))]
+            new_paths = [path, *(table for table in tables if table not in original_paths)]
+            if finding.path in map(write_path, new_paths):
                 return Finding(place=".".join(path), message=finding.message)
         return finding
 
@@ -149,7 +155,7 @@ class FileDraft:
 def read_name(name: str) -> tuple[str, ...]:
     """Parse a dotted name as TOML does: ``aliases."a.b"`` has two parts.
 
-    So has ``aliases.a.b``: an alias is one value, so the rest after the first dot is its name.
+    Unlike in TOML, so has ``aliases.a.b``: all after the first dot is the name of the alias.
 
     Raises:
         ConfigurationError: The name is invalid.
@@ -162,7 +168,7 @@ def read_name(name: str) -> tuple[str, ...]:
     while isinstance(tree, dict) and len(tree) == 1:
         ((part, tree),) = tree.items()
         path.append(part)
-    # With a line end, TOML would read more than a name, and set something else, too.
+    # After a line end, TOML would read further keys.
     if not path or tree != 0 or "\n" in name:
         raise ConfigurationError.at(name, "Invalid name of a setting; write it as limits.attempts.")
     if path[0] == "aliases" and len(path) > 1:
@@ -180,8 +186,8 @@ def read_value(text: str) -> Any:
     return tree["value"] if tree.keys() == {"value"} else text
 
 
-def find_winner(configuration: Configuration, name: str) -> str:
-    """Return the place that overrides a setting of the user's file, if any."""
+def find_overriding_place(configuration: Configuration, name: str) -> str:
+    """Return the place that overrides a setting of the user's file; empty if none does."""
     setting = configuration.settings.get(".".join(read_name(name)))
     if setting is None or setting.source.layer in (Layer.DEFAULTS, Layer.USER):
         return ""

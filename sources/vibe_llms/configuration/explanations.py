@@ -1,4 +1,4 @@
-"""Sources of all values, for people: the output of ``vibe config show``."""
+"""Explain the configuration: every value with its source, as ``vibe config show`` prints it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Explanation:
     Attributes:
         name: The dotted name.
         value: The value as written; a secret is replaced by asterisks.
-        source: File, variable or option that sets it; why it has no effect, if it has none.
+        source: File, variable or option that sets it, and why it has no effect, if it has none.
     """
 
     name: str
@@ -34,8 +34,7 @@ def explain_configuration(configuration: Configuration) -> tuple[Explanation, ..
     ]
     request = configuration.trust_request
     if request is not None:
-        # Listed beside the value in effect: otherwise users could not see why their file has no
-        # effect.
+        # Listed, too, so that users see why a setting in their file has no effect.
         condition = f"ignored until {request.folder} is trusted"
         explained += [
             _explain(setting, f"{setting.source}, {condition}") for setting in request.settings

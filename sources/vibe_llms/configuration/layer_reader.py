@@ -1,4 +1,4 @@
-"""Reading of one layer's tree into settings, with all of its errors at once."""
+"""Read one layer's tree into settings, and report all of its errors at once."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class LayerReader(TableReader):
         produce_source: Returns the source of a path.
         resolve: Makes a path of this layer absolute.
         findings: The errors found so far; shared with the other layers.
-        synonyms: The provider of each alias: settings of the alias are those of the provider,
-            unless they name a module and so mean another provider.
+        provider_aliases: The provider of each alias. A table with the name of an alias has settings
+            of that provider, unless it names a module: then it defines a provider of its own.
     """
 
     def __init__(
@@ -61,14 +61,14 @@ class LayerReader(TableReader):
         produce_source: Callable[[KeyPath], Source],
         resolve: Callable[[str], Path],
         findings: list[Finding],
-        synonyms: Mapping[str, str] = MappingProxyType({}),
+        provider_aliases: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         super().__init__(self._find_position, findings)
         self.layer = layer
         self.definitions = definitions
         self.produce_source = produce_source
         self.resolve = resolve
-        self.synonyms = synonyms
+        self.provider_aliases = provider_aliases
         self.settings: dict[tuple[str, ...], Setting] = {}
         self.overrides: list[ModelOverride] = []
 
@@ -86,7 +86,7 @@ class LayerReader(TableReader):
             elif key == DEFAULTS:
                 attributes = dict(self.survey((key,), value))
                 source = self.produce_source((key,))
-                # First, wherever it is in the file: attributes of some models win over it.
+                # First, wherever it is in the file: [[models]] override these attributes.
                 self.overrides.insert(0, ModelOverride(None, source, attributes=attributes))
             elif key == ALIASES:
                 for name, inner in self.survey((key,), value):
@@ -100,7 +100,7 @@ class LayerReader(TableReader):
         return LayerValues(self.settings, tuple(self.overrides))
 
     def _read_value(self, path: tuple[str, ...], value: Any) -> None:
-        """Read a value of the closed table, or a table that leads to some."""
+        """Read a known setting, or a table that contains known settings."""
         name = ".".join(path)
         definition = self.definitions.get(name)
         if definition is None and path[0] == "limits" and self.layer is Layer.DEFAULTS:
@@ -111,7 +111,7 @@ class LayerReader(TableReader):
             for key, inner in self.survey(path, value):
                 self._read_value((*path, key), inner)
         else:
-            self._report_strange(path)
+            self._report_unknown(path)
 
     def _read_defined(self, path: tuple[str, ...], value: Any, definition: Definition) -> None:
         if definition.name == "yes" and self.layer is Layer.PROJECT:
@@ -139,11 +139,12 @@ class LayerReader(TableReader):
         for name, entry in self.survey((table,), value):
             if not self._check_name((table, name)):
                 continue
-            meant = name
+            full_name = name
             if table == "providers" and isinstance(entry, Mapping) and "module" not in entry:
-                meant = self.synonyms.get(name, name)
+                full_name = self.provider_aliases.get(name, name)
             for key, inner in self.survey((table, name), entry):
-                self._add((table, meant, key), inner, keys.get(key), written=(table, name, key))
+                path = (table, full_name, key)
+                self._add(path, inner, keys.get(key), written_path=(table, name, key))
 
     def _check_name(self, path: tuple[str, str]) -> bool:
         if is_plugin_name(path[1]):
@@ -158,38 +159,39 @@ class LayerReader(TableReader):
         for index, entry in enumerate(value):
             path = ("models", index)
             attributes = dict(self.survey(path, entry))
-            ours = {key: attributes.pop(key) for key in OVERRIDE_KEYS if key in attributes}
-            needed = ("pattern",) if isinstance(entry, Mapping) else ()
-            values = self.read_fields(OVERRIDE_KEYS, ours, path, needed)
+            fields = {key: attributes.pop(key) for key in OVERRIDE_KEYS if key in attributes}
+            required = ("pattern",) if isinstance(entry, Mapping) else ()
+            values = self.read_fields(OVERRIDE_KEYS, fields, path, required)
             # Leave one with an error out as a whole: without its provider it would apply to more
             # models.
-            if "pattern" in values and values.keys() == ours.keys():
+            if "pattern" in values and values.keys() == fields.keys():
                 source = self.produce_source(path)
-                self.overrides.append(ModelOverride(**ours, attributes=attributes, source=source))
+                self.overrides.append(ModelOverride(**fields, attributes=attributes, source=source))
 
     def _add(
         self,
         path: tuple[str, ...],
         value: Any,
         kind: Kind | None = None,
-        written: tuple[str, ...] | None = None,
+        written_path: tuple[str, ...] | None = None,
     ) -> None:
-        """Add a setting, if its value is valid."""
-        written = path if written is None else written
-        if kind is not None and kind.read(value, written, self) is FAULTY:
+        """Add a setting, if its value is valid; ``written_path`` is its path in the file."""
+        written_path = path if written_path is None else written_path
+        if kind is not None and kind.read(value, written_path, self) is FAULTY:
             return
-        kept = self.resolve(value) if kind is DIRECTORY else value
-        other = () if written == path else written
-        self.settings[path] = Setting(path, kept, self.produce_source(written), other)
+        resolved = self.resolve(value) if kind is DIRECTORY else value
+        source = self.produce_source(written_path)
+        other_path = () if written_path == path else written_path
+        self.settings[path] = Setting(path, resolved, source, other_path)
 
-    def _report_strange(self, path: tuple[str, ...]) -> None:
+    def _report_unknown(self, path: tuple[str, ...]) -> None:
         name = ".".join(path)
-        known = {*self.definitions, *(known.partition(".")[0] for known in self.definitions)}
-        end = suggest(name, {*known, *_TABLES})
-        if end == ".":  # the table's name is missing, but its key is meant
-            inner = {known.rpartition(".")[2]: known for known in self.definitions}
-            nearest = find_nearest(name, inner)
-            end = f"; did you mean {inner[nearest]!r}?" if nearest else end
+        tables = {known.partition(".")[0] for known in self.definitions}
+        end = suggest(name, {*self.definitions, *tables, *_TABLES})
+        if end == ".":  # no suggestion: the name may be a key without its table
+            names_by_key = {known.rpartition(".")[2]: known for known in self.definitions}
+            nearest = find_nearest(name, names_by_key)
+            end = f"; did you mean {names_by_key[nearest]!r}?" if nearest else end
         self.report(path, f"Unknown setting{end}")
 
     def _find_position(self, path: KeyPath) -> Position:

@@ -1,4 +1,4 @@
-"""Location of errors that are known only by the name of a setting."""
+"""Add files and lines to errors that have only the name of a setting."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from vibe_llms.configuration.classes import Configuration, Layer, Setting
 from vibe_llms.exceptions import ConfigurationError, Finding
 
-_STRENGTHS = {layer: strength for strength, layer in enumerate(Layer)}
+_PRECEDENCE = {layer: strength for strength, layer in enumerate(Layer)}
 
 
 def locate_findings(
@@ -16,15 +16,15 @@ def locate_findings(
 ) -> tuple[Finding, ...]:
     """Add file and line to findings about ``providers.NAME.SETTING`` and the like.
 
-    Findings from elsewhere do not change, nor do those about a setting that is not set: a line of
-    the shipped defaults would not help, as users cannot edit it.
+    Other findings do not change. Nor do findings about a setting that has its shipped default, as
+    users cannot edit that file.
     """
     return tuple(_locate(configuration, finding) for finding in findings)
 
 
 @contextmanager
 def locating(configuration: Configuration) -> Iterator[None]:
-    """Add the location of settings to errors about them."""
+    """Add the location of settings to errors that the block raises about them."""
     try:
         yield
     except ConfigurationError as error:
@@ -37,14 +37,14 @@ def _locate(configuration: Configuration, finding: Finding) -> Finding:
     if setting is None or not setting.source.place or setting.source.layer is Layer.DEFAULTS:
         return finding
     name, source = finding.place, setting.source
-    if setting.written:
-        name = ".".join((*setting.written[:2], *name.split(".")[2:]))
+    if setting.written_path:
+        name = ".".join((*setting.written_path[:2], *name.split(".")[2:]))
     path = ".".join(filter(None, (name, finding.path)))
     return Finding(place=source.place, line=source.line, path=path, message=finding.message)
 
 
 def _find_setting(configuration: Configuration, name: str) -> Setting | None:
-    """Return a setting, or the nearest table around it, as written or shipped."""
+    """Return a setting; if it is not set, one of the nearest table around it that has any."""
     while name:
         found = [
             setting
@@ -52,7 +52,7 @@ def _find_setting(configuration: Configuration, name: str) -> Setting | None:
             if known == name or known.startswith(f"{name}.")
         ]
         if found:
-            # The layer that wins is the one to edit; within it the first line.
-            return max(found, key=lambda each: (_STRENGTHS[each.source.layer], -each.source.line))
+            # Of a table's settings, the first one of the strongest layer, which users would edit.
+            return max(found, key=lambda each: (_PRECEDENCE[each.source.layer], -each.source.line))
         name = name.rpartition(".")[0]
     return None

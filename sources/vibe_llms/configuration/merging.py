@@ -1,4 +1,7 @@
-"""Merging of layers: later wins, except for settings that require trust in a project folder."""
+"""Merge layers: later ones override earlier ones.
+
+Settings of a project that require trust have no effect until the user trusts its folder.
+"""
 
 from __future__ import annotations
 
@@ -48,24 +51,24 @@ def merge_layers(
         definitions: The known settings.
         findings: Collects errors that require all layers.
     """
-    below, above = (layers.defaults, layers.user), (layers.environment, layers.command_line)
-    # Without the project's settings: it must not choose the record of its own trust.
-    request = _produce_trust_request(
-        layers, _overlay((*below, *above)), _overlay(below), definitions
-    )
+    lower, upper = (layers.defaults, layers.user), (layers.environment, layers.command_line)
+    # The project must not choose the directory of the record that decides whether it is trusted.
+    without_project = _overlay((*lower, *upper))
+    request = _produce_trust_request(layers, without_project, _overlay(lower), definitions)
     project = layers.project if request is None else _withhold(layers.project, request)
-    effective = (*below, project, *above)
+    effective = (*lower, project, *upper)
     settings = _overlay(effective)
-    inert = {setting.path: setting for setting in request.settings} if request else {}
+    ignored = {setting.path: setting for setting in request.settings} if request else {}
     return Configuration(
         settings={setting.name: setting for setting in settings.values()},
-        plugins=tuple(_produce_plugins(settings, inert, findings)),
+        plugins=tuple(_produce_plugins(settings, ignored, findings)),
         overrides=tuple(override for layer in effective for override in layer.overrides),
         trust_request=request,
     )
 
 
 def _overlay(layers: Iterable[LayerValues]) -> Settings:
+    """Merge the settings of layers, the weakest first."""
     merged: Settings = {}
     for layer in layers:
         disabled = merged.get(_DISABLED)
@@ -78,35 +81,40 @@ def _overlay(layers: Iterable[LayerValues]) -> Settings:
 
 
 def _produce_trust_request(
-    layers: Layers, own: Settings, below: Settings, definitions: Mapping[str, Definition]
+    layers: Layers,
+    without_project: Settings,
+    lower: Settings,
+    definitions: Mapping[str, Definition],
 ) -> TrustRequest | None:
     """Return the project's settings that require trust; ``None`` without any.
 
     Args:
         layers: The values of each layer.
-        own: The configuration without the project: the user's data directory, and the record of
-            trust in it, must not be the project's choice.
-        below: The values below the project; repeating one is harmless.
+        without_project: The settings without those of the project, among them the data directory,
+            which has the record of trust.
+        lower: The settings of weaker layers than the project; repeating one is harmless.
         definitions: The known settings.
     """
-    plugins = {path[1] for path in own if path[0] == "plugins" and path[2:] == ("module",)}
-    wishes = [
+    plugins = {
+        path[1] for path in without_project if path[0] == "plugins" and path[2:] == ("module",)
+    }
+    requested = [
         setting
         for path, setting in layers.project.settings.items()
         if not is_harmless(setting, definitions, plugins)
         # Repeating a value in effect changes nothing, so it requires no trust.
-        and not (path in below and is_same(below[path].value, setting.value))
+        and not (path in lower and is_same(lower[path].value, setting.value))
     ]
-    wishes += [_describe_override(override) for override in layers.project.overrides]
+    requested += [_describe_override(override) for override in layers.project.overrides]
     file = layers.project_file
-    if not wishes or file is None:
+    if not requested or file is None:
         return None
     request = TrustRequest(
         folder=file.parent.parent,
         file=file,
         digest=layers.project_digest,
-        settings=tuple(wishes),
-        data_directory=own["directories", "data"].value,
+        settings=tuple(requested),
+        data_directory=without_project["directories", "data"].value,
     )
     return None if is_trusted(request) else request
 
@@ -117,26 +125,26 @@ def _describe_override(override: ModelOverride) -> Setting:
 
 
 def _withhold(project: LayerValues, request: TrustRequest) -> LayerValues:
-    inert = {setting.path for setting in request.settings}
-    settings = {path: value for path, value in project.settings.items() if path not in inert}
+    ignored = {setting.path for setting in request.settings}
+    settings = {path: value for path, value in project.settings.items() if path not in ignored}
     return LayerValues(settings)
 
 
 def _produce_plugins(
-    settings: Settings, inert: Settings, findings: list[Finding]
+    settings: Settings, ignored: Settings, findings: list[Finding]
 ) -> list[PluginEntry]:
     """Make an entry for each plugin, including those without effect for lack of trust.
 
     Settings without effect are never merged into the entry of a plugin named elsewhere.
     """
     disabled = settings[_DISABLED].value if _DISABLED in settings else ()
-    named, wished = _group_plugins(settings), _group_plugins(inert)
+    effective_tables, ignored_tables = _group_plugins(settings), _group_plugins(ignored)
     entries = []
-    for table, name in dict.fromkeys((*named, *wished)):
-        keys = named.get((table, name), {})
-        is_trusted_here = "module" in keys
-        if not is_trusted_here:
-            keys = {**wished.get((table, name), {}), **keys}
+    for table, name in dict.fromkeys((*effective_tables, *ignored_tables)):
+        keys = effective_tables.get((table, name), {})
+        has_trusted_module = "module" in keys
+        if not has_trusted_module:
+            keys = {**ignored_tables.get((table, name), {}), **keys}
         if "module" not in keys:
             _report_missing_module(table, name, keys, findings)
             continue
@@ -148,7 +156,7 @@ def _produce_plugins(
                 module=keys["module"].value,
                 package=package.value if package else "",
                 is_enabled=(enabled is None or enabled.value) and name not in disabled,
-                is_trusted=is_trusted_here,
+                is_trusted=has_trusted_module,
                 settings=_access_values(keys.values()),
                 source=keys["module"].source,
             )
@@ -157,6 +165,7 @@ def _produce_plugins(
 
 
 def _group_plugins(settings: Settings) -> dict[tuple[str, str], dict[str, Setting]]:
+    """Return the settings in the tables of plugins, by table and name, then by key."""
     groups: dict[tuple[str, str], dict[str, Setting]] = {}
     for path, setting in settings.items():
         if path[0] in PLUGIN_TABLES and len(path) == 3:

@@ -21,22 +21,22 @@ _FREEDESKTOP = {
 }
 
 
-def access_user_directory(word: str, environment: Mapping[str, str]) -> Path:
+def access_user_directory(kind: str, environment: Mapping[str, str]) -> Path:
     """Return the user's directory of this application, which may not exist.
 
     Args:
-        word: ``config``, ``data`` or ``cache``.
+        kind: ``config``, ``data`` or ``cache``.
         environment: The variables that set it, on systems that have such variables.
     """
     if sys.platform in ("win32", "darwin", "android", "ios"):
         import platformdirs
 
-        path: Path = getattr(platformdirs, f"user_{word}_path")(APPLICATION, appauthor=False)
+        path: Path = getattr(platformdirs, f"user_{kind}_path")(APPLICATION, appauthor=False)
         return path
-    # The same result as that of platformdirs, from the given environment, in a tenth of the time.
-    variable, folder = _FREEDESKTOP[word]
-    named = environment.get(variable, "").strip()
-    return (Path(named) if named else access_home(environment) / folder) / APPLICATION
+    # The same result as that of platformdirs, in a tenth of the time, and from this environment.
+    variable, folder = _FREEDESKTOP[kind]
+    directory = environment.get(variable, "").strip()
+    return (Path(directory) if directory else access_home(environment) / folder) / APPLICATION
 
 
 def access_home(environment: Mapping[str, str]) -> Path:
@@ -47,14 +47,14 @@ def access_home(environment: Mapping[str, str]) -> Path:
 
 def access_user_file(environment: Mapping[str, str], working_directory: Path) -> Path:
     """Return the path of the user's configuration file, which may not exist."""
-    named = environment.get(FILE_VARIABLE)
-    if named:
-        return resolve_path(named, working_directory, environment)
+    path = environment.get(FILE_VARIABLE)
+    if path:
+        return resolve_path(path, working_directory, environment)
     return access_user_directory("config", environment) / FILE_NAME
 
 
 def find_project_file(working_directory: Path) -> Path | None:
-    """Find the file of the project around a directory: its own, or the nearest ancestor's."""
+    """Find the project file for a directory: in the directory itself, or its nearest parent."""
     for folder in (working_directory, *working_directory.parents):
         candidate = folder / PROJECT_FOLDER / FILE_NAME
         if candidate.is_file():
@@ -63,7 +63,7 @@ def find_project_file(working_directory: Path) -> Path | None:
 
 
 def resolve_path(text: str, base: Path, environment: Mapping[str, str]) -> Path:
-    """Make a user's path absolute: ``~`` is home, other paths are relative to the base."""
+    """Make a user's path absolute: ``~`` is the home directory, others are relative to the base."""
     if text == "~" or text.startswith(("~/", "~\\")):
         return access_home(environment) / text[2:]
     return base / text

@@ -1,9 +1,9 @@
-"""Redaction of secrets in settings, wherever the configuration is shown to people.
+"""Redaction of secrets in settings, wherever the configuration is displayed.
 
-Only a plugin knows which of its settings are secret, and asking it would import it. So texts of a
-plugin's table are hidden, unless their name is known to be harmless. A user who is asked to trust
-the settings of a folder needs the opposite: any hidden text could run a program or send a key
-elsewhere, so only secrets themselves are hidden.
+Only a plugin knows which of its settings are secret, and asking it would import it. So texts in a
+plugin's table are hidden, unless their key is known to be harmless. The question whether to trust a
+folder is different: the user must see all settings that could run a program or send a key
+elsewhere, so only literal secrets are hidden.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _LITERAL = re.compile(r"[\w.+/=~:@-]+")
 def redact_setting(setting: Setting) -> Any:
     """Return the value of a setting for display, with asterisks for secrets.
 
-    Hidden are values with the name of a secret, at any depth, and in the settings of a plugin or a
-    server all texts except those known to be harmless.
+    Values with the name of a secret are hidden, at any depth. In the settings of a plugin or a
+    server, all texts are hidden except those known to be harmless.
     """
     table, *rest = setting.path
     if table in ("models", DEFAULTS):  # the rest is a pattern or missing
@@ -54,29 +54,32 @@ def redact_setting(setting: Setting) -> Any:
     return _redact(name, setting.value)
 
 
-def redact_wish(setting: Setting) -> Any:
+def redact_for_trust(setting: Setting) -> Any:
     """Return the value of a setting for a question about trust.
 
-    Hidden are literal secrets: values with the name of a secret, values of options with such a
-    name, texts in the format of a vendor's key, and the user in an address. Everything else is
-    shown: programs with their arguments, addresses, and the variables and files that have keys.
+    Literal secrets are hidden: values with the name of a secret, values of command-line options
+    with such a name, texts in the format of a vendor's key, and the user in an address. Everything
+    else is shown: programs with their arguments, addresses, and the names of variables and files
+    that have keys.
     """
-    return _redact_wish(setting.path[-1], setting.value, is_secret=False)
+    return _redact_literals(setting.path[-1], setting.value, is_secret=False)
 
 
-def _redact_wish(name: str, value: Any, *, is_secret: bool) -> Any:
+def _redact_literals(name: str, value: Any, *, is_secret: bool) -> Any:
     is_secret = (is_secret or is_secret_name(name)) and not _is_reference(name)
     if isinstance(value, Mapping):
-        return {key: _redact_wish(key, each, is_secret=is_secret) for key, each in value.items()}
+        return {
+            key: _redact_literals(key, each, is_secret=is_secret) for key, each in value.items()
+        }
     if isinstance(value, (list, tuple)):
         if _is_list_of_texts(value) and not is_secret:
             return list(_redact_arguments(value))
-        return [_redact_wish("", each, is_secret=is_secret) for each in value]
+        return [_redact_literals("", each, is_secret=is_secret) for each in value]
     if isinstance(value, bool):
         return value
     if is_secret:
         return HIDDEN
-    return _strike(value) if isinstance(value, str) else value
+    return _hide_secrets(value) if isinstance(value, str) else value
 
 
 def _is_reference(name: str) -> bool:
@@ -84,23 +87,26 @@ def _is_reference(name: str) -> bool:
 
 
 def _redact_arguments(arguments: Sequence[str]) -> Iterator[str]:
-    """Hide the values of options that are named like secrets, if they can be nothing else."""
-    follows = False
+    """Hide the values of options that are named like secrets, if they are literals."""
+    follows_secret_option = False
     for argument in arguments:
         # Hide only literals: "token=$(curl …)" must be visible.
         name, equals, text = argument.partition("=")
         is_secret = is_secret_name(name) and not _is_reference(name)
         if equals and is_secret and _LITERAL.fullmatch(text):
             yield f"{name}={HIDDEN}"
-        # After "--token" another option may follow, which is not a secret and must be visible.
-        elif follows and not argument.startswith("-") and _LITERAL.fullmatch(argument):
+        # The argument after "--token" may be another option, which must be visible.
+        elif (
+            follows_secret_option and not argument.startswith("-") and _LITERAL.fullmatch(argument)
+        ):
             yield HIDDEN
         else:
-            yield _strike(argument)
-        follows = argument.startswith("-") and is_secret and not equals
+            yield _hide_secrets(argument)
+        follows_secret_option = argument.startswith("-") and is_secret and not equals
 
 
-def _strike(text: str) -> str:
+def _hide_secrets(text: str) -> str:
+    """Hide users in addresses, secret parameters of addresses, and vendors' keys."""
     text = _USER_OF_ADDRESS.sub(rf"\1\2{HIDDEN}@", text)
     text = _SECRET_PARAMETER.sub(rf"\1{HIDDEN}", text)
     return KEY_SHAPES.sub(HIDDEN.encode(), text.encode()).decode()

@@ -1,4 +1,4 @@
-"""Finding and reading of the layers: defaults, user, project, environment, command line."""
+"""Find and read the layers: defaults, user, project, environment, command line."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def load_configuration(
 
     Args:
         command_line: Values by dotted name, such as ``{"model": "scripted:echo"}``.
-        environment: The variables; those of the process where not given.
-        working_directory: Where the search for a project's file starts; the process's own
-            where not given.
-        user_text: What the user's file would hold; what it does hold where not given.
+        environment: The environment variables; by default those of the process.
+        working_directory: The directory at which the search for a project's file starts; by default
+            that of the process.
+        user_text: The text to use instead of that of the user's file.
 
     Raises:
-        ConfigurationError: The configuration is invalid; ``findings`` lists all mistakes.
+        ConfigurationError: The configuration is invalid; ``findings`` lists all errors.
     """
     loader = _Loader(environment, working_directory, user_text)
     configuration = loader.load(command_line or {})
@@ -69,7 +69,7 @@ def load_configuration(
     return configuration
 
 
-def load_what_holds() -> tuple[Configuration, tuple[Finding, ...]]:
+def load_valid_part() -> tuple[Configuration, tuple[Finding, ...]]:
     """Load the valid part of the configuration, and return all errors with it."""
     loader = _Loader()
     configuration = loader.load({})
@@ -85,6 +85,8 @@ class _File(NamedTuple):
 
 
 class _Loader:
+    """Loads the layers, and collects the errors in ``findings``."""
+
     def __init__(
         self,
         environment: Mapping[str, str] | None = None,
@@ -97,27 +99,26 @@ class _Loader:
         self.user_text = user_text
         self.findings: list[Finding] = []
         self.definitions: dict[str, Definition] = dict(SETTINGS)
-        self.synonyms: dict[str, str] = {}
+        self.provider_aliases: dict[str, str] = {}
 
     def load(self, command_line: Mapping[str, Any]) -> Configuration:
         files = self.read_files()
-        # First of all: the other layers are read by its definitions.
+        # First, as the shipped defaults define the limits, which other layers may set.
         defaults = self.parse_file(files[Layer.DEFAULTS])
-        # The shipped defaults define the limits: a new limit is added only there.
         self.definitions |= {
             setting.name: define_limit(setting.name)
             for setting in defaults.settings.values()
             if setting.path[0] == "limits"
         }
-        self.synonyms = {
+        self.provider_aliases = {
             path[1]: setting.value
             for path, setting in defaults.settings.items()
             if path[0] == ALIASES and ":" not in setting.value
         }
         user = self.parse_file(files[Layer.USER])
-        for name in list(self.synonyms):
+        for name in list(self.provider_aliases):
             if ("providers", name, "module") in user.settings:
-                del self.synonyms[name]  # the user has a provider of that name
+                del self.provider_aliases[name]  # the user has a provider of that name
         project = files.get(Layer.PROJECT)
         layers = Layers(
             defaults=self.add_directories(defaults),
@@ -182,17 +183,17 @@ class _Loader:
         ).read_layer(document.tree)
 
     def read_environment(self) -> LayerValues:
-        by_variable = {item.variable: item for item in self.definitions.values()}
+        definitions = {each.variable: each for each in self.definitions.values()}
         tree: dict[str, Any] = {}
         for variable, text in self.environment.items():
             # An empty variable counts as unset.
             if not variable.startswith(ENVIRONMENT_PREFIX) or variable == FILE_VARIABLE or not text:
                 continue
-            if definition := by_variable.get(variable):
-                _graft(tree, definition.name.split("."), definition.kind.parse(text))
+            if definition := definitions.get(variable):
+                _insert(tree, definition.name.split("."), definition.kind.parse(text))
             else:
-                self.check_variable(variable, by_variable)
-        variables = {item.name: item.variable for item in self.definitions.values()}
+                self.check_variable(variable, definitions)
+        variables = {each.name: each.variable for each in self.definitions.values()}
         return self.produce_reader(
             Layer.ENVIRONMENT,
             lambda path: Source(Layer.ENVIRONMENT, variables[".".join(map(str, path))]),
@@ -200,9 +201,9 @@ class _Loader:
         ).read_layer(tree)
 
     def check_variable(self, variable: str, known: Mapping[str, Definition]) -> None:
-        """Report a variable that resembles one of our own; others belong to plugins."""
-        rests = [name.removeprefix(ENVIRONMENT_PREFIX) for name in known]
-        nearest = find_nearest(variable.removeprefix(ENVIRONMENT_PREFIX), rests)
+        """Report an unknown variable that resembles a known one; others may be for plugins."""
+        suffixes = [name.removeprefix(ENVIRONMENT_PREFIX) for name in known]
+        nearest = find_nearest(variable.removeprefix(ENVIRONMENT_PREFIX), suffixes)
         if nearest:
             message = f"Unknown variable; did you mean {ENVIRONMENT_PREFIX}{nearest}?"
             self.report_place(variable, message)
@@ -210,7 +211,7 @@ class _Loader:
     def read_command_line(self, values: Mapping[str, Any]) -> LayerValues:
         tree: dict[str, Any] = {}
         for name, value in values.items():
-            if not _graft(tree, name.split("."), value):
+            if not _insert(tree, name.split("."), value):
                 message = f"{name!r} has both a value and a table of values."
                 self.report_place(str(Layer.COMMAND_LINE), message)
         return self.produce_reader(
@@ -226,15 +227,15 @@ class _Loader:
             produce_source=produce_source,
             resolve=functools.partial(resolve_path, base=base, environment=self.environment),
             findings=self.findings,
-            synonyms=self.synonyms,
+            provider_aliases=self.provider_aliases,
         )
 
     def add_directories(self, defaults: LayerValues) -> LayerValues:
         """Add the operating system's directories to the shipped defaults."""
         settings = dict(defaults.settings)
-        for word in ("data", "cache"):
-            path = ("directories", word)
-            directory = access_user_directory(word, self.environment)
+        for kind in ("data", "cache"):
+            path = ("directories", kind)
+            directory = access_user_directory(kind, self.environment)
             settings[path] = Setting(path, directory, Source(Layer.DEFAULTS))
         return LayerValues(settings, defaults.overrides)
 
@@ -247,8 +248,12 @@ class _Loader:
         self.findings.append(Finding(place=place, line=line, message=message))
 
 
-def _graft(tree: dict[str, Any], path: Sequence[str], value: Any) -> bool:
-    """Add a value to a tree like that of a file; return whether that was possible."""
+def _insert(tree: dict[str, Any], path: Sequence[str], value: Any) -> bool:
+    """Insert a value into a tree of tables, as if it was in a file.
+
+    Returns:
+        Whether that was possible: false if a part of the path is a value, or set already.
+    """
     table: Any = tree
     for part in path[:-1]:
         table = table.setdefault(part, {})
@@ -258,8 +263,8 @@ def _graft(tree: dict[str, Any], path: Sequence[str], value: Any) -> bool:
         table = table.setdefault(path[-1], {})
         if not isinstance(table, dict):
             return False
-        added = [_graft(table, (name,), inner) for name, inner in value.items()]
-        return all(added)
+        results = [_insert(table, (name,), inner) for name, inner in value.items()]
+        return all(results)
     if path[-1] in table:
         return False
     table[path[-1]] = value

@@ -1,12 +1,12 @@
 """Settings that a project folder may make, and the record of trusted folders.
 
-A project's file comes with the folder, perhaps from a stranger. Without trust it may choose among
-what its user has: the model by name, the controls, and which providers and ensembles not to load.
-Everything that could run code, open a file or fetch from elsewhere has no effect: modules,
-packages, settings of providers and ensembles, MCP servers, directories (the data directory has
-plugins and this record), attributes of models, the approver of calls, the store of conversations,
-and whether a plugin of the user's, which may listen to them, is loaded. Limits protect the user, so
-only the user may set them.
+A project's file comes with the folder, perhaps from a stranger. Without trust it may only choose
+among what the user has configured: the model by name, the controls, and providers and ensembles not
+to load. Everything that could run code, open a file or connect to another address has no effect:
+modules, packages, settings of providers and ensembles, MCP servers, directories (the data directory
+has plugins and this record), attributes of models, the approver of calls, and the store of
+conversations. Nor may it disable a plugin of the user, which may observe or approve calls. Limits
+protect the user, so only the user may set them.
 
 Trust belongs to a folder and to the digest of its file, so that any change requires it again.
 """
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from vibe_llms.plugins.specification.users import Consent
 
 _RECORD = "trust.toml"
-_FEWER_TABLES = ("providers", "ensembles")
-"""Tables whose entries a project may disable. Plugins listen, approve and transport: only the user
-may choose them.
+_DISABLEABLE_TABLES = ("providers", "ensembles")
+"""Tables whose entries a project may disable; those of ``[plugins]`` it may not, as these observe
+and approve calls.
 """
 
 
@@ -49,23 +49,23 @@ def is_harmless(
     if table in FREE_TABLES:
         return True
     if setting.path == ("plugins", "disabled"):
-        # A plugin of the user may watch over calls; a stranger must not turn it off.
+        # A plugin of the user may supervise calls; a stranger must not disable it.
         return not any(name in plugins for name in setting.value)
-    if table in _FEWER_TABLES and len(rest) == 2 and rest[1] == "enabled":
-        # Only to disable: "enabled = true" would load what the user has turned off.
+    if table in _DISABLEABLE_TABLES and len(rest) == 2 and rest[1] == "enabled":
+        # Only to disable: "enabled = true" would load what the user has disabled.
         return setting.value is False
     definition = definitions.get(setting.name)
     return definition is not None and definition.is_harmless
 
 
 def _may_name_file(model: str) -> bool:
-    has_suffix = Path(model).suffix[1:].isalpha()  # unlike that of a version: claude-4.5
+    has_suffix = Path(model).suffix[1:].isalpha()  # a version such as "claude-4.5" has digits
     return has_suffix or "/" in model or "\\" in model
 
 
 def is_trusted(request: TrustRequest) -> bool:
     """Return whether the user trusts this folder with exactly this file."""
-    # The digest of the file as read for this configuration: it may have changed since.
+    # The digest of the file when this configuration was read, as the file may have changed since.
     return _read_record(request.data_directory).get(str(request.folder)) == request.digest
 
 
@@ -90,14 +90,14 @@ def ask_for_trust(request: TrustRequest, consent: Consent) -> bool:
     The question names the file and shows all of its settings, except for secrets. The configuration
     with the request does not change: load it again after a yes.
     """
-    from vibe_llms.configuration.redaction import redact_wish  # needed for a question only
+    from vibe_llms.configuration.redaction import redact_for_trust  # needed for a question only
 
-    wishes = "; ".join(f"{each.name} = {redact_wish(each)!r}" for each in request.settings)
-    question = f"{request.file} sets: {wishes}. Do you trust the folder {request.folder}?"
-    agreed = consent.ask(f"trust:{request.folder}", question)
-    if agreed:
+    settings = "; ".join(f"{each.name} = {redact_for_trust(each)!r}" for each in request.settings)
+    question = f"{request.file} sets: {settings}. Do you trust the folder {request.folder}?"
+    has_agreed = consent.ask(f"trust:{request.folder}", question)
+    if has_agreed:
         grant_trust(request)
-    return agreed
+    return has_agreed
 
 
 def _read_record(data_directory: Path) -> dict[str, str]:

@@ -118,7 +118,7 @@ def unset(name: str) -> None:
 def _keep(draft: FileDraft, name: str) -> None:
     """Write the file unless that adds a mistake that it does not have yet."""
     from vibe_llms.application import Application
-    from vibe_llms.configuration.editing import find_winner, read_name
+    from vibe_llms.configuration.editing import find_overriding_place, read_name
     from vibe_llms.exceptions import ConfigurationError
     from vibe_llms.interfaces.cli.configuration_checks import survey_mistakes
 
@@ -129,7 +129,7 @@ def _keep(draft: FileDraft, name: str) -> None:
             raise ConfigurationError(findings=findings)
     draft.save()
     note(f"Written: {draft.file}")
-    if winner := find_winner(configuration, name):
+    if winner := find_overriding_place(configuration, name):
         note(f"It has no effect here: {winner} takes precedence.")
 
 
@@ -140,9 +140,9 @@ def path(as_json: bool) -> None:
 
     Invalid files are listed, too, with an error on standard error.
     """
-    from vibe_llms.configuration.sources import load_what_holds
+    from vibe_llms.configuration.sources import load_valid_part
 
-    configuration, findings = load_what_holds()
+    configuration, findings = load_valid_part()
     rows = [
         (str(file.layer), str(file.path), "" if file.exists else "missing")
         for file in configuration.files
