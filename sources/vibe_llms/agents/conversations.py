@@ -11,7 +11,7 @@ from typing import Final
 
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.conversations.conversation import Conversation
-from vibe_llms.conversations.exchange.formats import access_form, write_document
+from vibe_llms.conversations.exchange.formats import find_format, write_document
 from vibe_llms.conversations.index.interfaces import Index
 from vibe_llms.conversations.index.result_rows import ConversationRow, SearchHit
 from vibe_llms.conversations.metadata import ConversationMetadata
@@ -205,7 +205,7 @@ class LocalConversations:
         """
         self._ensure_access(identity, subject)
         plugins = self.runs.application.plugins
-        chosen = access_form(plugins.survey_specifications(ExporterSpecification), form)
+        chosen = find_format(plugins.survey_specifications(ExporterSpecification), form)
         conversation = Conversation.restore(self.store, identity)
         text = write_document(chosen, conversation, self.store.contents)
         kind = MEDIA_TYPES.get(chosen.name, "text/plain; charset=utf-8")

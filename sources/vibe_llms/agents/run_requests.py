@@ -64,7 +64,7 @@ def _plant_run(
     position = plant(store, Snapshot.begin(identity, metadata, canisters, [line]))
     history = History(identity=identity, metadata=metadata, canisters=canisters, position=position)
     logged = LoggedEvent(sequence=1, timestamp=timestamp, run_id=identity, event=request)
-    conversation = Conversation.take(store, history)
+    conversation = Conversation.from_history(store, history)
     log = store.open_log(identity)
     return ClaimedRun(conversation=conversation, log=log, events=(logged,), is_new=True)
 

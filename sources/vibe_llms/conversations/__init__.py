@@ -1,9 +1,9 @@
 """Conversations and their stores: durable messages that can be forked, searched and exported.
 
 May import the messages and the errors. Must not know models, providers, the engine, or how anything
-is shown on a terminal. The caller chooses the directory of a store. The exchange formats build on
-the stores' protocols alone; the index reads the files of a directory store, and any other store
-through its protocol.
+is shown on a terminal. The caller chooses the directory of a store. The exchange formats use only
+the stores' protocols. The index reads the files of a directory store, and any other store through
+its protocol.
 """
 
 from __future__ import annotations

@@ -19,11 +19,11 @@ _Canister = TypeVar("_Canister", bound=AnyCanister)
 
 
 def examine_content(contents: ContentStore, content_id: str) -> tuple[Finding, ...]:
-    """Verify data and metadata of a content; return the damage."""
+    """Verify the data and the metadata of a content; return the errors."""
     findings = []
-    for prove in (contents.read, contents.access_metadata):
+    for read in (contents.read, contents.access_metadata):
         try:
-            prove(content_id)
+            read(content_id)
         except CorruptionError as error:
             findings.append(Finding(place=error.path, message=error.detail))
         except StoreError as error:
@@ -46,18 +46,20 @@ def hydrate(
     def load(content: MediaContent) -> MediaContent:
         if content.data is not None or content.content_id is None:
             return content
-        if is_held_elsewhere(content) and not content_store.contains(content.content_id):
+        if is_available_elsewhere(content) and not content_store.contains(content.content_id):
             return content
         data = content_store.read(content.content_id)
         if not content.is_vague:
             return attrs.evolve(content, data=data)
-        known = content_store.access_metadata(content.content_id).mime_type
-        return attrs.evolve(content, data=data, mime_type="" if known.endswith("/*") else known)
+        mime_type = content_store.access_metadata(content.content_id).mime_type
+        if mime_type.endswith("/*"):
+            mime_type = ""  # detect it from the data
+        return attrs.evolve(content, data=data, mime_type=mime_type)
 
     return tuple(replace_media(canister, load) for canister in canisters)
 
 
-def is_held_elsewhere(content: MediaContent) -> bool:
+def is_available_elsewhere(content: MediaContent) -> bool:
     """Return whether media are available without a content store."""
     return content.url is not None or content.file_id is not None
 
@@ -67,7 +69,7 @@ def find_required(canisters: Iterable[AnyCanister]) -> frozenset[str]:
     return frozenset(
         content.content_id
         for content in media_of(canisters)
-        if content.content_id is not None and not is_held_elsewhere(content)
+        if content.content_id is not None and not is_available_elsewhere(content)
     )
 
 

@@ -1,4 +1,4 @@
-"""Conversation in memory, with its stored part."""
+"""A conversation in memory, which can be saved to a store."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from vibe_llms.messages.identities import access_now, produce_identity
 
 
 @frozen
-class _Stored:
+class _StoredState:
     """State of a conversation in its store: position, number of canisters, metadata.
 
     Replaced as a whole, so that an interrupt leaves the old or the new state.
@@ -49,7 +49,7 @@ class Conversation:
 
     Attributes:
         id: Its unique id.
-        notices: Notices of restoring and saving, such as a torn line that was set aside.
+        notices: Notices from restoring and saving, such as about an incomplete line in its file.
         companions: Objects that live with it in this process, by their class, such as the log of
             its runs if it has no store. Copies share them; a fork inherits them.
     """
@@ -58,12 +58,12 @@ class Conversation:
     notices: tuple[Finding, ...]
     companions: ChainMap[type, Any] = attrs.field(repr=False)
     _metadata: ConversationMetadata
-    _touched: datetime | None = attrs.field(repr=False)
+    _last_append: datetime | None = attrs.field(repr=False)
     _canisters: list[AnyCanister] = attrs.field(repr=False)
-    _shared: int | None = attrs.field(repr=False)
-    _stored: _Stored | None = attrs.field(repr=False)
-    _home: ConversationStore | None = attrs.field(repr=False)
-    _saving: threading.Lock = attrs.field(repr=False)
+    _shared_count: int | None = attrs.field(repr=False)
+    _stored: _StoredState | None = attrs.field(repr=False)
+    _store_of_parent: ConversationStore | None = attrs.field(repr=False)
+    _save_lock: threading.Lock = attrs.field(repr=False)
 
     def __init__(
         self,
@@ -76,10 +76,10 @@ class Conversation:
         self.metadata = ConversationMetadata() if metadata is None else metadata
         self.notices = ()
         self._canisters = list(canisters)
-        self._shared = None
+        self._shared_count = None
         self._stored = None
-        self._home = None  # the store that has the parent
-        self._saving = threading.Lock()
+        self._store_of_parent = None
+        self._save_lock = threading.Lock()
         self.companions = ChainMap()
 
     def __repr__(self) -> str:
@@ -89,13 +89,14 @@ class Conversation:
     @property
     def metadata(self) -> ConversationMetadata:
         """Name, tags and so on. To change them, assign an evolved value and save."""
-        if self._touched is not None:  # a new value at each append would cost as much as the append
-            self.metadata = attrs.evolve(self._metadata, updated=self._touched)
+        # Updated on demand: at each append, it would cost as much as the append itself.
+        if self._last_append is not None:
+            self.metadata = attrs.evolve(self._metadata, updated=self._last_append)
         return self._metadata
 
     @metadata.setter
     def metadata(self, metadata: ConversationMetadata) -> None:
-        self._metadata, self._touched = metadata, None
+        self._metadata, self._last_append = metadata, None
 
     @property
     def canisters(self) -> Sequence[AnyCanister]:
@@ -103,20 +104,20 @@ class Conversation:
         return self._own_canisters()
 
     def _own_canisters(self) -> list[AnyCanister]:
-        # A fork shares its parent's list until it is used: a list that only grows keeps its
-        # beginning, so that forking takes constant time. A reader of both fields, such as `save`
-        # in another thread, reads `_shared` first, which is set last.
-        if self._shared is not None:
-            self._canisters = self._canisters[: self._shared]
-            self._shared = None
+        # A fork shares its parent's list until its own canisters are needed, so that forking takes
+        # constant time. That is safe, as the list only grows and so keeps its beginning. `save` may
+        # read both fields in another thread: it reads `_shared_count` first, which is set last.
+        if self._shared_count is not None:
+            self._canisters = self._canisters[: self._shared_count]
+            self._shared_count = None
         return self._canisters
 
     def __len__(self) -> int:
-        shared = self._shared
+        shared = self._shared_count
         return len(self._canisters) if shared is None else shared
 
     def __bool__(self) -> bool:
-        return True  # also without messages
+        return True  # `__len__` would make an empty conversation false
 
     @property
     def last_message(self) -> AnyCanister | None:
@@ -144,7 +145,7 @@ class Conversation:
         After one copy is saved, the other must be saved with ``merge``.
         """
         copied = Conversation(id=self.id, canisters=self.canisters, metadata=self.metadata)
-        copied._home = self._home
+        copied._store_of_parent = self._store_of_parent
         copied._stored = self._stored
         copied.companions, copied.notices = self.companions, self.notices
         return copied
@@ -156,12 +157,13 @@ class Conversation:
         return self.copy()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Without store and companions, which belong to a process; `save` finds it in the store.
+        # Without the store and the companions, which belong to a process. After unpickling, `save`
+        # finds the conversation in the store.
         return _rebuild, (self.id, tuple(self.canisters), self.metadata, self.notices)
 
     def replace_loaded(self, canisters: Sequence[AnyCanister]) -> None:
         """Replace the canisters by equal ones that have the bytes of their media."""
-        self._canisters, self._shared = list(canisters), None
+        self._canisters, self._shared_count = list(canisters), None
 
     def fork(self, from_index: int | None = None) -> Conversation:
         """Return a new conversation that shares the beginning of this one.
@@ -191,27 +193,31 @@ class Conversation:
                 parent=self._find_parent(index),
             )
         )
-        fork._canisters, fork._shared, fork._home = self._canisters, index, self._home
+        fork._canisters, fork._shared_count, fork._store_of_parent = (
+            self._canisters,
+            index,
+            self._store_of_parent,
+        )
         fork.companions = self.companions.new_child()
         return fork
 
     def _find_parent(self, index: int) -> ParentLink | None:
         """Return the fork point in the stored part of this conversation, or of its parent."""
         if self._stored is not None:
-            # The fork stores the other part itself.
+            # The canisters that are not stored yet will be stored with the fork.
             return ParentLink(identity=self.id, canisters=min(index, self._stored.canisters))
         parent = self.metadata.parent
         if parent is None or parent.canisters is None:
             return None
         return attrs.evolve(parent, canisters=min(index, parent.canisters))
 
-    # Saving and restoring: short blocking writes, some hundred microseconds an append.
+    # Saving and restoring. These block, for some hundred microseconds an append.
 
     def save(self, store: ConversationStore, *, merge: bool = False) -> None:
         """Store new canisters and changed metadata.
 
         When it returns, they survive a crash. Saving to a second store copies the conversation
-        there, without its parent.
+        there; the copy is complete, and has no parent.
 
         Args:
             merge: If others have appended to the same conversation, read their canisters and
@@ -222,7 +228,7 @@ class Conversation:
                 save with ``merge``, save a ``fork``, or restore the conversation and add again.
             StoreError: It could not be written. It can be saved again.
         """
-        with self._saving:
+        with self._save_lock:
             stored = self._access_stored(store)
             # Without new messages, only `merge` has a reason to read the store.
             if merge or self._canisters_since(stored.canisters):
@@ -230,7 +236,7 @@ class Conversation:
             self._save_metadata()
 
     def catch_up(self, store: ConversationStore) -> bool:
-        """Store new messages after those that other programs have added, and load these.
+        """Load the messages that other programs have added, and store new messages after them.
 
         Returns:
             Whether other programs have added messages.
@@ -238,48 +244,48 @@ class Conversation:
         Raises:
             StoreError: Writing failed. You can try again.
         """
-        with self._saving:
+        with self._save_lock:
             has_others = self._append(self._access_stored(store), merge=True)
             self._save_metadata()
         return has_others
 
-    def take_back(self, canisters: Iterable[AnyCanister]) -> None:
-        """Remove added canisters that are not stored."""
-        doomed = {id(canister) for canister in canisters}
-        with self._saving:
+    def remove_unsaved(self, canisters: Iterable[AnyCanister]) -> None:
+        """Remove canisters that were added but not stored."""
+        removed_ids = {id(canister) for canister in canisters}
+        with self._save_lock:
             own = self._own_canisters()
             start = 0 if self._stored is None else self._stored.canisters
-            # A new list: forks may still share the old one.
-            kept = [canister for canister in own[start:] if id(canister) not in doomed]
-            self._canisters = [*own[:start], *kept]
+            remaining = [canister for canister in own[start:] if id(canister) not in removed_ids]
+            # A new list, as forks may still share the old one.
+            self._canisters = [*own[:start], *remaining]
 
-    def _access_stored(self, store: ConversationStore) -> _Stored:
+    def _access_stored(self, store: ConversationStore) -> _StoredState:
         if self._stored is not None and self._stored.store == store:
             return self._stored
         try:
-            stored = self._begin(store)
+            stored = self._create(store)
         except StoreError:
-            found = self._find_begun(store)
-            if found is None:
+            created = self._find_created(store)
+            if created is None:
                 raise
-            stored = found
-        self.metadata, self._home = stored.metadata, store
-        # Last: `_find_begun` repairs an interrupt before this.
+            stored = created
+        self.metadata, self._store_of_parent = stored.metadata, store
+        # Last: after an interrupt before this, the next save calls `_find_created`.
         self._stored = stored
         return stored
 
-    def _begin(self, store: ConversationStore) -> _Stored:
+    def _create(self, store: ConversationStore) -> _StoredState:
         metadata, position = self.metadata, None
-        if metadata.parent is not None and self._home == store:
-            with suppress(UnknownConversationError):  # the parent was deleted in the interim
+        if metadata.parent is not None and self._store_of_parent == store:
+            with suppress(UnknownConversationError):  # the parent was deleted in the meantime
                 position = store.create(self.id, metadata)
         if position is None:
             metadata = attrs.evolve(metadata, parent=None)
             position = store.create(self.id, metadata)
         inherited = 0 if metadata.parent is None else metadata.parent.canisters or 0
-        return _Stored(store, position, inherited, metadata)
+        return _StoredState(store, position, inherited, metadata)
 
-    def _find_begun(self, store: ConversationStore) -> _Stored | None:
+    def _find_created(self, store: ConversationStore) -> _StoredState | None:
         """Find a conversation that an interrupted save has created in the store."""
         with suppress(StoreError):
             history = store.read(self.id)
@@ -288,14 +294,14 @@ class Conversation:
             # Another conversation may have the id: compare its time and first canisters.
             is_ours = history.metadata.created == self.metadata.created
             if is_ours and theirs == ours[: len(theirs)]:
-                return _Stored(store, history.position, len(theirs), self.metadata)
+                return _StoredState(store, history.position, len(theirs), self.metadata)
         return None
 
     def _canisters_since(self, start: int) -> list[AnyCanister]:
-        shared = self._shared
+        shared = self._shared_count
         return self._canisters[start:shared]
 
-    def _append(self, stored: _Stored, merge: bool) -> bool:
+    def _append(self, stored: _StoredState, merge: bool) -> bool:
         """Store new canisters. Return whether other programs have added some, which are loaded."""
         has_others = False
         while True:
@@ -309,25 +315,27 @@ class Conversation:
                 has_others |= theirs != [canister.id for canister in new[: len(theirs)]]
                 if has_others and not merge:
                     raise
-                self._stored = stored = self._catch_up(stored, history, has_others)
+                self._stored = stored = self._insert_others(stored, history, has_others)
             else:
                 break
         count = stored.canisters + len(new)
-        self._stored = _Stored(stored.store, receipt.position, count, stored.metadata)
+        self._stored = _StoredState(stored.store, receipt.position, count, stored.metadata)
         self.notices += receipt.notices
         if new:
-            self._touched = access_now()
+            self._last_append = access_now()
         return has_others
 
-    def _catch_up(self, stored: _Stored, history: History, has_others: bool) -> _Stored:
+    def _insert_others(
+        self, stored: _StoredState, history: History, has_others: bool
+    ) -> _StoredState:
         """Put canisters that other programs have added before those that are not stored."""
         if has_others:
-            kept = {canister.id for canister in history.canisters}
+            stored_ids = {canister.id for canister in history.canisters}
             known = {canister.id: canister for canister in self._own_canisters()}
             new = self._canisters_since(stored.canisters)
-            # Keep ours: the store's lack the bytes of their media.
-            shown = [known.get(canister.id, canister) for canister in history.canisters]
-            self._canisters = [*shown, *(each for each in new if each.id not in kept)]
+            # Keep our objects, as those from the store lack the bytes of their media.
+            merged = [known.get(canister.id, canister) for canister in history.canisters]
+            self._canisters = [*merged, *(each for each in new if each.id not in stored_ids)]
         return attrs.evolve(stored, position=history.position, canisters=len(history.canisters))
 
     def _save_metadata(self) -> None:
@@ -337,9 +345,9 @@ class Conversation:
         if ours is theirs:
             return
         changes = {
-            word: getattr(ours, word)
-            for word in ("name", "tags", "model")
-            if getattr(ours, word) != getattr(theirs, word)
+            field: getattr(ours, field)
+            for field in ("name", "tags", "model")
+            if getattr(ours, field) != getattr(theirs, field)
         }
         if changes:
             self.metadata = stored.store.update_metadata(self.id, **changes)
@@ -353,16 +361,16 @@ class Conversation:
             UnknownConversationError: The id is unknown.
             CorruptionError: The conversation is damaged; the error names file and line.
         """
-        return cls.take(store, store.read(id))
+        return cls.from_history(store, store.read(id))
 
     @classmethod
-    def take(cls, store: ConversationStore, history: History) -> Conversation:
+    def from_history(cls, store: ConversationStore, history: History) -> Conversation:
         """Create a conversation from a history that was read from a store."""
         conversation = cls(
             id=history.identity, canisters=history.canisters, metadata=history.metadata
         )
-        conversation.notices, conversation._home = history.notices, store
-        conversation._stored = _Stored(
+        conversation.notices, conversation._store_of_parent = history.notices, store
+        conversation._stored = _StoredState(
             store, history.position, len(history.canisters), history.metadata
         )
         return conversation
@@ -374,7 +382,7 @@ def _rebuild(
     metadata: ConversationMetadata,
     notices: tuple[Finding, ...],
 ) -> Conversation:
-    """Return the conversation that was pickled."""
+    """Return a conversation that is unpickled."""
     conversation = Conversation(id=identity, canisters=canisters, metadata=metadata)
     conversation.notices = notices
     return conversation

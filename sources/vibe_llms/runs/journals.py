@@ -74,7 +74,7 @@ class ConversationJournal:
                         raise
                     await wait_for_room(error)
         except BaseException:
-            self.conversation.take_back(canisters)
+            self.conversation.remove_unsaved(canisters)
             raise
 
     async def catch_up(self) -> None:

@@ -54,7 +54,7 @@ def settle_calls(
         return
     position = _find_position(conversation.canisters, owed[-1])
     later = conversation.canisters[position:]
-    conversation.take_back(later)  # removes only those that are not stored
+    conversation.remove_unsaved(later)  # removes only those that are not stored
     unsaved = later[len(conversation) - position :]
     try:
         save()  # others may have settled them by now

@@ -414,11 +414,11 @@ def test_040_taking_back_touches_neither_what_is_stored_nor_forks() -> None:
     conversation.add_canister(call)
     fork = conversation.fork()
 
-    conversation.take_back([first, call])
+    conversation.remove_unsaved([first, call])
 
     assert list(conversation.canisters) == [first]
     assert list(fork.canisters) == [first, call]
-    ConversationJournal(conversation).conversation.take_back([first])
+    ConversationJournal(conversation).conversation.remove_unsaved([first])
     assert list(conversation.canisters) == [first]
 
 

@@ -1,8 +1,8 @@
-"""Conversations as documents that leave the house, Markdown, JSON, HTML; and those that come in.
+"""Export of conversations as Markdown, JSON and HTML; import of these, and from other programs.
 
 May import the messages, the stores' protocols and the errors; a Markdown parser when HTML is
-written. Exporters refuse to know files, where data lie, and how documents are delivered: functions
-return a text. Media come from a content store that the caller hands in.
+written. Exporters must not know files: they return a text, and the caller passes them the content
+store with the bytes of media.
 """
 
 from __future__ import annotations

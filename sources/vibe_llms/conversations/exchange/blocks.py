@@ -1,4 +1,4 @@
-"""Contents of a canister as HTML fragments that cannot run code."""
+"""Convert the contents of a canister to HTML fragments that cannot run code."""
 
 from __future__ import annotations
 
@@ -70,8 +70,9 @@ def _compose_text(role: str, text: str) -> str:
 
 
 def _compose_citation(citation: Citation) -> str:
-    words = f" <q>{escape(citation.cited_text)}</q>" if citation.cited_text else ""
-    return f"<li>{_link(citation.url, citation.title or citation.url or 'Source')}{words}</li>"
+    quotation = f" <q>{escape(citation.cited_text)}</q>" if citation.cited_text else ""
+    link = _link(citation.url, citation.title or citation.url or "Source")
+    return f"<li>{link}{quotation}</li>"
 
 
 def _link(url: str | None, label: str) -> str:
@@ -88,18 +89,18 @@ def _compose_media(content: MediaContent, data: bytes | None) -> str:
     caption = f"<figcaption><bdi>{name}</bdi></figcaption>"
     if data is None:
         source = "is not in the store" if content.url is None else "is kept elsewhere"
-        shown = f'<p class="gap">({escape(content.type)} {source})</p>'
+        body = f'<p class="gap">({escape(content.type)} {source})</p>'
         caption = f"<figcaption>{_link(content.url, name_media(content))}</figcaption>"
     else:
-        shown = _embed(content, data, name)
+        body = _embed(content, data, name)
     if isinstance(content, AudioContent) and content.transcript:
         caption += f'<div class="plain" dir="auto">{escape(content.transcript)}</div>'
-    return f"<figure>{shown}{caption}</figure>"
+    return f"<figure>{body}{caption}</figure>"
 
 
 def _embed(content: MediaContent, data: bytes, name: str) -> str:
     mime_type = content.mime_type.lower()
-    # Validate it: it is as untrusted as the media, and is written into an attribute unescaped.
+    # Validated, as it is as untrusted as the media, and is written into an attribute unescaped.
     if _MIME_TYPE.fullmatch(mime_type) is None:
         mime_type = "application/octet-stream"
     encoded = b64encode(data).decode("ascii")
@@ -111,13 +112,13 @@ def _embed(content: MediaContent, data: bytes, name: str) -> str:
             return f'<audio controls src="{source}"></audio>'
         case "video":
             return f'<video controls src="{source}"></video>'
-    # Any file is saved, not opened: an HTML file would run with the page's origin.
+    # Other files are offered for download, as an HTML file would run with the page's origin.
     source = f"data:application/octet-stream;base64,{encoded}"
     return f'<a class="file" download="{name}" href="{source}">Save ({len(data):,} bytes)</a>'
 
 
 def render_markdown(text: str) -> str:
-    """Render an answer. HTML becomes text, pictures become links, headings go down two levels."""
+    """Render an answer. HTML becomes text, pictures become links, an ``h1`` becomes an ``h3``."""
     return str(_access_parser().render(text))
 
 
@@ -156,7 +157,7 @@ def _render_image(
     renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any
 ) -> str:
     token = tokens[index]
-    # Loading it would reveal the reader to a foreign server; the page's policy forbids it.
+    # A link, as loading the picture would reveal the reader to a foreign server.
     return _link(str(token.attrGet("src") or ""), token.content or "picture")
 
 

@@ -1,7 +1,7 @@
-"""Importer of ChatGPT's export: a tree of messages per conversation, of which one path is shown.
+"""Importer of ChatGPT's export: a conversation is a tree of messages, of which one path is shown.
 
 The format is undocumented. This reads the fields found in OpenAI's exports up to 2026, and reports
-all others.
+all others as losses.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _TEXTS = {
     "system_error": "text",
     "computer_output": "text",
 }
-"""From kinds of content to the field that has their words."""
+"""The field that has the text, by kind of content."""
 _MIME_TYPES = {
     "png": "image/png",
     "jpg": "image/jpeg",
@@ -84,7 +84,7 @@ class _Reader:
     table: dict[str, Any]
     draft: Draft = attrs.field(init=False)
     pending: dict[str, str] = attrs.field(factory=dict)
-    """From tools to what they have been asked and have not answered."""
+    """Ids of the calls without a result, by the name of the tool."""
 
     def read(self) -> Translation[Conversation]:
         mapping = self.table.get("mapping")
@@ -95,52 +95,53 @@ class _Reader:
             )
         key = read_text(self.table.get("conversation_id")) or read_text(self.table.get("id"))
         created = read_moment(self.table.get("create_time"))
-        # Ids are derived from it: without a name, its beginning must distinguish it from others.
+        # All ids are derived from the key, so a conversation without an id needs another one.
         key = key or f"{self.table.get('create_time')} {self.table.get('title')}"
         self.draft = Draft(SOURCE, key, self.place, created)
-        shown = _find_path(mapping, self.table.get("current_node"))
-        on_path = frozenset(shown)
-        for node in shown:
+        path = _find_path(mapping, self.table.get("current_node"))
+        shown_nodes = frozenset(path)
+        for node in path:
             self._read_message(node, read_table(mapping[node].get("message")))
         for node, other in mapping.items():
-            if node not in on_path and _has_words(read_table(read_table(other).get("message"))):
-                self._lose(node, "a message of a branch that is not shown")
+            message = read_table(read_table(other).get("message"))
+            if node not in shown_nodes and _has_text(message):
+                self._add_loss(node, "a message of a branch that is not shown")
         return self.draft.finish(read_text(self.table.get("title")))
 
-    def _lose(self, node: str, reason: str, kind: LossKind = LossKind.DROPPED) -> None:
-        self.draft.lose(f".mapping.{node}", reason, kind)
+    def _add_loss(self, node: str, reason: str, kind: LossKind = LossKind.DROPPED) -> None:
+        self.draft.add_loss(f".mapping.{node}", reason, kind)
 
     def _read_message(self, node: str, message: dict[str, Any]) -> None:
-        content, about = read_table(message.get("content")), read_table(message.get("metadata"))
+        content, metadata = read_table(message.get("content")), read_table(message.get("metadata"))
         author, kind = read_table(message.get("author")), read_text(content.get("content_type"))
         self.draft.begin(node, read_moment(message.get("create_time")))
         match author.get("role"):
             case "user" | "system" if kind == "user_editable_context":
                 # The user's custom instructions for all conversations, which the export lists among
                 # the messages.
-                words = [content.get("user_profile"), content.get("user_instructions")]
-                self.draft.add_supervisor([TextualContent(word) for word in words if word])
+                texts = [content.get("user_profile"), content.get("user_instructions")]
+                self.draft.add_supervisor([TextualContent(text) for text in texts if text])
             case "user":
-                attached = self._read_attachments(node, read_tables(about.get("attachments")))
+                attached = self._read_attachments(node, read_tables(metadata.get("attachments")))
                 self.draft.add_user([*self._read_contents(node, kind, content), *attached])
             case "system":
                 self.draft.add_supervisor(self._read_contents(node, kind, content))
             case "assistant":
-                self._note_origin(message, about)
+                self._set_origin(message, metadata)
                 self._read_answer(node, kind, content, read_text(message.get("recipient")))
             case "tool":
                 self._read_result(node, kind, content, read_text(author.get("name")))
             case None if not message:
-                pass  # the root
+                pass  # the root of the tree
             case role:
-                self._lose(node, f"unknown role {role!r}")
+                self._add_loss(node, f"unknown role {role!r}")
 
-    def _note_origin(self, message: dict[str, Any], about: dict[str, Any]) -> None:
-        native = read_text(read_table(about.get("finish_details")).get("type")) or None
+    def _set_origin(self, message: dict[str, Any], metadata: dict[str, Any]) -> None:
+        native = read_text(read_table(metadata.get("finish_details")).get("type")) or None
         reason = _STOP_REASONS.get(native or "", StopReason.UNKNOWN)
         if message.get("status") == "in_progress":
             reason = StopReason.INTERRUPTED
-        model = read_text(about.get("model_slug")) or read_text(
+        model = read_text(metadata.get("model_slug")) or read_text(
             self.table.get("default_model_slug")
         )
         self.draft.origin = Origin(
@@ -164,41 +165,43 @@ class _Reader:
             self.draft.add_answer(contents)
             return
         text = "\n".join(each.text for each in contents if isinstance(each, TextualContent))
-        # A result names its tool, not its call.
+        # A result will name its tool, not its call.
         self.pending[recipient] = node
         form = "json" if _is_object(text) else "text"
-        # It was executed at the service: an executable call would still require a result.
+        # The service has executed it. If it was ours, the engine would have to execute it.
         self.draft.add_invocation(node, recipient, text, form, Owner.VENDOR)
 
     def _read_result(self, node: str, kind: str, content: dict[str, Any], name: str) -> None:
         contents = self._read_contents(node, kind, content)
         if not contents:
             return
-        asked = self.pending.pop(name, None)
-        if asked is None:  # no answer of a model requires it
+        call = self.pending.pop(name, None)
+        if call is None:  # a result must have a call, so this one becomes a document
             self.draft.add_document(contents, name or None)
         else:
             self.draft.add_result(
-                asked, name, contents, is_error=kind == "system_error", owner=Owner.VENDOR
+                call, name, contents, is_error=kind == "system_error", owner=Owner.VENDOR
             )
 
     def _read_contents(self, node: str, kind: str, content: dict[str, Any]) -> list[AnyContent]:
         field = _TEXTS.get(kind)
         if field is None:
-            words = "a summary of reasoning" if kind == "reasoning_recap" else None
+            reason = f"content of the kind {kind!r} has no counterpart"
+            if kind == "reasoning_recap":
+                reason = "a summary of reasoning"
             if content:
-                self._lose(node, words or f"content of the kind {kind!r} has no counterpart")
+                self._add_loss(node, reason)
             return []
-        given = content.get(field)
+        value = content.get(field)
         contents: list[AnyContent] = []
-        for part in read_list(given) if field == "parts" else [given]:
+        for part in read_list(value) if field == "parts" else [value]:
             if isinstance(part, str):
                 if part:
                     contents.append(TextualContent(part))
             elif isinstance(part, dict):
                 contents += self._read_part(node, part)
             elif part is not None:
-                self._lose(node, "a part that is neither a text nor an object")
+                self._add_loss(node, "a part that is neither a text nor an object")
         return contents
 
     def _read_part(self, node: str, part: dict[str, Any]) -> list[AnyContent]:
@@ -206,7 +209,7 @@ class _Reader:
         if kind == "real_time_user_audio_video_asset_pointer":
             frames = read_list(part.get("frames_asset_pointers"))
             if frames:
-                self._lose(node, "frames of a video")
+                self._add_loss(node, "frames of a video")
             part = read_table(part.get("audio_asset_pointer"))
             kind = read_text(part.get("content_type"))
         if kind in ("audio_transcription", "text"):
@@ -216,7 +219,7 @@ class _Reader:
             pointer = read_text(part.get("asset_pointer")).partition("://")[2]
             return self._read_media(node, pointer.partition("#")[0], "", kind.partition("_")[0])
         if part:
-            self._lose(node, f"a part of the kind {kind!r} has no counterpart")
+            self._add_loss(node, f"a part of the kind {kind!r} has no counterpart")
         return []
 
     def _read_attachments(self, node: str, attachments: list[dict[str, Any]]) -> list[AnyContent]:
@@ -229,28 +232,26 @@ class _Reader:
             contents += self._read_media(node, identity, mime_type, "file")
         return contents
 
-    def _read_media(self, node: str, identity: str, mime_type: str, word: str) -> list[AnyContent]:
-        found = self.export.find_media(identity)
-        if found is None:
-            words = "{} whose bytes are not in the export".format(
-                {"image": "a picture", "audio": "sound"}.get(word, "a file")
-            )
-            self._lose(node, words)
+    def _read_media(self, node: str, identity: str, mime_type: str, kind: str) -> list[AnyContent]:
+        media = self.export.find_media(identity)
+        if media is None:
+            description = {"image": "a picture", "audio": "sound"}.get(kind, "a file")
+            self._add_loss(node, f"{description} whose bytes are not in the export")
             return []
-        name, data = found
+        name, data = media
         fallback = {"image": "image/png", "audio": "audio/wav"}.get(
-            word, "application/octet-stream"
+            kind, "application/octet-stream"
         )
         mime_type = mime_type or _MIME_TYPES.get(name.rpartition(".")[2].lower(), fallback)
         return [make_media(mime_type, data=data, name=name)]
 
 
 def _find_path(mapping: dict[str, Any], current: object) -> list[str]:
-    """Return the nodes from the root to the current one, or to the one that was written last."""
+    """Return the nodes from the root to the current one; without it, to the newest leaf."""
     if not (isinstance(current, str) and isinstance(mapping.get(current), dict)):
         parents = {read_table(node).get("parent") for node in mapping.values()}
         leaves = [name for name, node in mapping.items() if name not in parents and node]
-        current = max(leaves, key=lambda name: _date(mapping[name]), default=None)
+        current = max(leaves, key=lambda name: _read_timestamp(mapping[name]), default=None)
     path: dict[str, None] = {}
     # A foreign file may contain a cycle.
     while isinstance(current, str) and current not in path:
@@ -262,17 +263,17 @@ def _find_path(mapping: dict[str, Any], current: object) -> list[str]:
     return list(path)[::-1]
 
 
-def _date(node: object) -> float:
+def _read_timestamp(node: object) -> float:
     moment = read_moment(read_table(read_table(node).get("message")).get("create_time"))
     return moment.timestamp() if moment else 0.0
 
 
-def _has_words(message: dict[str, Any]) -> bool:
+def _has_text(message: dict[str, Any]) -> bool:
     """Return whether a message has text; the many empty messages are skipped."""
     content = read_table(message.get("content"))
     kind = read_text(content.get("content_type"))
-    given = content.get(_TEXTS.get(kind, ""), kind)
-    return any(read_list(given)) if isinstance(given, list) else bool(given)
+    value = content.get(_TEXTS.get(kind, ""), kind)
+    return any(value) if isinstance(value, list) else bool(value)
 
 
 def _is_object(text: str) -> bool:

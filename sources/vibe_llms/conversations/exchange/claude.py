@@ -1,7 +1,7 @@
 """Importer of claude.ai's export: messages of each conversation, with blocks like those of its API.
 
 The format is undocumented. This reads the fields found in Anthropic's exports up to 2026, and
-reports all others.
+reports all others as losses.
 """
 
 from __future__ import annotations
@@ -79,15 +79,15 @@ class _Reader:
         key = read_text(self.table.get("uuid"))
         key = key or f"{self.table.get('created_at')} {self.table.get('name')}"
         self.draft = Draft(SOURCE, key, self.place, created)
-        shown = _find_path(messages, self.table.get("current_leaf_message_uuid"))
+        shown_indices = _find_path(messages, self.table.get("current_leaf_message_uuid"))
         for index, message in enumerate(messages):
             place = f".chat_messages[{index}]"
             if not isinstance(message, dict):
                 raise CodecError(path=f"{self.place}{place}", detail="A message must be an object.")
-            if index in shown:
+            if index in shown_indices:
                 self._read_message(place, message)
             elif message.get("text") or message.get("content"):
-                self.draft.lose(place, "a message of a branch that is not shown")
+                self.draft.add_loss(place, "a message of a branch that is not shown")
         return self.draft.finish(read_text(self.table.get("name")))
 
     def _read_message(self, place: str, message: dict[str, Any]) -> None:
@@ -98,7 +98,7 @@ class _Reader:
                 # If both lists exist, report a file only once.
                 if name == "files" or not message.get("files"):
                     reason = "a file or picture: its bytes are not in the export"
-                    self.draft.lose(f"{place}.{name}[{number}]", reason)
+                    self.draft.add_loss(f"{place}.{name}[{number}]", reason)
         for number, attachment in enumerate(read_tables(message.get("attachments"))):
             text = read_text(attachment.get("extracted_content"))
             title = read_text(attachment.get("file_name")) or None
@@ -106,7 +106,7 @@ class _Reader:
                 self.draft.add_document([TextualContent(text)], title)
             else:
                 reason = "an attachment whose text is not in the export"
-                self.draft.lose(f"{place}.attachments[{number}]", reason)
+                self.draft.add_loss(f"{place}.attachments[{number}]", reason)
         blocks = read_list(message.get("content"))
         if not blocks and (text := read_text(message.get("text"))):
             blocks = [{"type": "text", "text": text}]
@@ -114,22 +114,22 @@ class _Reader:
             case "human":
                 self._read_question(place, blocks)
             case "assistant":
-                self._note_origin(message)
+                self._set_origin(message)
                 for number, block in enumerate(blocks):
                     self._read_block(f"{place}.content[{number}]", read_table(block))
             case sender:
-                self.draft.lose(place, f"unknown sender {sender!r}")
+                self.draft.add_loss(place, f"unknown sender {sender!r}")
 
     def _read_question(self, place: str, blocks: list[Any]) -> None:
         contents: list[AnyContent] = []
         for number, block in enumerate(map(read_table, blocks)):
             if block.get("type") in ("text", "voice_note"):
-                contents += _read_words(block)
+                contents += _read_text_block(block)
             else:
-                self._lose_block(f"{place}.content[{number}]", block)
+                self._add_block_loss(f"{place}.content[{number}]", block)
         self.draft.add_user(contents)
 
-    def _note_origin(self, message: dict[str, Any]) -> None:
+    def _set_origin(self, message: dict[str, Any]) -> None:
         native = read_text(message.get("stop_reason")) or None
         model = read_text(message.get("model")) or read_text(self.table.get("model"))
         self.draft.origin = Origin(
@@ -142,11 +142,11 @@ class _Reader:
     def _read_block(self, place: str, block: dict[str, Any]) -> None:
         match block.get("type"):
             case "text" | "voice_note":
-                self.draft.add_answer(_read_words(block))
+                self.draft.add_answer(_read_text_block(block))
             case "thinking":
                 text = read_text(block.get("thinking"))
-                found = read_tables(block.get("summaries"))
-                summary = [text for each in found if (text := read_text(each.get("summary")))]
+                summaries = read_tables(block.get("summaries"))
+                summary = list(filter(None, (read_text(each.get("summary")) for each in summaries)))
                 if text or summary:
                     self.draft.add_answer([ReasoningContent(text=text, summary=summary)])
             case "tool_use":
@@ -162,26 +162,26 @@ class _Reader:
             case "tool_result":
                 self._read_result(place, block)
             case _:
-                self._lose_block(place, block)
+                self._add_block_loss(place, block)
 
     def _read_result(self, place: str, block: dict[str, Any]) -> None:
         # A result without a name belongs to the last call.
         identity = read_text(block.get("tool_use_id")) or (self.calls[-1] if self.calls else "")
-        given = block.get("content")
-        pieces = [{"type": "text", "text": given}] if isinstance(given, str) else read_list(given)
+        value = block.get("content")
+        pieces = [{"type": "text", "text": value}] if isinstance(value, str) else read_list(value)
         contents: list[AnyContent] = []
         for number, piece in enumerate(map(read_table, pieces)):
             if piece.get("type") == "text":
-                contents += _read_words(piece)
+                contents += _read_text_block(piece)
             else:
                 contents.append(TextualContent(write_json(piece)))
-                self.draft.lose(
+                self.draft.add_loss(
                     f"{place}.content[{number}]",
                     f"a part of a result, of the kind {piece.get('type')!r}, is kept as its JSON",
                     LossKind.COERCED,
                 )
         name = read_text(block.get("name")) or None
-        if identity not in self.calls:  # no answer of a model requires it
+        if identity not in self.calls:  # a result must have a call, so this becomes a document
             self.draft.add_document(contents, name)
             return
         self.calls.remove(identity)
@@ -189,12 +189,14 @@ class _Reader:
             identity, name, contents, is_error=block.get("is_error") is True, owner=Owner.VENDOR
         )
 
-    def _lose_block(self, place: str, block: dict[str, Any]) -> None:
+    def _add_block_loss(self, place: str, block: dict[str, Any]) -> None:
         if block.get("type") != "token_budget":  # irrelevant to the messages
-            self.draft.lose(place, f"a block of the kind {block.get('type')!r} has no counterpart")
+            self.draft.add_loss(
+                place, f"a block of the kind {block.get('type')!r} has no counterpart"
+            )
 
 
-def _read_words(block: dict[str, Any]) -> list[AnyContent]:
+def _read_text_block(block: dict[str, Any]) -> list[AnyContent]:
     text = read_text(block.get("text"))
     if not text:
         return []
@@ -206,8 +208,8 @@ def _read_words(block: dict[str, Any]) -> list[AnyContent]:
         if url or title:
             citations.append(
                 Citation(
-                    start=_read_place(each.get("start_index")),
-                    end=_read_place(each.get("end_index")),
+                    start=_read_index(each.get("start_index")),
+                    end=_read_index(each.get("end_index")),
                     url=url or None,
                     title=title or None,
                 )
@@ -215,13 +217,13 @@ def _read_words(block: dict[str, Any]) -> list[AnyContent]:
     return [TextualContent(text, citations=citations)]
 
 
-def _read_place(given: object) -> int | None:
+def _read_index(value: object) -> int | None:
     # True is also an int.
-    return given if isinstance(given, int) and not isinstance(given, bool) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _find_path(messages: list[Any], current: object) -> set[int]:
-    """Return the messages that were shown: all, if none names its predecessor."""
+    """Return the indices of the messages that were shown; all, if no message names its parent."""
     numbers = {
         read_text(message.get("uuid")): index
         for index, message in enumerate(messages)
@@ -235,6 +237,6 @@ def _find_path(messages: list[Any], current: object) -> set[int]:
     while index not in path:
         path.add(index)
         parent = read_text(read_table(messages[index]).get("parent_message_uuid"))
-        # Without a predecessor the index stays the same, which ends the loop.
+        # Without a known parent the index stays the same, which ends the loop.
         index = numbers.get(parent, index)
     return path

@@ -1,4 +1,4 @@
-"""Built-in formats, through the same hooks as those of plugins; imported when used."""
+"""Built-in formats. They use the same hooks as those of plugins, and are imported when used."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     )
 
 
-def _defer(reference: str) -> Callable[..., Any]:
+def _import_on_call(reference: str) -> Callable[..., Any]:
     """Return a function that imports another one when called, and calls it."""
     module, _, name = reference.partition(":")
 
@@ -35,8 +35,11 @@ def survey_exporters() -> list[ExporterSpecification]:
     """Return the three export formats."""
     from vibe_llms.plugins.specification.conversations import ExporterSpecification
 
-    markdown, json = _defer("markdown:export_markdown"), _defer("json_documents:export_json")
-    html = _defer("pages:export_html")
+    markdown, json = (
+        _import_on_call("markdown:export_markdown"),
+        _import_on_call("json_documents:export_json"),
+    )
+    html = _import_on_call("pages:export_html")
     return [
         ExporterSpecification("markdown", "Markdown", (".md", ".markdown"), markdown),
         ExporterSpecification("json", "JSON with everything", (".json",), json),
@@ -49,17 +52,23 @@ def survey_importers() -> list[ImporterSpecification]:
     """Return the four import formats: our own JSON, and those of other services."""
     from vibe_llms.plugins.specification.conversations import ImporterSpecification
 
-    own = "the output of `vibe export --format json`"
-    is_own, read_own = _defer("json_documents:is_document"), _defer("json_documents:read_json")
-    chatgpt, is_chatgpt = _defer("chatgpt:read_chatgpt"), partial(_has_key, "mapping")
-    claude, is_claude = _defer("claude:read_claude"), partial(_has_key, "chat_messages")
-    llm, llms_logs = _defer("llm_logs:read_llm"), "`llm logs --json -n 0`, or llm's logs.db"
+    own_summary = "the output of `vibe export --format json`"
+    is_own, read_own = (
+        _import_on_call("json_documents:is_document"),
+        _import_on_call("json_documents:read_json"),
+    )
+    chatgpt, is_chatgpt = _import_on_call("chatgpt:read_chatgpt"), partial(_has_key, "mapping")
+    claude, is_claude = _import_on_call("claude:read_claude"), partial(_has_key, "chat_messages")
+    llm, llm_summary = (
+        _import_on_call("llm_logs:read_llm"),
+        "`llm logs --json -n 0`, or llm's logs.db",
+    )
     exports, logs = (".json", ".zip"), (".json", ".db", ".sqlite", ".sqlite3")
     return [
-        ImporterSpecification("json", own, (".json",), is_own, read_own),
+        ImporterSpecification("json", own_summary, (".json",), is_own, read_own),
         ImporterSpecification("chatgpt", "an export of ChatGPT", exports, is_chatgpt, chatgpt),
         ImporterSpecification("claude", "an export of claude.ai", exports, is_claude, claude),
-        ImporterSpecification("llm", llms_logs, logs, _recognize_llm, llm),
+        ImporterSpecification("llm", llm_summary, logs, _recognize_llm, llm),
     ]
 
 
@@ -78,11 +87,13 @@ def import_conversations(path: Path) -> Iterator[Translation[Conversation]]:
 
 
 def _recognize_llm(path: Path) -> bool:
-    return bool(_defer("llm_logs:is_database")(path)) or _has_key("conversation_model", path)
+    return bool(_import_on_call("llm_logs:is_database")(path)) or _has_key(
+        "conversation_model", path
+    )
 
 
-def _has_key(word: str, path: Path) -> bool:
-    """Return whether the document begins with objects that have a given field."""
+def _has_key(key: str, path: Path) -> bool:
+    """Return whether the beginning of a document has an object with a key."""
     from vibe_llms.conversations.exchange.exports import open_export
     from vibe_llms.exceptions import CodecError
 
@@ -91,5 +102,5 @@ def _has_key(word: str, path: Path) -> bool:
             beginning = export.read_beginning()
     except CodecError:
         return True  # a damaged archive: reading it reports the details
-    # A quotation mark within a text has a backslash before it, so this is a field name.
-    return re.search(rb'"%s"\s*:' % word.encode(), beginning) is not None
+    # Within a text, a quotation mark would have a backslash before it, so this is a key.
+    return re.search(rb'"%s"\s*:' % key.encode(), beginning) is not None

@@ -1,4 +1,4 @@
-"""Draft of a foreign conversation during its import."""
+"""Draft of an imported conversation, and the reading of foreign values."""
 
 from __future__ import annotations
 
@@ -35,60 +35,60 @@ from vibe_llms.messages.losses import Loss, LossKind, Translation
 if TYPE_CHECKING:
     from vibe_llms.conversations.conversation import Conversation
 
-BEGINNING_OF_TIME = datetime(1970, 1, 1, tzinfo=UTC)
+UNKNOWN_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def derive_identity(*words: str) -> str:
-    """Return the id for a service's key: the same at each import."""
+def derive_identity(*parts: str) -> str:
+    """Derive an id from a service's key, so that it is the same at each import."""
     # Use a separator, so that "a", "bc" and "ab", "c" are different.
-    text = "\0".join(words)
+    text = "\0".join(parts)
     # A key may contain a lone surrogate and is still valid.
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
     return b32encode(digest[:10]).decode("ascii").lower()
 
 
-def read_moment(given: object) -> datetime | None:
+def read_moment(value: object) -> datetime | None:
     """Read seconds since 1970 or an ISO 8601 date; ``None`` if it is neither."""
     try:
-        if isinstance(given, str):
-            moment = datetime.fromisoformat(given)
+        if isinstance(value, str):
+            moment = datetime.fromisoformat(value)
             return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        if isinstance(given, (int, float)) and not isinstance(given, bool) and math.isfinite(given):
-            return datetime.fromtimestamp(given, UTC)
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+            return datetime.fromtimestamp(value, UTC)
     except (ValueError, OverflowError, OSError):
         pass
     return None
 
 
-def read_text(given: object) -> str:
+def read_text(value: object) -> str:
     """Return a text; empty if the value is not a text."""
-    return given if isinstance(given, str) else ""
+    return value if isinstance(value, str) else ""
 
 
-def read_list(given: object) -> list[Any]:
+def read_list(value: object) -> list[Any]:
     """Return a list; empty if the value is not a list."""
-    return given if isinstance(given, list) else []
+    return value if isinstance(value, list) else []
 
 
-def read_tables(given: object) -> list[dict[str, Any]]:
+def read_tables(value: object) -> list[dict[str, Any]]:
     """Return the objects of a list."""
-    return [item for item in read_list(given) if isinstance(item, dict)]
+    return [item for item in read_list(value) if isinstance(item, dict)]
 
 
-def read_table(given: object) -> dict[str, Any]:
+def read_table(value: object) -> dict[str, Any]:
     """Return an object; empty if the value is not an object."""
-    return given if isinstance(given, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
-def write_json(given: object) -> str:
+def write_json(value: object) -> str:
     """Encode a parsed JSON value as a model could have written it."""
-    return json.dumps(given, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def make_media(
     mime_type: str, *, data: bytes | None, name: str | None = None, url: str | None = None
 ) -> MediaContent:
-    """Create the kind of content that fits a media type."""
+    """Create an image, audio, video or file, according to the media type."""
     return choose_media(mime_type)(mime_type=mime_type, data=data, name=name, url=url)
 
 
@@ -97,11 +97,13 @@ class Draft:
     """Imported part of a conversation so far, with its losses.
 
     Attributes:
-        source: Name of its source, such as ``chatgpt``.
-        key: Its key at the source.
-        place: Its place in the document.
-        created: Time of its creation, if known.
-        origin: Origin of the model's current answers.
+        source: The name of the source, such as ``chatgpt``.
+        key: The key of the conversation at the source.
+        place: The place of the conversation in the document, for losses.
+        created: The time of its creation, if known.
+        origin: The origin of the answers that are added next.
+        canisters: The canisters so far.
+        losses: The losses so far.
     """
 
     source: str
@@ -112,39 +114,46 @@ class Draft:
     canisters: list[AnyCanister] = attrs.field(factory=list)
     losses: list[Loss] = attrs.field(factory=list)
     _message: str = ""
-    _pieces: int = 0
+    _count: int = 0
     _turn: str = ""
     _moment: datetime | None = None
 
-    def lose(self, place: str, reason: str, kind: LossKind = LossKind.DROPPED) -> None:
+    def add_loss(self, place: str, reason: str, kind: LossKind = LossKind.DROPPED) -> None:
         """Record a loss."""
         self.losses.append(Loss(kind=kind, path=f"{self.place}{place}", reason=reason))
 
     def begin(self, key: str, moment: datetime | None) -> None:
-        """Begin a message, with its time; by default the time of the one before."""
-        self._message, self._pieces = key, 0
+        """Begin a message; the canisters that are added next belong to it.
+
+        Args:
+            key: The key of the message at the source; the canisters' ids are derived from it.
+            moment: The time of the message; by default that of the message before.
+        """
+        self._message, self._count = key, 0
         self._moment = moment or self._moment
 
     def add_user(self, contents: Sequence[AnyContent]) -> None:
         """Add a user message; the model's next answer begins a new turn."""
         if contents:
             self._turn = ""
-            self.canisters.append(UserCanister(tuple(contents), **self._name()))
+            self.canisters.append(UserCanister(tuple(contents), **self._identify()))
 
     def add_supervisor(self, contents: Sequence[AnyContent]) -> None:
         """Add instructions."""
         if contents:
-            self.canisters.append(SupervisorCanister(tuple(contents), **self._name()))
+            self.canisters.append(SupervisorCanister(tuple(contents), **self._identify()))
 
     def add_document(self, contents: Sequence[AnyContent], title: str | None) -> None:
         """Add a document."""
         if contents:
-            self.canisters.append(DocumentCanister(tuple(contents), title=title, **self._name()))
+            self.canisters.append(
+                DocumentCanister(tuple(contents), title=title, **self._identify())
+            )
 
     def add_answer(self, contents: Sequence[AnyContent]) -> None:
         """Add reasoning and text of the model."""
         if contents:
-            self.canisters.append(AssistantCanister(tuple(contents), **self._name_turn()))
+            self.canisters.append(AssistantCanister(tuple(contents), **self._identify_turn()))
 
     def add_invocation(
         self, invocation_id: str, name: str, arguments: str, form: Any, owner: Owner
@@ -157,7 +166,7 @@ class Draft:
                 arguments=arguments,
                 form=form,
                 owner=owner,
-                **self._name_turn(),
+                **self._identify_turn(),
             )
         )
 
@@ -170,8 +179,8 @@ class Draft:
         is_error: bool = False,
         owner: Owner,
     ) -> None:
-        """Add the result of a call; a call that we execute does not belong to a turn of a model."""
-        named = self._name_turn() if owner is Owner.VENDOR else self._name()
+        """Add the result of a call. That of a vendor's own call is part of the model's turn."""
+        fields = self._identify_turn() if owner is Owner.VENDOR else self._identify()
         self.canisters.append(
             ResultCanister(
                 tuple(contents),
@@ -179,7 +188,7 @@ class Draft:
                 name=name,
                 is_error=is_error,
                 owner=owner,
-                **named,
+                **fields,
             )
         )
         if owner is Owner.OURS:
@@ -189,7 +198,7 @@ class Draft:
         """Return the conversation, with its losses."""
         from vibe_llms.conversations.conversation import Conversation
 
-        first = self.canisters[0].timestamp if self.canisters else BEGINNING_OF_TIME
+        first = self.canisters[0].timestamp if self.canisters else UNKNOWN_TIME
         conversation = Conversation(
             id=derive_identity(self.source, self.key),
             metadata=ConversationMetadata(name=name or None, created=self.created or first),
@@ -197,13 +206,14 @@ class Draft:
         )
         return Translation(conversation, (*self.losses, *losses))
 
-    def _name(self) -> dict[str, Any]:
-        self._pieces += 1
-        words = (self.source, self.key, self._message, str(self._pieces))
-        moment = self._moment or self.created or BEGINNING_OF_TIME
-        return {"id": derive_identity(*words), "timestamp": moment}
+    def _identify(self) -> dict[str, Any]:
+        """Return the id and the timestamp of the next canister."""
+        self._count += 1
+        identity = derive_identity(self.source, self.key, self._message, str(self._count))
+        return {"id": identity, "timestamp": self._moment or self.created or UNKNOWN_TIME}
 
-    def _name_turn(self) -> dict[str, Any]:
-        named = self._name()
-        self._turn = self._turn or str(named["id"])
-        return {**named, "origin": self.origin, "turn_id": self._turn}
+    def _identify_turn(self) -> dict[str, Any]:
+        """Return the same for a canister of a model, with its origin and turn."""
+        fields = self._identify()
+        self._turn = self._turn or str(fields["id"])
+        return {**fields, "origin": self.origin, "turn_id": self._turn}

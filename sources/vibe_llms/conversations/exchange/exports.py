@@ -1,6 +1,6 @@
 """Export files of services: JSON, or a ZIP archive that contains it.
 
-They may be larger than the memory, so a document is streamed, one conversation at a time.
+They may not fit into memory, so a document is read as a stream, one conversation at a time.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from vibe_llms.foundation.attrs_classes import define, frozen
 from vibe_llms.foundation.files import open_reader
 
 CONVERSATION_BYTES: Final = 268_435_456
-"""How long one conversation of a document may be."""
+"""Maximum size of one conversation in a document."""
 MEDIA_BYTES: Final = 268_435_456
-"""How large one picture or file of an archive may be."""
+"""Maximum size of one picture or file in an archive."""
 
 _BEGINNING_BYTES = 1_048_576
 _CHUNK_BYTES = 1_048_576
 _DOCUMENT = re.compile(r"(?:.*/)?conversations(?:[-_]\d+)?\.json", re.DOTALL)
 _BACKSLASH = ord("\\")
 _STRUCTURE = re.compile(rb'"(?:[^"\\]*")?|[\[\]{}]')
-"""A bracket, a string in which nothing is escaped, or where another string begins."""
+"""A bracket, a complete string without escapes, or the opening quotation mark of another string."""
 # Encryption raises a RuntimeError, an unknown compression a NotImplementedError.
-_DAMAGES = (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError)
-_BETWEEN = re.compile(rb"[\s,]*")
-_HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
+_DAMAGE_ERRORS = (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError)
+_SEPARATORS = re.compile(rb"[\s,]*")
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 @frozen
@@ -57,7 +57,7 @@ class Export:
         return b""
 
     def read_tables(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield the objects of the document's list, or its only object, with their places.
+        """Yield the objects of the document's list, or its only object, each after its place.
 
         Raises:
             CodecError: The document is not JSON, is truncated, or has other contents.
@@ -76,7 +76,7 @@ class Export:
                     yield place, _decode(piece, place)
 
     def find_media(self, identity: str) -> tuple[str, bytes] | None:
-        """Return the name and bytes of the media with a service's key, if the export has them.
+        """Return the name and the bytes of media by the service's key; ``None`` if there are none.
 
         Raises:
             CodecError: The media exceed the size limit.
@@ -84,10 +84,10 @@ class Export:
         if self.archive is None or not identity:
             return None
         for name in self.archive.namelist():
-            own = name.rpartition("/")[2]
-            if own.startswith(identity):
-                rest = own.removeprefix(identity).lstrip("-_")
-                return own if rest[:1] in ("", ".") else rest, self._read_bounded(name)
+            file_name = name.rpartition("/")[2]
+            if file_name.startswith(identity):
+                rest = file_name.removeprefix(identity).lstrip("-_")
+                return file_name if rest[:1] in ("", ".") else rest, self._read_bounded(name)
         return None
 
     def _read_bounded(self, name: str) -> bytes:
@@ -128,7 +128,7 @@ def open_export(path: Path) -> Iterator[Export]:
     try:
         with zipfile.ZipFile(path) as archive:
             yield Export(path, archive)
-    except _DAMAGES as error:
+    except _DAMAGE_ERRORS as error:
         # A RecursionError is a RuntimeError, but not the fault of the archive.
         if isinstance(error, RecursionError):
             raise
@@ -140,7 +140,7 @@ def open_export(path: Path) -> Iterator[Export]:
 
 
 def split_objects(chunks: Iterable[bytes], prefix: str = "") -> Iterator[tuple[str, bytes]]:
-    """Yield the complete JSON objects of a list, with their places; or the only object.
+    """Split JSON into the objects of its list, or its only object; yield each after its place.
 
     Raises:
         CodecError: The document has other contents, is truncated, or an object is too long.
@@ -153,7 +153,18 @@ def split_objects(chunks: Iterable[bytes], prefix: str = "") -> Iterator[tuple[s
 
 @define
 class _Splitter:
-    """Scanner for the ends of objects, which does not parse them."""
+    """Scanner that finds the end of each object without parsing it.
+
+    Attributes:
+        prefix: The beginning of all places.
+        buffer: Bytes that are not yielded yet.
+        position: The position in the buffer up to which it was scanned.
+        depth: The number of open brackets of the object; 0 between objects.
+        is_in_string: Whether the position is inside a string.
+        is_list: Whether the document is a list; ``None`` before its beginning.
+        is_over: Whether the document is complete.
+        count: The number of objects so far.
+    """
 
     prefix: str
     buffer: bytearray = attrs.field(factory=bytearray)
@@ -185,14 +196,14 @@ class _Splitter:
             )
 
     def _begin_object(self) -> bool:
-        """Advance to the beginning of an object unless inside one; return whether there is one."""
+        """Advance into the next object, unless inside one; return false if more data is needed."""
         while not self.depth:
             # Some programs write a UTF-8 byte order mark before a text.
             if self.is_list is None and self.buffer.startswith(b"\xef\xbb\xbf"):
                 del self.buffer[:3]
-            between = _BETWEEN.match(self.buffer)
-            assert between is not None  # it also matches an empty text
-            del self.buffer[: between.end()]
+            separators = _SEPARATORS.match(self.buffer)
+            assert separators is not None  # it also matches an empty text
+            del self.buffer[: separators.end()]
             if not self.buffer:
                 return False
             mark = self.buffer[:1]
@@ -220,7 +231,7 @@ class _Splitter:
                 if end < 0:
                     # The scanned part is not scanned again with the next chunk.
                     self.position = len(self.buffer)
-                    return self._wait()
+                    return self._check_size()
                 self.position = end + 1
                 if self._is_escaped(end):
                     continue
@@ -229,7 +240,7 @@ class _Splitter:
             mark = _STRUCTURE.search(self.buffer, self.position)
             if mark is None:
                 self.position = len(self.buffer)
-                return self._wait()
+                return self._check_size()
             self.position = mark.end()
             if mark.group() == b'"':
                 self.is_in_string = True
@@ -246,7 +257,8 @@ class _Splitter:
             first -= 1
         return (place - first) % 2 == 1
 
-    def _wait(self) -> bool:
+    def _check_size(self) -> bool:
+        """Return false, as more data is needed; raise an error if the object is too large."""
         if len(self.buffer) > CONVERSATION_BYTES:
             raise CodecError(
                 path=self.place,
@@ -261,11 +273,11 @@ def _decode(piece: bytes, place: str) -> dict[str, Any]:
     try:
         text = piece.decode("utf-8")
         table = json.loads(text)
-        # For example a split emoji: our texts must not contain lone surrogates.
-        if _HALF_CHARACTER.search(piece):
-            whole = json.dumps(table, ensure_ascii=False)
-            whole = whole.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-            table = json.loads(whole)
+        # Our texts must not contain lone surrogates, such as half of an emoji: replace them.
+        if _SURROGATE.search(piece):
+            text = json.dumps(table, ensure_ascii=False)
+            text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+            table = json.loads(text)
     except RecursionError as error:
         raise CodecError(path=place, detail="The document nests too deeply.") from error
     except ValueError as error:

@@ -29,56 +29,58 @@ if TYPE_CHECKING:
 _S = TypeVar("_S", ExporterSpecification, ImporterSpecification)
 
 
-def access_form(forms: Sequence[_S], name: str) -> _S:
-    """Return the format with a name: the first one, so that none replaces another.
+def find_format(formats: Sequence[_S], name: str) -> _S:
+    """Return the format with a name; of several, the first, so that a plugin replaces no other.
 
     Raises:
         UnknownNameError: The format is unknown.
     """
-    for form in forms:
-        if form.name == name:
-            return form
-    known = order_by_nearness(name, (form.name for form in forms))
+    for specification in formats:
+        if specification.name == name:
+            return specification
+    known = order_by_nearness(name, (specification.name for specification in formats))
     raise UnknownNameError(kind="format", name=name, known=known)
 
 
-def choose_exporter(forms: Sequence[ExporterSpecification], path: Path) -> ExporterSpecification:
+def choose_exporter(formats: Sequence[ExporterSpecification], path: Path) -> ExporterSpecification:
     """Return the format for the suffix of a file name.
 
     Raises:
         RequestError: No format has this suffix.
     """
-    if fitting := _select_by_suffix(forms, path):
-        return fitting[0]
-    endings = dict.fromkeys(suffix for form in forms for suffix in form.suffixes)
+    if matching := _select_by_suffix(formats, path):
+        return matching[0]
+    suffixes = dict.fromkeys(suffix for each in formats for suffix in each.suffixes)
     raise RequestError(
         path=str(path),
         detail=f"Unknown format {path.name!r}.",
-        remedy=f"Use {', '.join(endings)}.",
+        remedy=f"Use {', '.join(suffixes)}.",
     )
 
 
-def choose_importer(forms: Sequence[ImporterSpecification], path: Path) -> ImporterSpecification:
+def choose_importer(formats: Sequence[ImporterSpecification], path: Path) -> ImporterSpecification:
     """Detect the format of a file: the first one that recognizes it.
 
     Raises:
         RequestError: The file cannot be read, or no format recognizes it.
     """
     try:
-        if path.is_dir() or not path.exists():  # an unreadable file has no format
-            read_beginning(path, 1)
-        for form in _select_by_suffix(forms, path):
+        if path.is_dir() or not path.exists():
+            read_beginning(path, 1)  # raises the error about the folder or the missing file
+        for specification in _select_by_suffix(formats, path):
             try:
-                if form.recognize(path):
-                    return form
+                if specification.recognize(path):
+                    return specification
             except OSError:
-                # The file is at fault, not the format: it is reported below as unreadable.
-                raise
+                raise  # an error of the file and not of the format, reported below
             except Exception as error:
-                raise _blame(form, "recognize", path, error) from error
+                raise _describe_failure(specification, "recognize", path, error) from error
     except OSError as error:
         raise _describe_unreadable(path, error) from error
-    known = "; ".join(f"{form.name} ({form.summary})" for form in forms) or "none"
+    known = (
+        "; ".join(f"{specification.name} ({specification.summary})" for specification in formats)
+        or "none"
+    )
     raise RequestError(
         path=str(path),
         detail=f"{path} is not in a known format.",
@@ -86,7 +88,9 @@ def choose_importer(forms: Sequence[ImporterSpecification], path: Path) -> Impor
     )
 
 
-def read_document(form: ImporterSpecification, path: Path) -> Iterator[Translation[Conversation]]:
+def read_document(
+    specification: ImporterSpecification, path: Path
+) -> Iterator[Translation[Conversation]]:
     """Yield the conversations of a file, each with its losses.
 
     Raises:
@@ -97,15 +101,15 @@ def read_document(form: ImporterSpecification, path: Path) -> Iterator[Translati
     from vibe_llms.conversations.conversation import Conversation
 
     try:
-        for found in form.read(path):
-            # An importer may be third-party, and the code below relies on the types that it yields.
-            if not (isinstance(found, Translation) and isinstance(found.value, Conversation)):
+        for imported in specification.read(path):
+            # An importer may be third-party, and callers rely on the type of its results.
+            if not (isinstance(imported, Translation) and isinstance(imported.value, Conversation)):
                 raise PluginError(
-                    plugin=form.name,
-                    detail=f"The importer {form.name!r} returned {type(found).__name__} instead of "
-                    "a Translation of a Conversation.",
+                    plugin=specification.name,
+                    detail=f"The importer {specification.name!r} returned "
+                    f"{type(imported).__name__} instead of a Translation of a Conversation.",
                 )
-            yield found
+            yield imported
     except CodecError as error:
         # The format knows the place within the document, but not the file.
         raise CodecError(
@@ -119,11 +123,11 @@ def read_document(form: ImporterSpecification, path: Path) -> Iterator[Translati
     except OSError as error:
         raise _describe_unreadable(path, error) from error
     except Exception as error:
-        raise _blame(form, "read", path, error) from error
+        raise _describe_failure(specification, "read", path, error) from error
 
 
 def write_document(
-    form: ExporterSpecification, conversation: Exportable, content_store: ContentStore
+    specification: ExporterSpecification, conversation: Exportable, content_store: ContentStore
 ) -> str:
     """Return a conversation in a format.
 
@@ -132,22 +136,27 @@ def write_document(
         PluginError: The format's plugin failed.
     """
     try:
-        document = form.write(conversation, content_store)
+        document = specification.write(conversation, content_store)
     except ConverseError:
         raise
     except Exception as error:
-        raise _blame(form, "write", conversation.id, error) from error
+        raise _describe_failure(specification, "write", conversation.id, error) from error
     if not isinstance(document, str):
         raise PluginError(
-            plugin=form.name,
-            detail=f"The exporter {form.name!r} returned {type(document).__name__}, not a text.",
+            plugin=specification.name,
+            detail=f"The exporter {specification.name!r} returned {type(document).__name__}, "
+            "not a text.",
         )
     return document
 
 
-def _select_by_suffix(forms: Sequence[_S], path: Path) -> list[_S]:
+def _select_by_suffix(formats: Sequence[_S], path: Path) -> list[_S]:
     name = path.name.lower()
-    return [form for form in forms if any(name.endswith(suffix) for suffix in form.suffixes)]
+    return [
+        specification
+        for specification in formats
+        if any(name.endswith(suffix) for suffix in specification.suffixes)
+    ]
 
 
 def _describe_unreadable(path: Path, error: OSError) -> RequestError:
@@ -158,13 +167,16 @@ def _describe_unreadable(path: Path, error: OSError) -> RequestError:
     )
 
 
-def _blame(
-    form: ExporterSpecification | ImporterSpecification, deed: str, what: object, error: Exception
+def _describe_failure(
+    specification: ExporterSpecification | ImporterSpecification,
+    action: str,
+    subject: object,
+    error: Exception,
 ) -> PluginError:
-    words = f"{type(error).__name__}: {' '.join(str(error).split())}"
-    kind = "exporter" if isinstance(form, ExporterSpecification) else "importer"
+    reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    kind = "exporter" if isinstance(specification, ExporterSpecification) else "importer"
     return PluginError(
-        plugin=form.name,
-        detail=f"The {kind} {form.name!r} failed to {deed} {what}: {words}.",
+        plugin=specification.name,
+        detail=f"The {kind} {specification.name!r} failed to {action} {subject}: {reason}.",
         remedy="Report this to the plugin's author, with the file if possible.",
     )

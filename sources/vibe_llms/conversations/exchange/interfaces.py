@@ -1,4 +1,4 @@
-"""Protocol of the input of an exporter."""
+"""Protocol of the conversations that exporters write."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vibe_llms.messages.canisters import AnyCanister
 
 
 class Exportable(Protocol):
-    """Object with an id, metadata and canisters (including inherited ones): a ``Conversation``."""
+    """A conversation that can be exported, such as a :class:`.Conversation`."""
 
     @property
     def id(self) -> str:
@@ -22,4 +22,4 @@ class Exportable(Protocol):
 
     @property
     def canisters(self) -> Sequence[AnyCanister]:
-        """All canisters, oldest first."""
+        """All canisters, including those of its parents, oldest first."""

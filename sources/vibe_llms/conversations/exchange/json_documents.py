@@ -41,29 +41,29 @@ def export_json(conversation: Exportable, content_store: ContentStore) -> str:
         StoreError: Referenced content is not in the store.
         CorruptionError: Content does not match its id.
     """
-    about = conversation.metadata
+    metadata = conversation.metadata
     head = {
         "format": FORMAT,
         "version": VERSION,
         "id": conversation.id,
-        "name": about.name,
-        "created": about.created.isoformat(),
-        "updated": about.updated.isoformat(),
-        "tags": list(about.tags),
-        "model": about.model,
-        "forked_from": None if about.parent is None else about.parent.identity,
+        "name": metadata.name,
+        "created": metadata.created.isoformat(),
+        "updated": metadata.updated.isoformat(),
+        "tags": list(metadata.tags),
+        "model": metadata.model,
+        "forked_from": None if metadata.parent is None else metadata.parent.identity,
     }
     lines = [
         encode_canister(canister).decode("utf-8")
         for canister in hydrate(conversation.canisters, content_store)
     ]
-    # Without the closing brace, since the canisters precede it.
-    opening = json.dumps(head, ensure_ascii=False, indent=0)[:-2]
-    return f'{opening},\n"canisters": [\n' + ",\n".join(lines) + "\n]\n}\n"
+    # Without the line end and the closing brace, as the canisters precede them.
+    beginning = json.dumps(head, ensure_ascii=False, indent=0)[:-2]
+    return f'{beginning},\n"canisters": [\n' + ",\n".join(lines) + "\n]\n}\n"
 
 
 def is_document(path: Path) -> bool:
-    """Return whether a file begins like such a document."""
+    """Return whether a file begins like a document of :func:`export_json`."""
     with open_reader(str(path)) as file:
         beginning = file.read(_BEGINNING_BYTES)
     return b'"format"' in beginning and f'"{FORMAT}"'.encode() in beginning

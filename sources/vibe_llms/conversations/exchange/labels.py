@@ -1,4 +1,4 @@
-"""Texts and numbers that human-readable documents share."""
+"""Labels and descriptions for human-readable documents."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROLE_LABELS = {
     "invocation": "Invocation",
     "result": "Result",
 }
-_UNREMARKABLE = {StopReason.ANSWERED, StopReason.INVOCATION, StopReason.UNKNOWN}
+_USUAL_STOP_REASONS = {StopReason.ANSWERED, StopReason.INVOCATION, StopReason.UNKNOWN}
 
 
 def name_conversation(conversation: Exportable) -> str:
@@ -54,9 +54,9 @@ def describe_usage(usage: Usage) -> str:
 def describe_origin(origin: Origin) -> str:
     """Describe the model, and the stop reason if it is notable."""
     model = f"{origin.provider}:{origin.model}"
-    return (
-        model if origin.stop_reason in _UNREMARKABLE else f"{model} (stopped: {origin.stop_reason})"
-    )
+    if origin.stop_reason in _USUAL_STOP_REASONS:
+        return model
+    return f"{model} (stopped: {origin.stop_reason})"
 
 
 def access_origin(canister: AnyCanister) -> Origin | None:
@@ -72,9 +72,9 @@ def describe_turn_usage(canisters: Sequence[AnyCanister], index: int) -> str:
     origin = access_origin(canister)
     if origin is None or origin.usage is None:
         return ""
-    follower = canisters[index + 1] if index + 1 < len(canisters) else None
+    next_canister = canisters[index + 1] if index + 1 < len(canisters) else None
     turn_id = canister.turn_id
-    if turn_id is not None and follower is not None and follower.turn_id == turn_id:
+    if turn_id is not None and next_canister is not None and next_canister.turn_id == turn_id:
         return ""
     return describe_usage(origin.usage)
 
@@ -107,7 +107,7 @@ def is_followable(url: str) -> bool:
 def read_media(content: MediaContent, content_store: ContentStore) -> bytes | None:
     """Return the bytes of media; ``None`` if they are missing or damaged.
 
-    A human-readable document with a visible gap is better than none.
+    A document for people shows the gap; that is better than no document.
     """
     if content.data is not None or content.content_id is None:
         return content.data

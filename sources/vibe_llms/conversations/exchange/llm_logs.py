@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 DATABASE_MARK = b"SQLite format 3\0"
 _TABLES = "select name from sqlite_master where type = 'table'"
-"""Of a stranger's file no views are asked: one can have rows without end."""
+"""Only tables are listed, as a view in a foreign file could have endless rows."""
 
 
 def is_database(path: Path) -> bool:
@@ -58,8 +58,8 @@ def read_llm(path: Path) -> Iterator[Translation[Conversation]]:
         CodecError: The file is not such a log; the error names the place.
     """
     with open_file(path) as file:
-        begins_so = file.read(len(DATABASE_MARK)) == DATABASE_MARK
-    if not begins_so:
+        is_sqlite = file.read(len(DATABASE_MARK)) == DATABASE_MARK
+    if not is_sqlite:
         yield from _read_json(path)
         return
     from vibe_llms.conversations.exchange.llm_threads import read_threads
@@ -90,7 +90,7 @@ def read_llm(path: Path) -> Iterator[Translation[Conversation]]:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    # Open it read-only: it may be foreign, or in use by `llm`.
+    # Read-only, as the file may be foreign, or in use by `llm`.
     database = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
     database.row_factory = sqlite3.Row
     # A text that is not UTF-8 must not prevent reading the others.
@@ -103,7 +103,7 @@ def _survey_tables(database: sqlite3.Connection) -> set[str]:
 
 
 def _read_json(path: Path) -> Iterator[Translation[Conversation]]:
-    # Hold all of it in memory, since entries of one conversation may not be adjacent.
+    # The whole log is read into memory, as entries of one conversation may not be adjacent.
     if path.stat().st_size > CONVERSATION_BYTES:
         raise CodecError(
             detail=f"The log is larger than {CONVERSATION_BYTES:,} bytes (CONVERSATION_BYTES).",
@@ -130,21 +130,23 @@ def _read_responses(
     tables, key = _survey_tables(database), None
     group: list[tuple[str, dict[str, Any]]] = []
     for row in rows:
-        found = row["conversation_id"] or row["id"]
-        if found != key and group:
+        row_key = row["conversation_id"] or row["id"]
+        if row_key != key and group:
             yield _read_conversation(str(key), group)
             group = []
-        key = found
+        key = row_key
         # Conversations in both formats were read in the newer one.
         if key not in known:
             entry = {**dict(row), "conversation_name": names.get(key)}
-            _complete(database, tables, entry)
+            _add_related_rows(database, tables, entry)
             group.append((f"responses[{row['id']}]", entry))
     if group:
         yield _read_conversation(str(key), group)
 
 
-def _complete(database: sqlite3.Connection, tables: set[str], entry: dict[str, Any]) -> None:
+def _add_related_rows(
+    database: sqlite3.Connection, tables: set[str], entry: dict[str, Any]
+) -> None:
     """Add a response's data from other tables, with the names of ``llm logs --json``."""
     identity = (entry["id"],)
 
@@ -184,31 +186,34 @@ def _read_conversation(
 
 
 def _read_entry(draft: Draft, entry: dict[str, Any]) -> None:
-    # Results first: they answer calls of the entry before, and were sent with this prompt.
+    # Results first: they belong to calls of the entry before, and were sent with this prompt.
     for result in read_tables(entry.get("tool_results")):
         add_result(draft, result)
-    asked: list[AnyContent] = []
+    question: list[AnyContent] = []
     if prompt := _read_prompt(entry, "prompt"):
-        asked.append(TextualContent(prompt))
+        question.append(TextualContent(prompt))
     for number, attachment in enumerate(read_tables(entry.get("attachments"))):
-        asked += read_attachment(draft, f".attachments[{number}]", attachment)
-    draft.add_user(asked)
+        question += read_attachment(draft, f".attachments[{number}]", attachment)
+    draft.add_user(question)
     draft.origin = make_origin(entry)
-    said: list[AnyContent] = []
+    answer: list[AnyContent] = []
     if reasoning := read_text(entry.get("reasoning")):
-        said.append(ReasoningContent(text=reasoning))
+        answer.append(ReasoningContent(text=reasoning))
     if response := read_text(entry.get("response")):
-        said.append(TextualContent(response))
-    draft.add_answer(said)
+        answer.append(TextualContent(response))
+    draft.add_answer(answer)
     for call in read_tables(entry.get("tool_calls")):
         add_invocation(draft, call)
 
 
 def _read_prompt(entry: Mapping[str, Any], field: str) -> str:
-    """Return the prompt, with the fragments before it; newer versions include them."""
+    """Return the prompt with its fragments.
+
+    Newer versions of ``llm`` store a prompt that includes them; otherwise they precede it.
+    """
     text = read_text(entry.get(field))
-    fragments = read_tables(entry.get(f"{field}_fragments"))
-    before = [read_text(fragment.get("content")) for fragment in fragments]
-    if all(words in text for words in before):
+    rows = read_tables(entry.get(f"{field}_fragments"))
+    fragments = [read_text(row.get("content")) for row in rows]
+    if all(fragment in text for fragment in fragments):
         return text
-    return "\n".join([*before, text]) if text else "\n".join(before)
+    return "\n".join([*fragments, text]) if text else "\n".join(fragments)

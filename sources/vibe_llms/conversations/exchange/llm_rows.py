@@ -1,4 +1,4 @@
-"""Rows of ``llm``'s database that both of its formats have: calls, results, attachments, usage."""
+"""Rows that both formats of ``llm``'s database have: calls, results, attachments, usage."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ def make_origin(entry: Mapping[str, Any]) -> Origin:
     )
 
 
-def _read_count(given: object) -> int | None:
-    return given if isinstance(given, int) and not isinstance(given, bool) else None
+def _read_count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def add_invocation(draft: Draft, call: Mapping[str, Any]) -> None:
-    """Add a call; its arguments are text in the database, but parsed in the JSON."""
-    given = call.get("arguments")
-    arguments = given if isinstance(given, str) else write_json(given or {})
+    """Add a call; its arguments are a text in the database, but an object in the JSON."""
+    value = call.get("arguments")
+    arguments = value if isinstance(value, str) else write_json(value or {})
     name = read_text(call.get("name")) or "unknown"
-    draft.add_invocation(_name_call(call), name, arguments, "json", _find_owner(call))
+    draft.add_invocation(_find_call_id(call), name, arguments, "json", _find_owner(call))
 
 
 def add_result(draft: Draft, result: Mapping[str, Any]) -> None:
@@ -55,7 +55,7 @@ def add_result(draft: Draft, result: Mapping[str, Any]) -> None:
     for number, attachment in enumerate(read_tables(result.get("attachments"))):
         contents += read_attachment(draft, f".tool_results.attachments[{number}]", attachment)
     draft.add_result(
-        _name_call(result),
+        _find_call_id(result),
         read_text(result.get("name")) or None,
         contents,
         is_error=bool(result.get("exception")),
@@ -63,12 +63,12 @@ def add_result(draft: Draft, result: Mapping[str, Any]) -> None:
     )
 
 
-def _name_call(given: Mapping[str, Any]) -> str:
-    return read_text(given.get("tool_call_id")) or read_text(given.get("name")) or "call"
+def _find_call_id(row: Mapping[str, Any]) -> str:
+    return read_text(row.get("tool_call_id")) or read_text(row.get("name")) or "call"
 
 
-def _find_owner(given: Mapping[str, Any]) -> Owner:
-    return Owner.VENDOR if given.get("server_executed") else Owner.OURS
+def _find_owner(row: Mapping[str, Any]) -> Owner:
+    return Owner.VENDOR if row.get("server_executed") else Owner.OURS
 
 
 def read_attachment(draft: Draft, place: str, attachment: Mapping[str, Any]) -> list[AnyContent]:
@@ -79,10 +79,7 @@ def read_attachment(draft: Draft, place: str, attachment: Mapping[str, Any]) -> 
         return [make_media(mime_type, data=data)]
     if url is not None:
         return [make_media(mime_type, data=None, url=url)]
-    draft.lose(
-        place,
-        "an attachment whose bytes are not in the log",
-    )
+    draft.add_loss(place, "an attachment whose bytes are not in the log")
     return []
 
 
@@ -95,13 +92,18 @@ def decode_payload(text: object) -> dict[str, Any]:
 
 
 def join_references(pieces: object, fragments: Mapping[int, str]) -> str:
-    """Join fragments and the text between them."""
-    words = []
+    """Return the text of a prompt from its pieces: references to fragments, and literal texts.
+
+    Args:
+        pieces: The pieces, as stored.
+        fragments: The fragments by their ids.
+    """
+    texts = []
     for piece in read_tables(read_list(pieces)):
         reference = piece.get("fragment")
-        words.append(
+        texts.append(
             fragments.get(reference, "")
             if isinstance(reference, int)
             else read_text(piece.get("literal"))
         )
-    return "".join(words)
+    return "".join(texts)

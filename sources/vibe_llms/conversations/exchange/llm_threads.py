@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def read_threads(database: sqlite3.Connection) -> Iterator[tuple[str, Translation[Conversation]]]:
-    """Yield each thread with its identity; a part shared by threads is in each of them."""
+    """Yield each thread after its id; messages that several threads share are in each of them."""
     query = "select * from threads where tip_message_hash is not null order by datetime_utc, id"
     for thread in database.execute(query):
         yield str(thread["id"]), _Reader(database, dict(thread)).read()
@@ -48,20 +48,20 @@ class _Reader:
 
     def _survey_messages(self) -> list[dict[str, Any]]:
         messages: dict[str, dict[str, Any]] = {}
-        following = self.thread["tip_message_hash"]
-        while following and following not in messages:
-            row = self._fetch("select * from messages where hash = ?", following)
+        digest = self.thread["tip_message_hash"]
+        while digest and digest not in messages:
+            row = self._fetch("select * from messages where hash = ?", digest)
             if not row:
-                self.draft.lose(f".{following}", "a message that is missing")
+                self.draft.add_loss(f".{digest}", "a message that is missing")
                 break
-            messages[following] = row
-            following = row["parent_hash"]
+            messages[digest] = row
+            digest = row["parent_hash"]
         return list(messages.values())[::-1]
 
     def _find_turn(self, digest: str, column: str) -> dict[str, Any]:
         """Return the model call that begins or ends with a message, preferably of this thread."""
         return self._fetch(
-            f"select * from turns where {column} = ? "  # one of two own constants
+            f"select * from turns where {column} = ? "  # `column` is one of two constants
             "order by thread_id = ? desc, datetime_utc limit 1",
             digest,
             self.thread["id"],
@@ -92,21 +92,21 @@ class _Reader:
                 case "reasoning" if text := self._read_text(row, payload):
                     contents.append(ReasoningContent(text=text))
                 case "attachment":
-                    found = self._find(read_table(payload.get("attachment")))
-                    contents += llm_rows.read_attachment(self.draft, place, found)
+                    attachment = self._fetch_attachment(read_table(payload.get("attachment")))
+                    contents += llm_rows.read_attachment(self.draft, place, attachment)
                 case "tool_call":
                     self._add(role, contents)
                     contents = []
                     llm_rows.add_invocation(self.draft, payload)
                 case "tool_result":
                     if isinstance(payload.get("attachments"), list):
-                        wanted = read_tables(payload["attachments"])
-                        payload["attachments"] = list(map(self._find, wanted))
+                        references = read_tables(payload["attachments"])
+                        payload["attachments"] = list(map(self._fetch_attachment, references))
                     llm_rows.add_result(self.draft, payload)
                 case "text" | "reasoning":
                     pass  # it is empty
                 case kind:
-                    self.draft.lose(place, f"a part of the kind {kind!r} has no counterpart")
+                    self.draft.add_loss(place, f"a part of the kind {kind!r} has no counterpart")
         self._add(role, contents)
 
     def _add(self, role: str, contents: list[AnyContent]) -> None:
@@ -124,19 +124,19 @@ class _Reader:
         if row["text"] is not None:
             return read_text(row["text"])
         if "text_ref" in payload:
-            return self._join(payload["text_ref"])
+            return self._join_fragments(payload["text_ref"])
         return read_text(payload.get("text"))
 
-    def _join(self, pieces: object) -> str:
-        wanted = [piece.get("fragment") for piece in read_tables(pieces)]
+    def _join_fragments(self, pieces: object) -> str:
+        references = [piece.get("fragment") for piece in read_tables(pieces)]
         query = "select content from fragments where id = ?"
         fragments = {
             number: read_text(self._fetch(query, number).get("content"))
-            for number in wanted
+            for number in references
             if isinstance(number, int)
         }
         return llm_rows.join_references(pieces, fragments)
 
-    def _find(self, reference: dict[str, Any]) -> dict[str, Any]:
+    def _fetch_attachment(self, reference: dict[str, Any]) -> dict[str, Any]:
         query = "select * from attachments where id = ?"
         return self._fetch(query, read_text(reference.get("id")))

@@ -1,8 +1,8 @@
 """Export of a conversation as Markdown, with its metadata as front matter.
 
-Answers are written unchanged, since they are Markdown; if one would leave a block open, and so
-swallow the following text, it is closed or quoted. User messages are quoted. Everything else is in
-fences that are longer than any fence inside.
+Answers are Markdown, and are written unchanged. If an answer leaves a block open, such as a fenced
+code block, the following text would become part of it; so the block is closed, or the answer is
+quoted. User messages are quoted. Everything else is in fences longer than any fence inside.
 """
 
 from __future__ import annotations
@@ -64,15 +64,15 @@ def export_markdown(conversation: Exportable, content_store: ContentStore) -> st
 
 
 def _compose_front_matter(conversation: Exportable) -> str:
-    about = conversation.metadata
+    metadata = conversation.metadata
     facts = {
         "id": conversation.id,
-        "name": about.name,
-        "created": about.created.isoformat(),
-        "updated": about.updated.isoformat(),
-        "model": about.model,
-        "tags": list(about.tags),
-        "forked_from": None if about.parent is None else about.parent.identity,
+        "name": metadata.name,
+        "created": metadata.created.isoformat(),
+        "updated": metadata.updated.isoformat(),
+        "model": metadata.model,
+        "tags": list(metadata.tags),
+        "forked_from": None if metadata.parent is None else metadata.parent.identity,
         "canisters": len(conversation.canisters),
     }
     lines = [  # JSON values are valid YAML
@@ -108,7 +108,7 @@ def _compose_content(role: str, content: AnyContent, content_store: ContentStore
 def _compose_text(role: str, text: str) -> str:
     match role:
         case "assistant":
-            return _close(text)
+            return _close_blocks(text)
         case "result" | "document":
             return _fence(text)
         case _:
@@ -122,21 +122,22 @@ def _compose_media(content: MediaContent, content_store: ContentStore) -> Iterat
     if digest is not None and (content.data is not None or content_store.contains(digest)):
         yield f"[{name}](<content/{digest[:4]}/{digest}/data>) ({_escape(content.mime_type)})"
     elif content.url is not None and is_followable(content.url):
-        yield f"[{name}](<{quote(content.url, safe=_URL_SIGNS)}>) ({_escape(content.mime_type)})"
+        url = quote(content.url, safe=_URL_CHARACTERS)
+        yield f"[{name}](<{url}>) ({_escape(content.mime_type)})"
     else:
         yield f"*({name}, {_escape(content.mime_type)}: not in the store)*"
     if text:
         yield _quote(text)
 
 
-_URL_SIGNS = "%/:?#[]@!$&'()*+,;=~"
+_URL_CHARACTERS = "%/:?#[]@!$&'()*+,;=~"
 
 
 def _compose_citation(citation: Citation) -> str:
     title = _escape(citation.title or citation.url or "source")
     if citation.url is None or not is_followable(citation.url):
         return f"- {title}"
-    return f"- [{title}](<{quote(citation.url, safe=_URL_SIGNS)}>)"
+    return f"- [{title}](<{quote(citation.url, safe=_URL_CHARACTERS)}>)"
 
 
 def _escape(text: str) -> str:
@@ -157,10 +158,10 @@ def _fence(text: str, language: str = "") -> str:
     return f"{fence}{language}\n{text}\n{fence}"
 
 
-def _close(text: str) -> str:
+def _close_blocks(text: str) -> str:
     """Close open blocks of Markdown, such as those of a truncated answer."""
     parser = _access_parser()
-    # At the end it is a separate heading only if no block before it was left open.
+    # A heading after the text is parsed as one only if the text leaves no block open.
     sentinel = "\n\n# end"
     tokens = parser.parse(text + sentinel)
     if tokens[-1].type == "fence":

@@ -1,8 +1,8 @@
 """Export of a conversation as one self-contained HTML page, for browsers, phones and printers.
 
 Contents of a conversation cannot run code in the page. All text is escaped, Markdown is rendered
-with HTML disabled, pictures are data in ``img`` elements, which run no scripts, and a content
-security policy allows only data and the one style sheet, by its digest.
+with HTML disabled, and pictures are data in ``img`` elements, which cannot run scripts. The page's
+content security policy allows only these data and the style sheet, by its digest.
 """
 
 from __future__ import annotations
@@ -110,20 +110,20 @@ def _compose_policy() -> str:
 
 
 def compose_source(text: str) -> str:
-    """Return the source expression of an inline style sheet or script for a policy."""
+    """Return the expression that allows an inline style sheet or script in a policy."""
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
 def _survey_facts(conversation: Exportable) -> Mapping[str, str | None]:
-    about = conversation.metadata
-    used = usage_of(conversation.canisters)
+    metadata = conversation.metadata
+    usage = usage_of(conversation.canisters)
     return {
-        "Begun": describe_moment(about.created),
-        "Updated": describe_moment(about.updated),
-        "Model": about.model,
-        "Used": None if used is None else describe_usage(used),
-        "Tags": ", ".join(about.tags),
-        "Forked from": None if about.parent is None else about.parent.identity,
+        "Begun": describe_moment(metadata.created),
+        "Updated": describe_moment(metadata.updated),
+        "Model": metadata.model,
+        "Used": None if usage is None else describe_usage(usage),
+        "Tags": ", ".join(metadata.tags),
+        "Forked from": None if metadata.parent is None else metadata.parent.identity,
         "Id": conversation.id,
     }
 
@@ -156,13 +156,13 @@ def compose_message(
     facts = _compose_message_facts(canister, usage)
     body = "\n".join(compose_canister(canister, content_store))
     if isinstance(canister, (InvocationCanister, ResultCanister)):
-        trouble = " error" if isinstance(canister, ResultCanister) and canister.is_error else ""
+        error_class = " error" if isinstance(canister, ResultCanister) and canister.is_error else ""
         summary = f"<summary><b>{label}</b> {facts}</summary>"
-        inside = f'<details class="folded{trouble}">{summary}\n{body}\n</details>'
+        body_with_header = f'<details class="folded{error_class}">{summary}\n{body}\n</details>'
     else:
-        inside = f"<header><h{level}>{label}</h{level}> {facts}</header>\n{body}"
+        body_with_header = f"<header><h{level}>{label}</h{level}> {facts}</header>\n{body}"
     name = f' id="{anchor}"' if anchor else ""
-    return f'<article class="{canister.role}"{name}>\n{inside}\n</article>'
+    return f'<article class="{canister.role}"{name}>\n{body_with_header}\n</article>'
 
 
 def _compose_message_facts(canister: AnyCanister, usage: str) -> str:

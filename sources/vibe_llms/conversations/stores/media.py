@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import attrs
 
-from vibe_llms.conversations.canister_media import is_held_elsewhere, replace_media
+from vibe_llms.conversations.canister_media import is_available_elsewhere, replace_media
 from vibe_llms.conversations.stores.interfaces import ContentStore
 from vibe_llms.exceptions import StoreError
 from vibe_llms.messages.canisters import AnyCanister
@@ -51,7 +51,11 @@ def detach_media(
         if content.data is not None:
             identity = add_content(content.data, mime_type=content.mime_type, name=content.name)
             return attrs.evolve(content, data=None, content_id=identity)
-        if named is not None and not is_held_elsewhere(content) and not contents.contains(named):
+        if (
+            named is not None
+            and not is_available_elsewhere(content)
+            and not contents.contains(named)
+        ):
             raise StoreError(
                 detail=f"A message refers to content {named}, which is not in this store.",
                 remedy="First load the bytes with `hydrate` from the store that has them.",

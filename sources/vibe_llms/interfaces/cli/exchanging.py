@@ -28,12 +28,12 @@ def choose_form(
         UnknownNameError: The form is unknown.
         RequestError: No form has this extension.
     """
-    from vibe_llms.conversations.exchange.formats import access_form, choose_exporter
+    from vibe_llms.conversations.exchange.formats import choose_exporter, find_format
     from vibe_llms.plugins.specification.conversations import ExporterSpecification
 
     forms = plugins.survey_specifications(ExporterSpecification)
     if name or path is None or not path.suffix:
-        return access_form(forms, name or "markdown")
+        return find_format(forms, name or "markdown")
     return choose_exporter(forms, path)
 
 
@@ -44,11 +44,11 @@ def choose_reader(plugins: PluginManager, name: str, path: Path) -> ImporterSpec
         UnknownNameError: The form is unknown.
         RequestError: The file cannot be read, or no form recognizes it.
     """
-    from vibe_llms.conversations.exchange.formats import access_form, choose_importer
+    from vibe_llms.conversations.exchange.formats import choose_importer, find_format
     from vibe_llms.plugins.specification.conversations import ImporterSpecification
 
     forms = plugins.survey_specifications(ImporterSpecification)
-    return access_form(forms, name) if name else choose_importer(forms, path)
+    return find_format(forms, name) if name else choose_importer(forms, path)
 
 
 def compose_document(store: ConversationStore, identity: str, form: ExporterSpecification) -> str:

@@ -12,8 +12,8 @@ import pytest
 from vibe_llms import Application, SyncEngine, SyncModel
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.conversations.exchange.formats import (
-    access_form,
     choose_importer,
+    find_format,
     read_document,
 )
 from vibe_llms.exceptions import CodecError, PluginError, RequestError, UnknownNameError
@@ -173,7 +173,7 @@ def test_a_file_in_no_known_form_is_refused(home: Path, plug: Plug) -> None:
         assert name in str(caught.value)
         assert words in str(caught.value)
     with pytest.raises(UnknownNameError, match="Unknown format 'jsn'; did you mean 'json'"):
-        access_form(forms, "jsn")
+        find_format(forms, "jsn")
 
 
 def test_a_document_that_is_damaged_is_refused_with_its_name(home: Path) -> None:
