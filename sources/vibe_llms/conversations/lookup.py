@@ -1,4 +1,4 @@
-"""Lookup of conversations by prefix or by age."""
+"""Look up conversations by a prefix of their id, or by age."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ def resolve(store: ConversationStore, prefix: str) -> str:
         UnknownConversationError: No id begins with it, or it is blank.
         AmbiguousIdentityError: Several ids begin with it; the error names them.
     """
-    wanted = prefix.strip().lower()
-    fitting = [identity for identity in store.survey() if identity.startswith(wanted)]
-    if wanted in fitting:
-        return wanted
-    if not fitting or not wanted:
+    identity_prefix = prefix.strip().lower()
+    candidates = [identity for identity in store.survey() if identity.startswith(identity_prefix)]
+    if identity_prefix in candidates:
+        return identity_prefix
+    if not candidates or not identity_prefix:
         raise UnknownConversationError(
             identity=prefix, remedy="`vibe list` lists the conversations."
         )
-    if len(fitting) > 1:
+    if len(candidates) > 1:
         raise AmbiguousIdentityError(
-            identity=prefix, candidates=tuple(sorted(fitting)), remedy="Write more of the id."
+            identity=prefix, candidates=tuple(sorted(candidates)), remedy="Write more of the id."
         )
-    return fitting[0]
+    return candidates[0]
 
 
 def survey_dated(
@@ -42,18 +42,18 @@ def survey_dated(
     Raises:
         StoreError: All of them are unreadable.
     """
-    dated, trouble = [], None
+    dated, last_error = [], None
     for identity in store.survey():
         try:
             metadata = store.read_metadata(identity)
-        except UnknownConversationError:  # deleted in the middle of this loop
+        except UnknownConversationError:  # deleted since the survey
             continue
-        except StoreError as error:  # others may read
-            trouble = error
+        except StoreError as error:  # others may be readable
+            last_error = error
             continue
         dated.append((metadata.updated, identity, metadata))
-    if not dated and trouble is not None:
-        raise trouble
+    if not dated and last_error is not None:
+        raise last_error
     return dated
 
 

@@ -23,8 +23,8 @@ def order_tags(tags: Iterable[str]) -> tuple[str, ...]:
 class ParentLink:
     """Fork point: a fork reads everything before it from its parent.
 
-    A parent only grows, so the part before the point never changes. Exactly one of the two
-    measures is set.
+    A parent only grows, so the part before the point never changes. It is measured in canisters or
+    in bytes, and only one of these is set.
 
     Attributes:
         identity: Id of the parent.
@@ -67,7 +67,7 @@ class ConversationMetadata:
     parent: ParentLink | None = None
 
     @updated.default
-    def _begin(self) -> datetime:
+    def _default_updated(self) -> datetime:
         return self.created
 
     def change(
@@ -77,11 +77,10 @@ class ConversationMetadata:
         tags: Iterable[str] | Absence = ABSENT,
         model: str | None | Absence = ABSENT,
     ) -> ConversationMetadata:
-        """Return a copy with the given values changed."""
-        given: dict[str, Any] = {"name": name, "tags": tags, "model": model}
-        return attrs.evolve(
-            self, **{key: each for key, each in given.items() if each is not ABSENT}
-        )
+        """Return a copy with some values changed."""
+        values: dict[str, Any] = {"name": name, "tags": tags, "model": model}
+        changes = {key: value for key, value in values.items() if value is not ABSENT}
+        return attrs.evolve(self, **changes)
 
     def fork(self, parent: ParentLink) -> ConversationMetadata:
         """Return the metadata of a new fork."""

@@ -7,15 +7,15 @@ from typing import Final
 
 from vibe_llms.exceptions import RequestError
 
-MOST_CHARACTERS: Final = 200
+MAXIMUM_CHARACTERS: Final = 200
 """Limit of a name's length."""
 
 # Control characters, line and paragraph separators, and surrogates. Joiners and marks of direction
 # are allowed: some names cannot be written without them.
-_REFUSED: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
+_INVALID_CATEGORIES: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 
-def read_name(given: str) -> str | None:
+def read_name(text: str) -> str | None:
     """Check a new name and strip it; return ``None`` for a blank one.
 
     Names that a store already has are not checked.
@@ -23,15 +23,15 @@ def read_name(given: str) -> str | None:
     Raises:
         RequestError: The name is too long or has several lines.
     """
-    name = given.strip()
-    if len(name) > MOST_CHARACTERS:
+    name = text.strip()
+    if len(name) > MAXIMUM_CHARACTERS:
         raise RequestError(
             path="name",
             detail=f"The name has {len(name):,} characters.",
-            remedy=f"A name has at most {MOST_CHARACTERS} characters.",
+            remedy=f"A name has at most {MAXIMUM_CHARACTERS} characters.",
         )
     for place, letter in enumerate(name, 1):
-        if unicodedata.category(letter) in _REFUSED:
+        if unicodedata.category(letter) in _INVALID_CATEGORIES:
             raise RequestError(
                 path="name",
                 detail=f"Character {place} of the name is U+{ord(letter):04X}, which ends a line "

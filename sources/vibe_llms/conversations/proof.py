@@ -14,7 +14,7 @@ from vibe_llms.exceptions import ConverseError, Finding, StoreError
 from vibe_llms.foundation.attrs_classes import frozen
 
 GRACE_SECONDS = 3600.0
-"""Grace period for unreferenced content: it may be added before the message that names it."""
+"""Grace period for unreferenced content, as content is stored before the message that names it."""
 
 
 @frozen(kw_only=True)
@@ -85,7 +85,7 @@ class Collection:
     Attributes:
         content_ids: Sorted ids.
         size_bytes: Sum of the sizes.
-        strays: Bytes left over in places outside the database.
+        strays: Files left over in places outside of the database, such as a directory or a bucket.
     """
 
     content_ids: tuple[str, ...]
@@ -100,15 +100,17 @@ def plan_collection(
 
     Args:
         grace_seconds: Keep content that was added more recently.
-        strays: Also list the places outside the database, to find bytes left over there.
+        strays: Also list the places outside of the database, to find files left over there.
     """
-    needed = set(store.survey_references())
-    idle = [
+    references = set(store.survey_references())
+    unused = [
         content_id
         for content_id in sorted(store.contents.survey())
-        if content_id not in needed and _measure_age(store, content_id) >= grace_seconds
+        if content_id not in references and _measure_age(store, content_id) >= grace_seconds
     ]
-    return _produce_collection(store, idle, _survey_strays(store, grace_seconds) if strays else ())
+    return _produce_collection(
+        store, unused, _survey_strays(store, grace_seconds) if strays else ()
+    )
 
 
 def _survey_strays(store: ConversationStore, grace_seconds: float) -> tuple[LeftBytes, ...]:
@@ -154,10 +156,10 @@ def collect_content(
     with store.contents.hold_alone():
         now = plan_collection(store, grace_seconds=grace_seconds, strays=bool(plan.strays))
         # Only content of the plan, which the user has seen, is removed.
-        doomed = [each for each in now.content_ids if each in set(plan.content_ids)]
+        removed_ids = [each for each in now.content_ids if each in set(plan.content_ids)]
         strays = tuple(each for each in now.strays if each in set(plan.strays))
-        collected = _produce_collection(store, doomed, strays)
-        for content_id in doomed:
+        collected = _produce_collection(store, removed_ids, strays)
+        for content_id in removed_ids:
             store.contents.remove(content_id)
         for stray in strays:
             assert store.content_backends is not None

@@ -329,8 +329,8 @@ def test_reads_only_what_was_appended(
     index.search("word")
     lines: list[bytes] = []
     read: list[int] = []
-    original, original_read = texts.read_place, synopses.read_at
-    monkeypatch.setattr(texts, "read_place", lambda line: lines.append(line) or original(line))
+    original, original_read = texts.read_entry, synopses.read_at
+    monkeypatch.setattr(texts, "read_entry", lambda line: lines.append(line) or original(line))
     monkeypatch.setattr(synopses, "read_at", lambda *a: read.append(a[2]) or original_read(*a))
 
     former = Path(store.layout.messages("one")).stat().st_size

@@ -103,7 +103,7 @@ def test_reads_the_files_while_another_process_keeps_the_database_locked(
     index: ConversationIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another process that writes for long delays an answer by the patience, and no longer."""
-    monkeypatch.setattr(database, "PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(database, "LOCK_TIMEOUT_SECONDS", 0.05)
     DirectoryStore(tmp_path).append("one", [UserCanister("newer")])
 
     with closing(sqlite3.connect(tmp_path / "index.sqlite", isolation_level=None)) as other:
@@ -122,7 +122,7 @@ def test_reads_the_files_while_another_process_uses_a_damaged_database(
     """A database that others have open is not taken away from them."""
     import fcntl
 
-    monkeypatch.setattr(database, "PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(database, "LOCK_TIMEOUT_SECONDS", 0.05)
     overwrite_start(tmp_path / "index.sqlite")
     damaged = (tmp_path / "index.sqlite").read_bytes()
 
@@ -148,7 +148,7 @@ def test_serves_several_stores_without_mixing_them_up(
     """A store that shares the cache with another does not take it away in the midst of a list."""
     from vibe_llms.conversations.index import index as module
 
-    monkeypatch.setattr(database, "PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(database, "LOCK_TIMEOUT_SECONDS", 0.05)
     other = DirectoryStore(tmp_path / "other")
     other.create("elsewhere", ConversationMetadata())
     other_index = ConversationIndex(tmp_path / "other/conversations", tmp_path / "index.sqlite")
@@ -180,7 +180,7 @@ def test_keeps_what_was_indexed_when_it_is_interrupted(
     (tmp_path / "index.sqlite").unlink()
     monkeypatch.setattr(index_writer, "BATCH", 1)
     monkeypatch.setattr(texts, "BATCH_BYTES", 1)
-    original_synopsis, original_place = index_writer.read_synopsis, texts.read_place
+    original_synopsis, original_place = index_writer.read_synopsis, texts.read_entry
     calls = []
 
     def interrupt(original: Any, *arguments: Any) -> object:
@@ -192,7 +192,7 @@ def test_keeps_what_was_indexed_when_it_is_interrupted(
     monkeypatch.setattr(
         index_writer, "read_synopsis", functools.partial(interrupt, original_synopsis)
     )
-    monkeypatch.setattr(texts, "read_place", functools.partial(interrupt, original_place))
+    monkeypatch.setattr(texts, "read_entry", functools.partial(interrupt, original_place))
     with pytest.raises(KeyboardInterrupt):
         index.survey()
     index.survey()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vibe_llms.conversations.metadata import ConversationMetadata
-from vibe_llms.conversations.names import MOST_CHARACTERS, read_name
+from vibe_llms.conversations.names import MAXIMUM_CHARACTERS, read_name
 from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.exceptions import RequestError
 
@@ -18,7 +18,7 @@ from vibe_llms.exceptions import RequestError
         ("  A nice walk ", "A nice walk"),
         (" \n", None),
         ("", None),
-        ("x" * MOST_CHARACTERS, "x" * MOST_CHARACTERS),
+        ("x" * MAXIMUM_CHARACTERS, "x" * MAXIMUM_CHARACTERS),
         # What joins letters, and what turns their direction.
         ("\u200f\u0645\u06cc\u200c\u062e 👩\u200d👧", "\u200f\u0645\u06cc\u200c\u062e 👩\u200d👧"),
     ],
@@ -51,7 +51,7 @@ def test_what_is_kept_is_a_line_and_is_kept_again(text: str) -> None:
         assert not text.strip()
     else:
         assert len(name.splitlines()) == 1
-        assert len(name) <= MOST_CHARACTERS
+        assert len(name) <= MAXIMUM_CHARACTERS
         assert read_name(name) == name
 
 

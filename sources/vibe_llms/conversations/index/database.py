@@ -1,7 +1,7 @@
-"""Opening and replacing the database of the index.
+"""Open and replace the database of the index.
 
-Using the database takes a shared lock on a file beside it, replacing it an exclusive one. Without
-the lock, SQLite could find the journal of one database beside another.
+Users of the database hold a shared lock on a file beside it; replacing it takes an exclusive lock.
+Without the lock, SQLite could apply the journal of the old database to the new one.
 """
 
 from __future__ import annotations
@@ -17,35 +17,38 @@ from vibe_llms.foundation.files import open_handle
 from vibe_llms.logs.locks import locked
 
 VERSION = 4
-"""Of the schema and of what is written into it. Change it with either, and with the tokenizer."""
+"""Version of the schema and of the indexed data. Increase it when these or the tokenizer change."""
 
-PATIENCE_SECONDS = 2.0
-"""How long another process may keep the database before the files are read instead."""
+LOCK_TIMEOUT_SECONDS = 2.0
+"""Maximum wait while another process locks the database; then the files are read instead."""
 
 KEY_SHIFT = 32
-"""A canister's row is its conversation's key, shifted by so many bits, plus its position."""
+"""Number of bits by which a conversation's key is shifted in the row number of a canister.
+
+The row number is the shifted key, plus the position of the canister in the conversation.
+"""
 
 _SCHEMA = f"""
 CREATE TABLE state (
     directory TEXT NOT NULL,        -- of the conversations that are indexed
-    compared INTEGER NOT NULL,      -- moment at which all of them were last compared
-    started INTEGER NOT NULL,       -- moment of the machine's last start then
+    compared INTEGER NOT NULL,      -- time at which all of them were last compared with the files
+    started INTEGER NOT NULL,       -- time of the machine's start, as computed then
     times TEXT NOT NULL             -- digest of the times of all shards; empty if not all are final
 );
 CREATE TABLE shards (
     shard TEXT PRIMARY KEY,
-    changed INTEGER NOT NULL,       -- time of its folder; 0 if later changes would not show
-    fingerprint TEXT NOT NULL       -- of the stamps of its conversations
+    changed INTEGER NOT NULL,       -- time of its folder; 0 if a later change could have the same
+    fingerprint TEXT NOT NULL       -- digest of the stamps of its conversations
 );
 CREATE TABLE conversations (
     key INTEGER PRIMARY KEY AUTOINCREMENT,
     id TEXT NOT NULL,
     shard TEXT NOT NULL,
-    inode INTEGER NOT NULL,         -- of messages.jsonl, with its size and time of change:
-    size INTEGER NOT NULL,          -- what is compared to know whether it was touched
+    inode INTEGER NOT NULL,         -- inode, size and time of change of messages.jsonl, which are
+    size INTEGER NOT NULL,          -- compared to detect a change
     changed INTEGER NOT NULL,
     indexed INTEGER NOT NULL,       -- bytes of messages.jsonl that are in this row
-    tail INTEGER NOT NULL,          -- a checksum of the last of them, to notice a rewritten file
+    tail INTEGER NOT NULL,          -- checksum of the last of these, to detect a rewritten file
     canisters INTEGER NOT NULL,
     first_words TEXT NOT NULL,
     first_position INTEGER NOT NULL,
@@ -56,11 +59,11 @@ CREATE TABLE conversations (
     updated INTEGER NOT NULL,
     model TEXT,
     tags TEXT NOT NULL,             -- an array in JSON; empty for none
-    merged_bytes INTEGER NOT NULL,  -- came over from deleted parents
+    merged_bytes INTEGER NOT NULL,  -- bytes that were moved here from deleted parents
     parent TEXT,
     parent_canisters INTEGER,
     parent_bytes INTEGER,
-    inherited INTEGER,              -- canisters before its own; NULL if they were not counted yet
+    inherited INTEGER,              -- number of canisters of its parents; NULL if not counted yet
     searchable INTEGER NOT NULL DEFAULT 0,  -- bytes of messages.jsonl in `texts` and `places`
     placed INTEGER NOT NULL DEFAULT 0       -- canisters in `places`
 );
@@ -77,7 +80,7 @@ CREATE TABLE places (
 CREATE VIRTUAL TABLE texts USING fts5 (text, role, tokenize = "{TOKENIZER}");
 """
 
-_DAMAGED = frozenset(
+_DAMAGE_CODES = frozenset(
     {
         sqlite3.SQLITE_ERROR,  # a table is missing: another schema despite its version
         sqlite3.SQLITE_CORRUPT,
@@ -100,8 +103,8 @@ def compose_database_path(cache: str | os.PathLike[str], directory: str | os.Pat
         cache: Cache directory.
         directory: Directory of the conversations.
     """
-    # `hashlib` would take a tenth of the time of a list. Two stores of equal checksums would be
-    # indexed anew in turns.
+    # `hashlib` would take a tenth of the time of a list. If two stores had equal checksums, each
+    # would replace the other's database.
     checksum = crc32(os.fsencode(os.path.realpath(directory)))
     return os.path.join(cache, "index", f"{checksum:08x}.sqlite")
 
@@ -109,7 +112,7 @@ def compose_database_path(cache: str | os.PathLike[str], directory: str | os.Pat
 def is_damage(error: sqlite3.Error) -> bool:
     """Return whether an error means that the database is damaged, not just unavailable."""
     code = getattr(error, "sqlite_errorcode", None)
-    return code is None or code & 0xFF in _DAMAGED  # the lowest byte is the primary error code
+    return code is None or code & 0xFF in _DAMAGE_CODES  # the lowest byte is the primary error code
 
 
 @contextmanager
@@ -124,10 +127,10 @@ def open_database(path: str, directory: str) -> Iterator[sqlite3.Connection]:
         sqlite3.Error, OSError: It is unavailable or damaged; see :func:`is_damage`.
     """
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    with _hold(path, shared=True), closing(_connect(path)) as connection:
-        connection.execute("PRAGMA synchronous = NORMAL")  # a cache may lose its last moments
+    with _lock(path, shared=True), closing(_connect(path)) as connection:
+        connection.execute("PRAGMA synchronous = NORMAL")  # a cache may lose its last changes
         (version,) = connection.execute("PRAGMA user_version").fetchone()
-        # A new file, or one whose creator was killed before filling it.
+        # A new file, or one whose process was killed before creating the tables.
         if version == 0:
             _prepare_shared(connection, directory)
         elif version != VERSION:
@@ -137,20 +140,20 @@ def open_database(path: str, directory: str) -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-def _hold(path: str, *, shared: bool) -> AbstractContextManager[None]:
-    return locked(f"{path}.lock", shared=shared, wait_seconds=PATIENCE_SECONDS)
+def _lock(path: str, *, shared: bool) -> AbstractContextManager[None]:
+    return locked(f"{path}.lock", shared=shared, wait_seconds=LOCK_TIMEOUT_SECONDS)
 
 
 def _connect(path: str) -> sqlite3.Connection:
-    # SQLite would create a file that all users can read. An existing file must not
-    # be opened here: closing it again would take another thread's locks away.
+    # Created here, as SQLite would create a file that all users can read. An existing file must
+    # not be opened here: closing it would release the locks of other threads.
     try:
         open_handle(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600).close()
     except FileExistsError:
         pass
     else:
-        _discard_abandoned(os.path.dirname(path), but=path)
-    return sqlite3.connect(path, timeout=PATIENCE_SECONDS, isolation_level=None)
+        _discard_abandoned(os.path.dirname(path), kept_path=path)
+    return sqlite3.connect(path, timeout=LOCK_TIMEOUT_SECONDS, isolation_level=None)
 
 
 @contextmanager
@@ -167,19 +170,19 @@ def discard_database(path: str) -> None:
     Raises:
         OSError: Other processes used it until the timeout, or it cannot be removed.
     """
-    with _hold(path, shared=False):
+    with _lock(path, shared=False):
         for suffix in ("", "-wal", "-shm", "-journal"):
             with suppress(FileNotFoundError):
                 os.unlink(path + suffix)
 
 
-def _discard_abandoned(folder: str, *, but: str) -> None:
-    """Remove the databases beside a new one whose conversations do not exist any longer."""
+def _discard_abandoned(folder: str, *, kept_path: str) -> None:
+    """Remove databases in the folder of a new one whose conversations no longer exist."""
     from urllib.parse import quote  # few processes create a database
 
     for name in os.listdir(folder):
         path = os.path.join(folder, name)
-        if not name.endswith(".sqlite") or path == but:
+        if not name.endswith(".sqlite") or path == kept_path:
             continue
         with suppress(sqlite3.Error, OSError, TypeError):
             with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as connection:
@@ -199,7 +202,7 @@ def _prepare_shared(connection: sqlite3.Connection, directory: str) -> None:
     connection.execute("PRAGMA journal_mode = WAL")
     with transaction(connection):
         (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if version == 0:  # no other process was first
+        if version == 0:  # no other process has done it in the meantime
             _prepare(connection, directory)
             connection.execute(f"PRAGMA user_version = {VERSION}")
 

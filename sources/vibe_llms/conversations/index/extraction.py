@@ -1,7 +1,7 @@
-"""Extraction of indexed text and metadata from stored lines.
+"""Extract the indexed text and metadata from stored lines.
 
-Lines are parsed as plain JSON, and unexpected parts are skipped: the store verifies its files, and
-an index must not fail.
+Lines are parsed as plain JSON, and unexpected parts are skipped: an index must not fail, and it is
+the store that verifies its files.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import NamedTuple
 from vibe_llms.conversations.index.tokenization import clean_text, prepare_text
 
 FIRST_WORDS_LENGTH = 120
-_WORDS = ("text", "transcript", "title", "context", "name")
+_TEXT_FIELDS = ("text", "transcript", "title", "context", "name")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_HUGE = (1 << 63) - 1
+_MAXIMUM_INTEGER = (1 << 63) - 1
 
 
 class CanisterEntry(NamedTuple):
@@ -44,7 +44,7 @@ class Description(NamedTuple):
 
 
 def read_record(line: bytes) -> dict[str, object] | None:
-    """Parse a stored line; return ``None`` for a line without a canister."""
+    """Parse a stored line; return ``None`` if it is not a JSON object."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
@@ -52,8 +52,8 @@ def read_record(line: bytes) -> dict[str, object] | None:
     return record if isinstance(record, dict) else None
 
 
-def read_place(line: bytes) -> CanisterEntry | None:
-    """Read a stored line; return ``None`` for a line without a canister."""
+def read_entry(line: bytes) -> CanisterEntry | None:
+    """Read the canister of a stored line; return ``None`` if it is not a JSON object."""
     record = read_record(line)
     if record is None:
         return None
@@ -79,18 +79,18 @@ def survey_texts(record: dict[str, object]) -> Iterator[str]:
             continue
         summary = content.get("summary")
         yield from filter(None, map(_text, summary if isinstance(summary, list) else ()))
-        for field in _WORDS:
+        for field in _TEXT_FIELDS:
             if text := _text(content.get(field)):
                 yield text
 
 
 def _unescape(arguments: str) -> str:
-    """Decode letters of arguments that a model has written as ``\\u…``."""
+    """Decode characters of arguments that a model has written as ``\\u…``."""
     if "\\u" not in arguments:
         return arguments
     try:
         return json.dumps(json.loads(arguments), ensure_ascii=False)
-    except (ValueError, RecursionError):  # a model may nest them as deeply as it likes
+    except (ValueError, RecursionError):  # a model may write invalid or deeply nested JSON
         return arguments
 
 
@@ -121,14 +121,14 @@ def read_description(data: bytes) -> Description:
         document: dict[str, object] = tomli.loads(data.decode("utf-8"))
     except (ValueError, RecursionError):
         document = {}
-    about, parent = _table(document.get("conversation")), _table(document.get("parent"))
-    tags = about.get("tags")
+    table, parent = _table(document.get("conversation")), _table(document.get("parent"))
+    tags = table.get("tags")
     return Description(
-        name=_text(about.get("name")) or None,
-        created=read_moment(about.get("created")),
-        model=_text(about.get("model")) or None,
+        name=_text(table.get("name")) or None,
+        created=read_moment(table.get("created")),
+        model=_text(table.get("model")) or None,
         tags=_write_tags(tags) if isinstance(tags, list) else "",
-        merged_bytes=_number(about.get("merged_bytes")) or 0,
+        merged_bytes=_number(table.get("merged_bytes")) or 0,
         parent=_text(parent.get("id")) or None,
         parent_canisters=_number(parent.get("canisters")),
         parent_bytes=_number(parent.get("bytes")),
@@ -153,10 +153,10 @@ def read_moment(moment: object) -> int:
             return 0
     if not isinstance(moment, datetime):
         return 0
-    # A handwritten time may have no zone, and could not be subtracted.
+    # A handwritten time may lack a time zone, and could not be subtracted.
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return max(-_HUGE, min(_HUGE, (moment - _EPOCH) // _MICROSECOND * 1000))
+    return max(-_MAXIMUM_INTEGER, min(_MAXIMUM_INTEGER, (moment - _EPOCH) // _MICROSECOND * 1000))
 
 
 def _table(value: object) -> dict[str, object]:
@@ -171,4 +171,4 @@ def _text(value: object) -> str:
 
 
 def _number(value: object) -> int | None:
-    return value if isinstance(value, int) and 0 <= value <= _HUGE else None
+    return value if isinstance(value, int) and 0 <= value <= _MAXIMUM_INTEGER else None

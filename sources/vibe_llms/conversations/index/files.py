@@ -1,4 +1,4 @@
-"""Measuring of a conversation's files, to notice that they have changed."""
+"""Stamps of a conversation's files, to detect that they have changed."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ Stamp: TypeAlias = tuple[int, int, int]
 MESSAGES = "messages.jsonl"
 METADATA = "metadata.toml"
 
-_HUGE = (1 << 63) - 1  # maximum of SQLite's integers; file systems use higher numbers
+_MAXIMUM_INTEGER = (1 << 63) - 1  # maximum of SQLite's integers; file systems use higher numbers
 
 NOTHING: Stamp = (0, 0, 0)
-"""The stamp of a file that is not there."""
+"""The stamp of a missing file."""
 
 
 class ShardScan(NamedTuple):
-    """Conversations of a shard, as they were found.
+    """The conversations in a shard at the time of a scan.
 
     Attributes:
         shard: Name of the shard.
-        changed: Time of its folder before the scan; 0 if that does not exclude later changes.
+        changed: Time of its folder before the scan; 0 if a later change could have the same time.
         fingerprint: Digest of all stamps.
-        present: The stamps of the messages of its conversations.
+        present: Stamps of the message files, by the ids of the conversations.
     """
 
     shard: str
@@ -33,16 +33,16 @@ class ShardScan(NamedTuple):
     present: dict[str, Stamp]
 
 
-def fit_stamp(stamp: Stamp) -> Stamp:
-    """Return a stamp whose numbers SQLite can store."""
+def clamp_stamp(stamp: Stamp) -> Stamp:
+    """Limit the numbers of a stamp to the range of SQLite's integers."""
     inode, size, changed = stamp
-    return (inode & _HUGE, size, max(0, min(changed, _HUGE)))
+    return (inode & _MAXIMUM_INTEGER, size, max(0, min(changed, _MAXIMUM_INTEGER)))
 
 
 def measure_file(descriptor: int) -> Stamp:
     """Return the stamp of an open file."""
     status = os.fstat(descriptor)
-    return fit_stamp((status.st_ino, status.st_size, status.st_mtime_ns))
+    return clamp_stamp((status.st_ino, status.st_size, status.st_mtime_ns))
 
 
 def measure_metadata(folder: str) -> str:
@@ -54,5 +54,5 @@ def measure_metadata(folder: str) -> str:
 
 
 def describe_stamp(status: os.stat_result) -> str:
-    """Return a stamp as a text, which has room for any numbers."""
+    """Return a stamp as a text, which can have numbers of any size."""
     return f"{status.st_ino}:{status.st_size}:{status.st_mtime_ns}"

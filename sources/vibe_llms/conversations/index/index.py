@@ -20,7 +20,7 @@ from vibe_llms.conversations.index.questions import (
     Lineage,
     has_new_text,
     read_rows,
-    search_places,
+    search_canisters,
     snapshot,
     survey_newest,
 )
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from vibe_llms.plugins.specification.users import Progress
 
-_Answer = TypeVar("_Answer")
+_Result = TypeVar("_Result")
 
 
 class ConversationIndex:
@@ -85,7 +85,7 @@ class ConversationIndex:
             parts: Include parts of other conversations.
         """
 
-        def question(connection: sqlite3.Connection) -> list[ConversationRow]:
+        def read(connection: sqlite3.Connection) -> list[ConversationRow]:
             identities = survey_newest(connection, limit, parts=parts)
             refresh_metadata(connection, self._conversations, identities)
             lineage = Lineage(connection, self._conversations)
@@ -94,7 +94,7 @@ class ConversationIndex:
             lineage.store()
             return rows
 
-        return self._answer(question, everything=limit is None)
+        return self._run(read, everything=limit is None)
 
     def search(
         self,
@@ -127,39 +127,39 @@ class ConversationIndex:
 
         match = compose_match(query, role)
 
-        def question(connection: sqlite3.Connection) -> list[SearchHit]:
+        def read(connection: sqlite3.Connection) -> list[SearchHit]:
             if has_new_text(connection):
                 from vibe_llms.conversations.index.texts import update_texts
 
                 update_texts(connection, self._conversations, self._progress)
             hits, lineage = self._search(connection, match, limit, parts=parts)
-            # Names and tags are read only for the shown conversations, and may change which are
-            # shown.
+            # Names and tags are refreshed only for the results. If any has changed, the tags may
+            # change the results, so search again.
             if refresh_metadata(connection, self._conversations, {hit.id for hit in hits}):
                 hits, lineage = self._search(connection, match, limit, parts=parts)
             lineage.store()
             return hits
 
-        return self._answer(question)
+        return self._run(read)
 
     def _search(
         self, connection: sqlite3.Connection, match: str, limit: int, *, parts: bool
     ) -> tuple[list[SearchHit], Lineage]:
         lineage = Lineage(connection, self._conversations)
         with snapshot(connection):
-            return search_places(connection, match, limit, lineage, parts=parts), lineage
+            return search_canisters(connection, match, limit, lineage, parts=parts), lineage
 
-    def _answer(
-        self, question: Callable[[sqlite3.Connection], list[_Answer]], *, everything: bool = False
-    ) -> list[_Answer]:
-        if not _is_begun(self._conversations):
+    def _run(
+        self, read: Callable[[sqlite3.Connection], list[_Result]], *, everything: bool = False
+    ) -> list[_Result]:
+        if not _exists(self._conversations):
             return []
-        # The second attempt is for the new database, after the first one was removed.
+        # If the database is unusable, it is removed, and the second attempt creates a new one.
         for _ in range(2):
             try:
                 with open_database(self._database, self._conversations) as connection:
                     self._refresh(connection, everything)
-                    return question(connection)
+                    return read(connection)
             except (UnusableIndexError, sqlite3.Error) as error:
                 # A locked or read-only database is not damaged: other processes may use it.
                 if isinstance(error, sqlite3.Error) and not is_damage(error):
@@ -172,13 +172,13 @@ class ConversationIndex:
                 break
         with open_memory() as connection:
             self._refresh(connection, everything)
-            return question(connection)
+            return read(connection)
 
     def _refresh(self, connection: sqlite3.Connection, everything: bool) -> None:
         refresh_messages(connection, self._conversations, self._progress, everything=everything)
 
 
-def _is_begun(conversations: str) -> bool:
+def _exists(conversations: str) -> bool:
     """Return whether any conversations exist. Raise StoreError if the directory is unreadable."""
     try:
         with os.scandir(conversations):

@@ -1,4 +1,4 @@
-"""Writer of changed conversations into the index."""
+"""Write changed conversations into the index."""
 
 from __future__ import annotations
 
@@ -30,13 +30,16 @@ if TYPE_CHECKING:
     from vibe_llms.plugins.specification.users import Progress
 
 BATCH: Final = 2_000
-"""Conversations between two commits, about a third of a second: the most that an interrupted
-rebuild loses, and that others wait for. Only more of them show their progress."""
+"""Number of conversations in one transaction, which takes about a third of a second.
+
+An interrupted rebuild loses no more, and other processes wait no longer. Progress is shown only for
+more conversations.
+"""
 
 TALLY: Final = "messages.tally"
 
 
-class _Known(NamedTuple):
+class _IndexedRow(NamedTuple):
     """Row of a conversation in the database, without its metadata."""
 
     key: int
@@ -60,8 +63,8 @@ class _Known(NamedTuple):
         return Synopsis(*self[5:])
 
 
-_KNOWN_COLUMNS: Final = ", ".join(_Known._fields)
-_COLUMNS: Final = ("id", *_Known._fields[1:], "description", *Description._fields, "updated")
+_ROW_COLUMNS: Final = ", ".join(_IndexedRow._fields)
+_COLUMNS: Final = ("id", *_IndexedRow._fields[1:], "description", *Description._fields, "updated")
 _WRITE: Final = (
     f"INSERT INTO conversations ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
     f" ON CONFLICT (id) DO UPDATE SET inherited = NULL, "
@@ -92,14 +95,17 @@ def update_conversations(
                 stamps[identity], keys[identity] = stamp, known[identity][0]
 
     def order(identity: str) -> tuple[int, int]:
-        # New ones by age, so that higher rows are newer conversations.
+        # Known conversations first, in the order of their rows; then new ones by age, so that newer
+        # conversations get higher rows.
         key = keys.get(identity)
         return (1, stamps[identity][2]) if key is None else (0, key)
 
     changed = sorted(stamps, key=order)
     total = sum(stamps[each][1] for each in changed)
     is_long = len(changed) > BATCH
-    with shown(total, progress if is_long else None, "Indexing conversations") as advance:
+    with showing_progress(
+        total, progress if is_long else None, "Indexing conversations"
+    ) as advance:
         for start in range(0, len(changed), BATCH):
             batch = changed[start : start + BATCH]
             with transaction(connection):
@@ -112,8 +118,8 @@ def update_conversations(
         return
     with transaction(connection):
         for scan in scans:
-            # Compare once more: if others have appended in the interim, the next call must update
-            # again.
+            # Compare again: if other processes have appended in the meantime, the next call must
+            # update the shard again.
             known = _read_known(connection, scan.shard)
             if {identity: values[1:] for identity, values in known.items()} == scan.present:
                 connection.execute(
@@ -124,29 +130,32 @@ def update_conversations(
                 connection.execute("DELETE FROM shards WHERE shard = ?", (scan.shard,))
 
 
-def settle_shards(
+def store_shard_times(
     connection: sqlite3.Connection,
-    settled: Iterable[tuple[int, str]],
+    unchanged: Iterable[tuple[int, str]],
     times: str,
     compared: tuple[int, int] | None,
 ) -> None:
     """Store the times of unchanged shards.
 
     Args:
-        settled: Time and name of each.
+        unchanged: Time and name of each.
         times: Digest of the times of all shards; empty if not all are final.
-        compared: Moment at which all conversations were compared, and of the machine's start.
+        compared: The time at which all conversations were compared, and the time of the machine's
+            start; ``None`` if they were not.
     """
     with transaction(connection):
-        connection.executemany("UPDATE shards SET changed = ? WHERE shard = ?", settled)
+        connection.executemany("UPDATE shards SET changed = ? WHERE shard = ?", unchanged)
         connection.execute("UPDATE state SET times = ?", (times,))
         if compared is not None:
             connection.execute("UPDATE state SET compared = ?, started = ?", compared)
 
 
 @contextmanager
-def shown(size: int, progress: Progress | None, label: str) -> Iterator[Callable[[int], None]]:
-    """Show the progress of work on some bytes; yield the function that reports advances."""
+def showing_progress(
+    size: int, progress: Progress | None, label: str
+) -> Iterator[Callable[[int], None]]:
+    """Show the progress of work on some bytes; yield the function that reports completed bytes."""
     if progress is None:
         yield lambda amount: None
         return
@@ -165,34 +174,34 @@ def _read_known(connection: sqlite3.Connection, shard: str) -> dict[str, tuple[i
     return {row[0]: row[1:] for row in rows}
 
 
-def _read_rows(connection: sqlite3.Connection, identities: list[str]) -> dict[str, _Known]:
-    """Return the rows of some conversations; others may have been first to write them."""
+def _read_rows(connection: sqlite3.Connection, identities: list[str]) -> dict[str, _IndexedRow]:
+    """Return the rows of some conversations, read again, as other processes may have written."""
     marks = ", ".join("?" * len(identities))
     rows = connection.execute(
-        f"SELECT id, {_KNOWN_COLUMNS} FROM conversations WHERE id IN ({marks})", identities
+        f"SELECT id, {_ROW_COLUMNS} FROM conversations WHERE id IN ({marks})", identities
     )
-    return {identity: _Known(*row) for identity, *row in rows}
+    return {identity: _IndexedRow(*row) for identity, *row in rows}
 
 
 def _index_conversation(
-    connection: sqlite3.Connection, directory: str, identity: str, known: _Known | None
+    connection: sqlite3.Connection, directory: str, identity: str, known: _IndexedRow | None
 ) -> None:
-    """Index the new part of a conversation, or all of it unless it only grew.
+    """Index a conversation: only the new part, if its file has only grown since.
 
-    Looks at the file again, since another process may have indexed it first.
+    Checks the file again, as another process may have indexed it in the meantime.
 
     Args:
-        known: Its row.
+        known: Its present row.
     """
     shard = find_shard(directory, identity)
     folder = compose_folder(directory, shard, identity)
     with _open_messages(folder) as file:
         if file is None and not measure_metadata(folder):
             if known is not None:  # neither messages nor metadata: it was deleted
-                forget_texts(connection, known.key)
+                remove_texts(connection, known.key)
                 connection.execute("DELETE FROM conversations WHERE key = ?", (known.key,))
             return
-        # Measure before reading: the next call then notices a change in between.
+        # Measure before reading: the next call then detects a change in between.
         stamp = NOTHING if file is None else measure_file(file.fileno())
         if known is not None and file is not None and known.stamp == stamp:
             if known.shard != shard:
@@ -205,7 +214,7 @@ def _index_conversation(
             if file is not None and _has_only_grown(file.fileno(), stamp, known):
                 synopsis = known.synopsis
             else:
-                forget_texts(connection, known.key)
+                remove_texts(connection, known.key)
         if file is not None:
             synopsis = read_synopsis(file.fileno(), stamp[1], f"{folder}/{TALLY}", synopsis)
     described, description = _read_description(folder)
@@ -223,7 +232,7 @@ def _open_messages(folder: str) -> AbstractContextManager[FileIO] | AbstractCont
         return nullcontext()
 
 
-def _has_only_grown(descriptor: int, stamp: Stamp, known: _Known) -> bool:
+def _has_only_grown(descriptor: int, stamp: Stamp, known: _IndexedRow) -> bool:
     inode, size, _ = stamp
     return (
         inode == known.inode
@@ -236,7 +245,7 @@ def _read_description(folder: str) -> tuple[str, Description]:
     """Read the metadata of a conversation; return their stamp, too."""
     try:
         with open_regular(f"{folder}/{METADATA}") as file:
-            # Measure first: the next call then notices a change in between.
+            # Measure first: the next call then detects a change in between.
             status = os.fstat(file.fileno())
             data = read_at(file.fileno(), 0, status.st_size)
             return describe_stamp(status), read_description(data)
@@ -252,7 +261,7 @@ def update_descriptions(
     with transaction(connection):
         for identity in identities:
             stamp, description = _read_description(find_folder(directory, identity))
-            # An empty file has only the time of its creation.
+            # For a conversation without messages, the time of its creation is used.
             connection.execute(
                 f"UPDATE conversations SET description = ?, inherited = NULL, {assignments},"
                 " updated = max(?, iif(size = 0, 0, changed)) WHERE id = ?",
@@ -260,7 +269,7 @@ def update_descriptions(
             )
 
 
-def forget_texts(connection: sqlite3.Connection, key: int) -> None:
+def remove_texts(connection: sqlite3.Connection, key: int) -> None:
     """Remove the text of a conversation."""
     places = (key << KEY_SHIFT, (key + 1) << KEY_SHIFT)
     connection.execute("DELETE FROM texts WHERE rowid >= ? AND rowid < ?", places)

@@ -1,4 +1,4 @@
-"""Queries of the database, once it is up to date."""
+"""Queries of the database, to be run when it is up to date."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SNIPPET_WORDS = 24
 RANKED_LIMIT = 5000
 
 _PART = f'%"{PART_TAG}%'
-"""Pattern of JSON tags that mark a conversation as a part of another."""
+"""Pattern of JSON tags that mark a conversation as a part of another one."""
 
 _POSITIONS = (1 << KEY_SHIFT) - 1
 
@@ -48,7 +48,9 @@ class _Link(NamedTuple):
 
 
 class Lineage:
-    """Counts of the canisters that conversations inherit, for the rows of one answer.
+    """Numbers of canisters that conversations inherit from their parents.
+
+    They are computed on demand, and cached for the rows of one result.
 
     Attributes:
         counted: Numbers of inherited canisters that were not in the database yet, by the key of
@@ -62,41 +64,41 @@ class Lineage:
         self.counted: dict[int, int] = {}
 
     def trace(self, identity: str) -> Ancestry:
-        """Follow a conversation's ancestors.
+        """Return what a conversation inherits, by following its ancestors.
 
         A missing parent, which the store would report as damage, counts as empty.
         """
         chain: list[tuple[str, _Link]] = []
-        waiting: str | None = identity
-        while waiting is not None and waiting not in self._known:
-            link = _read_link(self._connection, waiting)
-            if link is None or any(waiting == name for name, _ in chain):
+        current: str | None = identity
+        while current is not None and current not in self._known:
+            link = _read_link(self._connection, current)
+            if link is None or any(current == name for name, _ in chain):
                 break
-            chain.append((waiting, link))
-            waiting = link.parent
+            chain.append((current, link))
+            current = link.parent
         for name, link in reversed(chain):
             self._known[name] = self._inherit(link)
         return self._known[identity]
 
     def _inherit(self, link: _Link) -> Ancestry:
-        above = self._known.get(link.parent) if link.parent is not None else None
-        if above is None or link.parent is None:
+        parent_ancestry = self._known.get(link.parent) if link.parent is not None else None
+        if parent_ancestry is None or link.parent is None:
             return Ancestry(0, link.first_words, link.first_position)
         inherited = link.parent_canisters if link.inherited is None else link.inherited
         if inherited is None:
             before = self._count_before(link.parent, link.parent_bytes or 0)
-            inherited = above.inherited + (before or 0)
+            inherited = parent_ancestry.inherited + (before or 0)
             if before is not None:
                 self.counted[link.key] = inherited
-        if above.first_words and above.first_index < inherited:
-            return above._replace(inherited=inherited)
+        if parent_ancestry.first_words and parent_ancestry.first_index < inherited:
+            return parent_ancestry._replace(inherited=inherited)
         return Ancestry(inherited, link.first_words, inherited + link.first_position)
 
     def _count_before(self, identity: str, size: int) -> int | None:
         """Return the number of own canisters that a conversation had at a size in bytes.
 
-        Canisters merged from deleted parents precede those bytes and are included. ``None`` if its
-        file is not the one that the database describes.
+        Canisters that were moved there from deleted parents precede these bytes and are included.
+        ``None`` if its file is not the one that the database describes.
         """
         from vibe_llms.conversations.index.synopses import count_before
 
@@ -123,7 +125,7 @@ def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
     try:
         yield
     finally:
-        # After some errors SQLite has rolled back on its own.
+        # After some errors SQLite has rolled back already.
         if connection.in_transaction:
             connection.execute("COMMIT")
 
@@ -175,7 +177,7 @@ def read_rows(
 
 
 def _read_tags(text: str) -> tuple[str, ...]:
-    import json  # few have any
+    import json  # few conversations have tags
 
     return tuple(json.loads(text))
 
@@ -184,7 +186,7 @@ def _read_moment(moment_ns: int) -> datetime:
     return datetime.fromtimestamp(moment_ns / 1e9, UTC)
 
 
-def search_places(
+def search_canisters(
     connection: sqlite3.Connection,
     match: str,
     limit: int,
@@ -197,34 +199,32 @@ def search_places(
     If there are very many matches, only those in the newest conversations are ranked.
     """
     best = connection.execute(
-        # The role is only for filtering, and has weight zero.
+        # The role is only used to filter, and has weight zero. The lowest value is the best match.
         "SELECT place FROM (SELECT rowid AS place, bm25(texts, 1.0, 0.0) AS badness FROM texts"
         " WHERE texts MATCH ? AND (? OR rowid >> ? NOT IN"
         " (SELECT key FROM conversations WHERE tags LIKE ?))"
         " ORDER BY rowid DESC LIMIT ?) ORDER BY badness, place DESC LIMIT ?",
         (match, parts, KEY_SHIFT, _PART, RANKED_LIMIT, limit),
     ).fetchall()
-    return [_read_hit(connection, match, place, lineage) for (place,) in best]
+    return [_read_hit(connection, match, row, lineage) for (row,) in best]
 
 
-def _read_hit(
-    connection: sqlite3.Connection, match: str, place: int, lineage: Lineage
-) -> SearchHit:
+def _read_hit(connection: sqlite3.Connection, match: str, row: int, lineage: Lineage) -> SearchHit:
     (snippet,) = connection.execute(
         "SELECT snippet(texts, 0, ?, ?, '…', ?) FROM texts WHERE texts MATCH ? AND rowid = ?",
-        (MARK_START, MARK_END, SNIPPET_WORDS, match, place),
+        (MARK_START, MARK_END, SNIPPET_WORDS, match, row),
     ).fetchone()
     identity, name = connection.execute(
-        "SELECT id, name FROM conversations WHERE key = ?", (place >> KEY_SHIFT,)
+        "SELECT id, name FROM conversations WHERE key = ?", (row >> KEY_SHIFT,)
     ).fetchone()
     canister_id, role, timestamp = connection.execute(
-        "SELECT id, role, timestamp FROM places WHERE place = ?", (place,)
+        "SELECT id, role, timestamp FROM places WHERE place = ?", (row,)
     ).fetchone()
-    text, marks = _part_marks(" ".join(restore_text(snippet).split()))
+    text, marks = _extract_marks(" ".join(restore_text(snippet).split()))
     return SearchHit(
         id=identity,
         name=name,
-        index=lineage.trace(identity).inherited + (place & _POSITIONS),
+        index=lineage.trace(identity).inherited + (row & _POSITIONS),
         canister_id=canister_id,
         role=role,
         timestamp=_read_moment(timestamp),
@@ -233,7 +233,7 @@ def _read_hit(
     )
 
 
-def _part_marks(snippet: str) -> tuple[str, tuple[tuple[int, int], ...]]:
+def _extract_marks(snippet: str) -> tuple[str, tuple[tuple[int, int], ...]]:
     """Remove the marks from a snippet and return their positions; adjacent marks are merged."""
     snippet = snippet.replace(MARK_END + MARK_START, "")
     text = ""

@@ -1,13 +1,13 @@
-"""Comparison of the index with the files: find the conversations that may have changed.
+"""Comparison of the index with the files: find the conversations that have changed.
 
-A store sets the time of a shard's folder when it changes a conversation in it, and the file system
-does so when one appears or disappears. So only shards with another time are looked into, which
-takes one ``stat`` for each of their conversations. All are compared once a day, after a restart of
-the machine, which may have lost times of folders, and for a list of all conversations. Those
-without a shard are always compared.
+A store sets the modification time of a shard's folder when it changes a conversation in it; the
+file system does so when a conversation is added or removed. So only the conversations in shards
+with a new time are compared, which takes one ``stat`` each. All conversations are compared once a
+day, after a restart of the machine, which may have lost times of folders, and for a list of all.
+Conversations outside of shards are always compared.
 
-Metadata are compared only for the conversations about to be shown. Therefore sort keys of lists
-must not come from metadata that can change independently.
+Metadata are compared only for the conversations about to be shown. Therefore lists must not be
+sorted by metadata, which may be outdated.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from vibe_llms.conversations.index.files import (
     NOTHING,
     ShardScan,
     Stamp,
-    fit_stamp,
+    clamp_stamp,
     measure_metadata,
 )
 from vibe_llms.conversations.stores.sharding import NO_SHARD, belongs, find_folder, survey_shards
@@ -33,13 +33,16 @@ from vibe_llms.conversations.stores.sharding import NO_SHARD, belongs, find_fold
 if TYPE_CHECKING:
     from vibe_llms.plugins.specification.users import Progress
 
-UNSETTLED_NS = 60_000_000_000
-"""Age up to which the time of a folder does not exclude later changes: file systems round times,
-machines that share a store differ in their clocks, and a writer sets the time of a folder only once
-in a while (:data:`.layout.RENEWAL_NS`)."""
+UNCERTAIN_NS = 60_000_000_000
+"""Age up to which a folder may change again without getting another time.
+
+File systems round times, machines that share a store differ in their clocks, and a writer does not
+set the time of a folder at each change (:data:`.layout.RENEWAL_NS`).
+"""
 
 _COMPARISON_NS = 24 * 3600 * 1_000_000_000
-_RESTART_NS = 2_000_000_000  # by how much the computed time of the machine's start varies
+_RESTART_NS = 2_000_000_000
+"""Maximum difference between two computed times of the same start of the machine."""
 
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", None)  # Linux; others count from the start as well
 
@@ -60,8 +63,9 @@ def refresh_messages(
     compared, known_start, known_times = connection.execute(
         "SELECT compared, started, times FROM state"
     ).fetchone()
-    is_same_run = abs(started - known_start) < _RESTART_NS
-    everything |= not (is_same_run and 0 <= now - compared < _COMPARISON_NS)
+    has_restarted = abs(started - known_start) >= _RESTART_NS
+    is_comparison_recent = 0 <= now - compared < _COMPARISON_NS
+    everything |= has_restarted or not is_comparison_recent
     names, shards = _read_times(directory)
     unsharded = [name for name in names if name[0] not in "._"]  # the rest are locks and shards
     times = _digest([*shards], [*shards.values()])
@@ -71,15 +75,15 @@ def refresh_messages(
         shard: (changed, fingerprint)
         for shard, changed, fingerprint in connection.execute("SELECT * FROM shards")
     }
-    scans, settled = _scan(directory, unsharded, shards, known, now, everything=everything)
-    is_final = not scans and all(now - changed > UNSETTLED_NS for changed in shards.values())
+    scans, unchanged = _scan(directory, unsharded, shards, known, now, everything=everything)
+    is_final = not scans and all(now - changed > UNCERTAIN_NS for changed in shards.values())
     times = times if is_final and not unsharded else ""
-    if not (scans or settled or everything or times != known_times):
+    if not (scans or unchanged or everything or times != known_times):
         return
-    from vibe_llms.conversations.index.index_writer import settle_shards, update_conversations
+    from vibe_llms.conversations.index.index_writer import store_shard_times, update_conversations
 
     update_conversations(connection, directory, scans, progress)
-    settle_shards(connection, settled, times, (now, started) if everything else None)
+    store_shard_times(connection, unchanged, times, (now, started) if everything else None)
 
 
 def _compute_start_ns() -> int:
@@ -96,7 +100,7 @@ def _read_times(directory: str) -> tuple[list[str], dict[str, int]]:
     try:
         names, stat = os.listdir(descriptor), os.stat
         for shard in survey_shards(names):
-            try:  # `suppress` would take as long again
+            try:  # `suppress` would double the time
                 shards[shard] = stat(shard, dir_fd=descriptor).st_mtime_ns
             except OSError:  # removed in the meantime
                 continue
@@ -114,40 +118,43 @@ def _scan(
     *,
     everything: bool,
 ) -> tuple[list[ShardScan], list[tuple[int, str]]]:
-    """Look into shards whose time has changed.
+    """Scan the shards whose time has changed.
 
     Args:
-        unsharded: Names of folders without a shard.
+        unsharded: Names of the folders of conversations outside of shards.
         shards: Times of the shards.
         known: Time and fingerprint of each shard at the last scan.
 
     Returns:
-        Those with changed conversations; and the times and names of others whose time is settled.
+        The shards with changed conversations; and the times and names of those whose time has
+        changed, but no conversation.
     """
-    scans, settled = [], []
+    scans, unchanged = [], []
     for shard, changed in ((NO_SHARD, 0), *shards.items()):
         known_change, known_fingerprint = known.get(shard, (0, ""))
         if changed == known_change and changed and not everything:
             continue
-        changed = changed if now - changed > UNSETTLED_NS else 0
-        entries = unsharded if shard == NO_SHARD else _list(f"{directory}/{shard}")
+        changed = changed if now - changed > UNCERTAIN_NS else 0
+        entries = unsharded if shard == NO_SHARD else _list_folder(f"{directory}/{shard}")
         found, numbers = _measure(directory, shard, entries)
         fingerprint = _digest(found, numbers)
         if fingerprint != known_fingerprint:
-            scans.append(ShardScan(shard, changed, fingerprint, _pair(shard, found, numbers)))
+            scans.append(
+                ShardScan(shard, changed, fingerprint, _pair_stamps(shard, found, numbers))
+            )
         elif changed != known_change:
-            settled.append((changed, shard))
-    gone = known.keys() - shards.keys() - {NO_SHARD}
-    scans += [ShardScan(shard, 0, "", {}) for shard in gone]
-    return scans, settled
+            unchanged.append((changed, shard))
+    removed = known.keys() - shards.keys() - {NO_SHARD}
+    scans += [ShardScan(shard, 0, "", {}) for shard in removed]
+    return scans, unchanged
 
 
-def _list(path: str) -> list[str]:
+def _list_folder(path: str) -> list[str]:
     try:
         return os.listdir(path)
     except FileNotFoundError:
         return []
-    except OSError as error:  # its conversations would appear to be deleted
+    except OSError as error:  # if ignored, its conversations would count as deleted
         from vibe_llms.conversations.stores.mapping import produce_store_error
 
         raise produce_store_error(error) from error
@@ -182,8 +189,8 @@ def _digest(names: list[str], numbers: list[int]) -> str:
     return f"{zlib.crc32(os.fsencode('/'.join(names)))} {hash(tuple(numbers))}"
 
 
-def _pair(shard: str, names: list[str], numbers: list[int]) -> dict[str, Stamp]:
-    stamps = map(fit_stamp, zip(numbers[0::3], numbers[1::3], numbers[2::3], strict=True))
+def _pair_stamps(shard: str, names: list[str], numbers: list[int]) -> dict[str, Stamp]:
+    stamps = map(clamp_stamp, zip(numbers[0::3], numbers[1::3], numbers[2::3], strict=True))
     return {
         name: stamp
         for name, stamp in zip(names, stamps, strict=True)

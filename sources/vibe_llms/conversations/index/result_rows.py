@@ -1,4 +1,4 @@
-"""Results of the index: named tuples, which are cheap, because a list may have many."""
+"""Results of the index. They are named tuples, which are fast, as a list may have many."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class SearchHit(NamedTuple):
 
     id: str
     name: str | None
-    index: int  # type: ignore[assignment]  # a place, where a bare tuple has a method
+    index: int  # type: ignore[assignment]  # tuples have a method of this name
     canister_id: str
     role: str
     timestamp: datetime

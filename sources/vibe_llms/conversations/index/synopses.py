@@ -24,11 +24,11 @@ _TAIL_BYTES: Final = 4096
 
 
 class Synopsis(NamedTuple):
-    """Facts about the beginning of a file of messages, up to a line end.
+    """Summary of the beginning of a file of messages, up to a line end.
 
     Attributes:
         indexed: Size of that beginning, in bytes.
-        tail: Checksum of its last bytes, to notice a rewritten file.
+        tail: Checksum of its last bytes, to detect a rewritten file.
         canisters: Number of its lines.
         first_words: Beginning of the user's first message.
         first_position: Index of that message.
@@ -43,36 +43,38 @@ class Synopsis(NamedTuple):
     used_model: str | None = None
 
 
-def read_synopsis(descriptor: int, size: int, tally: str, former: Synopsis) -> Synopsis:
+def read_synopsis(descriptor: int, size: int, tally: str, previous: Synopsis) -> Synopsis:
     """Read the part added to a file, without an incomplete last line.
 
     Args:
         size: Size of the file.
         tally: Path of its tally.
-        former: Facts about the part that was read before.
+        previous: The synopsis of the part that was read before.
     """
-    start = former.indexed
+    start = previous.indexed
     if size - start <= _BLOCK_BYTES:
         data = read_at(descriptor, start, size - start)
         data = data[: data.rfind(b"\n") + 1]
         lines = [line for line in data.split(b"\n") if line.strip()]
         count, end = len(lines), start + len(data)
-        synopsis = former if former.first_words else _read_first_words(lines, former)
+        synopsis = previous if previous.first_words else _read_first_words(lines, previous)
         model = _find_model(lines)
     else:
         data = b""
         end = find_line_start(descriptor, size)
         count = _count(descriptor, start, end, tally)
-        synopsis = former if former.first_words else _find_first_words(descriptor, end, former)
+        synopsis = (
+            previous if previous.first_words else _find_first_words(descriptor, end, previous)
+        )
         model = _find_last_model(descriptor, start, end)
     is_in_data = len(data) == min(end, _TAIL_BYTES) or len(data) >= _TAIL_BYTES
     return Synopsis(
         indexed=end,
         tail=crc32(data[-_TAIL_BYTES:]) if is_in_data else digest_tail(descriptor, end),
-        canisters=former.canisters + count,
+        canisters=previous.canisters + count,
         first_words=synopsis.first_words,
         first_position=synopsis.first_position,
-        used_model=model or former.used_model,
+        used_model=model or previous.used_model,
     )
 
 
@@ -96,9 +98,9 @@ def count_before(folder: str, inode: int, size: int) -> int | None:
 
 
 def _count(descriptor: int, start: int, end: int, tally: str) -> int:
-    known = None if start else read_tally(tally)
-    if known is not None and known.size == end:
-        return known.lines
+    tally_counts = None if start else read_tally(tally)
+    if tally_counts is not None and tally_counts.size == end:
+        return tally_counts.lines
     return count_lines(descriptor, end) - (count_lines(descriptor, start) if start else 0)
 
 

@@ -1,11 +1,11 @@
 """Tokenization of text, for the index and for queries.
 
-SQLite's ``unicode61`` treats a run of letters as one word. Scripts without spaces between words
-(Chinese, Japanese, Thai …) and emoji would then match only as whole runs. So each of their
+SQLite's ``unicode61`` treats adjacent letters as one word. Scripts without spaces between words
+(Chinese, Japanese, Thai …) and emoji would then match only as whole sequences. So each of their
 characters becomes a separate word, with an invisible space around it, and a query in such a script
-becomes a phrase: any part of a run matches, at the cost of a few bytes. The ``trigram`` tokenizer
-was tried and rejected: it finds only words of three or more characters, but most Chinese and
-Japanese words have one or two; its index is three times as large.
+becomes a phrase: any part of a sequence matches, at the cost of a few bytes. The ``trigram``
+tokenizer was tried and rejected: it finds only words of three or more characters, but most Chinese
+and Japanese words have one or two; its index is three times as large.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MARK_START = "\x02"
 MARK_END = "\x03"
 _SEPARATOR = "\u200b"
 
-_ALONE = (
+_SINGLE_CHARACTERS = (
     "\u00a6\u00a9\u00ae\u00b0"  # symbols that stick to words
     "\u0e00-\u0eff\u0f00-\u0fff"  # Thai, Lao, Tibetan
     "\u1000-\u109f\u1100-\u11ff\u1780-\u17ff"  # Burmese, Hangul letters, Khmer
@@ -28,13 +28,16 @@ _ALONE = (
     "\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uff9f"  # CJK
     "\U0001f000-\U0001faff\U00020000-\U0003ffff"  # emoji, rare CJK
 )
-_BORDER = rf"(?<=[{_ALONE}])(?=\S)|(?<=\S)(?=[{_ALONE}])"  # compiled when first used
+"""Characters that are words of their own."""
+
+# Compiled when it is first used.
+_BORDER = rf"(?<=[{_SINGLE_CHARACTERS}])(?=\S)|(?<=\S)(?=[{_SINGLE_CHARACTERS}])"
 _CONTROLS = dict.fromkeys([*range(9), 11, 12, *range(14, 32), 127, 0x200B], " ")
 _TERM = r'"([^"]*)"?|([^\s"]+)'
 
 
 def clean_text(text: str) -> str:
-    """Normalize a text: composed, without control characters and halves of characters."""
+    """Normalize a text: composed characters (NFC), without control characters and surrogates."""
     text = text.translate(_CONTROLS)
     if text.isascii():
         return text
@@ -92,6 +95,6 @@ def compose_match(query: str, role: str | None) -> str:
 
 
 def _compose_term(text: str, *, is_prefix: bool = False) -> str:
-    # A sign matches with and without the emoji variation selector.
+    # A symbol must match with and without the emoji variation selector.
     text = prepare_text(text.replace("\ufe0f", ""))
     return f'"{text}"' + ("*" if is_prefix else "")

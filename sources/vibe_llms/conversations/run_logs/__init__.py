@@ -1,7 +1,7 @@
 """Logs and inboxes of a conversation's runs, one kind for each kind of store.
 
-A store opens them (``open_log``, ``open_inbox``). May import the events, the files of logs and
-the stores' databases. Refuses to know the engine and how a run is performed.
+A store opens them (``open_log``, ``open_inbox``). May import the events, the log files (``logs``)
+and the stores' databases. Must not know the engine, nor how a run is performed.
 """
 
 from __future__ import annotations

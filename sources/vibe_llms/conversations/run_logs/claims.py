@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from vibe_llms.conversations.stores.postgresql.database import Database
 
 LEASE_SECONDS: Final = 15.0
-"""Duration of a lease, of claims and of workers' heartbeats; holders renew it three times within.
+"""Duration of a lease, for claims and for workers' heartbeats; it is renewed every third of it.
 
-After the death of its process, a run waits this long for another one.
+If the process of a run dies, another process can continue the run after this time.
 """
 
 _RENEW = """
@@ -27,16 +27,16 @@ UPDATE vibe_claims SET until = clock_timestamp() + make_interval(secs => %s)
 FROM unnest(%s::text[], %s::bigint[]) AS mine (conversation, epoch)
 WHERE vibe_claims.conversation = mine.conversation AND vibe_claims.epoch = mine.epoch
 """
-_RENEWERS: weakref.WeakKeyDictionary[Database, ClaimRenewer] = weakref.WeakKeyDictionary()
-_LOCK = threading.Lock()
+_renewers: weakref.WeakKeyDictionary[Database, ClaimRenewer] = weakref.WeakKeyDictionary()
+_renewers_lock = threading.Lock()
 
 
 def access_renewer(database: Database) -> ClaimRenewer:
     """Return the renewer of this process's claims in a database."""
-    with _LOCK:
-        if database not in _RENEWERS:
-            _RENEWERS[database] = ClaimRenewer()
-        return _RENEWERS[database]
+    with _renewers_lock:
+        if database not in _renewers:
+            _renewers[database] = ClaimRenewer()
+        return _renewers[database]
 
 
 class ClaimRenewer:
@@ -75,5 +75,5 @@ class ClaimRenewer:
             try:
                 with database.transact() as connection:
                     connection.execute(_RENEW, row)
-            except StoreError:  # unreachable: retried soon, and writers get the error
+            except StoreError:  # unreachable: tried again soon; writers get the error
                 continue

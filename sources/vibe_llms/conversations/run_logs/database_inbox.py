@@ -20,10 +20,10 @@ from vibe_llms.exceptions import UnknownConversationError
 if TYPE_CHECKING:
     from vibe_llms.conversations.stores.postgresql.database import Database
 
-_FRESH_SECONDS: Final = 0.1
+_CACHE_SECONDS: Final = 0.1
 """Maximum age of the cached list of conversations with messages."""
 
-_LOOKS: weakref.WeakKeyDictionary[Database, tuple[float, frozenset[str]]] = (
+_CACHED_LISTS: weakref.WeakKeyDictionary[Database, tuple[float, frozenset[str]]] = (
     weakref.WeakKeyDictionary()
 )
 
@@ -38,7 +38,7 @@ class DatabaseInbox:
     @property
     def is_empty(self) -> bool:
         """True if the inbox is empty."""
-        return self._identity not in _look(self._database)
+        return self._identity not in _survey_with_messages(self._database)
 
     def put(self, message: RunMessage) -> None:
         """Add a message."""
@@ -59,7 +59,7 @@ class DatabaseInbox:
                 "INSERT INTO vibe_letters (conversation, letter) VALUES (%s, %s)",
                 (self._identity, encode_event(message).decode()),
             )
-        _LOOKS.pop(self._database, None)
+        _CACHED_LISTS.pop(self._database, None)
 
     def read(self) -> Sequence[RunMessage]:
         """Return all messages."""
@@ -70,7 +70,7 @@ class DatabaseInbox:
             ).fetchall()
         return self._decode(rows)
 
-    def empty(self, take: Callable[[Sequence[RunMessage]], None]) -> None:
+    def empty(self, handle: Callable[[Sequence[RunMessage]], None]) -> None:
         """Pass all messages to a function, which writes its events in the same transaction."""
         with self._database.transact() as connection:
             rows: list[tuple[int, str]] = connection.execute(
@@ -78,25 +78,25 @@ class DatabaseInbox:
                 " ORDER BY number FOR UPDATE",
                 (self._identity,),
             ).fetchall()
-            take(self._decode(rows))
+            handle(self._decode(rows))
             connection.execute(
                 "DELETE FROM vibe_letters WHERE number = ANY(%s)", ([number for number, _ in rows],)
             )
-        _LOOKS.pop(self._database, None)
+        _CACHED_LISTS.pop(self._database, None)
 
     def _decode(self, rows: Sequence[tuple[int, str]]) -> list[RunMessage]:
         location = f"{self._database.location} {self._identity} messages"
         return [decode_message(message.encode(), location, number) for number, message in rows]
 
 
-def _look(database: Database) -> frozenset[str]:
+def _survey_with_messages(database: Database) -> frozenset[str]:
     """Return the conversations with messages: one query for all runs of this process."""
-    moment, found = _LOOKS.get(database, (-math.inf, frozenset()))
-    if time.monotonic() > moment + _FRESH_SECONDS:
+    moment, found = _CACHED_LISTS.get(database, (-math.inf, frozenset()))
+    if time.monotonic() > moment + _CACHE_SECONDS:
         with database.transact(reading=True) as connection:
             rows: list[tuple[str]] = connection.execute(
                 "SELECT DISTINCT conversation FROM vibe_letters"
             ).fetchall()
         found = frozenset(each for (each,) in rows)
-        _LOOKS[database] = (time.monotonic(), found)
+        _CACHED_LISTS[database] = (time.monotonic(), found)
     return found

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
     from vibe_llms.conversations.stores.postgresql.database import Database
 
-# A lease ends within its duration. If one seems to end later, the database's clock was set back
-# after it was made: it counts as expired. A small correction expires none.
+# A lease ends within its duration. If one seems to end much later, the database's clock was set
+# back after it was made, and it counts as expired. Small corrections of the clock are tolerated.
 _IS_VALID = "until BETWEEN clock_timestamp() AND clock_timestamp() + %(valid)s"
 # Return no row if another process has a valid claim.
 _CLAIM = f"""
@@ -56,8 +56,8 @@ WHERE NOT claim.{_IS_VALID} RETURNING epoch
 _IS_CLAIMED = f"""
 SELECT 1 FROM vibe_claims WHERE conversation = %(identity)s AND {_IS_VALID}
 """
-# One round trip for the events of one moment: refused if the claim is lost, or if the first number
-# is not the next one.
+# Append events in one round trip. No row is inserted if the claim is lost, or if the number of the
+# first event is not the next one.
 _APPEND_SURELY = """
 INSERT INTO vibe_events SELECT conversation, %(number)s + place - 1, line
 FROM vibe_claims, unnest(%(lines)s::text[]) WITH ORDINALITY AS new (line, place)
@@ -69,9 +69,9 @@ WHERE conversation = %(id)s AND epoch = %(epoch)s AND %(number)s = 1 + (
 _APPEND = _APPEND_SURELY.replace(
     "FROM vibe_claims,", "FROM vibe_claims, set_config('synchronous_commit', 'off', true),"
 )
-# Only a transaction with a change waits for the disk, and then for all transactions before it.
+# A transaction that changes a row waits for the disk, and so for all transactions before it.
 _SECURE = "UPDATE vibe_claims SET epoch = epoch WHERE conversation = %(id)s AND epoch = %(epoch)s"
-_IS_THERE = "23505"  # PostgreSQL's code for a duplicate key
+_DUPLICATE_KEY = "23505"  # PostgreSQL's code for a duplicate key
 _PIECE = """
 SELECT sequence, line FROM (
     SELECT sequence, line, sum(octet_length(line)) OVER (ORDER BY sequence) AS size FROM (
@@ -89,7 +89,7 @@ class DatabaseLog:
     """Log of one conversation in a database; see :class:`.log.RunLog`.
 
     Each event is committed separately and survives this process. A crash of the server may lose the
-    last half second of events that were not secured, as a power failure does with files.
+    last half second of events that were not secured, as a power failure does with log files.
     """
 
     notices: tuple[Finding, ...] = ()
@@ -103,8 +103,8 @@ class DatabaseLog:
         self._epoch = 0
         self._moments = Moments()
         self._last = 0  # number of the last event known to be committed
-        self._certain = 0  # events up to here are on the server's disk
-        self._turnstile = asyncio.Lock()
+        self._durable = 0  # number of the last event known to be on the server's disk
+        self._write_lock = asyncio.Lock()
 
     # --- writing ---------------------------------------------------------------------------
 
@@ -117,14 +117,14 @@ class DatabaseLog:
 
     def claim(self) -> None:
         """Claim the log until :meth:`close`."""
-        given = self._describe_claim()
+        parameters = self._describe_claim()
         with self._database.transact() as connection:
-            row: tuple[int] | None = connection.execute(_CLAIM, given).fetchone()
+            row: tuple[int] | None = connection.execute(_CLAIM, parameters).fetchone()
             if row is None:
                 self._ensure_known(connection)
                 raise describe_busy()
         self._epoch, self._moments = row[0], Moments()
-        self._certain = 0  # the numbers of events lost in the interim are reused
+        self._durable = 0  # if the server has lost events since, their numbers are used again
         access_renewer(self._database).add(self._database, self._identity, self._epoch)
         try:
             last = self.read_last()  # do not write to a damaged log
@@ -149,7 +149,7 @@ class DatabaseLog:
         return await finish(self._write_in_turn(run_id, events, durable))
 
     async def _write_in_turn(self, run_id: str, events: Sequence[LogEvent], durable: bool) -> int:
-        async with self._turnstile:  # published in the order of their numbers
+        async with self._write_lock:  # published in the order of their numbers
             return await asyncio.to_thread(self._write, run_id, events, durable)
 
     def _write(self, run_id: str, events: Sequence[LogEvent], durable: bool) -> int:
@@ -159,7 +159,7 @@ class DatabaseLog:
 
     async def secure(self, sequence: int) -> None:
         """Wait for the server's disk, unless the writes already did."""
-        if self._certain < sequence:
+        if self._durable < sequence:
             await finish(asyncio.to_thread(self.synchronize))
 
     def append(self, run_id: str, *events: LogEvent, durable: bool = False) -> int:
@@ -168,12 +168,13 @@ class DatabaseLog:
             return self._append(run_id, events)[-1][0]  # which may still be rolled back
         lines = self._number(self._last + 1, run_id, events)
         if not self._append_at_once(lines, durable):
-            # Another thread of this process moved messages in between, as a working run does.
+            # Another thread of this process has appended in between, as a run does when it moves
+            # messages from the inbox to the log.
             lines, durable = self._append(run_id, events), True
         last, _ = lines[-1]
         self._last = max(self._last, last)
         if durable:
-            self._certain = max(self._certain, last)
+            self._durable = max(self._durable, last)
         for event, (number, line) in zip(events, lines, strict=True):
             publish(self.topic, number, event, line)
         return last
@@ -188,7 +189,7 @@ class DatabaseLog:
 
     def _append_at_once(self, lines: Sequence[tuple[int, bytes]], durable: bool) -> bool:
         """Append lines if the first has the next number; return whether they were appended."""
-        given = {
+        parameters = {
             "id": self._identity,
             "epoch": self._epoch,
             "number": lines[0][0],
@@ -196,11 +197,10 @@ class DatabaseLog:
         }
         statement = _APPEND_SURELY if durable else _APPEND
         try:
-            return self._database.perform(statement, given).rowcount > 0
+            return self._database.perform(statement, parameters).rowcount > 0
         except StoreError as error:
-            # The number was taken by a writer that had locked the claim while this one waited for
-            # it.
-            if getattr(error.__cause__, "sqlstate", "") == _IS_THERE:
+            # Another writer held the lock on the claim, and has used the number.
+            if getattr(error.__cause__, "sqlstate", "") == _DUPLICATE_KEY:
                 return False
             raise
 
@@ -212,8 +212,8 @@ class DatabaseLog:
                 (self._identity,),
             ).fetchone()
             found, known = row[0] if row else 0, self._last
-            if found < known:  # each time, until it is claimed again
-                raise self._describe_loss(known)
+            if found < known:  # events are lost; an error until the log is claimed again
+                raise self._describe_lost_events(known)
             lines = self._number(found + 1, run_id, events)
             self._insert(connection, lines)
         return lines
@@ -245,21 +245,21 @@ class DatabaseLog:
 
     def fencing(self) -> AbstractContextManager[None]:
         """Fence this thread's changes: inside the block they need a valid claim."""
-        return self._database.fenced(Fence(self._identity, self._epoch, self._describe_lost))
+        return self._database.fenced(Fence(self._identity, self._epoch, self._describe_lost_claim))
 
     @contextmanager
     def _transact(self) -> Iterator[psycopg.Connection[Any]]:
         with self.fencing(), self._database.transact() as connection:
             yield connection
 
-    def _describe_loss(self, number: int) -> StoreError:
+    def _describe_lost_events(self, number: int) -> StoreError:
         return StoreUnavailableError(
             path=self.topic,
             detail=f"{self.topic} no longer ends at number {number}; the server may have crashed.",
             remedy="The run is resumed from the events that exist.",
         )
 
-    def _describe_lost(self) -> StoreError:
+    def _describe_lost_claim(self) -> StoreError:
         if not self._epoch:
             return StoreError(path=self.topic, detail=f"{self.topic} was not claimed for a run.")
         return StoreError(
@@ -270,13 +270,14 @@ class DatabaseLog:
         )
 
     def synchronize(self) -> None:
-        """Return when all writes have reached the server's disk."""
+        """Wait until all writes have reached the server's disk."""
         last = self._last
-        if self._epoch and not self._database.is_joined:  # the commit waits for it
-            given = {"id": self._identity, "epoch": self._epoch}
-            if not self._database.perform(_SECURE, given).rowcount:
-                raise self._describe_lost()
-            self._certain = max(self._certain, last)
+        # Inside a larger transaction, its commit will wait for the disk.
+        if self._epoch and not self._database.is_joined:
+            parameters = {"id": self._identity, "epoch": self._epoch}
+            if not self._database.perform(_SECURE, parameters).rowcount:
+                raise self._describe_lost_claim()
+            self._durable = max(self._durable, last)
 
     def close(self) -> None:
         """Release the claim; may be called again."""
@@ -284,7 +285,8 @@ class DatabaseLog:
             return
         access_renewer(self._database).remove(self._identity)
         epoch, self._epoch = self._epoch, 0
-        with suppress(StoreError), self._database.transact() as connection:  # otherwise it expires
+        # If the database is unreachable, the claim expires.
+        with suppress(StoreError), self._database.transact() as connection:
             connection.execute(
                 "UPDATE vibe_claims SET until = '-infinity' WHERE conversation = %s AND epoch = %s",
                 (self._identity, epoch),
@@ -323,7 +325,7 @@ class DatabaseLog:
         return None if last is None else (0, last.sequence)
 
     def tail(self, after: int = 0) -> DatabaseTail:
-        """Return a reader from a number on."""
+        """Return a reader of the events after a number."""
         return DatabaseTail(self._database, self._identity, self.topic, after)
 
     def _decode(self, line: str, number: int) -> LoggedEvent:
@@ -342,7 +344,7 @@ class DatabaseLog:
 
 
 class DatabaseTail:
-    """Reader of a database log from a number on; see :class:`.log.LogTail`."""
+    """Reader of the events after a number in a database log; see :class:`.log.LogTail`."""
 
     def __init__(self, database: Database, identity: str, place: str, after: int) -> None:
         self._database = database

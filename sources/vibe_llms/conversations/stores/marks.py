@@ -10,7 +10,7 @@ from vibe_llms.logs.disk import Disk
 
 RENEWAL_NS: Final = 5_000_000_000
 """Age up to which a time that this store has set still tells of a new change. A list takes the time
-of a folder as final only when it is much older (:data:`.index.refresh.UNSETTLED_NS`)."""
+of a folder as final only when it is much older (:data:`.index.refresh.UNCERTAIN_NS`)."""
 
 
 class ChangeMarks:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from vibe_llms.conversations.names import MOST_CHARACTERS
+from vibe_llms.conversations.names import MAXIMUM_CHARACTERS
 from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.invocables.approvals import Decision, Scope
 from vibe_llms.runs.surveying import STATES
@@ -61,5 +61,5 @@ ANSWER: Final = _describe(
 SAID: Final = _SAID
 STOP: Final = _describe(reason=TEXT)
 FORK: Final = _describe(node=TEXT, visit={"type": "integer", "minimum": 1}, variables=_OBJECT)
-RENAMING: Final = _describe("name", name={**TEXT, "maxLength": MOST_CHARACTERS})
+RENAMING: Final = _describe("name", name={**TEXT, "maxLength": MAXIMUM_CHARACTERS})
 CONVERSATION_FORK: Final = _describe(from_index={"type": ["integer", "null"], "minimum": 0})
