@@ -1,4 +1,4 @@
-"""The daemon that owns runs: they outlive the client that asked for them.
+"""The daemon that owns runs: a run continues after the client that started it has disconnected.
 
-May import agents and whatever lies below. Refuses to perform anything itself: a host does.
+May import agents and all packages below. Must not execute runs itself: a host does.
 """

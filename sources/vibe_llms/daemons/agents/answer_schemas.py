@@ -1,4 +1,4 @@
-"""JSON Schemas of the agents daemon's answers, derived from the classes of the answers."""
+"""JSON Schemas of the agents daemon's answers, most of them derived from the answers' classes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.runs.summaries import RunSummary
 from vibe_llms.runs.waiting import Waiting
 
-_PLAIN: Final[Mapping[type, JsonObject]] = {
+_PRIMITIVES: Final[Mapping[type, JsonObject]] = {
     str: {"type": "string"},
     int: {"type": "integer"},
     float: {"type": "number"},
@@ -39,15 +39,15 @@ def describe_class(kind: type, title: str = "") -> JsonObject:
 
 
 def _describe(hint: Any) -> JsonObject:
-    if hint in _PLAIN:
-        return _PLAIN[hint]
-    origin, given = get_origin(hint), get_args(hint)
+    if hint in _PRIMITIVES:
+        return _PRIMITIVES[hint]
+    origin, arguments = get_origin(hint), get_args(hint)
     if origin is Literal:
-        return {"enum": list(given)}
+        return {"enum": list(arguments)}
     if origin in (Union, types.UnionType):
-        return {"anyOf": [_describe(each) for each in given]}
+        return {"anyOf": [_describe(each) for each in arguments]}
     if origin in (tuple, list) or (isinstance(origin, type) and issubclass(origin, Sequence)):
-        return {"type": "array", "items": _describe(given[0])}
+        return {"type": "array", "items": _describe(arguments[0])}
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return {"type": "object"}
     if isinstance(hint, type) and attrs.has(hint):
@@ -65,26 +65,26 @@ def _list(title: str, item: JsonObject) -> JsonObject:
 
 
 def _extend(schema: JsonObject, required: Collection[str] = (), **more: JsonObject) -> JsonObject:
-    """Return the schema of an object with more properties."""
+    """Return the schema of an object with more properties; all of them are required by default."""
     properties = schema["properties"]
-    known = schema["required"]
+    required_before = schema["required"]
     assert isinstance(properties, Mapping)
-    assert isinstance(known, list)
+    assert isinstance(required_before, list)
     return {
         **schema,
-        "required": [*known, *(required or more)],
+        "required": [*required_before, *(required or more)],
         "properties": {**properties, **more},
     }
 
 
-_MORE: Final[JsonObject] = {"type": "boolean"}
+_FLAG: Final[JsonObject] = {"type": "boolean"}
 _METADATA: Final = describe_class(ConversationMetadata)
 _TEXT: Final[JsonObject] = {"type": "string"}
 _COUNT: Final[JsonObject] = {"type": "integer"}
 
 NOTHING: Final[JsonObject] = {"title": "Nothing", "type": "object", "properties": {}}
 RUN: Final = describe_class(RunSummary, "Run")
-RUNS: Final = _extend(_list("Runs", describe_class(RunSummary)), has_more=_MORE)
+RUNS: Final = _extend(_list("Runs", describe_class(RunSummary)), has_more=_FLAG)
 OUTLINE: Final = describe_class(Outline, "Outline")
 WAITING: Final = describe_class(Waiting, "WaitingCall")
 WAITING_CALLS: Final = _list("WaitingCalls", describe_class(Waiting))
@@ -93,23 +93,23 @@ CONVERSATIONS: Final = _extend(
         "Conversations",
         {"anyOf": [describe_class(ConversationRow), describe_class(SearchHit)]},
     ),
-    has_more=_MORE,
+    has_more=_FLAG,
 )
 CONVERSATION: Final = _extend(
     _list("Conversation", {"type": "object", "required": ["role"], "properties": {"role": _TEXT}}),
     id=_TEXT,
     metadata=_METADATA,
     count=_COUNT,
-    has_more=_MORE,
+    has_more=_FLAG,
     notices={"type": "array", "items": _TEXT},
 )
-NAMED: Final[JsonObject] = {
+RENAMED_CONVERSATION: Final[JsonObject] = {
     "title": "NamedConversation",
     "type": "object",
     "required": ["id", "metadata"],
     "properties": {"id": _TEXT, "metadata": _METADATA},
 }
-FORKED: Final[JsonObject] = {
+FORKED_CONVERSATION: Final[JsonObject] = {
     "title": "ForkedConversation",
     "type": "object",
     "required": ["id", "parent"],

@@ -1,4 +1,4 @@
-"""Attached runs: a run without watchers for a while is stopped."""
+"""Attached runs, which are stopped if nothing watches them for a while."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from vibe_llms.runs.subscriptions import LogSubscriptions
 from vibe_llms.runs.summaries import RunState, RunSummary
 
 _LOGGER = logging.getLogger(__name__)
-_LONGEST_SECONDS: Final = 5.0
+_MAX_INTERVAL_SECONDS: Final = 5.0
 _REASON: Final = "All watchers of this attached run have disconnected."
-_OPEN: Final[tuple[RunState, ...]] = ("queued", "working", "waiting", "due", "broken_off")
+_UNFINISHED: Final[tuple[RunState, ...]] = ("queued", "working", "waiting", "due", "broken_off")
 
 
 class Attachments:
@@ -24,6 +24,8 @@ class Attachments:
     After a restart of the daemon, their watchers have the same time to reconnect.
 
     Args:
+        runs: Runs of the daemon.
+        subscriptions: Watchers of the runs.
         seconds: Time that a run continues without watchers.
     """
 
@@ -31,35 +33,35 @@ class Attachments:
         self._runs = runs
         self._subscriptions = subscriptions
         self._seconds = seconds
-        self._seen: dict[str, float] = {}
-        self._looking: asyncio.Task[None] | None = None
+        self._unwatched_since: dict[str, float] = {}
+        self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Start the supervision."""
-        self._looking = asyncio.create_task(self._look())
+        self._task = asyncio.create_task(self._check_regularly())
 
     async def close(self) -> None:
         """Stop the supervision; the runs stay as they are."""
-        if self._looking is not None:
-            self._looking.cancel()
-            await finish(asyncio.wait([self._looking]))
+        if self._task is not None:
+            self._task.cancel()
+            await finish(asyncio.wait([self._task]))
 
-    async def _look(self) -> None:
+    async def _check_regularly(self) -> None:
         while True:
-            await asyncio.sleep(min(_LONGEST_SECONDS, self._seconds / 4))
+            await asyncio.sleep(min(_MAX_INTERVAL_SECONDS, self._seconds / 4))
             try:
-                found = await asyncio.to_thread(self._runs.index.survey, states=_OPEN)
-                await self._attend([each for each in found if each.is_attached])
+                found = await asyncio.to_thread(self._runs.index.survey, states=_UNFINISHED)
+                await self._stop_unwatched([run for run in found if run.is_attached])
             except ConverseError as error:
                 _LOGGER.warning("cannot check attached runs: %s", error)
 
-    async def _attend(self, attached: list[RunSummary]) -> None:
+    async def _stop_unwatched(self, attached: list[RunSummary]) -> None:
         now = asyncio.get_running_loop().time()
-        seen, self._seen = self._seen, {}
-        for each in attached:
-            is_watched = self._subscriptions.is_watched(each.id)
-            since = now if is_watched else seen.get(each.id, now)
+        previous, self._unwatched_since = self._unwatched_since, {}
+        for run in attached:
+            is_watched = self._subscriptions.is_watched(run.id)
+            since = now if is_watched else previous.get(run.id, now)
             if now - since > self._seconds:
-                await self._runs.stop(each.id, reason=_REASON, subject=each.subject)
+                await self._runs.stop(run.id, reason=_REASON, subject=run.subject)
             else:
-                self._seen[each.id] = since
+                self._unwatched_since[run.id] = since

@@ -27,16 +27,16 @@ class Availability:
 
     Args:
         store: Store of the daemon.
-        begin: Starts the parts that need the store.
+        start_work: Starts the parts that need the store.
     """
 
     _store: ConversationStore
-    _begin: Callable[[], Awaitable[None]]
-    _is_begun: bool = attrs.field(default=False, init=False)
-    _waiting: asyncio.Task[None] | None = attrs.field(default=None, init=False)
-    _looking: asyncio.Task[None] | None = attrs.field(default=None, init=False)
-    _seen: float = attrs.field(default=float("-inf"), init=False)
-    _is_there: bool = attrs.field(default=False, init=False)
+    _start_work: Callable[[], Awaitable[None]]
+    _is_started: bool = attrs.field(default=False, init=False)
+    _start_task: asyncio.Task[None] | None = attrs.field(default=None, init=False)
+    _check_task: asyncio.Task[None] | None = attrs.field(default=None, init=False)
+    _checked_at: float = attrs.field(default=float("-inf"), init=False)
+    _is_reachable: bool = attrs.field(default=False, init=False)
 
     async def start(self) -> None:
         """Start the parts that need the store; retry in the background while it is unreachable.
@@ -46,58 +46,58 @@ class Availability:
         """
         try:
             await asyncio.to_thread(_reach, self._store)
-            await self._begin()
+            await self._start_work()
         except StoreUnavailableError as error:
             _LOGGER.warning("waiting for the database: %s", error)
-            self._waiting = asyncio.create_task(self._wait())
+            self._start_task = asyncio.create_task(self._retry_start())
         else:
-            self._is_begun = True
+            self._is_started = True
 
-    async def _wait(self) -> None:
-        while not self._is_begun:
+    async def _retry_start(self) -> None:
+        while not self._is_started:
             await asyncio.sleep(_PAUSE_SECONDS)
             try:
                 await asyncio.to_thread(_reach, self._store)
-                await self._begin()
+                await self._start_work()
             except StoreUnavailableError:
                 continue
             except Exception as error:
                 _LOGGER.error("cannot start the daemon: %s", error, exc_info=error)
                 continue
-            self._is_begun = True
+            self._is_started = True
             _LOGGER.warning("connected to the database")
 
     async def close(self) -> None:
-        """End the waiting."""
-        tasks = [each for each in (self._waiting, self._looking) if each is not None]
+        """Cancel the tasks in the background."""
+        tasks = [each for each in (self._start_task, self._check_task) if each is not None]
         for task in tasks:
             task.cancel()
         await finish(asyncio.gather(*tasks, return_exceptions=True))
 
-    def ensure_begun(self) -> None:
+    def ensure_started(self) -> None:
         """Raise StoreUnavailableError until the daemon has started."""
-        if not self._is_begun:
+        if not self._is_started:
             raise StoreUnavailableError(detail="The database is not reachable yet.")
 
     async def check(self) -> bool:
-        """Tell whether the daemon has started and its database is reachable."""
-        if not self._is_begun:
+        """Return whether the daemon has started and its database is reachable."""
+        if not self._is_started:
             return False
-        if self._looking is None and time.monotonic() > self._seen + _FRESH_SECONDS:
-            self._looking = asyncio.create_task(self._look())
-        if self._looking is not None:
-            await asyncio.wait([self._looking], timeout=_PATIENCE_SECONDS)
-        return self._looking is None and self._is_there
+        if self._check_task is None and time.monotonic() > self._checked_at + _FRESH_SECONDS:
+            self._check_task = asyncio.create_task(self._test_connection())
+        if self._check_task is not None:
+            await asyncio.wait([self._check_task], timeout=_PATIENCE_SECONDS)
+        return self._check_task is None and self._is_reachable
 
-    async def _look(self) -> None:
+    async def _test_connection(self) -> None:
         try:
             await asyncio.to_thread(_reach, self._store)
         except StoreUnavailableError:
-            self._is_there = False
+            self._is_reachable = False
         else:
-            self._is_there = True
+            self._is_reachable = True
         finally:
-            self._seen, self._looking = time.monotonic(), None
+            self._checked_at, self._check_task = time.monotonic(), None
 
 
 def _reach(store: ConversationStore) -> None:

@@ -21,8 +21,8 @@ from vibe_llms.runs.subscriptions import LogSubscriptions
 from vibe_llms.tables.annotations import Amount, String
 from vibe_llms.tables.reading import read_table
 
-_BYTES: Final = "application/octet-stream"
-_STRANGERS_HEADERS: Final = {
+_OCTET_STREAM: Final = "application/octet-stream"
+_UNTRUSTED_HEADERS: Final = {
     "content-security-policy": (
         "sandbox; default-src 'none'; img-src data:; media-src data:; style-src 'unsafe-inline'"
     ),
@@ -71,7 +71,7 @@ class ConversationHandlers:
 
     def produce_routes(self) -> list[Route]:
         """Produce the routes of a service."""
-        one = "/conversations/{id}"
+        path = "/conversations/{id}"
         table = [
             RouteRow(
                 "GET",
@@ -83,7 +83,7 @@ class ConversationHandlers:
             ),
             RouteRow(
                 "GET",
-                one,
+                path,
                 self._read,
                 "Return the messages of a conversation.",
                 answer=answer_schemas.CONVERSATION,
@@ -91,26 +91,26 @@ class ConversationHandlers:
             ),
             RouteRow(
                 "PATCH",
-                one,
+                path,
                 self._rename,
-                "Names a conversation.",
+                "Rename a conversation.",
                 RENAMING,
-                answer=answer_schemas.NAMED,
+                answer=answer_schemas.RENAMED_CONVERSATION,
             ),
-            RouteRow("DELETE", one, self._delete, "Removes a conversation."),
+            RouteRow("DELETE", path, self._delete, "Delete a conversation."),
             RouteRow(
                 "POST",
-                f"{one}/fork",
+                f"{path}/fork",
                 self._fork,
                 "Start a conversation with a message.",
                 CONVERSATION_FORK,
-                answer=answer_schemas.FORKED,
+                answer=answer_schemas.FORKED_CONVERSATION,
                 request_headers={"Idempotency-Key": TEXT},
                 status=201,
             ),
             RouteRow(
                 "GET",
-                f"{one}/export",
+                f"{path}/export",
                 self._export,
                 "Export a conversation in a format.",
                 queries={"format": TEXT},
@@ -118,7 +118,7 @@ class ConversationHandlers:
             ),
             RouteRow(
                 "GET",
-                f"{one}/contents/{{content}}",
+                f"{path}/contents/{{content}}",
                 self._read_content,
                 "Return the data of a content part, such as an image.",
                 media_types=("*/*",),
@@ -128,11 +128,11 @@ class ConversationHandlers:
 
     async def _survey(self, call: HttpCall, subject: str) -> None:
         query = call.query
-        limit, words = read_limit(query.get("limit")), query.get("query", "")
-        if words.strip():
+        limit, search = read_limit(query.get("limit")), query.get("query", "")
+        if search.strip():
             if query.get("after"):
                 raise refuse("after", "Search results have no pages; request a larger limit.")
-            hits, has_more = await self.conversations.search(words, limit=limit, subject=subject)
+            hits, has_more = await self.conversations.search(search, limit=limit, subject=subject)
             data = [hit._asdict() for hit in hits]
         else:
             after = query.get("after", "")
@@ -148,7 +148,7 @@ class ConversationHandlers:
         history = await self.conversations.read(call.names["id"], subject=subject)
         end = after + limit
         unstructure = produce_converter().unstructure
-        told = {
+        body = {
             "id": history.identity,
             "metadata": attrs.asdict(history.metadata),
             "count": len(history.canisters),
@@ -156,29 +156,28 @@ class ConversationHandlers:
             "has_more": len(history.canisters) > end,
             "notices": [str(each) for each in history.notices],
         }
-        await call.send_json(told)
+        await call.send_json(body)
 
     async def _rename(self, call: HttpCall, subject: str) -> None:
-        said = read_table(Renaming, read_json(await read_json_body(call)), "body")
-        metadata = await self.conversations.rename(call.names["id"], said.name, subject=subject)
-        told = {"id": call.names["id"], "metadata": attrs.asdict(metadata)}
-        await call.send_json(told)
+        request = read_table(Renaming, read_json(await read_json_body(call)), "body")
+        metadata = await self.conversations.rename(call.names["id"], request.name, subject=subject)
+        await call.send_json({"id": call.names["id"], "metadata": attrs.asdict(metadata)})
 
     async def _fork(self, call: HttpCall, subject: str) -> None:
-        said = read_table(ConversationFork, read_json(await read_json_body(call)), "body")
+        request = read_table(ConversationFork, read_json(await read_json_body(call)), "body")
         parent, key = call.names["id"], call.headers.get("idempotency-key", "")
         child = await self.conversations.fork(
-            parent, from_index=said.from_index, key=key, subject=subject
+            parent, from_index=request.from_index, key=key, subject=subject
         )
-        told = {"id": child, "parent": parent}
-        await call.send_json(told, 201, {"location": f"/conversations/{child}"})
+        body = {"id": child, "parent": parent}
+        await call.send_json(body, 201, {"location": f"/conversations/{child}"})
 
     async def _export(self, call: HttpCall, subject: str) -> None:
-        form = call.query.get("format", "markdown")
-        document = await self.conversations.export(call.names["id"], form, subject=subject)
+        file_format = call.query.get("format", "markdown")
+        document = await self.conversations.export(call.names["id"], file_format, subject=subject)
         headers = {
             "content-disposition": f'attachment; filename="{document.name}"',
-            **_STRANGERS_HEADERS,
+            **_UNTRUSTED_HEADERS,
         }
         text = document.text.encode("utf-8", "replace")
         await call.answer(200, text, headers, content_type=document.media_type)
@@ -188,8 +187,8 @@ class ConversationHandlers:
         content, data = await self.conversations.read_content(
             names["id"], names["content"], subject=subject
         )
-        headers = {"content-disposition": "attachment", **_STRANGERS_HEADERS}
-        kind = content.mime_type if _is_plain_type(content.mime_type) else _BYTES
+        headers = {"content-disposition": "attachment", **_UNTRUSTED_HEADERS}
+        kind = content.mime_type if _is_plain_type(content.mime_type) else _OCTET_STREAM
         await call.answer(200, data, headers, content_type=kind)
 
     async def _delete(self, call: HttpCall, subject: str) -> None:
@@ -199,11 +198,11 @@ class ConversationHandlers:
 
 
 def _is_plain_type(mime_type: str) -> bool:
-    """Tell whether an untrusted media type is safe in a header."""
+    """Return whether an untrusted media type is safe in a header."""
     return re.fullmatch(r"[\w.+-]{1,60}/[\w.+-]{1,60}", mime_type, re.ASCII) is not None
 
 
-def _read_index(given: str) -> int:
-    if given.isascii() and given.isdigit() and len(given) < 10:
-        return int(given)
+def _read_index(value: str) -> int:
+    if value.isascii() and value.isdigit() and len(value) < 10:
+        return int(value)
     raise refuse("after", "The value must be the number of canisters to skip.")

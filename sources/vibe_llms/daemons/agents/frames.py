@@ -21,7 +21,7 @@ from vibe_llms.events.stream import (
 )
 from vibe_llms.runs.subscriptions import LineFormat
 
-WORDS: Final[Mapping[str, str]] = {
+WIRE_NAMES: Final[Mapping[str, str]] = {
     "generation.started": "step.started",
     "generation.finished": "step.completed",
     "generation.failed": "step.failed",
@@ -30,13 +30,13 @@ WORDS: Final[Mapping[str, str]] = {
     "invocation.finished": "tool.completed",
     "run.ended": "run.completed",
 }
-"""Names of events on the wire; all others keep their names."""
+"""Names that clients receive for some events of the log; all others keep their names."""
 
-VISIT_WORD: Final = "visit.event"
+VISIT_EVENT: Final = "visit.event"
 """Event type for events within a visit of a flow, which are in the visit's own log."""
 
-_LOGGED: Final = get_args(LogEvent)
-_PARTS: Final = (
+_LOG_EVENTS: Final = get_args(LogEvent)
+_PART_EVENTS: Final = (
     ContentCitedEvent,
     ContentDeltaEvent,
     ContentFinishedEvent,
@@ -48,16 +48,16 @@ DELETED: Final = b"event: run.deleted\ndata: {}\n\n"
 
 def write_frame(line: LogLine) -> bytes:
     """Write a frame with a line of the log."""
-    word = WORDS.get(line.word, line.word)
+    name = WIRE_NAMES.get(line.word, line.word)
     data = line.data.replace(b"\r", b" ")  # other writers may use it as whitespace
-    return b"id: %d\nevent: %b\ndata: %b\n\n" % (line.sequence, word.encode(), data)
+    return b"id: %d\nevent: %b\ndata: %b\n\n" % (line.sequence, name.encode(), data)
 
 
 def write_frames(lines: bytes) -> bytes:
     """Write frames from lines of the log, each with its end.
 
-    For lines in our own format, only both ends are examined, and lines are not handled one by one:
-    that would cost more than all other work between the disk and the wire.
+    A fast path for lines in our own format examines only their ends, and does not handle lines one
+    by one: that would cost more than all other work between the disk and the client.
 
     Raises:
         MsgspecError, UnicodeDecodeError: A line cannot be read, as far as it is examined.
@@ -67,11 +67,11 @@ def write_frames(lines: bytes) -> bytes:
     # A crash may leave zeros in the middle of data that was not synced to disk. Our own lines have
     # no carriage returns: a client would read the text behind one as a field of the frame.
     first = None if b"\0" in lines or b"\r" in lines else _match(lines)
-    if first is not None and lines.endswith(_ENDS):
+    if first is not None and lines.endswith(_LINE_ENDS):
         parts = _split(lines)
         del parts[-4:]  # the end of the last line
         try:
-            # A line, its end, number and kind of the next, that line, and so on.
+            # Parts: data of a line, its end, number and type of the next line, its data, and so on.
             parts[3::4] = map(_get_head, parts[3::4])
             parts[1::4] = [b"\n\nid: "] * (len(parts) // 4)
             parts[:0] = b"id: ", first[1], _get_head(first[2])
@@ -83,29 +83,29 @@ def write_frames(lines: bytes) -> bytes:
 
 
 class _Heads(dict[bytes | None, bytes]):
-    """Cache of the text between the number and the line, by kind of event."""
+    """Cache of the text between a frame's number and its data, by type of event."""
 
     def __missing__(self, kind: bytes | None) -> bytes:
         if kind is None or not _is_plain(kind):
             raise LookupError
-        word = WORDS.get(kind.decode(), kind.decode()).encode()
-        head = b"\nevent: %b\ndata: " % word
-        if len(self) < _KNOWN:
+        name = WIRE_NAMES.get(kind.decode(), kind.decode())
+        head = b"\nevent: %b\ndata: " % name.encode()
+        if len(self) < _CACHED_KINDS:
             self[kind] = head
         return head
 
 
-_KNOWN: Final = 256
+_CACHED_KINDS: Final = 256
 _is_plain: Final = re.compile(rb"[a-z_.]{1,64}").fullmatch
 _get_head: Final = _Heads().__getitem__
-_ENDS: Final = (b"}\n", b"}\t\n")
+_LINE_ENDS: Final = (b"}\n", b"}\t\n")
 """Ends of a line, and of one that was appended together with others."""
 _HEAD: Final = (
     rb'\{"sequence":(\d+),"timestamp":"[^"]*","run_id":"[^"]*","event":\{"type":"([^"]*)"'
 )
 _match: Final = re.compile(_HEAD).match
 _split: Final = re.compile(rb"(\n)(?:(?:(?<=\}\n)|(?<=\}\t\n))(?=%b))?" % _HEAD).split
-"""Split at each end of a line; without number and kind unless both lines are in our own format."""
+"""Split at each end of a line; number and type are ``None`` unless both lines have our format."""
 
 
 EVENT_STREAM: Final = LineFormat(write_frame, write_frames, b": still here\n\n")
@@ -113,12 +113,12 @@ EVENT_STREAM: Final = LineFormat(write_frame, write_frames, b": still here\n\n")
 
 
 def is_volatile(event: HostedEvent) -> bool:
-    """Tell whether an event is not in the run's log, but useful to its watchers."""
+    """Return whether an event is not in the run's log, but useful to its watchers."""
     if not isinstance(event, VisitEvent):
-        return isinstance(event, _PARTS)
+        return isinstance(event, _PART_EVENTS)
     while isinstance(event, VisitEvent):
         event = event.event
-    return isinstance(event, (*_LOGGED, *_PARTS))
+    return isinstance(event, (*_LOG_EVENTS, *_PART_EVENTS))
 
 
 def write_piece(run_id: str, event: HostedEvent) -> bytes:
@@ -127,13 +127,13 @@ def write_piece(run_id: str, event: HostedEvent) -> bytes:
     Raises:
         CodecError: The event contains a value that JSON cannot represent.
     """
-    told: dict[str, object] = {"run_id": run_id}
+    fields: dict[str, object] = {"run_id": run_id}
     visits = []
     while isinstance(event, VisitEvent):  # of a visit of a subflow, too
         visits.append({"node": event.node, "visit": event.visit, "branch": event.branch})
         event = event.event
-    word = WORDS.get(event.type, event.type)
+    name = WIRE_NAMES.get(event.type, event.type)
     if visits:
-        word, told["visits"] = VISIT_WORD, visits
-    told["event"] = msgspec.Raw(encode_event(event))
-    return b"event: %b\ndata: %b\n\n" % (word.encode(), msgspec.json.encode(told))
+        name, fields["visits"] = VISIT_EVENT, visits
+    fields["event"] = msgspec.Raw(encode_event(event))
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), msgspec.json.encode(fields))

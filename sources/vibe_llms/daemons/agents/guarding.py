@@ -19,19 +19,19 @@ from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.plugins.specification.daemons import Authorizer, Grant
 
-_PAGE: Final = 50
-MOST: Final = 500
+_DEFAULT_LIMIT: Final = 50
+MAX_LIMIT: Final = 500
 """Maximum number of entries on one page of a list."""
 
-LIMIT: Final[JsonObject] = {"type": "integer", "minimum": 1, "maximum": MOST}
+LIMIT: Final[JsonObject] = {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT}
 
 Perform: TypeAlias = Callable[[HttpCall, str], Awaitable[None]]
-"""Handler of a request from a known caller."""
+"""Handler of a request; the second argument is the caller's name, empty without an authorizer."""
 
 
 @frozen
 class RouteRow:
-    """One route of the daemon.
+    """Description of a route, from which :class:`Guard` produces the route.
 
     Attributes:
         method: HTTP method.
@@ -45,7 +45,7 @@ class RouteRow:
         media_types: Media types of an answer other than JSON.
         status: Status of a successful answer.
         is_admitted: Whether its requests count against the limit of concurrent requests.
-        needs_host: Whether it requests a run that this process has to execute.
+        needs_host: Whether it starts or resumes a run, which this process has to execute.
     """
 
     method: str
@@ -69,12 +69,12 @@ class Guard:
     Attributes:
         authorizer: Authorizer of requests; by default all are allowed.
         hosts: Host names of the daemon; ``None`` for any.
-        ensure_begun: Raises while the daemon cannot answer yet.
+        ensure_started: Raises while the daemon cannot answer yet.
     """
 
     authorizer: Authorizer | None = None
     hosts: Collection[str] | None = None
-    ensure_begun: Callable[[], None] = lambda: None
+    ensure_started: Callable[[], None] = lambda: None
 
     async def admit(self, call: HttpCall, record: CallRecord) -> Grant | None:
         """Return the caller's grant; ``None`` if access is open to all. Raises AccessError."""
@@ -86,7 +86,7 @@ class Guard:
         async def answer(call: HttpCall, record: CallRecord) -> None:
             record.face = tag
             grant = await self.admit(call, record)
-            self.ensure_begun()
+            self.ensure_started()
             await row.perform(call, "" if grant is None else grant.subject)
 
         return Route(
@@ -110,13 +110,13 @@ class Guard:
         )
 
 
-def read_limit(given: str | None) -> int:
+def read_limit(value: str | None) -> int:
     """Read the page size of a list. Raises RequestError."""
-    if given is None:
-        return _PAGE
-    if given.isascii() and given.isdigit() and len(given) < 5 and 1 <= int(given) <= MOST:
-        return int(given)
-    raise refuse("limit", f"The limit must be between 1 and {MOST}.")
+    if value is None:
+        return _DEFAULT_LIMIT
+    if value.isascii() and value.isdigit() and len(value) < 5 and 1 <= int(value) <= MAX_LIMIT:
+        return int(value)
+    raise refuse("limit", f"The limit must be between 1 and {MAX_LIMIT}.")
 
 
 def refuse(path: str, detail: str) -> RequestError:

@@ -1,12 +1,12 @@
-"""Construction of the agents daemon's ASGI application."""
+"""Build the agents daemon's ASGI application."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
-from vibe_llms.agents.conversations import LocalConversations
 from vibe_llms.agents.executing import RunExecutor
+from vibe_llms.agents.interfaces import Runner
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.queues import read_queues
 from vibe_llms.agents.run_specs import RunRules
@@ -17,11 +17,10 @@ from vibe_llms.conversations.index.interfaces import Index
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.daemons.agents.attaching import Attachments
 from vibe_llms.daemons.agents.availability import Availability
-from vibe_llms.daemons.agents.conversations import ConversationHandlers
 from vibe_llms.daemons.agents.frames import EVENT_STREAM
 from vibe_llms.daemons.agents.guarding import Guard
-from vibe_llms.daemons.agents.page import PLACE, produce_page_routes
-from vibe_llms.daemons.agents.routes import RunHandlers
+from vibe_llms.daemons.agents.page import PAGE_PATH
+from vibe_llms.daemons.agents.route_table import produce_routes
 from vibe_llms.daemons.agents.settings import AgentsSettings
 from vibe_llms.daemons.agents.streams import pass_on
 from vibe_llms.daemons.arrivals import find_hosts
@@ -47,12 +46,13 @@ def produce_service(
     listeners: Sequence[Listener] = (),
     conversation_index: Index | None = None,
 ) -> Service:
-    """Produce the daemon as an ASGI application, with a host for its runs.
+    """Build the daemon as an ASGI application, with a host that executes its runs.
 
     Args:
         application: Provides the models; it is restricted (:meth:`.Application.restrict`).
         store: Store of the runs.
-        settings: Settings from the daemon's file; the server's part is for the code that listens.
+        settings: Settings from the daemon's file. Its ``[server]`` table is used by the caller,
+            which listens.
         rules: Rules for run specifications.
         produce_tools: Produces the ensembles that runs name; by default those configured.
         hosting: Concurrency and retries; by default with the settings' number of runs at once.
@@ -80,51 +80,59 @@ def produce_service(
         listener=partial(pass_on, subscriptions),
         pool=pool,
     )
-    host = produce_runner(
+    host = _produce_host(settings, executor, hosting=hosting, index=index)
+    runs = LocalRuns(store, application, rules=rules, host=host)
+    attachments = Attachments(runs, subscriptions, settings.attached_seconds)
+
+    async def start_work() -> None:
+        await host.start()
+        attachments.start()
+
+    availability = Availability(store, start_work)
+    guard = Guard(authorizer=authorizer, hosts=hosts, ensure_started=availability.ensure_started)
+    routes, drain = produce_routes(
+        runs,
+        subscriptions,
+        guard,
+        watchers=settings.watchers,
+        conversation_index=conversation_index,
+    )
+
+    async def stop() -> None:
+        for part in (availability, attachments, host, pool, authorizer):
+            if part is not None:
+                await part.close()
+
+    service = Service(
+        routes,
+        limits=settings.limits,
+        listeners=listeners,
+        start=availability.start,
+        stop=stop,
+        on_drain=drain,
+    )
+    add_health(
+        service,
+        guard=guard.admit,
+        needs_key=authorizer is not None,
+        page=PAGE_PATH.removeprefix("/"),
+        check=availability.check,
+    )
+    return service
+
+
+def _produce_host(
+    settings: AgentsSettings,
+    executor: RunExecutor,
+    *,
+    hosting: WorkerSettings | None,
+    index: RunIndex,
+) -> Runner:
+    """Produce the host that executes runs: those of this daemon, or of the queues of a runner."""
+    return produce_runner(
         settings.runner,
         executor,
         queues=read_queues(settings.queues) if settings.queues else (),
         hosting=hosting or WorkerSettings(runs=settings.runs),
         index=index,
     )
-    runs = LocalRuns(store, application, rules=rules, host=host)
-    availability = Availability(store, lambda: begin())
-    guard = Guard(authorizer=authorizer, hosts=hosts, ensure_begun=availability.ensure_begun)
-    handlers = RunHandlers(runs, subscriptions, guard, watchers=settings.watchers)
-    conversations = ConversationHandlers(
-        LocalConversations(runs, conversation_index), subscriptions, guard
-    )
-    attachments = Attachments(runs, subscriptions, settings.attached_seconds)
-
-    async def begin() -> None:
-        await host.start()
-        attachments.start()
-
-    async def stop() -> None:
-        await availability.close()
-        await attachments.close()
-        await host.close()
-        await pool.close()
-        if authorizer is not None:
-            await authorizer.close()
-
-    service = Service(
-        [
-            *handlers.produce_routes(),
-            *conversations.produce_routes(),
-            *produce_page_routes(hosts),
-        ],
-        limits=settings.limits,
-        listeners=listeners,
-        start=availability.start,
-        stop=stop,
-        on_drain=handlers.drain,
-    )
-    add_health(
-        service,
-        guard=guard.admit,
-        needs_key=authorizer is not None,
-        page=PLACE.removeprefix("/"),
-        check=availability.check,
-    )
-    return service

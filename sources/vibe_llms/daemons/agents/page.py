@@ -2,7 +2,7 @@
 
 The files are the same for all users and contain no user data: a user without access sees an empty
 page that asks for a key. Diagrams are drawn in a separate frame, because the drawing library makes
-markup from text: the frame has no access to the page, and only tells it which node was selected.
+markup from text: the frame has no access to the page, and only reports which node was selected.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.foundation.package_data import access_data
 
-PLACE: Final = "/page/"
+PAGE_PATH: Final = "/page/"
 FACE: Final = "page"
 
 _INDEX: Final = "index.html"
@@ -34,7 +34,7 @@ _MEDIA_TYPES: Final[Mapping[str, str]] = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-_FRAME: Final = f"{PLACE}diagram.html"
+_FRAME: Final = f"{PAGE_PATH}diagram.html"
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; "
     "connect-src 'self'; frame-src 'self'; "
@@ -73,13 +73,16 @@ class PageFile:
 
 
 def read_files() -> dict[str, PageFile]:
-    """Read the files of the page, by their paths. Does file work."""
-    found = {
-        PLACE + path.name: PageFile(media_type=_MEDIA_TYPES[path.suffix], data=path.read_bytes())
+    """Read the files of the page, by their paths. Blocks on the disk."""
+    files = {
+        PAGE_PATH + path.name: PageFile(
+            media_type=_MEDIA_TYPES[path.suffix], data=path.read_bytes()
+        )
         for path in sorted(access_data("page").iterdir())
         if path.suffix in _MEDIA_TYPES
     }
-    return {**found, PLACE: found.pop(PLACE + _INDEX)}
+    index = files.pop(PAGE_PATH + _INDEX)
+    return {**files, PAGE_PATH: index}
 
 
 @functools.cache
@@ -100,13 +103,13 @@ def produce_page_routes(hosts: Collection[str] | None) -> list[Route]:
     """
     produce = partial(Route, method="GET", write_error=write_plain_error, is_admitted=False)
 
-    async def lead(call: HttpCall, record: CallRecord) -> None:
+    async def redirect(call: HttpCall, record: CallRecord) -> None:
         record.face = FACE
         ensure_host(call, hosts)
         headers = {**_HEADERS, "location": "page/"}
         await call.answer(308, b"", headers, content_type="text/html")
 
-    def answer_with(path: str, media_type: str, find: Callable[[], PageFile]) -> Route:
+    def produce_file_route(path: str, media_type: str, find: Callable[[], PageFile]) -> Route:
         async def answer(call: HttpCall, record: CallRecord) -> None:
             record.face = FACE
             ensure_host(call, hosts)
@@ -122,12 +125,12 @@ def produce_page_routes(hosts: Collection[str] | None) -> list[Route]:
 
     files = read_files()
     pages = [
-        answer_with(path, file.media_type, partial(files.__getitem__, path))
+        produce_file_route(path, file.media_type, partial(files.__getitem__, path))
         for path, file in files.items()
     ]
     return [
-        produce(pattern="/page", handler=lead, operation=_describe("text/html", status=308)),
-        answer_with(_FRAME, _MEDIA_TYPES[".html"], compose_frame_file),
+        produce(pattern="/page", handler=redirect, operation=_describe("text/html", status=308)),
+        produce_file_route(_FRAME, _MEDIA_TYPES[".html"], compose_frame_file),
         *pages,
     ]
 

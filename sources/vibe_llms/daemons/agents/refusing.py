@@ -1,4 +1,4 @@
-"""Checks at the start: the agents daemon must not hold vendors' keys, nor run tools itself."""
+"""Checks at the start: the agents daemon must neither hold vendors' keys nor run tools itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vibe_llms.plugins.manager import PluginManager
 from vibe_llms.providers.remote import RemoteProvider
 
 PROVIDER: Final = "remote"
-"""The only provider of runs: a gateway's."""
+"""The only provider that runs may use: that of a gateway."""
 
 
 def describe_gateway(plugins: PluginManager) -> str:
@@ -34,30 +34,31 @@ def refuse_foreign(configuration: Configuration) -> None:
     Raises:
         ConfigurationError: Some are configured; names each with its file and line.
     """
-    found: dict[tuple[str, str], Finding] = {}
+    findings: dict[tuple[str, str], Finding] = {}
     for setting in configuration.settings.values():
         if setting.source.layer is Layer.DEFAULTS or len(setting.path) < 2:
             continue
-        if message := _judge(setting):
+        if message := _explain_refusal(setting):
             source = setting.source
             place = source.place or str(source.layer)
             finding = Finding(place=place, line=source.line, message=message)
-            found.setdefault((setting.path[0], setting.path[1]), finding)
-    if found:
-        raise ConfigurationError(findings=tuple(found.values()))
+            findings.setdefault((setting.path[0], setting.path[1]), finding)
+    if findings:
+        raise ConfigurationError(findings=tuple(findings.values()))
 
 
-def _judge(setting: Setting) -> str:
+def _explain_refusal(setting: Setting) -> str:
+    """Return why a setting is refused; empty if it is allowed."""
     table, name, *rest = setting.path
-    own = "Use a configuration of its own: VIBE_LLMS_CONFIG=FILE vibe serve agents"
+    remedy = "Use a configuration of its own: VIBE_LLMS_CONFIG=FILE vibe serve agents"
     if table == "providers" and (name != PROVIDER or rest == ["module"]):
         return (
             f"The provider {name!r} is configured, but runs may only ask the gateway, with "
-            f"the provider {PROVIDER!r} as shipped. {own}"
+            f"the provider {PROVIDER!r} as shipped. {remedy}"
         )
     if table == "ensembles":
         return (
             f"The ensemble {name!r} is configured, but runs may only use MCP servers, such "
-            f"as [mcp.{name}]. {own}"
+            f"as [mcp.{name}]. {remedy}"
         )
     return ""

@@ -66,7 +66,7 @@ class ApprovalBody:
     Attributes:
         digest: Digest of the request.
         decision: Whether the call is executed.
-        key: Key of the call, if several identical calls wait.
+        key: Id of the call's canister, if several identical calls wait.
         arguments: Replacement arguments as JSON, for an edit.
         reason: Reason, for the model.
         scope: Scope of the approval.
@@ -116,19 +116,19 @@ def read_json(body: bytes) -> JsonObject:
     return decode_body(body or b"{}")
 
 
-def read_said(given: object) -> list[AnyCanister]:
+def read_input(value: object) -> list[AnyCanister]:
     """Read the first messages: a text, or a list of messages. Raises ConfigurationError."""
-    if given is None:
+    if value is None:
         return []
-    if isinstance(given, str):
-        return [UserCanister(given)]
-    listed = given if isinstance(given, list) else [given]
-    return [read_table(MessageBody, each, "input").produce_canister() for each in listed]
+    if isinstance(value, str):
+        return [UserCanister(value)]
+    messages = value if isinstance(value, list) else [value]
+    return [read_table(MessageBody, each, "input").produce_canister() for each in messages]
 
 
 def write_error(error: ConverseError) -> ErrorAnswer:
     """Write an error in the format for clients of runs."""
-    if isinstance(error, UnknownConversationError):  # with the same text for any owner
+    if isinstance(error, UnknownConversationError):  # the same text for a missing and a foreign one
         error = UnknownConversationError(identity=error.identity)
     fault, status = classify_error(error)
     match error:
@@ -149,12 +149,12 @@ def write_error(error: ConverseError) -> ErrorAnswer:
     message = str(error) if status < 500 else error.describe()
     if isinstance(error, StoreError) and status >= 500:  # its own message names hosts and files
         message = compose_error_message(error)
-    told = {
+    body = {
         "message": message,
         "type": "server_error" if status >= 500 else str(fault),
         "code": error.WORD,
         "stage": str(error.stage) if error.stage else None,
     }
     if status < 500:  # the content of the message, for programs
-        told["facts"] = msgspec.json.decode(encode_error(error))["facts"]
-    return ErrorAnswer(status, {"error": told}, compose_error_headers(error))
+        body["facts"] = msgspec.json.decode(encode_error(error))["facts"]
+    return ErrorAnswer(status, {"error": body}, compose_error_headers(error))

@@ -18,8 +18,8 @@ from vibe_llms.daemons.agents.request_bodies import (
     Fork,
     MessageBody,
     StopBody,
+    read_input,
     read_json,
-    read_said,
 )
 from vibe_llms.daemons.agents.streams import follow, read_number
 from vibe_llms.daemons.asgi import HttpCall
@@ -34,7 +34,7 @@ from vibe_llms.runs.surveying import STATES
 from vibe_llms.tables.reading import read_table
 
 FACE: Final = "runs"
-_WORDS: Final = ("true", "false")
+_BOOLEANS: Final = ("true", "false")
 
 
 class RunHandlers:
@@ -53,24 +53,25 @@ class RunHandlers:
         self.runs = runs
         self._subscriptions = subscriptions
         self._guard = guard
-        self._most_watchers = watchers
-        self._standing: dict[asyncio.Task[object], HttpCall] = {}
+        self._stream_limit = watchers
+        self._streams: dict[asyncio.Task[object], HttpCall] = {}
 
-    def produce_routes(self, *, has_host: bool = True) -> list[Route]:
+    def produce_routes(self, *, can_execute: bool = True) -> list[Route]:
         """Produce the routes of a service.
 
         Args:
-            has_host: Whether runs are executed here; if not, routes that request one are omitted.
+            can_execute: Whether this process executes runs; if not, routes that start or resume one
+                are omitted.
         """
-        one = "/runs/{id}"
-        listing: dict[str, JsonObject] = {
+        path = "/runs/{id}"
+        list_queries: dict[str, JsonObject] = {
             "state": schemas.STATE,
             "limit": LIMIT,
             "after": schemas.TEXT,
         }
-        watching: dict[str, JsonObject] = {
+        watch_queries: dict[str, JsonObject] = {
             "after": schemas.TEXT,
-            "follow": {"enum": [*_WORDS]},
+            "follow": {"enum": [*_BOOLEANS]},
         }
         table = [
             RouteRow(
@@ -78,7 +79,7 @@ class RunHandlers:
                 "/runs",
                 self._start,
                 "Start a run.",
-                schemas.ORDER,
+                schemas.RUN_START,
                 answer=answer_schemas.RUN,
                 request_headers={"Idempotency-Key": schemas.TEXT},
                 status=201,
@@ -90,63 +91,63 @@ class RunHandlers:
                 self._survey,
                 "List runs, most recently active first.",
                 answer=answer_schemas.RUNS,
-                queries=listing,
+                queries=list_queries,
             ),
             RouteRow(
-                "GET", one, self._find, "Return the state of a run.", answer=answer_schemas.RUN
+                "GET", path, self._find, "Return the state of a run.", answer=answer_schemas.RUN
             ),
-            RouteRow("DELETE", one, self._delete, "Removes a run."),
+            RouteRow("DELETE", path, self._delete, "Delete a run."),
             RouteRow(
                 "GET",
-                f"{one}/events",
+                f"{path}/events",
                 self._watch,
                 "Follow the events of a run.",
-                queries=watching,
+                queries=watch_queries,
                 request_headers={"Last-Event-ID": schemas.TEXT},
                 media_types=("text/event-stream",),
                 is_admitted=False,  # streams have a limit of their own
             ),
-            *self._list_rows(one),
+            *self._list_rows(path),
         ]
-        rows = (row for row in table if has_host or not row.needs_host)
+        rows = (row for row in table if can_execute or not row.needs_host)
         return [self._guard.produce_route(row, tag=FACE) for row in rows]
 
-    def _list_rows(self, one: str) -> list[RouteRow]:
+    def _list_rows(self, path: str) -> list[RouteRow]:
         """Return the routes for queries and commands to one run."""
         return [
             RouteRow(
                 "GET",
-                f"{one}/flow",
+                f"{path}/flow",
                 self._outline,
                 "Return the progress of a flow's run.",
                 answer=answer_schemas.OUTLINE,
             ),
             RouteRow(
                 "GET",
-                f"{one}/approvals",
+                f"{path}/approvals",
                 self._list_approvals,
-                "Lists what waits.",
+                "List calls that wait for an approval.",
                 answer=answer_schemas.WAITING_CALLS,
             ),
             RouteRow(
                 "POST",
-                f"{one}/approvals",
+                f"{path}/approvals",
                 self._approve,
-                "Answers what waits.",
-                schemas.ANSWER,
+                "Answer a call that waits for an approval.",
+                schemas.APPROVAL,
                 answer=answer_schemas.WAITING,
             ),
             RouteRow(
                 "POST",
-                f"{one}/messages",
+                f"{path}/messages",
                 self._send,
                 "Send a message to a run.",
-                schemas.SAID,
+                schemas.MESSAGE,
                 answer=answer_schemas.RUN,
             ),
             RouteRow(
                 "POST",
-                f"{one}/stop",
+                f"{path}/stop",
                 self._stop,
                 "Stop a run.",
                 schemas.STOP,
@@ -154,14 +155,14 @@ class RunHandlers:
             ),
             RouteRow(
                 "POST",
-                f"{one}/detach",
+                f"{path}/detach",
                 self._detach,
                 "Let a run continue without watchers.",
                 answer=answer_schemas.RUN,
             ),
             RouteRow(
                 "POST",
-                f"{one}/resume",
+                f"{path}/resume",
                 self._resume,
                 "Resume a run.",
                 answer=answer_schemas.RUN,
@@ -169,7 +170,7 @@ class RunHandlers:
             ),
             RouteRow(
                 "POST",
-                f"{one}/fork",
+                f"{path}/fork",
                 self._fork,
                 "Fork a run.",
                 schemas.FORK,
@@ -181,7 +182,7 @@ class RunHandlers:
 
     def drain(self) -> None:
         """End all event streams: they would last for as long as their clients stay connected."""
-        for task, call in tuple(self._standing.items()):
+        for task, call in tuple(self._streams.items()):
             call.disconnect(task)
 
     # --- handlers --------------------------------------------------------------------------------
@@ -189,17 +190,15 @@ class RunHandlers:
     async def _start(self, call: HttpCall, subject: str) -> None:
         body, key = await read_json_body(call), call.headers.get("idempotency-key", "")
         with call.cancelling_on_disconnect():
-            spec, said = await perform_sized(body, partial(_read_start, body))
-        summary = await self.runs.start(spec, said, subject=subject, key=key)
+            spec, messages = await perform_sized(body, partial(_read_start, body))
+        summary = await self.runs.start(spec, messages, subject=subject, key=key)
         await call.send_json(summary, 201, {"location": f"/runs/{summary.id}"})
 
     async def _survey(self, call: HttpCall, subject: str) -> None:
         query = call.query
         states = _read_states(query.get("state"))
-        limit, behind = read_limit(query.get("limit")), query.get("after", "")
-        found = await self.runs.survey(
-            states=states, after=behind, limit=limit + 1, subject=subject
-        )
+        limit, after = read_limit(query.get("limit")), query.get("after", "")
+        found = await self.runs.survey(states=states, after=after, limit=limit + 1, subject=subject)
         page = {"data": found[:limit], "has_more": len(found) > limit}
         await call.send_json(page)
 
@@ -221,19 +220,19 @@ class RunHandlers:
         await call.send_json({"data": waiting})
 
     async def _approve(self, call: HttpCall, subject: str) -> None:
-        said = read_table(ApprovalBody, read_json(await read_json_body(call)), "body")
-        approval, run_id = said.produce_approval(), call.names["id"]
-        answered = await self.runs.approve(run_id, approval, key=said.key, subject=subject)
-        await call.send_json(answered)
+        body = read_table(ApprovalBody, read_json(await read_json_body(call)), "body")
+        approval, run_id = body.produce_approval(), call.names["id"]
+        waiting_call = await self.runs.approve(run_id, approval, key=body.key, subject=subject)
+        await call.send_json(waiting_call)
 
     async def _send(self, call: HttpCall, subject: str) -> None:
-        said = read_table(MessageBody, read_json(await read_json_body(call)), "body")
-        await self.runs.send(call.names["id"], said.produce_canister(), subject=subject)
+        body = read_table(MessageBody, read_json(await read_json_body(call)), "body")
+        await self.runs.send(call.names["id"], body.produce_canister(), subject=subject)
         await self._find(call, subject)
 
     async def _stop(self, call: HttpCall, subject: str) -> None:
-        said = read_table(StopBody, read_json(await read_json_body(call)), "body")
-        await self.runs.stop(call.names["id"], reason=said.reason, subject=subject)
+        body = read_table(StopBody, read_json(await read_json_body(call)), "body")
+        await self.runs.stop(call.names["id"], reason=body.reason, subject=subject)
         await self._find(call, subject)
 
     async def _detach(self, call: HttpCall, subject: str) -> None:
@@ -245,31 +244,31 @@ class RunHandlers:
         await self._find(call, subject)
 
     async def _fork(self, call: HttpCall, subject: str) -> None:
-        said = read_table(Fork, read_json(await read_json_body(call)), "body")
+        body = read_table(Fork, read_json(await read_json_body(call)), "body")
         summary = await self.runs.fork(
-            call.names["id"], **attrs.asdict(said, recurse=False), subject=subject
+            call.names["id"], **attrs.asdict(body, recurse=False), subject=subject
         )
         await call.send_json(summary, 201, {"location": f"/runs/{summary.id}"})
 
     async def _watch(self, call: HttpCall, subject: str) -> None:
         run_id, query = call.names["id"], call.query
         follows = query.get("follow", "true")
-        if follows not in _WORDS:
-            raise refuse("follow", f"Invalid value. Use one of {', '.join(_WORDS)}.")
+        if follows not in _BOOLEANS:
+            raise refuse("follow", f"Invalid value. Use one of {', '.join(_BOOLEANS)}.")
         last = await self.runs.count_events(run_id, subject=subject)
-        given = call.headers.get("last-event-id", query.get("after", ""))
-        after = read_number(given, last)
-        if len(self._standing) >= self._most_watchers:
+        known = call.headers.get("last-event-id", query.get("after", ""))
+        after = read_number(known, last)
+        if len(self._streams) >= self._stream_limit:
             raise LimitError(
-                detail=f"{self._most_watchers} event streams are already open here.",
+                detail=f"{self._stream_limit} event streams are already open here.",
                 remedy="Close one, or try again later.",
                 limit="watchers",
-                value=self._most_watchers,
+                value=self._stream_limit,
                 stage=Stage.EXECUTE,
             )
         ends, task = follows == "false", asyncio.current_task()
         assert task is not None
-        self._standing[task] = call
+        self._streams[task] = call
         try:
             await call.read_body()
             call.watch_client()
@@ -284,22 +283,22 @@ class RunHandlers:
                         del data  # otherwise it stays in memory until there is more
             await call.finish()
         finally:
-            del self._standing[task]
+            del self._streams[task]
 
 
 def _read_start(body: bytes) -> tuple[RunSpec, list[AnyCanister]]:
     """Read the specification and the first messages. Raises RequestError, ConfigurationError."""
-    given = dict(read_json(body))
-    said = read_said(given.pop("input", None))
-    return read_run_spec(given), said
+    fields = dict(read_json(body))
+    messages = read_input(fields.pop("input", None))
+    return read_run_spec(fields), messages
 
 
-def _read_states(given: str | None) -> list[RunState]:
-    """Read the requested states, separated by commas. Raises RequestError."""
-    wanted = {*STATES} if given is None else {*given.split(",")}
-    if wanted - {*STATES}:
+def _read_states(value: str | None) -> list[RunState]:
+    """Read the requested states, separated by commas; all by default. Raises RequestError."""
+    requested = {*STATES} if value is None else {*value.split(",")}
+    if requested - {*STATES}:
         raise refuse(
             "state",
             f"Invalid state. Use one of {', '.join(STATES)}, or several, separated by commas.",
         )
-    return [each for each in STATES if each in wanted]
+    return [state for state in STATES if state in requested]

@@ -15,7 +15,7 @@ STATE: Final[JsonObject] = {
     "pattern": "^({0})(,({0}))*$".format("|".join(STATES)),
 }
 _OBJECT: Final[JsonObject] = {"type": "object"}
-_SAID: Final[JsonObject] = {
+_MESSAGE: Final[JsonObject] = {
     "type": "object",
     "required": ["content"],
     "properties": {"content": TEXT, "role": {"enum": ["user", "supervisor"]}},
@@ -24,16 +24,16 @@ _SAID: Final[JsonObject] = {
 
 
 def _describe(*required: str, **properties: JsonValue) -> JsonObject:
-    needed: JsonObject = {"required": list(required)} if required else {}
+    required_fields: JsonObject = {"required": list(required)} if required else {}
     return {
         "type": "object",
-        **needed,
+        **required_fields,
         "properties": properties,
         "additionalProperties": False,
     }
 
 
-_ORDER: Final = _describe(
+_RUN_START: Final = _describe(
     model=TEXT,
     ensembles={"type": "array", "items": TEXT},
     task={"type": ["object", "null"]},
@@ -42,13 +42,13 @@ _ORDER: Final = _describe(
     attached={"type": "boolean"},
     queue=TEXT,
     priority={"type": "integer"},
-    input={"anyOf": [TEXT, {"type": "null"}, _SAID, {"type": "array", "items": _SAID}]},
+    input={"anyOf": [TEXT, {"type": "null"}, _MESSAGE, {"type": "array", "items": _MESSAGE}]},
 )
-ORDER: Final[JsonObject] = {
-    **_ORDER,
+RUN_START: Final[JsonObject] = {
+    **_RUN_START,
     "anyOf": [{"required": ["input"]}, {"required": ["task"]}],
 }
-ANSWER: Final = _describe(
+APPROVAL: Final = _describe(
     "digest",
     "decision",
     digest=TEXT,
@@ -58,7 +58,7 @@ ANSWER: Final = _describe(
     reason=TEXT,
     scope={"enum": [each.value for each in Scope]},
 )
-SAID: Final = _SAID
+MESSAGE: Final = _MESSAGE
 STOP: Final = _describe(reason=TEXT)
 FORK: Final = _describe(node=TEXT, visit={"type": "integer", "minimum": 1}, variables=_OBJECT)
 RENAMING: Final = _describe("name", name={**TEXT, "maxLength": MAXIMUM_CHARACTERS})

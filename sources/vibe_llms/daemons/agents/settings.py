@@ -28,7 +28,7 @@ class AgentsSettings:
 
     Attributes:
         server: Address to listen on, and limits of each connection.
-        limits: Limits of concurrent work.
+        limits: Limits on concurrent requests and their size.
         runs: Number of runs that work at once; others wait.
         watchers: Maximum number of event streams at once.
         attached_seconds: Time that a run that was started attached continues without watchers.
@@ -38,8 +38,8 @@ class AgentsSettings:
             port, such as ``localhost:5173``, or as a whole origin, such as ``tauri://localhost``.
             All others are refused.
         gateway: Address of the gateway that serves all models.
-        runner: URL of the database in which runs wait for workers; by default the daemon executes
-            its own runs.
+        runner: URL of the database in which runs are queued for workers; by default the daemon
+            executes its own runs.
         queues: Queues of the runner from which the daemon takes runs itself, in the format of a
             worker's; an empty text leaves all to other workers.
     """

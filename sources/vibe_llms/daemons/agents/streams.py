@@ -1,4 +1,4 @@
-"""Event streams: the lines of a run's log behind a number, and all later ones."""
+"""Event streams: the events of a run's log after a number, and all later ones."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from vibe_llms.exceptions import RequestError, Stage, UnknownConversationError
 from vibe_llms.runs.subscriptions import LogSubscriptions, ensure_reached
 
 
-def read_number(given: str, last: int) -> int:
-    """Read the number of the last event that a client knows; 0 if none is given.
+def read_number(value: str, last: int) -> int:
+    """Read the number of the last event that a client knows; 0 for an empty value.
 
     Raises:
         RequestError: It is not a number, or the log does not reach it yet.
     """
-    if not given:
+    if not value:
         return 0
-    if not (given.isascii() and given.isdigit() and len(given) < 20):
-        detail = f"Last-Event-ID must be the number of an event, not {given[:40]!r}."
+    if not (value.isascii() and value.isdigit() and len(value) < 20):
+        detail = f"Last-Event-ID must be the number of an event, not {value[:40]!r}."
         raise RequestError(path="Last-Event-ID", detail=detail, stage=Stage.FRAME)
-    ensure_reached(int(given), last)
-    return int(given)
+    ensure_reached(int(value), last)
+    return int(value)
 
 
 def pass_on(subscriptions: LogSubscriptions, run_id: str, event: HostedEvent) -> None:
@@ -36,7 +36,7 @@ async def follow(
 ) -> AsyncGenerator[bytes]:
     """Yield frames of server-sent events, and comments while nothing happens.
 
-    The first is empty for a client that is up to date: it learns that the stream is open.
+    For a client that is up to date, the first frame is empty, so that the response starts at once.
 
     Args:
         after: Number of the last event that the client knows.

@@ -1,4 +1,4 @@
-"""Web page for this machine's own store: it shows runs and sends messages, but executes no runs."""
+"""Web page for the store of this machine: shows runs and sends messages, but executes no runs."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ import secrets
 from collections.abc import Collection
 from typing import Final
 
-from vibe_llms.agents.conversations import LocalConversations
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.application import Application
 from vibe_llms.conversations.index.interfaces import Index
 from vibe_llms.conversations.stores.interfaces import ConversationStore
-from vibe_llms.daemons.agents.conversations import ConversationHandlers
 from vibe_llms.daemons.agents.frames import EVENT_STREAM
 from vibe_llms.daemons.agents.guarding import Guard
-from vibe_llms.daemons.agents.page import PLACE, produce_page_routes
-from vibe_llms.daemons.agents.routes import RunHandlers
+from vibe_llms.daemons.agents.page import PAGE_PATH
+from vibe_llms.daemons.agents.route_table import produce_routes
 from vibe_llms.daemons.health import add_health
 from vibe_llms.daemons.service import Service
 from vibe_llms.exceptions import AccessError, ProviderFault
@@ -83,17 +81,14 @@ def produce_view(
     runs = LocalRuns(store, application, is_owner=True)
     guard = Guard(authorizer=KeyHolder(key), hosts=hosts)
     subscriptions = LogSubscriptions(runs.index, EVENT_STREAM)
-    handlers = RunHandlers(runs, subscriptions, guard, watchers=WATCHERS)
-    conversations = ConversationHandlers(
-        LocalConversations(runs, conversation_index), subscriptions, guard
+    routes, drain = produce_routes(
+        runs,
+        subscriptions,
+        guard,
+        watchers=WATCHERS,
+        conversation_index=conversation_index,
+        can_execute=False,
     )
-    service = Service(
-        [
-            *handlers.produce_routes(has_host=False),
-            *conversations.produce_routes(),
-            *produce_page_routes(hosts),
-        ],
-        on_drain=handlers.drain,
-    )
-    add_health(service, guard=guard.admit, needs_key=True, page=PLACE.removeprefix("/"))
+    service = Service(routes, on_drain=drain)
+    add_health(service, guard=guard.admit, needs_key=True, page=PAGE_PATH.removeprefix("/"))
     return service

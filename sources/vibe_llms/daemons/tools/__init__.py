@@ -1,5 +1,5 @@
 """Ensembles as an MCP server, over HTTP and over standard input and output.
 
-May import ensembles, the configuration and what all daemons share. Refuses to know models: where a
-provider is configured, it does not start.
+May import ensembles, the configuration and the modules shared by all daemons. Must not know models:
+it does not start if a provider is configured.
 """

@@ -35,11 +35,11 @@ _TAG: Final = "tools"
 _METHODS: Final = {
     "POST": "Receive an MCP message.",
     "GET": "Stream the server's own messages to a session.",
-    "DELETE": "Ends a session.",
+    "DELETE": "End a session.",
 }
 
 
-class Entries:
+class RequestsInTransit:
     """Requests in transit to sessions: a session ends only after it has received them.
 
     The package ``mcp`` answers a notification before it passes it to the session, and starts the
@@ -52,17 +52,21 @@ class Entries:
 
     @contextmanager
     def enter(self, session: str) -> Iterator[Callable[[], None]]:
-        """Enter a session. Call the result when the session has received the request; the end of
-        the context does so at the latest."""
-        entry: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        entries = self._open.setdefault(session, set())
-        entries.add(entry)
+        """Register a request to a session.
+
+        Yields:
+            A function to call when the session has received the request; at the latest, the end of
+            the context calls it.
+        """
+        request: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        requests = self._open.setdefault(session, set())
+        requests.add(request)
 
         def arrive() -> None:
-            if not entry.done():
-                entry.set_result(None)
-                entries.discard(entry)
-                if not entries:
+            if not request.done():
+                request.set_result(None)
+                requests.discard(request)
+                if not requests:
                     del self._open[session]
 
         try:
@@ -72,8 +76,8 @@ class Entries:
 
     async def wait(self, session: str) -> None:
         """Wait until no requests are in transit to a session."""
-        while entries := self._open.get(session):
-            await asyncio.wait(entries)
+        while requests := self._open.get(session):
+            await asyncio.wait(requests)
 
 
 class ToolEndpoint:
@@ -105,11 +109,11 @@ class ToolEndpoint:
         self._request_bytes = request_bytes
         self._answer: Application | None = None
         self._server: ToolServer | None = None
-        self._standing: dict[asyncio.Task[object], HttpCall] = {}
-        self._entries = Entries()
-        self._life: asyncio.Task[None] | None = None
-        self._wanted, self._opened = asyncio.Event(), asyncio.Event()
-        self._ending = asyncio.Event()
+        self._streams: dict[asyncio.Task[object], HttpCall] = {}
+        self._in_transit = RequestsInTransit()
+        self._server_task: asyncio.Task[None] | None = None
+        self._must_open, self._is_open = asyncio.Event(), asyncio.Event()
+        self._must_end = asyncio.Event()
 
     def produce_routes(self) -> list[Route]:
         """Produce the routes of a service."""
@@ -119,7 +123,7 @@ class ToolEndpoint:
                 pattern=PATH,
                 handler=self.answer,
                 write_error=write_plain_error,
-                # A stream that only listens does not use a place among concurrent requests.
+                # A stream that only listens does not count against the limit of requests.
                 is_admitted=method != "GET",
                 operation=ApiOperation(summary=summary, tag=_TAG),
             )
@@ -132,27 +136,27 @@ class ToolEndpoint:
         Raises:
             ConverseError: An ensemble cannot be connected.
         """
-        begun = asyncio.Event()
-        self._life = asyncio.create_task(self._live(begun))
-        await self._wait(begun)
+        connected = asyncio.Event()
+        self._server_task = asyncio.create_task(self._run(connected))
+        await self._wait(connected)
 
     async def _wait(self, event: asyncio.Event) -> None:
-        """Wait for an event in the life of the server; raise the error that ends it."""
-        assert self._life is not None
+        """Wait for an event that the server task sets; raise the error that ends the task."""
+        assert self._server_task is not None
         waiting = asyncio.create_task(event.wait())
         try:
-            await asyncio.wait((waiting, self._life), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((waiting, self._server_task), return_when=asyncio.FIRST_COMPLETED)
         finally:
             waiting.cancel()
-        if self._life.done():
-            await self._life
+        if self._server_task.done():
+            await self._server_task
 
     async def stop(self) -> None:
         """End all sessions with their pending work, and disconnect the ensembles."""
-        self._ending.set()
-        self._wanted.set()
-        if self._life is not None:
-            await self._life
+        self._must_end.set()
+        self._must_open.set()
+        if self._server_task is not None:
+            await self._server_task
         if self._authorizer is not None:
             await self._authorizer.close()
 
@@ -160,14 +164,14 @@ class ToolEndpoint:
         """End streams that only listen: they would last for as long as their clients stay."""
         if self._server is not None:
             self._server.listening.close()
-        for task, call in tuple(self._standing.items()):
+        for task, call in tuple(self._streams.items()):
             call.disconnect(task)
 
-    async def _live(self, begun: asyncio.Event) -> None:
+    async def _run(self, connected: asyncio.Event) -> None:
         async with self._connect() as open_server:
-            begun.set()
-            await self._wanted.wait()
-            if self._ending.is_set():
+            connected.set()
+            await self._must_open.wait()
+            if self._must_end.is_set():
                 return
             async with open_server() as server:
                 from vibe_llms.invocables.mcp.serving.sessions import produce_manager
@@ -181,14 +185,14 @@ class ToolEndpoint:
                 )
                 self._server, self._answer = server, manager.handle_request
                 async with manager.run():
-                    self._opened.set()
-                    await self._ending.wait()
+                    self._is_open.set()
+                    await self._must_end.wait()
 
     async def _open(self) -> None:
         """Open the server, at the first request."""
-        if not self._opened.is_set():
-            self._wanted.set()
-            await self._wait(self._opened)
+        if not self._is_open.is_set():
+            self._must_open.set()
+            await self._wait(self._is_open)
 
     async def admit(self, call: HttpCall, record: CallRecord) -> Grant | None:
         """Return the caller's grant; ``None`` if access is open to all. Raises AccessError."""
@@ -206,45 +210,45 @@ class ToolEndpoint:
         if call.method == "POST":
             try:
                 read_message(body)
-            except MalformedMessage as complaint:
+            except MalformedMessage as error:
                 record.error = "request"
-                await call.answer(400, complaint.write(), {})
+                await call.answer(400, error.write(), {})
                 return
-        added: dict[str, object] = {}
+        scope_entries: dict[str, object] = {}
         if grant is not None:
-            added["user"] = produce_user(grant.subject)
+            scope_entries["user"] = produce_user(grant.subject)
         session = call.headers.get(SESSION_HEADER, "")
         match call.method:
             case "GET":
-                await self._listen(call, record, body, added)
+                await self._listen(call, record, body, scope_entries)
             case "POST":
-                with self._entries.enter(session) as arrive:
-                    added[HEARD] = partial(_note, record, arrive)
-                    await self._pass(call, record, body, added)
+                with self._in_transit.enter(session) as arrive:
+                    scope_entries[HEARD] = partial(_record_method, record, arrive)
+                    await self._pass(call, record, body, scope_entries)
             case _:
                 if session:
-                    await self._entries.wait(session)
-                await self._pass(call, record, body, added)
+                    await self._in_transit.wait(session)
+                await self._pass(call, record, body, scope_entries)
 
     async def _listen(
-        self, call: HttpCall, record: CallRecord, body: bytes, added: dict[str, object]
+        self, call: HttpCall, record: CallRecord, body: bytes, scope_entries: dict[str, object]
     ) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._standing[task] = call
+        self._streams[task] = call
         try:
-            await self._pass(call, record, body, added)
+            await self._pass(call, record, body, scope_entries)
         finally:
-            del self._standing[task]
+            del self._streams[task]
 
     async def _pass(
-        self, call: HttpCall, record: CallRecord, body: bytes, added: dict[str, object]
+        self, call: HttpCall, record: CallRecord, body: bytes, scope_entries: dict[str, object]
     ) -> None:
         assert self._answer is not None
-        record.sent_bytes = await call.pass_to(self._answer, body, **added)
+        record.sent_bytes = await call.pass_to(self._answer, body, **scope_entries)
 
 
-def _note(record: CallRecord, arrive: Callable[[], None], method: str, name: str) -> None:
-    """Note the method for logs and metrics, and that the session has received the request."""
+def _record_method(record: CallRecord, arrive: Callable[[], None], method: str, name: str) -> None:
+    """Record the method for logs and metrics, and that the session has received the request."""
     record.way, record.model = method, name
     arrive()

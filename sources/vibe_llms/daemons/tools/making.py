@@ -1,4 +1,4 @@
-"""Construction of the tools daemon from its configuration: its ensembles and its endpoint."""
+"""Build the tools daemon from its configuration: its ensembles and its endpoint."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def produce_service(
     listeners: Sequence[Listener] = (),
     secret: bytes | None = None,
 ) -> Service:
-    """Produce the daemon as an ASGI application.
+    """Build the daemon as an ASGI application.
 
     Args:
         application: Provides the ensembles.
         authorizer: Authorizer of requests; by default all are allowed.
         listeners: Called with the record of each completed request.
-        secret: Shared secret of all processes that serve one address, at least 32 bytes; by
-            default there is one process.
+        secret: Shared secret of all processes that serve one address, at least 32 bytes; not
+            needed for one process.
 
     Raises:
         ConfigurationError: A provider is configured.
@@ -150,17 +150,19 @@ async def _produce_ensembles(
 ) -> list[Ensemble]:
     """Produce the named ensembles, or all configured ones that can be produced."""
     names = settings.ensembles if is_named else tuple(application.configuration.ensembles)
-    made: list[Ensemble] = []
+    ensembles: list[Ensemble] = []
     for name in names:
         try:
-            made += await application.produce_ensembles([name])
+            ensembles += await application.produce_ensembles([name])
         except ConverseError as error:
             if is_named:
                 raise
             _LOGGER.warning("%s: %s", name, error)
     if settings.mcp or (not is_named and application.configuration.servers):
-        made += await application.produce_mcp_ensembles(settings.mcp or None, is_passed_on=True)
-    return made
+        ensembles += await application.produce_mcp_ensembles(
+            settings.mcp or None, is_passed_on=True
+        )
+    return ensembles
 
 
 def _ensure_known(allowed: Sequence[str], registry: Registry) -> None:

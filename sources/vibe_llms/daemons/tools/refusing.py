@@ -1,4 +1,4 @@
-"""Removal and refusal of the user's providers: the tools daemon must not know models."""
+"""Remove or refuse the user's providers: the tools daemon must not know models."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _leave_out(entry: PluginEntry) -> PluginEntry | None:
 
 def find_providers(configuration: Configuration) -> Sequence[Finding]:
     """Find the providers that a user has configured, each once; built-in ones do not count."""
-    found: dict[str, Finding] = {}
+    findings: dict[str, Finding] = {}
     for setting in configuration.settings.values():
         if setting.path[0] != "providers" or setting.source.layer is Layer.DEFAULTS:
             continue
@@ -40,8 +40,8 @@ def find_providers(configuration: Configuration) -> Sequence[Finding]:
             message=f"The provider {provider!r} is configured, but a tools server does not use "
             "models.",
         )
-        found.setdefault(provider, finding)
-    return tuple(found.values())
+        findings.setdefault(provider, finding)
+    return tuple(findings.values())
 
 
 def refuse_providers(configuration: Configuration) -> None:

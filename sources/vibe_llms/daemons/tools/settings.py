@@ -50,7 +50,7 @@ class ToolsSettings:
 
     Attributes:
         server: Address to listen on, and limits of each connection.
-        limits: Limits of concurrent work.
+        limits: Limits on concurrent requests and their size.
         sessions: Limits of sessions.
         authorizer: Authorizer of requests; by default all are allowed.
         hosts: Further host names of the daemon, and origins whose pages may send requests: with a

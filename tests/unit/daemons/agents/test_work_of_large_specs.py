@@ -11,7 +11,7 @@ import pytest
 
 from support.quality.working import LINEAR, find_growth
 from vibe_llms.agents.run_specs import read_run_spec
-from vibe_llms.daemons.agents.request_bodies import read_json, read_said
+from vibe_llms.daemons.agents.request_bodies import read_input, read_json
 from vibe_llms.exceptions import ConfigurationError
 
 BODIES: dict[str, Callable[[int], dict[str, Any]]] = {
@@ -37,7 +37,7 @@ def test_twice_as_much_is_read_with_twice_the_work(case: str) -> None:
         def read() -> None:
             given = dict(read_json(body))
             with contextlib.suppress(ConfigurationError):
-                read_said(given.pop("input", None))
+                read_input(given.pop("input", None))
                 read_run_spec(given)
 
         return read

@@ -1,0 +1,46 @@
+"""All routes of a service for runs and conversations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from vibe_llms.agents.conversations import LocalConversations
+from vibe_llms.agents.local import LocalRuns
+from vibe_llms.conversations.index.interfaces import Index
+from vibe_llms.daemons.agents.conversations import ConversationHandlers
+from vibe_llms.daemons.agents.guarding import Guard
+from vibe_llms.daemons.agents.page import produce_page_routes
+from vibe_llms.daemons.agents.routes import RunHandlers
+from vibe_llms.daemons.routes import Route
+from vibe_llms.runs.subscriptions import LogSubscriptions
+
+
+def produce_routes(
+    runs: LocalRuns,
+    subscriptions: LogSubscriptions,
+    guard: Guard,
+    *,
+    watchers: int,
+    conversation_index: Index | None,
+    can_execute: bool = True,
+) -> tuple[list[Route], Callable[[], None]]:
+    """Produce the routes for runs, conversations and the web page.
+
+    Args:
+        watchers: Maximum number of event streams at once.
+        conversation_index: Index that lists and searches conversations; by default one that reads
+            the store.
+        can_execute: Whether this process executes runs; if not, routes that start or resume one
+            are omitted.
+
+    Returns:
+        The routes, and a function that ends all event streams.
+    """
+    handlers = RunHandlers(runs, subscriptions, guard, watchers=watchers)
+    conversations = LocalConversations(runs, conversation_index)
+    routes = [
+        *handlers.produce_routes(can_execute=can_execute),
+        *ConversationHandlers(conversations, subscriptions, guard).produce_routes(),
+        *produce_page_routes(guard.hosts),
+    ]
+    return routes, handlers.drain
