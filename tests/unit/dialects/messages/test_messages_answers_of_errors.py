@@ -1,4 +1,6 @@
-"""An error of any kind reaches Anthropic's clients in Anthropic's words, and as what it is."""
+"""Errors of all kinds reach Anthropic's clients in Anthropic's format, and are classified
+correctly.
+"""
 
 from __future__ import annotations
 
@@ -29,14 +31,14 @@ KEY = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz"
 
 
 def read(answer: Any) -> ConverseError:
-    """Reads an answer as a client of ours does."""
+    """Read an answer as our own client does."""
     return messages.produce_error(
         answer.body, provider="gateway", status=answer.status, headers=answer.headers
     )
 
 
 def raise_as_sdk(answer: Any) -> anthropic.APIStatusError:
-    """Returns what the official library makes of an answer."""
+    """Return the exception of the official library for an answer."""
 
     def answer_request(request: httpx2.Request) -> httpx2.Response:
         return httpx2.Response(answer.status, json=answer.body, headers=dict(answer.headers))
@@ -52,7 +54,7 @@ def raise_as_sdk(answer: Any) -> anthropic.APIStatusError:
 
 @given(errors)
 def test_an_error_of_any_kind_is_read_as_the_same(error: ConverseError) -> None:
-    """What it means, its status, and when to ask again."""
+    """Its fault, its status, and the time to wait."""
     answer = messages.nativize_error(error)
 
     assert classify(read(answer)) == classify(error)
@@ -64,10 +66,10 @@ def test_an_error_of_any_kind_is_read_as_the_same(error: ConverseError) -> None:
     code=st.sampled_from([None, "enforced_spend_limit_reached", "unheard_of"]),
     kind=st.sampled_from([None, "rate_limit_error", "invalid_request_error", "novel_error"]),
 )
-def test_what_a_vendor_said_of_itself_means_the_same(
+def test_a_vendors_own_error_keeps_its_fault(
     fault: ProviderFault, status: int | None, code: str | None, kind: str | None
 ) -> None:
-    """Also where its words, its status and what it means do not fit each other."""
+    """Also if its type, its status and its fault contradict each other."""
     error = ProviderError(fault=fault, status=status, vendor_code=code, vendor_type=kind)
 
     assert classify(read(messages.nativize_error(error))) == classify(error)
@@ -99,10 +101,10 @@ def test_what_a_vendor_said_of_itself_means_the_same(
         ),
     ],
 )
-def test_the_words_of_the_vendor_come_again(
+def test_the_vendors_own_fields_are_repeated(
     body: dict[str, Any], status: int, raised: type[Exception]
 ) -> None:
-    """Message, type and code, and the class that the official library raises of them."""
+    """Message, type and code, and the class that the official library raises."""
     whole = {"type": "error", "error": body, "request_id": "req_1"}
     error = messages.produce_error(whole, provider="anthropic", status=status)
 
@@ -124,7 +126,7 @@ def test_the_words_of_the_vendor_come_again(
         (TransportError(address=PLACE), 502, "api_error"),
     ],
 )
-def test_what_is_wrong_here_has_the_vendors_words(
+def test_our_own_errors_have_the_vendors_types(
     error: ConverseError, status: int, kind: str
 ) -> None:
     """The official library raises the class of the status, and knows the type."""
@@ -133,16 +135,16 @@ def test_what_is_wrong_here_has_the_vendors_words(
     assert (raised.status_code, raised.type) == (status, kind)
 
 
-def test_a_budget_that_is_used_up_has_a_class_of_its_own() -> None:
-    """It is a rate limit that waiting does not lift."""
+def test_an_exhausted_budget_has_its_own_class() -> None:
+    """It is a rate limit that does not end by waiting."""
     raised = raise_as_sdk(messages.nativize_error(AccessError(fault=ProviderFault.QUOTA)))
 
     assert type(raised).__name__ == "EnforcedSpendLimitReachedError"
     assert isinstance(raised, anthropic.RateLimitError)
 
 
-def test_clients_find_the_numbers_of_what_is_too_long() -> None:
-    """In the vendor's sentence, after which some clients shorten what was said and ask again."""
+def test_clients_find_the_sizes_of_an_overflow() -> None:
+    """In the vendor's sentence; some clients then shorten the conversation and try again."""
     answer = messages.nativize_error(ContextOverflowError(tokens=201, limit=200))
 
     assert answer.body["error"] == {
@@ -160,7 +162,7 @@ def test_clients_find_the_numbers_of_what_is_too_long() -> None:
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_nothing_of_our_insides_is_told(error: ConverseError) -> None:
+def test_internal_details_are_not_sent(error: ConverseError) -> None:
     """No path, no address, no key; neither in an answer nor in a stream."""
     writer = messages.StreamWriter({}, model="m")
     told = str(messages.nativize_error(error)) + str(writer.fail(error))
@@ -180,8 +182,8 @@ def test_nothing_of_our_insides_is_told(error: ConverseError) -> None:
         (400, "invalid_request_error", "invalid_request_error"),
     ],
 )
-def test_the_word_is_the_one_of_this_protocol(status: int, said: str, word: str) -> None:
-    """OpenAI says ``invalid_request_error`` of a wrong key, too, and of a model that is none."""
+def test_the_error_type_is_that_of_this_protocol(status: int, said: str, word: str) -> None:
+    """OpenAI sends ``invalid_request_error`` also for an invalid key and for an unknown model."""
     body = {"error": {"message": "No.", "type": said, "param": None, "code": None}}
     error = chat_completions.produce_error(body, provider="openai", status=status)
 

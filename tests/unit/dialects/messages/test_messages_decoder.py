@@ -1,4 +1,4 @@
-"""Streams of Messages become events, whatever comes in them."""
+"""Streams of Messages become events, whatever they contain."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def finish(reason: str | None = "end_turn", **fields: Any) -> list[dict[str, Any
 
 
 def decode(*events: dict[str, Any]) -> list[StreamEvent]:
-    """Decodes a stream of events, each by the bytes of its JSON."""
+    """Decode a stream of events, each from the bytes of its JSON."""
     decoder = Decoder(provider="anthropic")
     decoded = []
     for event in events:
@@ -78,14 +78,14 @@ def decode(*events: dict[str, Any]) -> list[StreamEvent]:
     return [*decoded, *decoder.finish()]
 
 
-def say(*blocks: dict[str, Any], reason: str = "end_turn") -> Any:
-    """Returns the response of a stream which brings some events of blocks."""
+def respond(*blocks: dict[str, Any], reason: str = "end_turn") -> Any:
+    """Return the response of a stream with some events of blocks."""
     return assemble(decode(START, *blocks, *finish(reason)))
 
 
 def test_thinking_text_and_calls_keep_their_order() -> None:
-    """What the model thinks, says and calls stands as it came, the signature where it belongs."""
-    response = say(
+    """The contents keep their order, and the signature its content."""
+    response = respond(
         begin({"type": "thinking", "thinking": "", "signature": ""}),
         go_on("thinking_delta", thinking="I th"),
         go_on("thinking_delta", thinking="ink"),
@@ -118,8 +118,8 @@ def test_thinking_text_and_calls_keep_their_order() -> None:
     assert response.metadata.stop_reason is StopReason.INVOCATION
 
 
-def test_usage_is_cumulative_and_keeps_what_is_not_said_again() -> None:
-    """The buckets do not overlap: what lasts an hour in the cache is counted apart."""
+def test_usage_is_cumulative_and_keeps_counts_that_are_not_repeated() -> None:
+    """The buckets do not overlap: the cache for an hour is counted separately."""
     delta, stop = finish()
     delta["usage"]["cache_read_input_tokens"] = None
     events = decode(START, delta, stop)
@@ -142,19 +142,19 @@ def test_usage_is_cumulative_and_keeps_what_is_not_said_again() -> None:
         ("brand_new", StopReason.UNKNOWN),
     ],
 )
-def test_every_reason_to_stop_is_told_in_common_words(word: str, reason: StopReason) -> None:
-    """The vendor's own word stays beside."""
+def test_every_native_stop_reason_has_a_common_one(word: str, reason: StopReason) -> None:
+    """The native reason is kept."""
     response = assemble(decode(START, *finish(word, stop_details={"type": word})))
     assert response.metadata.stop_reason is reason
     body, losses = write_whole(response)
     assert (body["stop_reason"], body["stop_details"], losses) == (word, {"type": word}, ())
 
 
-def test_what_the_vendor_executes_is_readable_and_kept_whole() -> None:
-    """A search and what it found, with the vendor as the owner."""
+def test_calls_of_the_vendor_are_readable_and_kept() -> None:
+    """A search and its results, owned by the vendor."""
     found = {"type": "web_search_result", "title": "T", "url": "u", "encrypted_content": "E"}
     result = {"type": "web_search_tool_result", "tool_use_id": "s", "content": [found]}
-    response = say(
+    response = respond(
         begin({"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}),
         go_on("input_json_delta", partial_json='{"query": "q"}'),
         end(),
@@ -176,8 +176,8 @@ def test_what_the_vendor_executes_is_readable_and_kept_whole() -> None:
     assert body["content"][1] == result
 
 
-def test_citations_come_to_the_text_that_rests_on_them() -> None:
-    """Offsets are into the document, so that the citation has no span of the text."""
+def test_citations_are_put_on_their_text() -> None:
+    """The offsets are those of the document, so the citation has no span of the text."""
     place = {
         "type": "char_location",
         "cited_text": "c",
@@ -186,7 +186,7 @@ def test_citations_come_to_the_text_that_rests_on_them() -> None:
         "start_char_index": 3,
         "end_char_index": 4,
     }
-    response = say(
+    response = respond(
         begin({"type": "text", "text": "", "citations": []}),
         go_on("citations_delta", citation=place),
         go_on("text_delta", text="said"),
@@ -199,8 +199,8 @@ def test_citations_come_to_the_text_that_rests_on_them() -> None:
 
 
 def test_a_compaction_is_replaced_by_its_deltas() -> None:
-    """It has no common word, and its summary can be read."""
-    response = say(
+    """It has no common field, and its summary can be read."""
+    response = respond(
         begin({"type": "compaction", "content": None}),
         go_on("compaction_delta", content="short", encrypted_content="E"),
         go_on("compaction_delta", content="shorter", encrypted_content="F"),
@@ -214,7 +214,7 @@ def test_a_compaction_is_replaced_by_its_deltas() -> None:
     assert body["content"] == [block]
 
 
-def test_what_nobody_knows_passes_through() -> None:
+def test_unknown_data_are_passed_through() -> None:
     """Unknown events, unknown deltas, and unknown fields of known deltas."""
     events = decode(
         START,
@@ -235,9 +235,9 @@ def test_what_nobody_knows_passes_through() -> None:
     assert ContentDeltaEvent(1, "a") in events
 
 
-def test_a_block_that_nobody_knows_grows_as_the_known_ones_do() -> None:
-    """Its deltas go into it, and it is carried whole."""
-    response = say(
+def test_an_unknown_block_collects_its_deltas() -> None:
+    """It is kept as native data."""
+    response = respond(
         begin({"type": "connector_text", "text": ""}),
         go_on("text_delta", text="a"),
         go_on("text_delta", text="b"),
@@ -248,16 +248,16 @@ def test_a_block_that_nobody_knows_grows_as_the_known_ones_do() -> None:
     assert body["content"] == [{"type": "connector_text", "text": "ab", "signature": "s"}]
 
 
-def test_another_model_may_go_on() -> None:
-    """After a fallback, the model that answered is the one that took over."""
+def test_another_model_may_continue() -> None:
+    """After a fallback, the origin has the model that took over."""
     block = {"type": "fallback", "from": {"model": "a"}, "to": {"model": "b"}, "trigger": {}}
-    response = say(begin(block), end(), begin({"type": "text", "text": "x"}, 1), end(1))
+    response = respond(begin(block), end(), begin({"type": "text", "text": "x"}, 1), end(1))
     assert response.metadata.origin.model == "b"
 
 
-def test_arguments_that_are_no_json_stay_as_they_are() -> None:
-    """The invocation says so, and the body that a client gets is still an object."""
-    response = say(
+def test_invalid_arguments_are_kept() -> None:
+    """The invocation has the fault, and a client still gets an object."""
+    response = respond(
         begin({"type": "tool_use", "id": "a", "name": "f", "input": {}}),
         go_on("input_json_delta", partial_json='{"a": oops'),
         end(),
@@ -270,8 +270,8 @@ def test_arguments_that_are_no_json_stay_as_they_are() -> None:
     assert [loss.path for loss in losses] == ["canisters[0].arguments"]
 
 
-def test_an_error_in_the_midst_of_a_stream_is_told_by_its_type() -> None:
-    """Its status was 200."""
+def test_an_error_in_a_stream_is_classified_by_its_type() -> None:
+    """The status of the stream is 200."""
     error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
     with pytest.raises(ProviderError) as caught:
         decode(START, error)
@@ -280,8 +280,8 @@ def test_an_error_in_the_midst_of_a_stream_is_told_by_its_type() -> None:
         read_whole(error)
 
 
-def test_the_vendor_says_when_nothing_is_to_come() -> None:
-    """With the last event, not with the one that brings the reason to stop."""
+def test_the_last_event_completes_the_stream() -> None:
+    """Not the event with the stop reason."""
     decoder = Decoder(provider="p")
     states = []
     for event in (START, *finish()):
@@ -290,16 +290,16 @@ def test_the_vendor_says_when_nothing_is_to_come() -> None:
     assert states == [False, False, True]
 
 
-def test_a_stream_without_its_terminator_is_no_answer() -> None:
-    """Not even after the reason to stop."""
+def test_a_stream_without_its_last_event_is_truncated() -> None:
+    """Even after the stop reason."""
     with pytest.raises(StreamTruncatedError):
         decode(START, begin({"type": "text", "text": "a"}), end(), finish()[0])
     with pytest.raises(StreamTruncatedError):
         decode()
 
 
-def test_an_end_that_comes_twice_is_harmless() -> None:
-    """Some gateways end a block once more; it is passed on as it is."""
+def test_a_repeated_end_is_harmless() -> None:
+    """Some gateways end a block twice; the second end is passed through."""
     events = decode(START, begin({"type": "text", "text": "a"}), end(), end(), *finish())
     assert [event.kind for event in events if isinstance(event, NativeEvent)] == [
         "content_block_stop"
@@ -316,21 +316,21 @@ def test_an_end_that_comes_twice_is_harmless() -> None:
         [],
     ],
 )
-def test_nonsense_is_an_error_of_ours(event: Any) -> None:
-    """And never one of Python's."""
+def test_invalid_events_raise_our_errors(event: Any) -> None:
+    """No other exception is raised."""
     with pytest.raises(ConverseError):
         Decoder(provider="p").decode(msgspec.json.encode(event))
 
 
 @given(st.binary(max_size=40), st.sampled_from(["", "content_block_delta", "message_start"]))
-def test_no_bytes_break_the_decoder(data: bytes, event: str) -> None:
-    """Whatever comes is events, or an error of ours."""
+def test_any_bytes_become_events_or_our_errors(data: bytes, event: str) -> None:
+    """Whatever a vendor sends."""
     with contextlib.suppress(ConverseError):
         Decoder(provider="p").decode(data, event)
 
 
-def test_a_local_server_that_leaves_things_out_is_understood() -> None:
-    """llama.cpp gives no signature, no usage at the start, and may give no name of the event."""
+def test_missing_fields_of_a_local_server_are_accepted() -> None:
+    """llama.cpp sends no signature, no usage at the start, and sometimes no name of the event."""
     decoder = Decoder(provider="llama")
     events = []
     for event in (
@@ -352,7 +352,7 @@ def test_a_local_server_that_leaves_things_out_is_understood() -> None:
     assert response.metadata.usage is None
 
 
-def test_the_events_of_one_text_carry_it_once() -> None:
+def test_the_events_of_one_text_contain_it_once() -> None:
     """A content begins once, and its deltas are its text."""
     blocks = [begin({"type": "text", "text": "a"}), go_on("text_delta", text="b"), end()]
     events = decode(START, *blocks, *finish())
@@ -379,7 +379,7 @@ BLOCKS = st.one_of(
 
 
 @given(st.lists(BLOCKS, max_size=4), st.integers(1, 40), st.integers(1, 5))
-def test_a_stream_says_the_same_as_the_whole_however_it_is_split(
+def test_a_stream_equals_the_complete_response_however_it_is_split(
     blocks: list[dict[str, Any]], size: int, length: int
 ) -> None:
     """Deltas of any length, bytes in pieces of any size."""
@@ -399,7 +399,7 @@ def test_a_stream_says_the_same_as_the_whole_however_it_is_split(
 
 
 def stream_block(block: dict[str, Any], index: int, length: int) -> list[dict[str, Any]]:
-    """Returns the events that bring a block, its text in pieces of some length."""
+    """Return the events of a block, its text in pieces of some length."""
     match block:
         case {"type": "text", "text": str(text)}:
             pieces, kind, name = text, "text_delta", "text"
@@ -422,8 +422,8 @@ def stream_block(block: dict[str, Any], index: int, length: int) -> list[dict[st
     return [begin(start, index), *deltas, end(index)]
 
 
-def test_an_assistant_may_say_nothing() -> None:
-    """An answer without blocks is an answer."""
+def test_an_answer_may_have_no_blocks() -> None:
+    """A model may have nothing to add."""
     response = assemble(decode(START, *finish()))
     assert response.canisters == ()
     assert not any(isinstance(canister, AssistantCanister) for canister in response.canisters)

@@ -1,4 +1,4 @@
-"""Whatever error the vendor's own client knows, we know what it means."""
+"""Every error that the vendor's own client knows has a fault."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from vibe_llms.exceptions import (
 def explain(
     kind: str = "", code: str = "", message: str = "It failed.", **facts: Any
 ) -> ProviderError:
-    """Returns the error for an answer in the vendor's words."""
+    """Return the error for an answer of the vendor."""
     inner: dict[str, Any] = {"type": kind, "message": message}
     if code:
         inner["details"] = {"error_code": code}
@@ -34,8 +34,8 @@ def explain(
     return error
 
 
-def test_every_code_type_and_status_of_the_sdk_has_a_meaning() -> None:
-    """A code has a row only where it says more than the status that comes with it."""
+def test_every_code_type_and_status_of_the_sdk_has_a_fault() -> None:
+    """A code has a row only if it is more specific than its status."""
     assert FAULTS_BY_TYPE.keys() >= set(get_args(ErrorType))
     assert {code for _, code in ERROR_CLASSES if code is not None} >= FAULTS_BY_CODE.keys()
     for status, code in ERROR_CLASSES:
@@ -66,10 +66,10 @@ def test_every_code_type_and_status_of_the_sdk_has_a_meaning() -> None:
         ("never_heard_of", "", None, ProviderFault.UNKNOWN, False),
     ],
 )
-def test_the_most_specific_word_decides(
+def test_the_most_specific_field_decides(
     kind: str, code: str, status: int | None, fault: ProviderFault, is_retryable: bool
 ) -> None:
-    """The code before the type, the type before the status, whatever the status is."""
+    """The code before the type, the type before the status."""
     error = explain(kind, code, status=status)
     assert (error.fault, error.is_retryable) == (fault, is_retryable)
     assert error.vendor_code == (code or None)
@@ -84,8 +84,10 @@ def test_the_most_specific_word_decides(
         "You have reached your specified workspace API usage limits.",
     ],
 )
-def test_money_that_is_used_up_is_no_mistake_in_the_request(message: str) -> None:
-    """The vendor answers with 400 and the type of any refusal; only the message tells."""
+def test_exhausted_credit_is_not_an_invalid_request(message: str) -> None:
+    """The vendor answers with status 400 and the type of other rejections; only the message
+    differs.
+    """
     assert explain("invalid_request_error", message=message, status=400).fault == "quota"
 
 
@@ -105,10 +107,10 @@ def test_money_that_is_used_up_is_no_mistake_in_the_request(message: str) -> Non
         (("exceed_context_size_error", "the request exceeds the available context size"), 9, 8),
     ],
 )
-def test_more_than_the_window_is_one_error(
+def test_an_overflow_is_recognized_by_its_message(
     body: tuple[str, str], tokens: int | None, limit: int | None
 ) -> None:
-    """Whatever the vendor's words for it, llama.cpp's included."""
+    """In any wording of the vendor, and in llama.cpp's."""
     inner = {"type": body[0], "message": body[1], "n_prompt_tokens": 9, "n_ctx": 8}
     if limit is None:
         del inner["n_prompt_tokens"], inner["n_ctx"]
@@ -117,8 +119,8 @@ def test_more_than_the_window_is_one_error(
     assert (error.tokens, error.limit) == (tokens, limit)
 
 
-def test_headers_say_whether_and_when_to_ask_again() -> None:
-    """The vendor's advice counts for more than our table."""
+def test_headers_decide_whether_and_when_to_retry() -> None:
+    """The vendor's advice has precedence over our table."""
     headers = {"Retry-After": "3", "X-Should-Retry": "false", "request-id": "req_2"}
     error = explain("overloaded_error", status=529, headers=headers)
     assert (error.retry_after_seconds, error.is_retryable) == (3.0, False)
@@ -131,8 +133,8 @@ def test_headers_say_whether_and_when_to_ask_again() -> None:
 @pytest.mark.parametrize(
     "body", ["<html>", b"\xff", None, [], {}, {"error": "x"}, {"message": "no"}, {"error": {}}]
 )
-def test_whatever_comes_becomes_an_error(body: object) -> None:
-    """Proxies answer in their own way."""
+def test_any_body_becomes_one_of_our_errors(body: object) -> None:
+    """Proxies have their own formats."""
     error: ConverseError = produce_error(body, provider="p", status=502)
     assert isinstance(error, ProviderError)
     assert error.fault is ProviderFault.SERVER

@@ -1,4 +1,4 @@
-"""Whatever the SDK's types can say comes back: requests, answers, and answers as streams."""
+"""Everything in the SDK's types round-trips: requests, answers, and streamed answers."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ ANSWERS = generate(
 
 
 def settle(request: dict[str, Any]) -> dict[str, Any]:
-    """Makes a history that the vendor takes of one that has the right types alone."""
+    """Make a valid history of one that only has the right types."""
     numbers, owed, messages = itertools.count(), list[str](), list[dict[str, Any]]()
     for message in request["messages"]:
         content = message.get("content") or []
@@ -102,8 +102,8 @@ def settle(request: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("facts", [{}, {"controls": CONTROLS}], ids=["unknown", "known"])
 @FEW
 @given(request=REQUESTS.map(settle), seed=st.integers(0, 99))
-def test_any_request_comes_back(request: dict[str, Any], seed: int, facts: Any) -> None:
-    """With fields that nobody knows at any place, for models with all controls and with none."""
+def test_any_request_round_trips(request: dict[str, Any], seed: int, facts: Any) -> None:
+    """With unknown fields at any place, for models with all controls and with none."""
     native = sprinkle(request, random.Random(seed))
     before = json.dumps(native)
     attributes = ModelsIntegrator(provider="anthropic").integrate(native["model"], facts=facts)
@@ -117,8 +117,8 @@ def test_any_request_comes_back(request: dict[str, Any], seed: int, facts: Any) 
 @pytest.mark.slow
 @FEW
 @given(ANSWERS, st.integers(0, 99))
-def test_any_answer_comes_back(answer: dict[str, Any], seed: int) -> None:
-    """Whole and as a stream, split anywhere, with fields that nobody knows at any place."""
+def test_any_answer_round_trips(answer: dict[str, Any], seed: int) -> None:
+    """Complete and streamed, split anywhere, with unknown fields at any place."""
     chance = random.Random(seed)
     native = sprinkle(answer, chance)
     written, losses = write_whole(assemble(read_whole(native)))
@@ -131,7 +131,7 @@ def test_any_answer_comes_back(answer: dict[str, Any], seed: int) -> None:
 
 
 def stream(answer: dict[str, Any], chance: random.Random) -> Iterator[str]:
-    """Yields the frames in which the vendor would send an answer."""
+    """Yield the frames in which the vendor would send an answer."""
     late = ("stop_details", "container", "context_management")
     begun = {k: v for k, v in answer.items() if k not in late}
     yield frame("message_start", message={**begun, "content": [], "stop_reason": None})
@@ -149,7 +149,7 @@ def stream(answer: dict[str, Any], chance: random.Random) -> Iterator[str]:
 
 
 def split(block: dict[str, Any], chance: random.Random) -> tuple[dict[str, Any], list[Any]]:
-    """Returns a block as it begins, and the deltas that make the whole of it."""
+    """Return the beginning of a block, and the deltas that complete it."""
     match block["type"]:
         case "text":
             cited = block.get("citations") or []
@@ -169,6 +169,6 @@ def split(block: dict[str, Any], chance: random.Random) -> tuple[dict[str, Any],
 
 
 def frame(kind: str, **fields: Any) -> str:
-    """Writes an event of a stream."""
+    """Write an event of a stream."""
     data = json.dumps({"type": kind, **fields}, ensure_ascii=False)
     return f"event: {kind}\ndata: {data}\n\n"

@@ -1,4 +1,4 @@
-"""The official SDK is the oracle: for what a request may be, and for what a stream amounts to."""
+"""The official SDK is the oracle for valid requests, and for the result of a stream."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PARAMS = message_create_params.MessageCreateParamsNonStreaming
 
 
 def forget(canister: AnyCanister) -> AnyCanister:
-    """Returns a canister without anything of a vendor's, its media of types that it takes."""
+    """Return a canister without native data, with media of types that the vendor accepts."""
     contents = []
     for content in canister.content:
         if isinstance(content, MEDIA_CLASSES):
@@ -52,8 +52,8 @@ def forget(canister: AnyCanister) -> AnyCanister:
 
 @pytest.mark.slow
 @given(st.lists(any_canisters.map(forget), max_size=6))
-def test_any_conversation_is_one_that_the_sdk_knows(conversation: list[AnyCanister]) -> None:
-    """Whatever canisters hold: the messages have the SDK's types."""
+def test_any_conversation_has_the_types_of_the_sdk(conversation: list[AnyCanister]) -> None:
+    """Whatever the canisters contain."""
     translation = nativize_canisters(conversation, KNOWN, Quirks(), provider="ours")
     body = {"model": "model", "max_tokens": 9, **translation.value}
     assert find_misfit(body, PARAMS) is None
@@ -61,8 +61,8 @@ def test_any_conversation_is_one_that_the_sdk_knows(conversation: list[AnyCanist
 
 @pytest.mark.slow
 @pytest.mark.skipif(not RECORDINGS, reason=NO_RECORDINGS)
-def test_a_recorded_request_is_still_one_that_the_sdk_knows() -> None:
-    """What comes back of a request has the SDK's types, wherever the request itself had them."""
+def test_a_recorded_request_keeps_the_types_of_the_sdk() -> None:
+    """If the original request has them."""
     count = 0
     for exchange in survey_exchanges():
         request = {k: v for k, v in exchange["request"].items() if k != "stream"}
@@ -74,7 +74,7 @@ def test_a_recorded_request_is_still_one_that_the_sdk_knows() -> None:
 
 
 def read_by_sdk(body: str) -> dict[str, Any]:
-    """Returns the message that the SDK's own accumulator makes of a stream."""
+    """Return the message that the SDK's own accumulator makes of a stream."""
     transport = httpx2.MockTransport(
         lambda request: httpx2.Response(
             200, headers={"content-type": "text/event-stream"}, content=body.encode("utf-8")
@@ -92,8 +92,8 @@ def read_by_sdk(body: str) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not RECORDINGS, reason=NO_RECORDINGS)
-def test_a_recorded_stream_amounts_to_what_the_sdk_says() -> None:
-    """Every field of the message that the SDK's accumulator makes is in ours."""
+def test_a_recorded_stream_is_read_as_by_the_sdk() -> None:
+    """Our message has every field of the message that the SDK's accumulator makes."""
     count = 0
     for exchange in survey_exchanges():
         if not exchange["stream"] or exchange["status"] != 200:

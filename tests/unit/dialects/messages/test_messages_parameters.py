@@ -1,4 +1,4 @@
-"""What stands beside the messages of a request: controls, tools, choice and schema."""
+"""The parameters beside the messages of a request: controls, tools, choice and schema."""
 
 from __future__ import annotations
 
@@ -47,15 +47,17 @@ ADAPTIVE = ModelsIntegrator(provider="p").integrate(
         ({"service_tier": "auto"}, {"service_tier": "auto"}),
     ],
 )
-def test_controls_cross_both_ways(controls: dict[str, Any], native: dict[str, Any]) -> None:
+def test_controls_are_converted_in_both_directions(
+    controls: dict[str, Any], native: dict[str, Any]
+) -> None:
     """One control is one parameter."""
     assert nativize_controls(controls, KNOWN, Quirks()).value == native
     assert normalize_controls(native, KNOWN).value == controls
     assert normalize_controls(native).value == controls
 
 
-def test_a_model_that_thinks_adaptively_does_so_where_an_effort_is_set() -> None:
-    """And only there."""
+def test_adaptive_thinking_is_on_if_an_effort_is_set() -> None:
+    """And only then."""
     native = {"output_config": {"effort": "low"}, "thinking": {"type": "adaptive"}}
     assert nativize_controls({"reasoning_effort": "low"}, ADAPTIVE, Quirks()).value == native
     assert normalize_controls(native, ADAPTIVE).value == {"reasoning_effort": "low"}
@@ -66,7 +68,7 @@ def test_a_model_that_thinks_adaptively_does_so_where_an_effort_is_set() -> None
 
 
 def test_a_parameter_that_a_model_does_not_have_stays_native() -> None:
-    """A control that it does not have is refused, loudly."""
+    """As a control it is rejected."""
     unknown = ModelsIntegrator(provider="p").integrate("m")
     native = {"messages": [{"role": "user", "content": "?"}], "temperature": 2, "max_tokens": 9}
     request = normalize_request(native, unknown).value
@@ -76,8 +78,8 @@ def test_a_parameter_that_a_model_does_not_have_stays_native() -> None:
         nativize_controls({"temperature": 1}, unknown, Quirks())
 
 
-def test_the_limit_that_the_protocol_insists_on_is_told() -> None:
-    """Unless it is known how much the model can answer."""
+def test_a_generated_token_limit_is_reported() -> None:
+    """The protocol requires one; without a loss if the model's maximum is known."""
     unknown = ModelsIntegrator(provider="p").integrate("m")
     able = ModelsIntegrator(provider="p").integrate("m", facts={"output_limit_tokens": 64_000})
     request = Request(canisters=[UserCanister("?")])
@@ -102,7 +104,7 @@ TOOL = InvocableDescription(name="f", description="d", schema=CLOSED, enforced=T
         ("f", {"tool_choice": {"type": "tool", "name": "f"}}),
     ],
 )
-def test_invocables_cross_both_ways(choice: str, native: dict[str, Any]) -> None:
+def test_invocables_are_converted_in_both_directions(choice: str, native: dict[str, Any]) -> None:
     """With the choice among them."""
     tool = {"name": "f", "description": "d", "input_schema": CLOSED, "strict": True}
     translation = nativize_invocables([TOOL], choice)
@@ -115,10 +117,10 @@ def test_invocables_cross_both_ways(choice: str, native: dict[str, Any]) -> None
     ("controls", "attributes"),
     [({"reasoning_budget_tokens": 1024}, KNOWN), ({"reasoning_effort": "low"}, ADAPTIVE)],
 )
-def test_a_model_that_thinks_is_not_made_to_call(
+def test_a_thinking_model_is_not_required_to_call(
     choice: str, controls: dict[str, Any], attributes: ModelAttributes
 ) -> None:
-    """The vendor refuses both together; the choice is left to the model, and that is told."""
+    """The vendor rejects both together; the choice becomes ``auto``, with a loss."""
     request = Request(
         canisters=[UserCanister("?")],
         controls={"max_tokens": 4096, **controls},
@@ -148,13 +150,13 @@ def test_a_model_that_thinks_is_not_made_to_call(
         ({"temperature": 0, "top_p": 0.9, "top_k": 3}, {}),
     ],
 )
-def test_a_model_that_thinks_chooses_its_words_by_itself(
+def test_a_thinking_model_gets_no_sampling_parameters(
     controls: dict[str, Any],
     sent: dict[str, Any],
     thinking: dict[str, Any],
     attributes: ModelAttributes,
 ) -> None:
-    """The vendor refuses other values beside thinking: they are left out, and that is told."""
+    """The vendor rejects other values with thinking: they are left out, with a loss."""
 
     def write(**given: Any) -> tuple[dict[str, Any], list[tuple[str, str]]]:
         request = Request(canisters=[UserCanister("?")], controls={"max_tokens": 4096, **given})
@@ -171,10 +173,10 @@ def test_a_model_that_thinks_chooses_its_words_by_itself(
 
 
 @pytest.mark.parametrize("takes_both", [True, False, None])
-def test_a_model_that_takes_one_way_of_choosing_words_gets_the_temperature(
+def test_a_model_that_accepts_one_sampling_parameter_gets_the_temperature(
     takes_both: bool | None,
 ) -> None:
-    """Where its data say that it refuses both together; each by itself goes to every model."""
+    """If the model's attributes forbid both together; each alone is sent to every model."""
     facts: JsonObject = {"controls": CONTROLS}
     if takes_both is not None:
         facts = {**facts, "supports_temperature_with_top_p": takes_both}
@@ -198,8 +200,8 @@ def test_a_model_that_takes_one_way_of_choosing_words_gets_the_temperature(
 
 
 @pytest.mark.parametrize("limit", [1024, 2000])
-def test_thoughts_that_may_use_up_the_whole_answer_are_refused(limit: int) -> None:
-    """Before the vendor does; beside tools a model may think for longer."""
+def test_a_thinking_budget_without_room_for_the_answer_is_rejected(limit: int) -> None:
+    """Before the vendor rejects it; with tools a model may think longer."""
     request = Request(
         canisters=[UserCanister("?")],
         controls={"max_tokens": limit, "reasoning_budget_tokens": 2000},
@@ -212,8 +214,8 @@ def test_thoughts_that_may_use_up_the_whole_answer_are_refused(limit: int) -> No
     assert (body["thinking"]["budget_tokens"], body["max_tokens"]) == (2000, limit)
 
 
-def test_what_a_client_itself_says_of_thinking_stays() -> None:
-    """In its own protocol it speaks for itself."""
+def test_a_clients_own_thinking_parameters_are_kept() -> None:
+    """In its own protocol nothing is changed."""
     native = {
         "max_tokens": 9,
         "temperature": 0.5,
@@ -227,8 +229,8 @@ def test_what_a_client_itself_says_of_thinking_stays() -> None:
     assert {name: body[name] for name in native} == native
 
 
-def test_one_call_at_a_time_is_part_of_the_choice() -> None:
-    """Where there is something to choose; else it is told that nothing is."""
+def test_parallel_calls_are_forbidden_in_the_choice() -> None:
+    """If there are tools; otherwise the control is reported as lost."""
     request = Request(
         canisters=[UserCanister("?")],
         controls={"parallel_invocations": False, "max_tokens": 9},
@@ -245,8 +247,8 @@ def test_one_call_at_a_time_is_part_of_the_choice() -> None:
     assert [loss.path for loss in translation.losses] == ["controls.parallel_invocations"]
 
 
-def test_what_cannot_be_offered_is_withheld() -> None:
-    """Tools of free text, other vendors' own, and what others say of a function."""
+def test_unsupported_tools_are_withheld() -> None:
+    """Tools of free text, other vendors' own tools, and other vendors' fields of a function."""
     own = Native(protocol="responses", data='{"type": "web_search"}')
     invocables = [
         InvocableDescription(name="free", description="d", schema=None),
@@ -263,8 +265,8 @@ def test_what_cannot_be_offered_is_withheld() -> None:
     ]
 
 
-def test_a_schema_crosses_both_ways() -> None:
-    """In either of its places."""
+def test_a_schema_is_converted_in_both_directions() -> None:
+    """In both of its fields."""
     schema = {"type": "object", "properties": {"b": {}, "a": {}}}
     native = nativize_schema(schema)
     assert native == {"output_config": {"format": {"type": "json_schema", "schema": schema}}}

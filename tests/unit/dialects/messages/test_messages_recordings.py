@@ -1,4 +1,4 @@
-"""What real clients and the real vendor said comes back as it was, or the loss is told."""
+"""Recorded exchanges of real clients and the real vendor round-trip, or the loss is reported."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ pytestmark = pytest.mark.skipif(not RECORDINGS, reason=NO_RECORDINGS)
 
 
 def describe(model: str, **facts: Any) -> Any:
-    """Returns the attributes of a model with all controls that the dialect knows, or with none."""
+    """Return the attributes of a model with all controls of the dialect, or with none."""
     return ModelsIntegrator(provider="anthropic").integrate(model, facts=facts)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("facts", [{}, {"controls": CONTROLS}], ids=["unknown", "known"])
-def test_a_recorded_request_comes_back_as_it_was(facts: dict[str, Any]) -> None:
-    """Native to normalized to native is the same in meaning, and nothing is lost."""
+def test_a_recorded_request_round_trips(facts: dict[str, Any]) -> None:
+    """With the same meaning, and without a loss."""
     count = 0
     for exchange in survey_exchanges():
         request = exchange["request"]
@@ -60,8 +60,8 @@ def test_a_recorded_request_comes_back_as_it_was(facts: dict[str, Any]) -> None:
     assert count
 
 
-def test_a_recorded_answer_comes_back_as_it_was() -> None:
-    """A whole answer becomes canisters, and these the same body again."""
+def test_a_recorded_answer_round_trips() -> None:
+    """A complete answer becomes canisters, and these the same body."""
     count = 0
     for exchange in survey_exchanges():
         if exchange["stream"] or exchange["status"] != 200:
@@ -74,8 +74,8 @@ def test_a_recorded_answer_comes_back_as_it_was() -> None:
     assert count
 
 
-def test_a_recorded_stream_says_what_it_says_whole() -> None:
-    """What a stream amounts to, read again in one piece, gives the same answer."""
+def test_a_recorded_stream_equals_the_complete_answer() -> None:
+    """The message of a stream, read as a complete body, gives the same answer."""
     count = 0
     for exchange in survey_exchanges():
         if not exchange["stream"] or exchange["status"] != 200:
@@ -102,8 +102,8 @@ def test_it_does_not_matter_where_a_recorded_stream_is_split(size: int) -> None:
         assert body == expected, exchange["id"]
 
 
-def test_a_recorded_error_means_what_the_vendor_meant() -> None:
-    """Each error has the class of what went wrong, and keeps the vendor's words."""
+def test_a_recorded_error_keeps_its_fault() -> None:
+    """And the vendor's message."""
     seen = set()
     for exchange in survey_exchanges():
         if exchange["status"] == 200:

@@ -1,4 +1,4 @@
-"""Conversations become requests of Messages, and requests conversations."""
+"""Conversations become requests of Messages, and requests become conversations."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def call(identity: str = "a", **fields: Any) -> InvocationCanister:
 def write(
     *canisters: AnyCanister, continuation: bool = False
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Returns the messages, and the losses as kind and path."""
+    """Return the messages, and the losses as kinds and paths."""
     translation = nativize_canisters(
         canisters, KNOWN, Quirks(), provider="ours", continuation=continuation
     )
@@ -78,8 +78,8 @@ def write(
     return messages, [f"{loss.kind} {loss.path}" for loss in translation.losses]
 
 
-def test_a_turn_is_one_message_and_what_follows_it_the_next() -> None:
-    """Results come first, and what the user adds stands in the same message."""
+def test_a_turn_is_one_message_and_its_results_begin_the_next() -> None:
+    """The user's text follows in the same message."""
     messages, losses = write(
         UserCanister("?"),
         AssistantCanister("I look.", turn_id="t"),
@@ -103,8 +103,8 @@ def test_a_turn_is_one_message_and_what_follows_it_the_next() -> None:
     ]
 
 
-def test_the_borders_between_messages_come_back() -> None:
-    """What was two messages is two messages again, what was one is one."""
+def test_the_boundaries_between_messages_round_trip() -> None:
+    """Separate messages stay separate, and joined ones joined."""
     use = {"type": "tool_use", "id": "a", "name": "f", "input": {}}
     other = {**use, "id": "b"}
     result = {"type": "tool_result", "tool_use_id": "a"}
@@ -126,8 +126,8 @@ def test_the_borders_between_messages_come_back() -> None:
     assert translation.value == {"messages": messages}
 
 
-def test_instructions_stand_before_the_messages_or_amid_them() -> None:
-    """Those at the beginning are the request's own."""
+def test_instructions_are_before_the_messages_or_between_them() -> None:
+    """Those at the beginning become the request's own field."""
     canisters = [SupervisorCanister("a"), SupervisorCanister("b"), UserCanister("c")]
     translation = nativize_canisters([*canisters, SupervisorCanister("d")], KNOWN, Quirks())
     assert translation.value["system"] == [text("a"), text("b")]
@@ -138,7 +138,7 @@ def test_instructions_stand_before_the_messages_or_amid_them() -> None:
 
 
 def test_history_is_repaired_before_it_is_sent() -> None:
-    """No invocation without a result, no id that the vendor refuses."""
+    """No invocation without a result, no id that the vendor rejects."""
     messages, losses = write(UserCanister("?"), call("ä:1"), UserCanister("!"))
     use, (result, said) = messages[1]["content"][0], messages[2]["content"]
     assert use["id"] == result["tool_use_id"]
@@ -149,7 +149,7 @@ def test_history_is_repaired_before_it_is_sent() -> None:
 
 
 def test_arguments_become_an_object_whatever_they_are() -> None:
-    """Broken JSON and free text go in a field, and that is told."""
+    """Invalid JSON and free text are put into a field, with a loss."""
     for form, arguments, value, kind in (
         ("json", '{"a": 1}', {"a": 1}, []),
         ("json", "[1]", {"INVALID_JSON": "[1]"}, ["coerced canisters[0].arguments"]),
@@ -163,7 +163,7 @@ def test_arguments_become_an_object_whatever_they_are() -> None:
         assert losses == kind
 
 
-def test_reasoning_goes_only_where_it_was_signed() -> None:
+def test_reasoning_is_sent_only_to_its_own_provider() -> None:
     """Not to another provider of the same protocol, and not without its signature."""
     messages, losses = write(AssistantCanister((SEALED,), origin=OURS), UserCanister("?"))
     block = {"type": "thinking", "thinking": "hm", "signature": "S"}
@@ -187,8 +187,8 @@ def test_reasoning_goes_only_where_it_was_signed() -> None:
         assert losses == ["withheld canisters[0].content[0]"]
 
 
-def test_what_another_vendor_executed_is_withheld() -> None:
-    """With its result; nothing of it is made up."""
+def test_calls_of_another_vendor_are_withheld() -> None:
+    """With their results; nothing is generated for them."""
     native = Native(protocol="responses", data='{"type":"web_search_call"}')
     messages, losses = write(
         UserCanister("?"),
@@ -201,8 +201,10 @@ def test_what_another_vendor_executed_is_withheld() -> None:
     assert losses[:2] == ["withheld canisters[1]", "withheld canisters[2]"]
 
 
-def test_a_paused_turn_goes_back_as_it_is_and_a_cut_one_without_what_was_cut() -> None:
-    """What the vendor began to execute goes on, or had no result and never will."""
+def test_a_paused_turn_is_sent_unchanged_and_an_interrupted_one_without_open_calls() -> None:
+    """The vendor continues its own calls of a paused turn; those of an interrupted turn never get
+    results.
+    """
     block = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
     native = Native(protocol="messages", data=msgspec.json.encode(block).decode())
     for reason, blocks, kinds in (
@@ -217,15 +219,15 @@ def test_a_paused_turn_goes_back_as_it_is_and_a_cut_one_without_what_was_cut() -
         assert losses[: len(kinds)] == kinds
 
 
-def test_an_answer_that_was_begun_ends_without_blanks() -> None:
-    """The vendor refuses them."""
+def test_a_continued_answer_ends_without_whitespace() -> None:
+    """The vendor rejects it."""
     messages, losses = write(UserCanister("?"), AssistantCanister("One \n"), continuation=True)
     assert messages[1]["content"] == [text("One")]
     assert losses == ["coerced canisters[1]"]
 
 
-def test_what_the_vendor_refuses_is_dropped_aloud() -> None:
-    """Empty texts, and messages that nothing is left of."""
+def test_contents_that_the_vendor_rejects_are_dropped_with_a_loss() -> None:
+    """Empty texts, and messages that become empty."""
     messages, losses = write(
         UserCanister(("", "a")),
         AssistantCanister(("", " ")),
@@ -248,7 +250,7 @@ def test_what_the_vendor_refuses_is_dropped_aloud() -> None:
     ]
 
 
-def test_every_field_without_a_word_here_is_told() -> None:
+def test_every_unsupported_field_is_reported() -> None:
     """Each by its own path."""
     native = Native(protocol="other", data='{"x": 1}')
     contents = (
@@ -284,8 +286,8 @@ def test_every_field_without_a_word_here_is_told() -> None:
     ]
 
 
-def test_documents_of_every_source_come_back() -> None:
-    """Data, text, parts, an address and a file; with what the model is told about them."""
+def test_documents_of_every_source_round_trip() -> None:
+    """Data, text, parts, a URL and a file; with their title and context."""
     words = {"type": "text", "text": "one"}
     for source in (
         {"type": "base64", "media_type": "application/pdf", "data": "UERG"},
@@ -311,8 +313,8 @@ def test_documents_of_every_source_come_back() -> None:
         assert write(canister) == (messages, [])
 
 
-def test_an_edit_of_the_text_of_a_document_holds() -> None:
-    """What it was before does not come back."""
+def test_a_changed_text_of_a_document_is_kept() -> None:
+    """Native data do not restore the earlier one."""
     source = {"type": "content", "content": [text("one"), text("two")]}
     messages = [{"role": "user", "content": [{"type": "document", "source": source}]}]
     (canister,) = normalize_messages({"messages": messages}).value
@@ -324,7 +326,7 @@ def test_an_edit_of_the_text_of_a_document_holds() -> None:
 
 
 def test_a_document_canister_is_a_document() -> None:
-    """With its title; its pictures stay in it."""
+    """With its title and its images."""
     (first, second, third), losses = write(
         DocumentCanister(("a", "b"), title="T"),
         DocumentCanister(("a", PIXEL)),
@@ -337,8 +339,8 @@ def test_a_document_canister_is_a_document() -> None:
     assert losses == []
 
 
-def test_a_medium_whose_bytes_are_elsewhere_is_refused() -> None:
-    """The store has them; and a model that is blind is not shown any."""
+def test_a_medium_without_its_bytes_is_rejected() -> None:
+    """They are in the store; and images are rejected for a model without support."""
     missing = ImageContent(mime_type="image/png", content_id="0" * 64)
     with pytest.raises(RequestError, match="content store"):
         write(UserCanister((missing,)))
@@ -347,8 +349,8 @@ def test_a_medium_whose_bytes_are_elsewhere_is_refused() -> None:
         nativize_canisters([UserCanister((PIXEL,))], blind, Quirks())
 
 
-def test_data_that_are_no_base_64_are_carried_as_they_are() -> None:
-    """The vendor may say what is wrong with them."""
+def test_invalid_base64_is_passed_through() -> None:
+    """The vendor reports the error."""
     source = {"type": "base64", "media_type": "image/png", "data": "<placeholder>"}
     messages = [{"role": "user", "content": [{"type": "image", "source": source}]}]
     (canister,) = normalize_messages({"messages": messages}).value
@@ -367,15 +369,15 @@ def test_data_that_are_no_base_64_are_carried_as_they_are() -> None:
         "?",
     ],
 )
-def test_a_message_that_makes_no_sense_is_named(message: Any) -> None:
-    """By its place in the request."""
+def test_an_invalid_message_is_located(message: Any) -> None:
+    """By its path in the request."""
     with pytest.raises(RequestError) as caught:
         normalize_messages({"messages": [{"role": "user", "content": "?"}, message]})
     assert caught.value.path == "messages[1]"
 
 
-def test_an_answer_of_another_vendor_is_told_to_a_client() -> None:
-    """What it thought is shown, what it signed is sealed; its words for the end are translated."""
+def test_an_answer_of_another_vendor_is_written_for_a_client() -> None:
+    """Its reasoning is shown, its signature is wrapped; its stop reason is translated."""
     origin = Origin(
         provider="other",
         model="gpt",
@@ -449,8 +451,8 @@ EXCHANGE = st.tuples(
 
 
 @given(st.lists(EXCHANGE, min_size=1, max_size=3))
-def test_any_request_comes_back_as_it_was(exchanges: list[Any]) -> None:
-    """Whatever a client may say, in whatever order."""
+def test_any_request_round_trips(exchanges: list[Any]) -> None:
+    """With any contents, in any order."""
     messages: list[dict[str, Any]] = []
     for number, (said, spoken, calls, added) in enumerate(exchanges):
         names = [f"{number}-{index}" for index in range(calls)]

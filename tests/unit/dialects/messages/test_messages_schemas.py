@@ -1,4 +1,4 @@
-"""Schemas that the vendor would refuse go as it takes them, and that is told."""
+"""Schemas that the vendor would reject are adapted, with a loss."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ CLOSED: dict[str, Any] = {
 }
 
 
-def test_an_open_schema_goes_closed() -> None:
-    """What cannot be enforced of it is told to the model, and the rest of it is as it was."""
+def test_an_open_schema_is_sent_closed() -> None:
+    """The model is told the constraints that cannot be enforced; the rest does not change."""
     written = nativize_request(Request(canisters=[UserCanister("?")], schema=OPEN), MODEL, Quirks())
     assert written.value["output_config"]["format"]["schema"] == CLOSED
     assert [loss.path for loss in written.losses] == ["schema"]
 
 
-def test_a_closed_schema_goes_as_it_is() -> None:
+def test_a_closed_schema_does_not_change() -> None:
     request = Request(canisters=[UserCanister("?")], schema=CLOSED)
     written = nativize_request(request, MODEL, Quirks())
     assert written.value["output_config"]["format"]["schema"] == CLOSED
@@ -74,15 +74,17 @@ def test_a_closed_schema_goes_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("schema", [{"type": "object"}, {"type": "object", "properties": {}}])
-def test_any_object_cannot_be_asked_for(schema: dict[str, Any]) -> None:
-    """As JSON mode of other vendors does: closed, it would be an object of nothing."""
+def test_any_object_cannot_be_requested(schema: dict[str, Any]) -> None:
+    """Unlike JSON mode of other vendors: a closed schema without properties allows only an empty
+    object.
+    """
     request = Request(canisters=[UserCanister("?")], schema=schema)
     written = nativize_request(request, MODEL, Quirks())
     assert "output_config" not in written.value
     assert [loss.path for loss in written.losses] == ["schema"]
 
 
-def test_a_function_is_not_enforced_by_a_schema_that_is_refused() -> None:
+def test_a_function_with_an_unsupported_schema_is_not_enforced() -> None:
     for schema, strict in ((OPEN, None), (CLOSED, True)):
         tool = InvocableDescription(name="f", description="d", schema=schema, enforced=True)
         request = Request(canisters=[UserCanister("?")], invocables=[tool])
@@ -93,7 +95,7 @@ def test_a_function_is_not_enforced_by_a_schema_that_is_refused() -> None:
         assert paths == ([] if strict else ["invocables[0].enforced"])
 
 
-def test_what_a_client_of_the_vendor_asks_for_is_for_the_vendor_to_judge() -> None:
+def test_a_schema_of_the_vendors_own_client_does_not_change() -> None:
     asked = {
         "messages": [{"role": "user", "content": "?"}],
         "max_tokens": 9,
@@ -120,7 +122,7 @@ SCHEMAS = st.recursive(
 
 
 @given(SCHEMAS)
-def test_what_was_fitted_fits(schema: dict[str, Any]) -> None:
+def test_an_adapted_schema_is_valid(schema: dict[str, Any]) -> None:
     assert can_be_enforced(fit_schema(schema))
 
 
@@ -148,17 +150,17 @@ RECURSIVE: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("schema", MAPS + RECURSIVE, ids=repr)
-def test_what_would_be_nothing_is_refused(schema: dict[str, Any]) -> None:
-    """Closed, a map has no other value than an empty object; and circles the vendor refuses."""
+def test_a_schema_that_would_allow_nothing_is_rejected(schema: dict[str, Any]) -> None:
+    """A closed map allows only an empty object, and the vendor rejects recursive schemas."""
     with pytest.raises(RequestError, match="Use a Parser"):
         nativize_request(Request(canisters=[UserCanister("?")], schema=schema), MODEL, Quirks())
 
 
 @pytest.mark.parametrize("schema", MAPS + RECURSIVE, ids=repr)
-def test_a_parser_asks_for_a_tool_call_where_the_vendor_enforces_no_such_schema(
+def test_a_parser_uses_a_tool_call_if_the_vendor_cannot_enforce_the_schema(
     schema: dict[str, Any],
 ) -> None:
-    """And says why; one that was told to take the other way is refused."""
+    """And tells why; a parser that must use the schema raises an error."""
     facts = {"supports_schema": "yes", "supports_invocations": "yes"}
     integrator = Catalogue().access_integrator("anthropic")
     attributes = integrator.integrate("claude-opus-4-5", facts=facts)

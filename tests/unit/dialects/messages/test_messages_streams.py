@@ -1,4 +1,4 @@
-"""What is written piece by piece is what would be written whole, for every reader."""
+"""A streamed answer equals the complete one, for every reader."""
 
 from __future__ import annotations
 
@@ -40,10 +40,11 @@ mean = functools.partial(distil, "messages")
 PAIRS = [(party, answer) for party in PARTIES for answer in (WORK, CLOSING)]
 
 
-def weigh(body: Any, response: Response) -> Any:
-    """Returns what a body means, without an id that was made up, and without seals.
+def summarize(body: Any, response: Response) -> Any:
+    """Return the meaning of a body, without generated ids, and without wrapped signatures.
 
-    Where a vendor signs at its very end, a stream has the seal behind the rest.
+    Some vendors sign at the end, so that the wrapped signature follows the other contents in a
+    stream.
     """
     body = mean(body)
     shown = [each for each in body["content"] if not is_wrapped(each.get("data"))]
@@ -56,7 +57,7 @@ def _unwrap(block: Any) -> Any:
 
 
 def stream_with_sdk(data: bytes, chance: random.Random) -> anthropic.types.beta.BetaMessage:
-    """Returns what the official library makes of a stream that comes in pieces."""
+    """Return the message that the official library assembles from a stream in pieces."""
 
     def answer(request: httpx2.Request) -> httpx2.Response:
         headers = {"content-type": "text/event-stream"}
@@ -72,8 +73,10 @@ def stream_with_sdk(data: bytes, chance: random.Random) -> anthropic.types.beta.
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("party", "answer"), PAIRS)
-def test_the_official_library_gathers_the_whole(party: Party, answer: dict[str, Any]) -> None:
-    """Of every kind of block that there is, and as much of the account as it takes in."""
+def test_the_official_library_assembles_the_complete_answer(
+    party: Party, answer: dict[str, Any]
+) -> None:
+    """All kinds of blocks, and the usage fields that it supports."""
     decoder = party.dialect.Decoder(provider=party.name, model=party.model)
     events = complete(decoder.decode_response(answer[party.name]), party.protocol)
     response = get_response(events)
@@ -82,11 +85,11 @@ def test_the_official_library_gathers_the_whole(party: Party, answer: dict[str, 
 
     message = stream_with_sdk(data, random.Random(0)).to_dict()
 
-    assert weigh(message, response) == weigh(whole, response)
+    assert summarize(message, response) == summarize(whole, response)
 
 
-def test_pieces_go_out_as_they_come() -> None:
-    """Each in a frame of its own, of the vendor's form, before anything further is known."""
+def test_pieces_are_sent_at_once() -> None:
+    """Each in its own frame, in the vendor's form, before the next one is known."""
     writer = messages.StreamWriter({}, model="claude", response_id="msg_1")
 
     written = [
@@ -125,13 +128,13 @@ def test_pieces_go_out_as_they_come() -> None:
 
 
 def read_frames(data: bytes) -> list[Any]:
-    """Returns the data of the frames in some bytes."""
+    """Return the data of the frames in some bytes."""
     return [json.loads(frame.data) for frame in SseFramer(Limits()).feed(data)]
 
 
 @given(errors)
 def test_the_official_library_raises_an_error_in_the_middle(error: ConverseError) -> None:
-    """With the type that it has in the vendor's words."""
+    """With the vendor's type."""
     writer = messages.StreamWriter({}, model="claude")
     data = writer.write(ResponseStartedEvent()) + writer.fail(error)
 

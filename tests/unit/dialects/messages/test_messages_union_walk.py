@@ -1,7 +1,7 @@
-"""Whatever the installed SDK can say is mapped, or carried as it is for a reason in a table.
+"""Everything in the installed SDK is mapped, or stays native for a reason in a table.
 
-A new release of the SDK with a new kind of block, delta or event makes these tests fail until
-somebody has decided what it means.
+A new release of the SDK with a new kind of block, delta or event makes these tests fail until it is
+in a table.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ MAY_NOT_STAY_NATIVE = ("text", "image", "document", "thinking", "tool_use", "too
 
 
 def name(block: Any) -> str:
-    """Names a parameter of a test."""
+    """Name a parameter of a test."""
     return str(block.get("type") or block.get("name") or "custom")
 
 
@@ -94,7 +94,7 @@ RESULT_CONTENTS = survey(beta_tool_result_block_param.Content)
 
 
 def test_every_block_of_the_sdk_is_in_a_table() -> None:
-    """No block is forgotten, none stands in both tables, none that must be mapped stays native."""
+    """In exactly one of them, and no block that must be mapped stays native."""
     unions = (beta.BetaContentBlockParam, beta.BetaContentBlock)
     known = {block["type"] for union in unions for block in survey(union)}
     known |= {block["type"] for block in RESULT_CONTENTS}
@@ -105,8 +105,8 @@ def test_every_block_of_the_sdk_is_in_a_table() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("block", [*REQUEST_BLOCKS, *RESULT_CONTENTS], ids=name)
-def test_a_block_of_a_request_becomes_what_the_table_says(block: dict[str, Any]) -> None:
-    """A mapped block has its class, and any other is carried whole."""
+def test_a_block_of_a_request_has_the_class_in_the_table(block: dict[str, Any]) -> None:
+    """A mapped block has its class, and any other is kept as native data."""
     messages = [{"role": "assistant", "content": [block]}]
     (canister,) = normalize_messages({"messages": messages}).value
     wanted = MAPPED.get(block["type"], NativeContent)
@@ -119,8 +119,8 @@ def test_a_block_of_a_request_becomes_what_the_table_says(block: dict[str, Any])
 @pytest.mark.slow
 @pytest.mark.parametrize("block", REQUEST_BLOCKS, ids=name)
 @pytest.mark.parametrize("role", ["user", "assistant"])
-def test_a_block_of_a_request_comes_back(block: dict[str, Any], role: str) -> None:
-    """In a message of either role, unless that role cannot hold it, which is told."""
+def test_a_block_of_a_request_round_trips(block: dict[str, Any], role: str) -> None:
+    """In a message of either role, unless that role cannot have it, which is reported."""
     messages = [{"role": role, "content": [{"type": "text", "text": "a"}, block]}]
     request = {"model": "model", "max_tokens": 9, "messages": messages}
     translation = nativize_request(normalize_request(request).value, KNOWN, Quirks())
@@ -136,8 +136,8 @@ def test_a_block_of_a_request_comes_back(block: dict[str, Any], role: str) -> No
 
 
 @pytest.mark.parametrize("content", RESULT_CONTENTS, ids=name)
-def test_a_content_of_a_result_comes_back(content: dict[str, Any]) -> None:
-    """Whatever a result may hold."""
+def test_a_content_of_a_result_round_trips(content: dict[str, Any]) -> None:
+    """Of any kind that a result may have."""
     call = {"type": "tool_use", "id": "a", "name": "b", "input": {}}
     result = {"type": "tool_result", "tool_use_id": "a", "content": [content]}
     request = {
@@ -155,7 +155,7 @@ def test_a_content_of_a_result_comes_back(content: dict[str, Any]) -> None:
 
 
 def frame(kind: str, **fields: Any) -> bytes:
-    """Writes an event of a stream."""
+    """Write an event of a stream."""
     import msgspec
 
     data = msgspec.json.encode({"type": kind, **fields})
@@ -163,7 +163,7 @@ def frame(kind: str, **fields: Any) -> bytes:
 
 
 def answer(*blocks: dict[str, Any]) -> dict[str, Any]:
-    """Makes a whole answer of blocks."""
+    """Make a complete answer of blocks."""
     return {
         "id": "msg_1",
         "type": "message",
@@ -177,8 +177,8 @@ def answer(*blocks: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("block", RESPONSE_BLOCKS, ids=name)
-def test_a_block_of_an_answer_comes_back_streamed_or_whole(block: dict[str, Any]) -> None:
-    """Both ways give the same canisters, and these the same block."""
+def test_a_block_of_an_answer_round_trips_streamed_and_complete(block: dict[str, Any]) -> None:
+    """Both give the same canisters, and these the same block."""
     message = answer(block)
     if block["type"] == "fallback":  # a whole answer names the model that gave it in the end
         message["model"] = block["to"]["model"]
@@ -200,7 +200,7 @@ def test_a_block_of_an_answer_comes_back_streamed_or_whole(block: dict[str, Any]
 
 
 def test_every_delta_and_event_of_the_sdk_is_known() -> None:
-    """The decoder knows each by its type; what it does with it, other tests show."""
+    """The decoder knows the type of each; other tests show how it decodes them."""
     deltas = {delta["type"] for delta in survey(beta.BetaRawContentBlockDelta)}
     assert deltas == {
         "citations_delta",
@@ -222,8 +222,8 @@ def test_every_delta_and_event_of_the_sdk_is_known() -> None:
 
 
 @pytest.mark.parametrize("native", survey(beta.BetaTextCitation), ids=name)
-def test_every_citation_tells_its_source(native: dict[str, Any]) -> None:
-    """What was cited, and from where, in common words; the rest beside."""
+def test_every_citation_has_its_source(native: dict[str, Any]) -> None:
+    """The cited text and its source in common fields; the rest is native."""
     citation = normalize_citation({**native, "source": "https://example.org", "title": "T"})
     assert citation.cited_text == native["cited_text"]
     assert citation.title == "T"
@@ -231,8 +231,8 @@ def test_every_citation_tells_its_source(native: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("tool", survey(beta.BetaToolUnionParam), ids=name)
-def test_every_tool_comes_back(tool: dict[str, Any]) -> None:
-    """Ours by their schemas, the vendor's own whole."""
+def test_every_tool_round_trips(tool: dict[str, Any]) -> None:
+    """Ours by their schemas, the vendor's own unchanged."""
     messages = [{"role": "user", "content": "?"}]
     request = {"model": "model", "max_tokens": 9, "messages": messages, "tools": [tool]}
     normalized = normalize_request(request).value
@@ -246,8 +246,8 @@ HINTS = get_type_hints(message_create_params.MessageCreateParamsBase)
 
 
 @pytest.mark.parametrize("field", sorted(HINTS.keys() - {"messages", "model", "max_tokens"}))
-def test_every_parameter_comes_back(field: str) -> None:
-    """Each alternative of each parameter of a request, as a control, a schema or a native."""
+def test_every_parameter_round_trips(field: str) -> None:
+    """Each alternative of each parameter of a request, as a control, a schema or native data."""
     tools = [{"name": "QUJD", "description": "d", "input_schema": {"type": "object"}}]
     for value in map(fabricate, spread(HINTS[field])):
         if value == "2026-11-22T00:00:00Z":
@@ -264,8 +264,8 @@ def test_every_parameter_comes_back(field: str) -> None:
         assert mean(translation.value) == mean(request)
 
 
-def test_content_that_no_sdk_knows_is_carried_whole() -> None:
-    """The vendor has new kinds of blocks before there is a new SDK."""
+def test_content_that_is_not_in_the_sdk_is_kept() -> None:
+    """The vendor may have new kinds of blocks before a new SDK is released."""
     block = {"type": "brand_new", "text": "hello", "more": [1, {"two": None}]}
     content = normalize_block(block)
     assert isinstance(content, NativeContent)

@@ -1,4 +1,4 @@
-"""An approval that a server asked for keeps its id where the reasoning before it cannot go."""
+"""A request for approval keeps its id if the reasoning before it cannot be sent."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": []}
         ({"type": "message", "id": "msg_1", "role": "assistant", "content": []}, False),
     ],
 )
-def test_what_has_no_other_name_keeps_its_id(item: dict[str, Any], keeps: bool) -> None:
+def test_an_item_that_is_referred_to_by_its_id_keeps_it(item: dict[str, Any], keeps: bool) -> None:
     written = [WrittenItem(THOUGHT, "canisters[0]"), WrittenItem(item, "canisters[1]")]
     ledger = Ledger(protocol="responses")
     [kept] = settle_reasoning(written, ledger, is_stored=False)

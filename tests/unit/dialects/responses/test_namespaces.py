@@ -1,4 +1,4 @@
-"""Tools in namespaces go by names of their own elsewhere, and are called at home again."""
+"""Tools in namespaces have joined names elsewhere, and their original names in Responses."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ TOOLS: list[dict[str, Any]] = [
 ]
 
 
-def test_each_tool_is_offered_by_a_name_of_its_own() -> None:
-    """The first of a namespace tells what it is about."""
+def test_each_tool_has_a_unique_name() -> None:
+    """The first of a namespace has its description."""
     invocables, _ = normalize_invocables({"tools": TOOLS}).value
 
     told = {each.name: each.description for each in invocables}
@@ -72,15 +72,15 @@ def test_each_tool_is_offered_by_a_name_of_its_own() -> None:
     assert schemas == [SCHEMA, SCHEMA, SCHEMA, None, None, SCHEMA]
 
 
-def test_the_same_protocol_has_them_as_they_were() -> None:
-    """And nothing is lost."""
+def test_namespaces_round_trip_in_their_own_protocol() -> None:
+    """Without a loss."""
     invocables, choice = normalize_invocables({"tools": TOOLS}).value
     written = nativize_invocables(invocables, choice)
     assert written.value == {"tools": TOOLS}
     assert written.losses == ()
 
 
-def test_elsewhere_a_namespace_is_told_once() -> None:
+def test_a_namespace_is_one_loss_for_other_protocols() -> None:
     """However many tools it has."""
     invocables, _ = normalize_invocables({"tools": [TIDES]}).value
 
@@ -103,8 +103,8 @@ NAMES = st.text("ab_", min_size=1, max_size=4)
     plain=st.lists(NAMES, unique=True, max_size=4),
     spaces=st.dictionaries(NAMES, st.lists(NAMES, unique=True, min_size=1, max_size=4), max_size=4),
 )
-def test_no_two_tools_go_by_one_name(plain: list[str], spaces: dict[str, list[str]]) -> None:
-    """Nor by one of a choice; functions keep theirs."""
+def test_names_of_tools_are_unique(plain: list[str], spaces: dict[str, list[str]]) -> None:
+    """None is a name of a choice; functions keep their names."""
     tools = [
         *({"type": "namespace", "name": name, "tools": [function(each) for each in inner]}
           for name, inner in spaces.items()),
@@ -123,8 +123,8 @@ def test_no_two_tools_go_by_one_name(plain: list[str], spaces: dict[str, list[st
     assert nativize_invocables(invocables, "auto").value.get("tools", []) == tools
 
 
-def test_a_name_does_not_change_with_the_tools_beside_it() -> None:
-    """Vendors recognize what they have in their caches by it."""
+def test_a_name_does_not_depend_on_other_tools() -> None:
+    """Otherwise prompt caches of vendors would not match."""
     tools = [function("mcp__tides__note"), TIDES]
     (first,) = {name for home, name in name_tools({"tools": tools}).items() if home.name == "note"}
     assert first.startswith("mcp__tides__note_")
@@ -142,8 +142,8 @@ ODD: list[Any] = [
 
 
 @pytest.mark.parametrize("tool", ODD, ids=str)
-def test_what_is_not_understood_stays_whole(tool: Any) -> None:
-    """For its vendor to judge."""
+def test_an_invalid_namespace_is_kept_unchanged(tool: Any) -> None:
+    """Its vendor reports the error."""
     invocables, _ = normalize_invocables({"tools": [tool, TIDES, TIDES]}).value
     assert len(invocables) == 5
     assert nativize_invocables(invocables, "auto").value["tools"] == [tool, TIDES, TIDES]
@@ -171,7 +171,7 @@ HISTORY: list[dict[str, Any]] = [
 
 
 def test_a_history_has_the_names_of_the_tools() -> None:
-    """Also of a namespace that is offered no more; the same protocol has it as it was."""
+    """Also of a namespace that is not offered any more; it round-trips in its own protocol."""
     request = responses.normalize_request({"model": "m", "input": HISTORY, "tools": TOOLS}).value
 
     calls = [each for each in request.canisters if isinstance(each, InvocationCanister)]
@@ -181,8 +181,8 @@ def test_a_history_has_the_names_of_the_tools() -> None:
     assert written.losses == ()
 
 
-def test_a_call_of_another_vendor_is_at_home_again() -> None:
-    """One that Claude has made goes to GPT as one in the namespace."""
+def test_a_call_of_another_vendor_gets_its_namespace_back() -> None:
+    """A call by Claude is sent to GPT as a call in the namespace."""
     request = responses.normalize_request({"model": "m", "input": "Well?", "tools": TOOLS}).value
     call = InvocationCanister(invocation_id="c", name="mcp__tides__note", arguments="{}")
     result = ResultCanister("Noted.", invocation_id="c", name="mcp__tides__note")
@@ -206,16 +206,16 @@ def test_a_call_of_another_vendor_is_at_home_again() -> None:
         ({"type": "web_search"}, "web_search"),
     ],
 )
-def test_a_choice_names_a_tool_at_home(choice: dict[str, Any], name: str) -> None:
-    """And is written as it was."""
+def test_a_choice_of_a_tool_in_a_namespace_round_trips(choice: dict[str, Any], name: str) -> None:
+    """And has its joined name for other vendors."""
     invocables, chosen = normalize_invocables({"tools": TOOLS, "tool_choice": choice}).value
     assert chosen == name
     if name != "auto":
         assert nativize_invocables(invocables, chosen).value["tool_choice"] == choice
 
 
-def test_some_alone_may_be_called() -> None:
-    """A tool of a namespace, all of one, or one that is in none."""
+def test_a_choice_may_allow_only_some_tools() -> None:
+    """A tool of a namespace, all of a namespace, or a tool without one."""
     chosen = [
         {"type": "function", "name": "look_up", "namespace": "mcp__tides"},
         {"type": "namespace", "name": "functions"},
@@ -227,7 +227,7 @@ def test_some_alone_may_be_called() -> None:
 
 
 def test_names_are_found_in_one_pass() -> None:
-    """Twice the tools, twice the looks at them."""
+    """Twice the tools take twice the look-ups."""
 
     class Counted(dict[str, Any]):
         looks = 0
@@ -257,7 +257,7 @@ LOADED: list[dict[str, Any]] = [
 
 
 def test_tools_among_the_items_are_offered() -> None:
-    """As they were described last. Codex has all of its tools there for its newest models."""
+    """With their latest descriptions. Codex sends all of its tools there for its newest models."""
     native = {"model": "m", "input": LOADED, "tools": TOOLS[:1]}
     request = responses.normalize_request(native).value
 
@@ -272,8 +272,8 @@ def test_tools_among_the_items_are_offered() -> None:
     assert described["plan"] == ""
 
 
-def test_the_same_protocol_has_them_among_the_items_alone() -> None:
-    """Where they were; a choice of one is as it was, too."""
+def test_tools_among_the_items_stay_there_in_their_own_protocol() -> None:
+    """At their positions; a choice of one does not change, either."""
     choice = {"type": "function", "name": "note", "namespace": "mcp__tides"}
     native = {"model": "m", "input": LOADED, "tools": TOOLS[:1], "tool_choice": choice}
     request = responses.normalize_request(native).value
@@ -287,8 +287,8 @@ def test_the_same_protocol_has_them_among_the_items_alone() -> None:
 
 
 @pytest.mark.parametrize("tools", [None, "x", {}, [None], ["x"], [{"type": "namespace"}]])
-def test_nonsense_among_the_items_offers_nothing(tools: Any) -> None:
-    """Its vendor judges it."""
+def test_invalid_items_offer_no_tools(tools: Any) -> None:
+    """Their vendor reports the error."""
     items = [{"type": "additional_tools", "role": "developer", "tools": tools}, *LOADED[1:2]]
     assert responses.normalize_request({"model": "m", "input": items}).value.invocables == ()
 
@@ -302,8 +302,8 @@ SEARCH: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("is_loaded", [False, True])
-def test_a_search_of_the_client_is_a_function_of_any_model(is_loaded: bool) -> None:
-    """What it finds is offered from then on; the same protocol has all as it was."""
+def test_a_tool_search_of_the_client_is_a_function_for_any_model(is_loaded: bool) -> None:
+    """The tools that it finds are offered from then on; in its own protocol it round-trips."""
     call: dict[str, Any] = {
         "type": "tool_search_call",
         "call_id": "c",
@@ -331,8 +331,8 @@ def test_a_search_of_the_client_is_a_function_of_any_model(is_loaded: bool) -> N
     assert (told["name"], told["input_schema"]) == ("tool_search", SEARCH["parameters"])
 
 
-def test_a_search_of_the_vendor_is_its_own() -> None:
-    """Nobody else would make it."""
+def test_a_tool_search_of_the_vendor_is_its_own_tool() -> None:
+    """No other vendor would execute it."""
     (search,) = normalize_invocables({"tools": [{"type": "tool_search"}]}).value[0]
     assert search.schema is None
     assert nativize_invocables((search,), "auto").value["tools"] == [{"type": "tool_search"}]

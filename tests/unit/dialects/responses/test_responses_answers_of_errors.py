@@ -1,4 +1,4 @@
-"""Clients of Responses are told of errors as those of Chat Completions are, but for a name."""
+"""Clients of Responses get errors as those of Chat Completions do, except for one field name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vibe_llms.exceptions import ConverseError, RequestError
 
 @given(errors)
 def test_an_error_of_any_kind_is_read_as_the_same(error: ConverseError) -> None:
-    """What it means, its status, and when to ask again."""
+    """Its fault, its status, and the time to wait."""
     answer = responses.nativize_error(error)
 
     again = responses.produce_error(
@@ -22,8 +22,8 @@ def test_an_error_of_any_kind_is_read_as_the_same(error: ConverseError) -> None:
     assert classify(again) == classify(error)
 
 
-def test_what_is_wrong_with_the_conversation_is_wrong_with_the_input() -> None:
-    """That is what a request calls it."""
+def test_errors_of_the_conversation_name_the_input() -> None:
+    """That is its field in a request."""
     error = RequestError(path="canisters[1].content[0]", detail="No.")
 
     assert responses.nativize_error(error).body["error"]["param"] == "input"  # type: ignore[index,call-overload]

@@ -1,4 +1,4 @@
-"""Streams of every shape amount to the response that they tell of."""
+"""Streams of every form give the response that they describe."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ PARTS = st.one_of(
 
 
 def describe(kind: str, **fields: Any) -> Any:
-    """Returns a strategy for items of a type."""
+    """Return a strategy for items of a type."""
     return st.fixed_dictionaries({"type": st.just(kind), **fields})
 
 
@@ -83,7 +83,7 @@ ITEMS = st.one_of(
 
 @st.composite
 def responses(draw: st.DrawFn) -> dict[str, Any]:
-    """Makes whole responses, each item with an id."""
+    """Draw complete responses, each item with an id."""
     items = draw(st.lists(ITEMS, min_size=1, max_size=5))
     output = [{**item, "id": f"item_{number}"} for number, item in enumerate(items)]
     usage = {"input_tokens": 5, "output_tokens": 3, "total_tokens": 8}
@@ -115,7 +115,7 @@ class Habits:
 
 
 def stream(response: dict[str, Any], habits: Habits) -> Iterator[dict[str, Any]]:
-    """Yields the events in which a vendor of such habits would send a response."""
+    """Yield the events in which a vendor of such habits would send a response."""
     begun = {**response, "output": [], "status": "in_progress"}
     yield {"type": "response.created", "response": begun}
     for place, item in enumerate(response["output"]):
@@ -130,7 +130,7 @@ def stream(response: dict[str, Any], habits: Habits) -> Iterator[dict[str, Any]]
 
 
 def stream_item(item: dict[str, Any], habits: Habits) -> Iterator[dict[str, Any]]:
-    """Yields the events of one item."""
+    """Yield the events of one item."""
     empty = {"content": [], "summary": [], "arguments": "", "input": "", "code": None}
     begun = {**item, **{name: empty[name] for name in empty if name in item}}
     begun.pop("encrypted_content", None)
@@ -151,7 +151,7 @@ def stream_item(item: dict[str, Any], habits: Habits) -> Iterator[dict[str, Any]
 
 
 def list_texts(item: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, int], str]]:
-    """Yields what of an item comes bit by bit: the event, its field, where, and the text."""
+    """Yield the streamed texts of an item: the event, its field, the indices, and the text."""
     for number, part in enumerate(item.get("content") or ()):
         index = {"content_index": number}
         if part["type"] == "output_text":
@@ -173,7 +173,7 @@ def list_texts(item: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, int],
 
 
 def read(events: list[StreamEvent]) -> list[AnyCanister]:
-    """Returns the canisters of events, without what is made up for each anew."""
+    """Return the canisters of events, without generated values that differ each time."""
     assembler = Assembler(provider="p", model="m", protocol=PROTOCOL)
     for event in events:
         assembler.feed(event)
@@ -186,7 +186,7 @@ def read(events: list[StreamEvent]) -> list[AnyCanister]:
 
 
 def decode(events: Iterator[dict[str, Any]]) -> list[StreamEvent]:
-    """Returns what the decoder makes of events."""
+    """Return the response for events."""
     decoder = Decoder(provider="p")
     told = [event for each in events for event in decoder.decode(msgspec.json.encode(each))]
     return told + decoder.finish()
@@ -203,11 +203,11 @@ HABITS = st.builds(
 
 @pytest.mark.slow
 @given(responses(), HABITS)
-def test_a_stream_amounts_to_the_whole(response: dict[str, Any], habits: Habits) -> None:
-    """However a vendor streams, what comes of it is what the whole response gives.
+def test_a_stream_equals_the_complete_response(response: dict[str, Any], habits: Habits) -> None:
+    """However a vendor streams.
 
-    Where it does not say which part a delta is of, and sends parts without any, a delta may
-    be taken for another part's: the copy at the end sets that right, and it is told.
+    If it does not report the part of a delta, and sends empty parts, a delta may be taken for
+    another part's: the final copy corrects that, with a loss.
     """
     streamed = decode(stream(response, habits))
     whole = Decoder(provider="p").decode_response(response)
@@ -217,15 +217,15 @@ def test_a_stream_amounts_to_the_whole(response: dict[str, Any], habits: Habits)
 
 
 @given(responses(), st.booleans())
-def test_ids_may_change_on_the_way(response: dict[str, Any], whole: bool) -> None:
-    """Items are told apart by their place; the copy at the end has the id that counts."""
+def test_ids_may_change_during_a_stream(response: dict[str, Any], whole: bool) -> None:
+    """Items are identified by their index; the final copy has the authoritative id."""
     streamed = decode(stream(response, Habits(changes_ids=True, whole=whole)))
     assert read(streamed) == read(Decoder(provider="p").decode_response(response))
 
 
 @given(responses(), st.lists(st.integers(1, 40), min_size=1))
 def test_bytes_may_be_cut_anywhere(response: dict[str, Any], sizes: list[int]) -> None:
-    """The same bytes in other portions are the same stream."""
+    """The same bytes in other chunks are the same stream."""
     body = b"".join(
         b"event: " + event["type"].encode() + b"\ndata: " + msgspec.json.encode(event) + b"\n\n"
         for event in stream(response, Habits())
@@ -242,8 +242,8 @@ def test_bytes_may_be_cut_anywhere(response: dict[str, Any], sizes: list[int]) -
 
 
 @given(responses(), st.integers(0, 200))
-def test_a_cut_stream_is_an_error(response: dict[str, Any], count: int) -> None:
-    """Without its last event a stream is not complete, wherever it was cut."""
+def test_a_truncated_stream_is_an_error(response: dict[str, Any], count: int) -> None:
+    """Wherever it was cut, without its last event it is not complete."""
     events = list(stream(response, Habits()))[:-1][:count]
     with pytest.raises(StreamTruncatedError):
         decode(iter(events))
@@ -251,8 +251,8 @@ def test_a_cut_stream_is_an_error(response: dict[str, Any], count: int) -> None:
 
 @given(st.recursive(st.none() | st.booleans() | st.integers() | TEXTS,
                     lambda inner: st.lists(inner) | st.dictionaries(WORDS, inner)))  # fmt: skip
-def test_nonsense_is_a_clear_error(value: Any) -> None:
-    """Whatever comes, it is an event that passes through, or an error of ours."""
+def test_invalid_events_raise_our_errors(value: Any) -> None:
+    """Any other data are passed through as an event."""
     for event in (value, {"type": value}, {"type": "response.output_item.done", "item": value},
                   {"type": "response.completed", "response": value}):  # fmt: skip
         try:
@@ -262,7 +262,7 @@ def test_nonsense_is_a_clear_error(value: Any) -> None:
 
 
 def begin(*events: dict[str, Any]) -> Decoder:
-    """Returns a decoder that has read some events."""
+    """Return a decoder that has read some events."""
     decoder = Decoder(provider="p")
     for event in events:
         decoder.decode(event)
@@ -276,8 +276,8 @@ MESSAGE = {
 }
 
 
-def test_deltas_take_the_quick_way_and_the_slow_way_alike() -> None:
-    """A chunk with something unusual in it, or none announced, is read no less."""
+def test_the_fast_path_and_the_general_one_give_the_same_events() -> None:
+    """A chunk with unusual fields, or of a part that was not announced, is read, too."""
     part = {"type": "response.content_part.added", "output_index": 0, "content_index": 0,
             "part": {"type": "output_text", "text": ""}}  # fmt: skip
     delta = {"type": "response.output_text.delta", "output_index": 0, "content_index": 0,
@@ -291,8 +291,8 @@ def test_deltas_take_the_quick_way_and_the_slow_way_alike() -> None:
 
 
 @pytest.mark.parametrize("texts", [["Hello"], ["Hello", ""]])
-def test_a_copy_that_differs_counts_and_is_reported(texts: list[str]) -> None:
-    """What had been shown was not what the vendor holds for said, also with parts beside it."""
+def test_a_final_copy_that_differs_is_used_and_reported(texts: list[str]) -> None:
+    """The streamed text was not final, also with other parts beside it."""
     decoder = begin(MESSAGE)
     decoder.decode({"type": "response.output_text.delta", "output_index": 0, "delta": "Helo"})
     parts = [{"type": "output_text", "text": text, "annotations": []} for text in texts]
@@ -307,8 +307,8 @@ def test_a_copy_that_differs_counts_and_is_reported(texts: list[str]) -> None:
 
 @examples(200)
 @given(texts=st.lists(st.sampled_from(["", "a", "bc", "def"]), min_size=1, max_size=4))
-def test_a_copy_with_parts_that_had_nothing_to_come_is_no_other_copy(texts: list[str]) -> None:
-    """Empty parts of the final copy move those after them; nothing was lost with that."""
+def test_empty_parts_in_the_final_copy_are_no_difference(texts: list[str]) -> None:
+    """They shift the parts after them, but nothing is lost."""
     decoder = begin(MESSAGE)
     for index, text in enumerate(texts):
         if text:
@@ -324,8 +324,8 @@ def test_a_copy_with_parts_that_had_nothing_to_come_is_no_other_copy(texts: list
     assert [getattr(content, "text", "") for content in finished if content] == texts
 
 
-def test_progress_says_what_it_is_about() -> None:
-    """What a hosted tool tells on its way passes through, with the index of its call."""
+def test_progress_events_have_the_index_of_their_call() -> None:
+    """The progress of a hosted tool is passed through."""
     call = {"type": "web_search_call", "id": "ws", "status": "in_progress", "action": {}}
     added = {"type": "response.output_item.added", "output_index": 0, "item": call}
     decoder = begin(MESSAGE | {"output_index": 3}, added)
@@ -337,8 +337,8 @@ def test_progress_says_what_it_is_about() -> None:
     assert decoder.decode(b"[DONE]") == []
 
 
-def test_a_citation_is_told_when_it_comes() -> None:
-    """Its span is of the text; the whole annotation stays with it."""
+def test_a_citation_is_reported_at_once() -> None:
+    """With its span of the text, and the native annotation."""
     annotation = {
         "type": "url_citation",
         "start_index": 0,
@@ -357,8 +357,8 @@ def test_a_citation_is_told_when_it_comes() -> None:
     assert msgspec.json.decode(cited.native.data) == annotation
 
 
-def test_sound_comes_with_its_words() -> None:
-    """Sound has no place among the items; it is a content by itself."""
+def test_audio_has_its_transcript() -> None:
+    """Audio is not among the items; it is a content of its own."""
     data = base64.b64encode(b"sound").decode()
     decoder = begin(
         {"type": "response.audio.delta", "delta": data},
@@ -375,7 +375,7 @@ def test_sound_comes_with_its_words() -> None:
 
 
 def end(status: str = "completed", *items: dict[str, Any], **fields: Any) -> StopReason:
-    """Returns why a response of these items has ended."""
+    """Return the stop reason of a response of these items."""
     body = {"id": "r", "status": status, "output": list(items), **fields}
     assembler = Assembler(provider="p", model="m")
     for event in Decoder(provider="p").decode_response(body):
@@ -390,8 +390,8 @@ SHELL = {"type": "shell_call", "call_id": "s", "action": {"commands": []}}
 HOSTED = {**SHELL, "environment": {"type": "container_reference", "container_id": "c"}}
 
 
-def test_the_reason_for_the_end_is_derived() -> None:
-    """The vendor says only whether it is complete; what waits for us says the rest."""
+def test_the_stop_reason_is_derived() -> None:
+    """The vendor only reports completion; calls that wait for us determine the rest."""
     assert end("completed", TEXT) is StopReason.ANSWERED
     assert end("completed", REFUSAL) is StopReason.REFUSED
     assert end("completed", TEXT, CALL) is StopReason.INVOCATION
@@ -413,8 +413,8 @@ def test_the_reason_for_the_end_is_derived() -> None:
 
 
 @pytest.mark.parametrize("status", ["queued", "in_progress"])
-def test_what_the_vendor_does_in_the_background_is_no_answer(status: str) -> None:
-    """A response that has only begun is not taken for an empty one; its id is there to ask for."""
+def test_a_background_response_is_interrupted(status: str) -> None:
+    """A response that has only begun is not empty; its id is there for later requests."""
     body = {"id": "r", "status": status, "output": []}
     *_, finished = Decoder(provider="p").decode_response(body)
     assert isinstance(finished, ResponseFinishedEvent)
@@ -422,8 +422,8 @@ def test_what_the_vendor_does_in_the_background_is_no_answer(status: str) -> Non
     assert finished.native_stop_reason == status
 
 
-def test_a_hosted_call_is_read_with_its_outcome() -> None:
-    """Call and outcome stand in one item; both are the vendor's."""
+def test_a_hosted_call_is_read_with_its_result() -> None:
+    """Call and result are in one item; both belong to the vendor."""
     item = {"type": "code_interpreter_call", "id": "ci", "code": "1+1", "container_id": "c",
             "outputs": [{"type": "logs", "logs": "2"}, {"type": "image", "url": "https://a/b"}],
             "status": "completed"}  # fmt: skip
@@ -436,8 +436,8 @@ def test_a_hosted_call_is_read_with_its_outcome() -> None:
     assert isinstance(result.content[1], ImageContent)
 
 
-def test_several_summaries_stay_apart() -> None:
-    """Who reads along sees a gap between them; the content has them one by one."""
+def test_several_summaries_stay_separate() -> None:
+    """In the stream they are separated by an empty line; the content has a list."""
     parts = [{"type": "summary_text", "text": text} for text in ("One.", "Two.")]
     item = {"type": "reasoning", "id": "rs", "summary": parts, "encrypted_content": "signature"}
     body = {"id": "r", "object": "response", "status": "completed", "output": [item]}

@@ -1,4 +1,4 @@
-"""Whatever the SDK's types can say comes back: requests, answers, and answers as streams."""
+"""Everything in the SDK's types round-trips: requests, answers, and streamed answers."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ SAID = {"type": "message", "role": "assistant", "id": "msg_1", "status": "comple
 
 
 def settle(request: dict[str, Any]) -> dict[str, Any]:
-    """Makes a history that the vendor takes of one that has the right types alone."""
+    """Make a valid history of one that only has the right types."""
     given, numbers, items = request.get("input", "?"), itertools.count(), list[Any]()
     if isinstance(given, str):
         return {**request, "input": given}
@@ -98,19 +98,19 @@ def settle(request: dict[str, Any]) -> dict[str, Any]:
                 items += [{**item, own: identity}, {**found, field: identity}]
         elif kind == "reasoning":
             items += [{"encrypted_content": "QUJD", **item}, SAID]
-        elif item.get("role") != "assistant" or _is_spoken(item["content"]):
+        elif item.get("role") != "assistant" or _is_model_content(item["content"]):
             items.append(item)
     return {**request, "input": items or "?"}
 
 
-def _is_spoken(content: Any) -> bool:
-    """Tells whether a content is one that the vendor takes for what a model has said."""
+def _is_model_content(content: Any) -> bool:
+    """Return whether the vendor accepts a content as the model's."""
     is_text = isinstance(content, str)
     return is_text or all(part["type"] in ("output_text", "refusal") for part in content)
 
 
 def describe(role: KeyRole | None) -> ModelAttributes:
-    """Returns the attributes of a model which has as controls what has that role."""
+    """Return the attributes of a model with the controls of this role."""
     return ModelAttributes(
         address=ModelAddress("openai_responses", "model"),
         genus=Genus.CONVERSER,
@@ -126,8 +126,8 @@ KNOWN = describe(KeyRole.CONTROL)
 @pytest.mark.parametrize("role", [None, KeyRole.CONTROL], ids=["unknown", "known"])
 @FEW
 @given(request=REQUESTS.map(settle), seed=st.integers(0, 99))
-def test_any_request_comes_back(request: dict[str, Any], seed: int, role: KeyRole | None) -> None:
-    """With fields that nobody knows at any place, for models with all controls and with none."""
+def test_any_request_round_trips(request: dict[str, Any], seed: int, role: KeyRole | None) -> None:
+    """With unknown fields at any place, for models with all controls and with none."""
     native = sprinkle({**request, "model": "model"}, random.Random(seed))
     before = json.dumps(native)
     attributes = describe(role)
@@ -144,8 +144,8 @@ def test_any_request_comes_back(request: dict[str, Any], seed: int, role: KeyRol
 @pytest.mark.slow
 @FEW
 @given(ANSWERS, st.integers(0, 99))
-def test_any_answer_comes_back(answer: dict[str, Any], seed: int) -> None:
-    """Whole and as a stream, split anywhere, with fields that nobody knows at any place."""
+def test_any_answer_round_trips(answer: dict[str, Any], seed: int) -> None:
+    """Complete and streamed, split anywhere, with unknown fields at any place."""
     chance = random.Random(seed)
     native = sprinkle(answer, chance)
     assert write(Decoder(provider="p").decode_response(native)) == mean(native)
@@ -171,8 +171,8 @@ def test_any_answer_comes_back(answer: dict[str, Any], seed: int) -> None:
     ],
     ids=lambda fields: "-".join(fields),
 )
-def test_what_the_types_do_not_show_comes_back(fields: dict[str, Any]) -> None:
-    """Parameters of other protocols, empty values, tools of one name or of none."""
+def test_data_beyond_the_types_round_trip(fields: dict[str, Any]) -> None:
+    """Parameters of other protocols, empty values, tools with equal names or without names."""
     native = {"model": "model", "input": "?", **fields}
     read = normalize_request(native, KNOWN)
     written = nativize_request(read.value, KNOWN, Quirks(), provider="openai_responses")
@@ -181,14 +181,14 @@ def test_what_the_types_do_not_show_comes_back(fields: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("fields", [{"input": 5}, {"tools": "f"}, {"tools": [None]}])
-def test_nonsense_is_refused_with_an_error_of_ours(fields: dict[str, Any]) -> None:
-    """Whatever a client sends: no error of Python's gets through."""
+def test_invalid_requests_raise_our_errors(fields: dict[str, Any]) -> None:
+    """No other exception is raised, whatever a client sends."""
     with pytest.raises(RequestError, match="reference of"):
         normalize_request({"model": "model", "input": "?", **fields})
 
 
 def write(events: Iterable[StreamEvent]) -> Any:
-    """Returns the body of the response that events amount to; nothing may be lost."""
+    """Return the body of the response for events; nothing may be lost."""
     assembler = Assembler(provider="p", model="asked", protocol=PROTOCOL)
     for event in events:
         assert not isinstance(event, LossEvent)
@@ -212,7 +212,7 @@ EMPTY: Mapping[str, Any] = {"arguments": "", "code": None, "content": [], "input
 
 
 def stream(answer: dict[str, Any], chance: random.Random) -> Iterator[str]:
-    """Yields the frames in which the vendor would send an answer."""
+    """Yield the frames in which the vendor would send an answer."""
     numbers = itertools.count()
     begun = {**answer, "output": [], "status": "in_progress", "usage": None}
     yield frame("response.created", next(numbers), response=begun)
@@ -241,7 +241,7 @@ STREAMED = {
 
 
 def list_parts(item: dict[str, Any], chance: random.Random) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields what of an item comes bit by bit: the kind of the event, and what it tells."""
+    """Yield the streamed parts of an item: the type of the event, and its fields."""
     field, name = STREAMED.get(item["type"], ("", ""))
     if field and isinstance(item.get(field), str):
         yield from list_pieces(name, field, item[field], {}, chance)
@@ -265,13 +265,13 @@ def list_parts(item: dict[str, Any], chance: random.Random) -> Iterator[tuple[st
 def list_pieces(
     name: str, field: str, text: str, where: dict[str, Any], chance: random.Random
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields the deltas of a text, and the whole of it."""
+    """Yield the deltas of a text, and the complete text."""
     for piece in cut(text, chance):
         yield f"response.{name}.delta", {**where, "delta": piece}
     yield f"response.{name}.done", {**where, field: text}
 
 
 def frame(kind: str, number: int, **fields: Any) -> str:
-    """Writes an event of a stream."""
+    """Write an event of a stream."""
     data = json.dumps({"type": kind, "sequence_number": number, **fields}, ensure_ascii=False)
     return f"event: {kind}\ndata: {data}\n\n"

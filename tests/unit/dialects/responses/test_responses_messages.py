@@ -1,4 +1,4 @@
-"""Conversations go out as items: their own vendor's as they were, others' as far as can be."""
+"""Conversations are sent as items: those of the same vendor unchanged, others with losses."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ USER = UserCanister("Go on.")
 
 
 def produce_attributes(**capabilities: str) -> ModelAttributes:
-    """Returns attributes of a model with any control, and with these capabilities."""
+    """Return the attributes of a model with any control, and with these capabilities."""
     controls = tuple(
         produce_control(key.name, key.definition) for key in KEYS if key.role is KeyRole.CONTROL
     )
@@ -75,7 +75,7 @@ def produce_attributes(**capabilities: str) -> ModelAttributes:
 def nativize(
     *canisters: AnyCanister, quirks: Quirks | None = None, is_stored: bool = True
 ) -> tuple[list[Any], tuple[Loss, ...]]:
-    """Returns the items of a conversation, and what was lost."""
+    """Return the items of a conversation, and the losses."""
     translated = nativize_canisters(
         canisters,
         produce_attributes(),
@@ -88,18 +88,18 @@ def nativize(
 
 
 def think(origin: Origin, fields: dict[str, Any], **given: Any) -> AssistantCanister:
-    """Returns reasoning of a vendor."""
+    """Return reasoning of a vendor."""
     native = make_native(origin.protocol or "", fields)
     return AssistantCanister([ReasoningContent(native=native, **given)], origin=origin, turn_id="t")
 
 
-def name(losses: tuple[Loss, ...]) -> list[tuple[LossKind, str]]:
-    """Returns what happened where."""
+def list_losses(losses: tuple[Loss, ...]) -> list[tuple[LossKind, str]]:
+    """Return the kinds and paths of losses."""
     return [(loss.kind, loss.path) for loss in losses]
 
 
-def test_plain_words_have_a_plain_form() -> None:
-    """Nobody needs parts to say a text."""
+def test_plain_texts_have_a_plain_form() -> None:
+    """Without parts."""
     items, losses = nativize(SupervisorCanister("Be."), USER, AssistantCanister("Yes."), USER)
     assert items == [
         {"role": "system", "content": "Be."},
@@ -110,8 +110,8 @@ def test_plain_words_have_a_plain_form() -> None:
     assert not losses
 
 
-def test_reasoning_goes_back_to_whom_it_came_from() -> None:
-    """With its id and its signature, before what came of it."""
+def test_reasoning_is_sent_back_to_its_vendor() -> None:
+    """With its id and its signature, before the output after it."""
     thought = think(HERE, {"id": "rs_1", "content": []}, summary=("Hm.",), signature="signed")
     items, losses = nativize(USER, thought, AssistantCanister("So.", turn_id="t"), USER)
     assert items[1] == {
@@ -125,16 +125,16 @@ def test_reasoning_goes_back_to_whom_it_came_from() -> None:
 
 
 @pytest.mark.parametrize("origin", [THERE, ELSEWHERE])
-def test_reasoning_of_others_is_withheld(origin: Origin) -> None:
-    """Another vendor's, even if it speaks the same protocol; the canister keeps it."""
+def test_reasoning_of_other_vendors_is_withheld(origin: Origin) -> None:
+    """Even if they use the same protocol; the canister keeps it."""
     thought = think(origin, {"id": "rs_1"}, text="Hm.", signature="signed")
     items, losses = nativize(USER, thought, AssistantCanister("So.", turn_id="t"), USER)
     assert [item.get("role") for item in items] == ["user", "assistant", "user"]
-    assert name(losses) == [(LossKind.WITHHELD, "canisters[1].content[0]")]
+    assert list_losses(losses) == [(LossKind.WITHHELD, "canisters[1].content[0]")]
 
 
-def test_reasoning_of_others_goes_where_it_is_taken() -> None:
-    """Vendors of open models take it in words, without the signature."""
+def test_reasoning_of_other_vendors_is_sent_if_the_vendor_accepts_it() -> None:
+    """Vendors of open models accept its text, without the signature."""
     thought = think(THERE, {}, text="Hm.", signature="signed")
     quirks = Quirks(takes_reasoning=True)
     items, losses = nativize(
@@ -142,19 +142,19 @@ def test_reasoning_of_others_goes_where_it_is_taken() -> None:
     )
     assert items[1]["content"] == [{"type": "reasoning_text", "text": "Hm."}]
     assert "encrypted_content" not in items[1]
-    assert (LossKind.WITHHELD, "canisters[1].content[0].signature") in name(losses)
+    assert (LossKind.WITHHELD, "canisters[1].content[0].signature") in list_losses(losses)
 
 
 def test_reasoning_alone_is_withheld() -> None:
-    """The vendor refuses reasoning without what came of it: of an answer that was cut, say."""
+    """The vendor rejects reasoning without the output after it, as in an interrupted answer."""
     thought = think(HERE, {"id": "rs_1"}, signature="signed")
     items, losses = nativize(USER, thought, USER)
     assert len(items) == 2
-    assert name(losses) == [(LossKind.WITHHELD, "canisters[1].content[0]")]
+    assert list_losses(losses) == [(LossKind.WITHHELD, "canisters[1].content[0]")]
 
 
-def test_reasoning_that_is_not_stored_is_withheld_with_what_refers_to_it() -> None:
-    """An id means nothing to a vendor that was asked to forget."""
+def test_reasoning_that_is_not_stored_is_withheld_with_the_ids_after_it() -> None:
+    """The vendor does not know the id if it was asked to store nothing."""
     thought = think(HERE, {"id": "rs_1"}, summary=("Hm.",))
     call = InvocationCanister(
         invocation_id="call_1", name="f", origin=HERE, turn_id="t",
@@ -165,7 +165,7 @@ def test_reasoning_that_is_not_stored_is_withheld_with_what_refers_to_it() -> No
     assert [item.get("type") for item in items] == [None, "function_call", "function_call_output"]
     assert "id" not in items[1]
     assert items[1]["status"] == "completed"
-    assert {path for _, path in name(losses)} == {
+    assert {path for _, path in list_losses(losses)} == {
         "canisters[1].content[0]", "canisters[2].native",
     }  # fmt: skip
     stored, losses = nativize(USER, thought, call, result, is_stored=True)
@@ -174,8 +174,8 @@ def test_reasoning_that_is_not_stored_is_withheld_with_what_refers_to_it() -> No
     assert not losses
 
 
-def test_an_edit_of_the_common_fields_holds() -> None:
-    """What a program changed in our words goes out, with the vendor's fields around it."""
+def test_changed_common_fields_are_kept() -> None:
+    """They are sent with the vendor's other fields."""
     native = {"input": [
         {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed",
          "phase": "commentary",
@@ -192,13 +192,13 @@ def test_an_edit_of_the_common_fields_holds() -> None:
 
 
 def shell(**fields: Any) -> dict[str, Any]:
-    """Returns a call of a shell that we are to execute."""
+    """Return a call of a shell that we execute."""
     action = {"commands": ["ls"]}
     return {"type": "shell_call", "id": "sh", "call_id": "c", "action": action, **fields}
 
 
-def test_calls_of_a_vendors_tools_may_be_ours_to_answer() -> None:
-    """A shell: its call comes back as it was, and a text of ours answers in its form."""
+def test_we_may_execute_a_tool_of_the_vendor() -> None:
+    """A shell: its call round-trips, and our text becomes a result in its format."""
     (call,) = normalize_request(
         {"model": "m", "input": [shell()], "previous_response_id": "r"}
     ).value.canisters
@@ -253,10 +253,10 @@ def test_calls_of_a_vendors_tools_may_be_ours_to_answer() -> None:
         ),
     ],
 )  # fmt: skip
-def test_a_tool_is_answered_in_its_own_form(
+def test_a_tool_of_the_vendor_gets_a_result_in_its_own_format(
     call: dict[str, Any], result: ResultCanister, expected: dict[str, Any]
 ) -> None:
-    """What we say in common words becomes the item that the vendor waits for."""
+    """A common result becomes the item that the vendor expects."""
     body = {"model": "m", "input": [call], "previous_response_id": "r"}
     (asked,) = normalize_request(body).value.canisters
     items, losses = nativize(asked, result)
@@ -264,8 +264,8 @@ def test_a_tool_is_answered_in_its_own_form(
     assert not losses
 
 
-def test_what_a_vendor_executed_is_shown_to_it_alone() -> None:
-    """A search stays in the conversation and returns when the conversation does."""
+def test_calls_of_a_vendor_are_sent_only_to_it() -> None:
+    """A search stays in the conversation, and is sent when its vendor is asked again."""
     action = {"type": "search", "query": "q", "sources": [{"type": "url", "url": "u"}]}
     item = {"type": "web_search_call", "id": "ws", "status": "completed", "action": action}
     read = normalize_request({"model": "m", "input": [item]}).value.canisters
@@ -276,11 +276,11 @@ def test_what_a_vendor_executed_is_shown_to_it_alone() -> None:
     theirs = [attrs.evolve(each, origin=ELSEWHERE) for each in read]  # type: ignore[call-arg,misc]
     items, losses = nativize(*theirs, USER)
     assert len(items) == 1
-    assert [kind for kind, _ in name(losses)] == [LossKind.WITHHELD, LossKind.WITHHELD]
+    assert [kind for kind, _ in list_losses(losses)] == [LossKind.WITHHELD, LossKind.WITHHELD]
 
 
-def test_a_generated_picture_goes_back_into_its_call() -> None:
-    """It stands once in the conversation, as a picture, and once in what is sent."""
+def test_a_generated_image_is_put_back_into_its_call() -> None:
+    """It is in the conversation once, as an image, and in the request once."""
     item = {"type": "image_generation_call", "id": "ig", "status": "completed", "result": "AAAA"}
     read = normalize_request({"model": "m", "input": [item, {"role": "user", "content": "Go on."}]})
     items, _ = nativize(*read.value.canisters)
@@ -298,19 +298,19 @@ def test_history_is_repaired() -> None:
     assert [item.get("type") for item in items] == ["function_call", "function_call_output", None]
     assert items[0]["call_id"] == items[1]["call_id"]
     assert len(items[0]["call_id"]) <= 64
-    kinds = [kind for kind, _ in name(losses)]
+    kinds = [kind for kind, _ in list_losses(losses)]
     assert kinds == [LossKind.COERCED, LossKind.SYNTHESIZED, LossKind.DROPPED]
 
 
-def test_a_result_that_is_an_error_has_no_word_for_it() -> None:
-    """Only the contents can say so, and that is a loss."""
+def test_the_error_mark_of_a_result_is_a_loss() -> None:
+    """Only its contents can describe the error."""
     call = InvocationCanister(invocation_id="c", name="f")
     _, losses = nativize(call, ResultCanister("No.", invocation_id="c", is_error=True))
-    assert name(losses) == [(LossKind.DROPPED, "canisters[1].is_error")]
+    assert list_losses(losses) == [(LossKind.DROPPED, "canisters[1].is_error")]
 
 
-def test_a_file_by_anothers_name_is_withheld() -> None:
-    """The name of an uploaded file means something to one vendor."""
+def test_a_file_id_of_another_vendor_is_withheld() -> None:
+    """No other vendor knows the id of an uploaded file."""
     for native, kept in ((None, True), (make_native(PROTOCOL, {}), True),
                          (Native(protocol="messages", data="{}"), False)):  # fmt: skip
         file = FileContent(mime_type="application/pdf", file_id="f", native=native)
@@ -319,8 +319,8 @@ def test_a_file_by_anothers_name_is_withheld() -> None:
         assert bool(losses) is not kept
 
 
-def test_media_without_a_place_are_reported() -> None:
-    """Sound and film are not taken; a model's own picture cannot be said again."""
+def test_unsupported_media_are_reported() -> None:
+    """Audio and video are not accepted; images of the model cannot be sent back."""
     sound = AudioContent(mime_type="audio/wav", data=b"x")
     film = VideoContent(mime_type="video/mp4", data=b"x")
     picture = ImageContent(mime_type="image/png", data=b"x")
@@ -329,7 +329,7 @@ def test_media_without_a_place_are_reported() -> None:
     )
     assert items[0]["content"] == "a"
     assert items[1]["content"] == "b"
-    assert name(losses) == [
+    assert list_losses(losses) == [
         (LossKind.DROPPED, "canisters[0].content[1]"),
         (LossKind.DROPPED, "canisters[0].content[2]"),
         (LossKind.WITHHELD, "canisters[1].content[1]"),
@@ -338,49 +338,49 @@ def test_media_without_a_place_are_reported() -> None:
     assert items[0]["content"][0]["input_audio"]["format"] == "wav"
 
 
-def test_a_model_that_takes_no_pictures_is_not_sent_any() -> None:
-    """Found before anything goes out."""
+def test_a_model_without_image_support_gets_no_images() -> None:
+    """The error is raised before anything is sent."""
     picture = UserCanister([ImageContent(mime_type="image/png", data=b"x")])
     with pytest.raises(CapabilityError, match="images"):
         nativize_canisters([picture], produce_attributes(supports_images="no"), Quirks())
 
 
-def test_citations_of_others_go_as_far_as_they_can() -> None:
-    """A span of a page has a form here; a passage of a document has not."""
+def test_citations_of_other_vendors_are_sent_if_they_have_a_counterpart() -> None:
+    """A span of a page has one, a passage of a document has none."""
     page = Citation(start=0, end=1, url="https://a", cited_text="A")
     passage = Citation(cited_text="B")
     text = TextualContent("a", citations=[page, passage])
     items, losses = nativize(AssistantCanister([text]), USER)
     (annotation,) = items[0]["content"][0]["annotations"]
     assert (annotation["url"], annotation["start_index"]) == ("https://a", 0)
-    assert name(losses)[:2] == [
+    assert list_losses(losses)[:2] == [
         (LossKind.COERCED, "canisters[0].content[0].citations[0]"),
         (LossKind.WITHHELD, "canisters[0].content[0].citations[1]"),
     ]
 
 
-def test_blocks_of_others_are_withheld() -> None:
-    """What has no common word belongs to its vendor."""
+def test_native_blocks_of_other_vendors_are_withheld() -> None:
+    """Only their vendor understands them."""
     block = NativeContent(kind="compaction", native=Native(protocol="messages", data="{}"))
     items, losses = nativize(AssistantCanister([block, "a"], origin=THERE), USER)
     assert items[0]["content"] == "a"
-    assert name(losses) == [(LossKind.WITHHELD, "canisters[0].content[0]")]
+    assert list_losses(losses) == [(LossKind.WITHHELD, "canisters[0].content[0]")]
 
 
-def test_a_document_is_told_between_marks() -> None:
-    """There is no role for material, which is reported."""
+def test_a_document_is_framed_by_marks() -> None:
+    """There is no role for documents, which is reported."""
     items, losses = nativize(DocumentCanister("Rain.", title="W"), USER)
     assert items[0]["content"] == '<document title="W">\nRain.\n</document>'
-    assert name(losses) == [(LossKind.COERCED, "canisters[0]")]
+    assert list_losses(losses) == [(LossKind.COERCED, "canisters[0]")]
 
 
 def ask(request: Request, **capabilities: str) -> dict[str, Any]:
-    """Returns the body of a request."""
+    """Return the body of a request."""
     return dict(nativize_request(request, produce_attributes(**capabilities), Quirks()).value)
 
 
-def test_nothing_is_stored_unless_it_is_asked_for() -> None:
-    """The conversation is ours; whoever wants the vendor to hold it says so."""
+def test_nothing_is_stored_unless_it_is_requested() -> None:
+    """By default the vendor must not store the conversation."""
     plain = Request(canisters=[USER])
     assert ask(plain)["store"] is False
     assert "include" not in ask(plain)
@@ -393,8 +393,8 @@ def test_nothing_is_stored_unless_it_is_asked_for() -> None:
     assert ask(other)["store"] is False
 
 
-def test_results_may_answer_what_the_vendor_holds() -> None:
-    """With state held there, or items only referred to, an invocation need not be sent again."""
+def test_results_may_answer_stored_invocations() -> None:
+    """With stored items, or references to items, an invocation need not be sent again."""
     output = {"type": "function_call_output", "call_id": "c", "output": "1"}
     custom = {"type": "custom_tool_call_output", "call_id": "d", "output": "2"}
     held = {"model": "m", "input": [output, custom], "previous_response_id": "r"}
@@ -414,8 +414,8 @@ def test_results_may_answer_what_the_vendor_holds() -> None:
     assert [loss.kind for loss in translated.losses] == [LossKind.COERCED]
 
 
-def test_instructions_stay_what_they_were() -> None:
-    """A client's ``instructions`` are no message of the system, and come back as such."""
+def test_instructions_round_trip() -> None:
+    """A client's ``instructions`` are not a system message, and are sent in their own field."""
     native = {"model": "m", "instructions": "Be.", "input": [{"role": "system", "content": "Do."},
               {"role": "user", "content": "Hi"}]}  # fmt: skip
     request = normalize_request(native).value
@@ -428,11 +428,13 @@ def test_controls_without_a_parameter_are_reported() -> None:
     values = {"stop": ["a"], "max_tokens": 5, "reasoning_effort": "low"}
     translated = nativize_controls(values, produce_attributes(), Quirks())
     assert translated.value == {"max_output_tokens": 5, "reasoning": {"effort": "low"}}
-    assert name(translated.losses) == [(LossKind.DROPPED, "controls.stop")]
+    assert list_losses(translated.losses) == [(LossKind.DROPPED, "controls.stop")]
 
 
 def test_only_closed_schemas_are_enforced() -> None:
-    """The vendor refuses to enforce an open one, which then goes as a wish, and is reported."""
+    """The vendor rejects the enforcement of an open one, which is then sent without it, with a
+    loss.
+    """
     is_open: Any = {"type": "object", "properties": {"a": {"type": "string"}}}
     closed: Any = {**is_open, "required": ["a"], "additionalProperties": False}
     for schema, strict in ((is_open, False), (closed, True)):
@@ -443,20 +445,20 @@ def test_only_closed_schemas_are_enforced() -> None:
         assert bool(translated.losses) is not strict
 
 
-def test_tools_of_others_are_withheld() -> None:
-    """A vendor's own tool is nothing to another, and cannot be chosen there."""
+def test_tools_of_other_vendors_are_withheld() -> None:
+    """They cannot be chosen, either."""
     native = Native(protocol="messages", data='{"type": "web_search_20260318"}')
     search = InvocableDescription(name="search", description="", schema=None, native=native)
     look = InvocableDescription(name="look", description="L", schema={"type": "object"})
     translated = nativize_invocables([search, look], "search")
     assert [tool["name"] for tool in translated.value["tools"]] == ["look"]  # type: ignore[union-attr,index,call-overload]
     assert "tool_choice" not in translated.value
-    kinds = {kind for kind, _ in name(translated.losses)}
+    kinds = {kind for kind, _ in list_losses(translated.losses)}
     assert kinds == {LossKind.WITHHELD, LossKind.DROPPED}
 
 
-def test_a_client_that_makes_no_sense_is_told_where() -> None:
-    """The place of the item, and what to compare it with."""
+def test_an_invalid_item_is_located() -> None:
+    """With the path of the item, and a remedy."""
     for item in (3, {"type": "message", "role": "user", "content": [3]}, {"type": 3}):
         with pytest.raises(RequestError, match=r"input\[1\]"):
             normalize_request({"model": "m", "input": [{"role": "user", "content": "a"}, item]})
@@ -506,8 +508,8 @@ TURNS = st.one_of(
 
 
 @given(st.lists(TURNS, max_size=5), st.booleans())
-def test_what_a_client_sends_comes_back(turns: list[list[dict[str, Any]]], stored: bool) -> None:
-    """Read and written again, any conversation of this protocol says what it said."""
+def test_a_clients_items_round_trip(turns: list[list[dict[str, Any]]], stored: bool) -> None:
+    """Any conversation of this protocol."""
     items = [item for turn in turns for item in turn]
     calls = [item["call_id"] for item in items if item.get("type") == "function_call"]
     if len(set(calls)) < len(calls):

@@ -1,4 +1,4 @@
-"""The official SDK as the judge: of what we ask for, of what we read, and of what errors mean."""
+"""The official SDK is the oracle for requests, for the result of a stream, and for errors."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ RUN = InvocableDescription(name="run", description="Runs a program.", schema=Non
 
 
 def read_streams() -> list[dict[str, Any]]:
-    """Returns the recorded streams; none where there is no folder."""
+    """Return the recorded streams; none without a folder."""
     path = Path(RECORDINGS) / "openai_responses.jsonl"
     if not RECORDINGS or not path.exists():
         return []
@@ -93,7 +93,7 @@ def read_streams() -> list[dict[str, Any]]:
 
 
 def counts_from_zero(body: str) -> bool:
-    """Tells whether the SDK can read a stream: it fails where an item's first part is no 0."""
+    """Return whether the SDK can read a stream: it fails if an item's first part is not 0."""
     first: dict[int, int] = {}
     for data in re.findall(r"^data: (.*response\.content_part\.added.*)$", body, re.MULTILINE):
         event = json.loads(data)
@@ -102,7 +102,7 @@ def counts_from_zero(body: str) -> bool:
 
 
 async def accumulate(body: bytes) -> dict[str, Any]:
-    """Returns the response that the SDK makes of a stream."""
+    """Return the response that the SDK makes of a stream."""
 
     def answer(_: httpx2.Request) -> httpx2.Response:
         return httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=body)
@@ -120,7 +120,7 @@ async def accumulate(body: bytes) -> dict[str, Any]:
 
 
 def read(body: bytes) -> dict[str, Any]:
-    """Returns the response that we make of a stream, in the vendor's words."""
+    """Return the response that we read from a stream, in the vendor's format."""
     decoder, framer = Decoder(provider="p"), SseFramer(Limits())
     assembler = Assembler(provider="p", model="model", protocol=PROTOCOL)
     for frame in (*framer.feed(body), *framer.finish()):
@@ -140,7 +140,7 @@ def read(body: bytes) -> dict[str, Any]:
 @pytest.mark.skipif(not RECORDINGS, reason="VIBE_LLMS_RECORDINGS names no folder of recordings")
 @pytest.mark.parametrize("exchange", read_streams(), ids=lambda each: each["id"])
 async def test_a_stream_is_read_as_the_sdk_reads_it(exchange: Mapping[str, Any]) -> None:
-    """What its accumulator makes of a recorded stream is what ours makes."""
+    """Our response equals that of its accumulator, for recorded streams."""
     body = exchange["body"].encode()
     ours = read(body)
     theirs = await accumulate(body)
@@ -188,8 +188,8 @@ RICH: list[AnyCanister] = [
 
 
 @pytest.mark.slow
-def test_what_we_ask_validates_as_the_types_of_the_sdk() -> None:
-    """Items, tools and formats are such as the SDK declares."""
+def test_our_requests_have_the_types_of_the_sdk() -> None:
+    """Items, tools and formats."""
     request = Request(
         canisters=RICH, invocables=[LOOK, RUN], schema={"type": "object", "properties": {}}
     )
@@ -202,8 +202,8 @@ def test_what_we_ask_validates_as_the_types_of_the_sdk() -> None:
         TypeAdapter(ResponseInputParam).validate_python([{"type": "function_call"}])
 
 
-def test_what_we_answer_validates_as_the_types_of_the_sdk() -> None:
-    """A response that another vendor gave is one of this protocol for a gateway's client."""
+def test_our_answers_have_the_types_of_the_sdk() -> None:
+    """For a gateway's client, the response of another vendor is valid in this protocol."""
     origin = Origin(
         provider="other",
         model="model",
@@ -237,15 +237,15 @@ def test_what_we_answer_validates_as_the_types_of_the_sdk() -> None:
 
 
 def test_every_code_of_a_failed_response_is_mapped() -> None:
-    """The SDK's list of codes is the table's, so that a new one shows."""
+    """The table has all codes of the SDK, so that this fails for a new one."""
     codes = set(get_args(ResponseError.model_fields["code"].annotation))
     assert set(FAULTS_BY_RESPONSE_CODE) == codes
     assert len(codes) == 21
 
 
 @pytest.mark.parametrize("code", sorted(FAULTS_BY_RESPONSE_CODE))
-def test_a_failed_response_is_the_error_that_its_code_says(code: str) -> None:
-    """The status says 200; the code counts, whole or in a stream."""
+def test_a_failed_response_has_the_fault_of_its_code(code: str) -> None:
+    """The status is 200; the code decides, complete and streamed."""
     error = {"code": code, "message": "It failed."}
     failed = {"id": "r", "status": "failed", "error": error, "output": []}
     for feed in (
@@ -262,7 +262,7 @@ def test_a_failed_response_is_the_error_that_its_code_says(code: str) -> None:
 
 
 def survey_statuses() -> set[int]:
-    """Returns the statuses for which the SDK has a class of errors of its own."""
+    """Return the statuses for which the SDK has its own error class."""
     request = httpx2.Request("POST", "https://example.org")
     statuses = set()
     client = openai.OpenAI(api_key="key")
@@ -287,8 +287,8 @@ FAULTS = {
 }
 
 
-def test_every_class_of_error_of_the_sdk_has_a_meaning() -> None:
-    """A status for which the SDK has a class is in the table, and so are those it asks again."""
+def test_every_error_class_of_the_sdk_has_a_fault() -> None:
+    """Also the statuses that the SDK retries."""
     assert survey_statuses() == set(FAULTS)
     for status, fault in FAULTS.items():
         error = produce_error({"error": {"message": "m"}}, provider="p", status=status)
@@ -298,8 +298,8 @@ def test_every_class_of_error_of_the_sdk_has_a_meaning() -> None:
         assert produce_error("", provider="p", status=status).is_retryable
 
 
-def test_overflow_is_one_error_however_it_is_said() -> None:
-    """By a code, or only by words; where the words hold sizes, they are read."""
+def test_an_overflow_is_recognized() -> None:
+    """By a code, or by its message; if the message has sizes, they are read."""
     said = "This model's maximum context length is 4097 tokens. However, you requested 5000 tokens."
     for error in (
         {"code": "context_length_exceeded", "message": "Too long"},
@@ -312,8 +312,8 @@ def test_overflow_is_one_error_however_it_is_said() -> None:
         assert overflow.tokens in (5000, None)
 
 
-def test_a_quota_is_no_limit_of_rate() -> None:
-    """Both have the status 429, and only one of them is worth another try."""
+def test_a_quota_is_not_a_rate_limit() -> None:
+    """Both have the status 429, and only a rate limit is worth a retry."""
     body = {"error": {"code": "insufficient_quota", "type": "insufficient_quota"}}
     error = produce_error(body, provider="p", status=429)
     assert isinstance(error, ProviderError)

@@ -1,4 +1,4 @@
-"""Exchanges recorded with real vendors: each comes back as it was, however it is cut."""
+"""Recorded exchanges with real vendors round-trip, however they are cut."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def read_recordings() -> list[dict[str, Any]]:
-    """Returns the recorded exchanges of this protocol; none where there is no folder."""
+    """Return the recorded exchanges of this protocol; none without a folder."""
     path = Path(RECORDINGS) / "openai_responses.jsonl"
     if not RECORDINGS or not path.exists():
         return []
@@ -61,12 +61,12 @@ STREAMS = [each for each in ANSWERS if each["stream"]]
 
 
 def name(exchange: Mapping[str, Any]) -> str:
-    """Names an exchange in the report of a test."""
+    """Name an exchange in the report."""
     return str(exchange["id"])
 
 
 def produce_attributes(model: str) -> ModelAttributes:
-    """Returns attributes of a model that takes any control."""
+    """Return the attributes of a model with any control."""
     controls = tuple(
         produce_control(key.name, key.definition) for key in KEYS if key.role is KeyRole.CONTROL
     )
@@ -78,8 +78,8 @@ def produce_attributes(model: str) -> ModelAttributes:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("exchange", EXCHANGES, ids=name)
-def test_a_recorded_request_comes_back_as_it_was(exchange: Mapping[str, Any]) -> None:
-    """Normalized and nativized again, a request says what it said, with nothing lost."""
+def test_a_recorded_request_round_trips(exchange: Mapping[str, Any]) -> None:
+    """With the same meaning, and without a loss."""
     native = dict(exchange["request"])
     attributes = produce_attributes(native["model"])
     read = normalize_request(native)
@@ -93,21 +93,21 @@ def test_a_recorded_request_comes_back_as_it_was(exchange: Mapping[str, Any]) ->
 
 
 def frame(body: bytes) -> Iterator[tuple[str, bytes]]:
-    """Yields the events of a stream with their names."""
+    """Yield the events of a stream with their names."""
     framer = SseFramer(Limits())
     for each in (*framer.feed(body), *framer.finish()):
         yield each.event, each.data
 
 
 def decode_stream(body: bytes) -> list[StreamEvent]:
-    """Returns what the decoder makes of a stream."""
+    """Return our events for a stream."""
     decoder = Decoder(provider="openai_responses")
     events = [event for word, data in frame(body) for event in decoder.decode(data, word)]
     return events + decoder.finish()
 
 
 def find_final(body: bytes) -> dict[str, Any]:
-    """Returns the whole response with which a stream ends."""
+    """Return the complete response at the end of a stream."""
     final: dict[str, Any] = {}
     for _, data in frame(body):
         if data != b"[DONE]":
@@ -116,7 +116,7 @@ def find_final(body: bytes) -> dict[str, Any]:
 
 
 def assemble(events: list[StreamEvent]) -> Response:
-    """Returns the response that events amount to."""
+    """Return the response for events."""
     assembler = Assembler(provider="openai_responses", model="asked", protocol=PROTOCOL)
     for event in events:
         assembler.feed(event)
@@ -130,7 +130,7 @@ def assemble(events: list[StreamEvent]) -> Response:
 
 
 def outline(response: Response) -> list[Any]:
-    """Returns canisters without what is made up for each anew."""
+    """Return canisters without generated values that differ each time."""
     made_up: dict[str, Any] = {"id": "", "timestamp": datetime(2026, 1, 1, tzinfo=UTC)}
     return [
         attrs.evolve(
@@ -144,13 +144,13 @@ def outline(response: Response) -> list[Any]:
 
 
 def open_signature(content: AnyContent) -> AnyContent:
-    """Returns content without its signature: some vendors sign each copy of reasoning anew."""
+    """Return a content without its signature: some vendors sign each copy of reasoning anew."""
     signed = isinstance(content, ReasoningContent) and content.signature
     return attrs.evolve(content, signature="signed") if signed else content
 
 
-def unseal(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a response without its signatures: some vendors sign each copy anew."""
+def remove_signatures(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a response without its signatures: some vendors sign each copy anew."""
     output = [
         {**item, "encrypted_content": bool(item.get("encrypted_content"))}
         for item in body["output"]
@@ -160,8 +160,8 @@ def unseal(body: Mapping[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("exchange", ANSWERS, ids=name)
-def test_a_recorded_response_comes_back_as_it_was(exchange: Mapping[str, Any]) -> None:
-    """Decoded and nativized again, a response says what it said, with nothing lost."""
+def test_a_recorded_response_round_trips(exchange: Mapping[str, Any]) -> None:
+    """With the same meaning, and without a loss."""
     body = exchange["body"].encode()
     if exchange["stream"]:
         native, events = find_final(body), decode_stream(body)
@@ -170,14 +170,14 @@ def test_a_recorded_response_comes_back_as_it_was(exchange: Mapping[str, Any]) -
         events = Decoder(provider="openai_responses").decode_response(body)
     response = assemble(events)
     written = nativize_response(response)
-    assert mean(unseal(written.value)) == mean(unseal(native))
+    assert mean(remove_signatures(written.value)) == mean(remove_signatures(native))
     assert not written.losses
     assert not response.losses
 
 
 @pytest.mark.parametrize("exchange", STREAMS, ids=name)
-def test_a_stream_is_the_response_that_it_ends_with(exchange: Mapping[str, Any]) -> None:
-    """The stream, and the whole response at its end, give the same; the deltas agree."""
+def test_a_stream_equals_the_response_at_its_end(exchange: Mapping[str, Any]) -> None:
+    """The deltas agree with it, too."""
     body = exchange["body"].encode()
     streamed = decode_stream(body)
     whole = Decoder(provider="openai_responses").decode_response(find_final(body))
@@ -191,8 +191,8 @@ def test_a_stream_is_the_response_that_it_ends_with(exchange: Mapping[str, Any])
 
 
 @pytest.mark.parametrize("exchange", [e for e in EXCHANGES if e["status"] != 200], ids=name)
-def test_a_recorded_error_has_a_meaning(exchange: Mapping[str, Any]) -> None:
-    """Each error tells what it means, with the vendor's words and a sentence."""
+def test_a_recorded_error_has_a_known_fault(exchange: Mapping[str, Any]) -> None:
+    """With the vendor's fields and a readable message."""
     body = json.loads(exchange["body"])
     error: ConverseError = produce_error(
         body, provider="openai_responses", status=exchange["status"], headers={}

@@ -1,4 +1,4 @@
-"""What a client of Responses asks of a model that speaks another protocol."""
+"""Requests of clients of Responses to models that use another protocol."""
 
 from __future__ import annotations
 
@@ -16,15 +16,17 @@ ASKED: dict[str, Any] = {"model": "m", "input": "Hello", "max_output_tokens": 9}
 @pytest.mark.parametrize(
     "how", [{}, {"stream": True, "stream_options": {"include_obfuscation": False}}]
 )
-def test_a_plain_request_goes_to_any_vendor_whole(name: str, how: dict[str, Any]) -> None:
-    """What it leaves unsaid, and how the answer is to be sent, are no losses."""
+def test_a_plain_request_is_sent_to_any_vendor_without_losses(
+    name: str, how: dict[str, Any]
+) -> None:
+    """Missing fields, and fields about the form of the answer, are no losses."""
     request = responses.normalize_request({**ASKED, **how}).value
 
     assert BY_NAME[name].nativize(request).losses == ()
 
 
-def test_what_is_asked_of_the_vendors_store_is_told() -> None:
-    """Only what was said is named."""
+def test_fields_about_stored_items_are_reported() -> None:
+    """Only those that the client sent."""
     request = responses.normalize_request({**ASKED, "store": True}).value
 
     (loss,) = BY_NAME["google"].nativize(request).losses

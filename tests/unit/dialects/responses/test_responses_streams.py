@@ -1,4 +1,4 @@
-"""Events are as the vendor sends them, and its official library gathers them."""
+"""Events have the vendor's form, and its official library reads them."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ ASKED = {"tools": [{"type": "function", "name": "add"}], "temperature": 0.5}
 
 
 def read_answer(party: Party, body: Any) -> list[StreamEvent]:
-    """Returns the events of a whole answer."""
+    """Return the events of a complete answer."""
     decoder = party.dialect.Decoder(provider=party.name, model=party.model)
     return complete(decoder.decode_response(body), party.protocol)
 
 
 def read_frames(data: bytes) -> list[Any]:
-    """Returns the data of the frames in some bytes, each of which says its name twice."""
+    """Return the data of the frames in some bytes; each has its type twice."""
     frames = SseFramer(Limits()).feed(data)
     told = [json.loads(frame.data) for frame in frames]
     assert [frame.event for frame in frames] == [each["type"] for each in told]
@@ -54,7 +54,7 @@ def read_frames(data: bytes) -> list[Any]:
 
 
 def produce_client(data: bytes) -> openai.OpenAI:
-    """Returns the official client of a server that answers with a stream in pieces."""
+    """Return the official client of a server that answers with a stream in pieces."""
 
     def answer(request: httpx2.Request) -> httpx2.Response:
         headers = {"content-type": "text/event-stream"}
@@ -66,8 +66,10 @@ def produce_client(data: bytes) -> openai.OpenAI:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("party", "answer"), PAIRS)
-def test_the_official_library_gathers_the_whole(party: Party, answer: dict[str, Any]) -> None:
-    """Under the id that the caller gave it, and with what was asked."""
+def test_the_official_library_assembles_the_complete_answer(
+    party: Party, answer: dict[str, Any]
+) -> None:
+    """With the id that the caller chose, and with the fields of the request."""
     events = read_answer(party, answer[party.name])
     data, _ = write_stream(responses, events, ASKED, model="m", response_id="resp_9")
 
@@ -83,8 +85,8 @@ def test_the_official_library_gathers_the_whole(party: Party, answer: dict[str, 
 
 @pytest.mark.slow
 @given(answers(), st.integers(0, 9))
-def test_events_are_counted_and_keep_their_items(events: list[StreamEvent], seed: int) -> None:
-    """Every event about an item has its place and id; parts begin and end; texts add up."""
+def test_events_are_numbered_and_name_their_items(events: list[StreamEvent], seed: int) -> None:
+    """Every event about an item has its index and id; parts begin and end; texts are complete."""
     data, _ = write_stream(responses, events)
     frames = read_frames(data)
 
@@ -116,8 +118,8 @@ def test_events_are_counted_and_keep_their_items(events: list[StreamEvent], seed
     assert len(set(items.values())) == len(items)
 
 
-def test_pieces_go_out_as_they_come() -> None:
-    """Each in an event of its own; what is left behind is written once more as a whole."""
+def test_pieces_are_sent_at_once() -> None:
+    """Each in its own event; at the end of the item, the text is sent again."""
     writer = responses.StreamWriter(ASKED, model="gpt", response_id="resp_1")
     events = [
         ResponseStartedEvent(response_id="chatcmpl-1", model="other"),
@@ -159,8 +161,8 @@ def test_pieces_go_out_as_they_come() -> None:
     assert (call["call_id"], call["arguments"], call["status"]) == ("call_1", "", "in_progress")
 
 
-def test_summaries_of_the_vendors_own_stay_apart() -> None:
-    """Each is a part with events of its own, as clients show them."""
+def test_summaries_of_the_vendor_stay_separate() -> None:
+    """Each is a part with its own events, as clients show them."""
     own = Native(protocol="responses", data='{"id":"rs_1"}')
     thought = ReasoningContent(summary=("One.", "Two."), signature="c2VhbA==", native=own)
     events = complete(
@@ -183,8 +185,8 @@ def test_summaries_of_the_vendors_own_stay_apart() -> None:
     assert (item["id"], item["encrypted_content"]) == ("rs_1", "c2VhbA==")
 
 
-def test_how_the_vendors_own_tools_get_on_is_passed_on() -> None:
-    """Under the place and id that their item has here."""
+def test_the_progress_of_the_vendors_own_tools_is_passed_on() -> None:
+    """With the index and the id that their item has here."""
     item = {"type": "web_search_call", "id": "ws_1", "status": "in_progress", "action": {}}
     decoder = responses.Decoder(provider="openai", model="m")
     writer = responses.StreamWriter({}, model="gpt")
@@ -203,7 +205,7 @@ def test_how_the_vendors_own_tools_get_on_is_passed_on() -> None:
 
 @given(errors)
 def test_the_official_library_raises_an_error_in_the_middle(error: ConverseError) -> None:
-    """Who waits for the last event is told by that."""
+    """Also for clients that wait for the last event."""
     writer = responses.StreamWriter({}, model="gpt")
     data = writer.write(ResponseStartedEvent()) + writer.fail(error)
 
@@ -219,8 +221,8 @@ def test_the_official_library_raises_an_error_in_the_middle(error: ConverseError
     assert isinstance(last["response"]["error"]["code"], str)
 
 
-def test_answers_of_other_vendors_say_when_they_were_made() -> None:
-    """Clients insist on a number there, in an answer that comes whole, too."""
+def test_answers_of_other_vendors_have_a_creation_time() -> None:
+    """Clients require a number there, also in a complete answer."""
     party = next(party for party in PARTIES if party.name == "anthropic")
     response = get_response(read_answer(party, WORK["anthropic"]))
 

@@ -1,4 +1,4 @@
-"""Every item, part, annotation, tool and event of the installed SDK is mapped or carried."""
+"""Every item, part, annotation, tool and event of the installed SDK is mapped or passed through."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ NATIVE_EVENTS = {
 
 
 def list_members(union: Any) -> list[Any]:
-    """Returns the members of a union, those of unions within it too."""
+    """Return the members of a union, including those of nested unions."""
     if get_origin(union) in (Annotated, Required, NotRequired):
         return list_members(get_args(union)[0])
     if get_origin(union) in (Union, types.UnionType):
@@ -114,7 +114,7 @@ def list_members(union: Any) -> list[Any]:
 
 
 def produce_samples(kind: Any, name: str = "", depth: int = 0) -> list[Any]:
-    """Returns values of a type: every member of every union in it is in one of them."""
+    """Return values of a type in which every member of every union occurs."""
     samples: list[Any] = []
     for member in list_members(kind):
         origin = get_origin(member)
@@ -137,7 +137,7 @@ def produce_samples(kind: Any, name: str = "", depth: int = 0) -> list[Any]:
 
 
 def produce_objects(kind: Any, depth: int) -> list[dict[str, Any]]:
-    """Returns objects of a class: one with all fields, one with the needed ones, and variants."""
+    """Return objects of a class: with all fields, with the required ones, and variants."""
     if depth > 8:
         return [{}]
     fields, needed = survey_fields(kind)
@@ -153,7 +153,7 @@ def produce_objects(kind: Any, depth: int) -> list[dict[str, Any]]:
 
 
 def survey_fields(kind: Any) -> tuple[dict[str, Any], set[str]]:
-    """Returns the fields of a class by their names on the wire, and those it cannot be without."""
+    """Return the fields of a class by their names in JSON, and the required ones."""
     if is_typeddict(kind):
         hints = get_type_hints(kind, include_extras=True)
         needed = {name for name, hint in hints.items() if get_origin(hint) is Required}
@@ -164,7 +164,7 @@ def survey_fields(kind: Any) -> tuple[dict[str, Any], set[str]]:
 
 
 def produce_attributes() -> ModelAttributes:
-    """Returns attributes of a model that takes any control."""
+    """Return the attributes of a model with any control."""
     controls = tuple(
         produce_control(key.name, key.definition) for key in KEYS if key.role is KeyRole.CONTROL
     )
@@ -175,12 +175,12 @@ def produce_attributes() -> ModelAttributes:
 
 
 def name_sample(sample: Any) -> str:
-    """Names a sample in the report of a test."""
+    """Name a sample in the report."""
     return str(sample.get("type")) if isinstance(sample, Mapping) else str(sample)
 
 
 def round_trip(native: dict[str, Any]) -> tuple[Request, dict[str, Any], tuple[Loss, ...]]:
-    """Returns a request in our words, and in the vendor's again."""
+    """Return a request as ours, and in the vendor's format again."""
     read = normalize_request(native)
     written = nativize_request(
         read.value, produce_attributes(), Quirks(), provider="openai_responses"
@@ -189,9 +189,9 @@ def round_trip(native: dict[str, Any]) -> tuple[Request, dict[str, Any], tuple[L
 
 
 def surround(item: dict[str, Any]) -> list[dict[str, Any]]:
-    """Returns an item with what has to be before and after it for it to be taken.
+    """Return an item with the items that must be before and after it.
 
-    Nothing where a result answers nothing: that is no part of a conversation of ours.
+    Nothing for a result without a call, which cannot be in a conversation.
     """
     kind, call = item.get("type"), item.get("call_id")
     if kind == "function_call":
@@ -218,7 +218,7 @@ def surround(item: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def is_ours(item: dict[str, Any]) -> bool:
-    """Tells whether we are to answer a call."""
+    """Return whether we execute a call."""
     return bool(item.get("execution", "client") == "client")
 
 
@@ -284,7 +284,7 @@ EVENT_SAMPLES = [
 
 
 def test_the_samples_cover_the_unions() -> None:
-    """The SDK has as many kinds as the protocol's description says; a new one shows here."""
+    """The SDK has as many kinds as the protocol's description; this fails for a new one."""
     assert len({sample.get("type", "message") for sample in INPUT_SAMPLES}) == 31
     assert len(list_members(ResponseInputItemParam)) == 33
     assert len({sample["type"] for sample in OUTPUT_SAMPLES}) == 28
@@ -293,8 +293,8 @@ def test_the_samples_cover_the_unions() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("item", [*filter(surround, INPUT_SAMPLES)], ids=name_sample)
-def test_every_input_item_comes_back_as_it_was(item: dict[str, Any]) -> None:
-    """Whatever fields an item has, it comes back with them, and with nothing lost."""
+def test_every_input_item_round_trips(item: dict[str, Any]) -> None:
+    """With any of its fields, and without a loss."""
     items = surround(item)
     if item.get("type") != "compaction_trigger":
         items = [*items, {"role": "user", "content": "Go on."}]
@@ -305,7 +305,7 @@ def test_every_input_item_comes_back_as_it_was(item: dict[str, Any]) -> None:
 
 
 def produce_output_response(output: list[dict[str, Any]]) -> dict[str, Any]:
-    """Returns a whole response with these items."""
+    """Return a complete response with these items."""
     return {
         "id": "resp_1", "object": "response", "created_at": 1, "status": "completed",
         "model": "model", "output": output, "parallel_tool_calls": True, "error": None,
@@ -314,7 +314,7 @@ def produce_output_response(output: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def assemble(body: dict[str, Any]) -> Response:
-    """Returns the response that a body amounts to."""
+    """Return the response in a body."""
     assembler = Assembler(provider="openai_responses", model="model", protocol=PROTOCOL)
     for event in Decoder(provider="openai_responses").decode_response(body):
         assembler.feed(event)
@@ -328,8 +328,8 @@ def assemble(body: dict[str, Any]) -> Response:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("item", OUTPUT_SAMPLES, ids=name_sample)
-def test_every_output_item_comes_back_as_it_was(item: dict[str, Any]) -> None:
-    """Whatever fields an item has, a gateway passes it on with them."""
+def test_every_output_item_round_trips(item: dict[str, Any]) -> None:
+    """A gateway passes on all of its fields."""
     body = produce_output_response([item])
     written = nativize_response(assemble(body))
     assert mean(written.value) == mean(body)
@@ -339,7 +339,7 @@ def test_every_output_item_comes_back_as_it_was(item: dict[str, Any]) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("item", OUTPUT_SAMPLES, ids=name_sample)
 def test_only_listed_items_stay_native(item: dict[str, Any]) -> None:
-    """Text, reasoning, calls and results are mapped; the table says what may stay native."""
+    """Text, reasoning, calls and results are mapped; the table has the exceptions."""
     canisters = assemble(produce_output_response([item])).canisters
     stays = any(isinstance(c, NativeContent) for each in canisters for c in each.content)
     assert stays == (item["type"] in NATIVE_ITEMS)
@@ -352,7 +352,7 @@ def test_only_listed_items_stay_native(item: dict[str, Any]) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("item", INPUT_SAMPLES, ids=name_sample)
 def test_only_listed_input_items_stay_native(item: dict[str, Any]) -> None:
-    """The same for what a client sends."""
+    """The same for items of a client."""
     request, _, _ = round_trip({"model": "model", "input": [item]})
     stays = any(
         isinstance(content, NativeContent)
@@ -365,7 +365,7 @@ def test_only_listed_input_items_stay_native(item: dict[str, Any]) -> None:
 
 
 def list_started(event: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yields what comes before an event in a stream."""
+    """Yield the events before an event in a stream."""
     yield {"type": "response.created", "response": {"id": "resp_1", "model": "model"}}
     kind = event["type"]
     place = {"output_index": event.get("output_index", 0)}
@@ -385,8 +385,8 @@ def list_started(event: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("event", EVENT_SAMPLES, ids=name_sample)
-def test_every_event_means_something(event: dict[str, Any]) -> None:
-    """An event is mapped, or passes through if the table says so; none is an error of ours."""
+def test_every_event_is_mapped_or_passed_through(event: dict[str, Any]) -> None:
+    """The table has those that are passed through; none raises an error."""
     decoder = Decoder(provider="openai_responses")
     kind = event["type"]
     for before in list_started(event):
@@ -413,8 +413,8 @@ TOOL_SAMPLES = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("tool", TOOL_SAMPLES, ids=name_sample)
-def test_every_tool_comes_back_as_it_was(tool: dict[str, Any]) -> None:
-    """A function is described in our words, a vendor's own tool stays whole."""
+def test_every_tool_round_trips(tool: dict[str, Any]) -> None:
+    """A function has a common description, a vendor's own tool stays native."""
     native = {"model": "model", "input": "Hello", "tools": [tool]}
     request, written, losses = round_trip(native)
     assert mean(written) == mean(native)
@@ -427,8 +427,8 @@ CHOICE_SAMPLES = [sample for member in list_members(ToolChoice)
 
 
 @pytest.mark.parametrize("choice", CHOICE_SAMPLES, ids=name_sample)
-def test_every_choice_comes_back_as_it_was(choice: Any) -> None:
-    """Whether or not ours can say it, a client's choice among tools is kept."""
+def test_every_choice_round_trips(choice: Any) -> None:
+    """With or without a common counterpart."""
     tools = [
         {"type": "function", "name": "name", "description": "d", "parameters": {}, "strict": True},
         {"type": "web_search_preview"},
@@ -446,8 +446,8 @@ FORMAT_SAMPLES = [sample for member in list_members(ResponseFormatTextConfigPara
 
 
 @pytest.mark.parametrize("wanted", FORMAT_SAMPLES, ids=name_sample)
-def test_every_format_comes_back_as_it_was(wanted: dict[str, Any]) -> None:
-    """A schema is in our words, and whatever else is said of the answer's form is kept."""
+def test_every_format_round_trips(wanted: dict[str, Any]) -> None:
+    """The schema is common, the other fields are native."""
     native = {"model": "model", "input": "Hello", "text": {"format": wanted, "verbosity": "low"}}
     request, written, losses = round_trip(native)
     assert mean(written) == mean(native)
@@ -467,8 +467,8 @@ MAPPED_PARAMETERS = {
 
 
 @pytest.mark.parametrize("name", sorted(PARAMETERS.keys() - {"input", "model", "tools", "stream"}))
-def test_every_parameter_comes_back_as_it_was(name: str) -> None:
-    """A parameter is a control where there is one, and else stays beside the request."""
+def test_every_parameter_round_trips(name: str) -> None:
+    """As a control if there is one, or else as native data of the request."""
     for value in produce_samples(PARAMETERS[name], name)[:8]:
         native = {"model": "model", "input": "Hello", name: value}
         if name == "tool_choice":
@@ -485,13 +485,13 @@ def test_every_parameter_comes_back_as_it_was(name: str) -> None:
             assert read.controls == {MAPPED_PARAMETERS[name]: value}
 
 
-def test_there_are_as_many_parameters_as_are_known() -> None:
-    """A new parameter shows here: is there a common word for it?"""
+def test_all_parameters_are_known() -> None:
+    """A new parameter makes this fail: is there a common field for it?"""
     assert len(PARAMETERS) == 33
 
 
-def test_what_the_vendor_executes_is_its_own() -> None:
-    """The pictures a vendor draws are read once, and do not stand twice."""
+def test_calls_of_the_vendor_are_its_own() -> None:
+    """Its generated images are read once, and not duplicated."""
     item = {"type": "image_generation_call", "id": "ig", "status": "completed", "result": "AAAA"}
     invocation, result = assemble(produce_output_response([item])).canisters
     assert isinstance(invocation, InvocationCanister)
