@@ -1,4 +1,4 @@
-"""Texts that were several do not run together where a protocol has one."""
+"""Separate texts stay separated in protocols with one text per message."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ SEARCH = InvocationCanister(
 ORIGIN = Origin(provider="vendor", model="m", protocol="elsewhere", stop_reason=StopReason.ANSWERED)
 
 
-def said(*contents: AnyContent | str) -> AssistantCanister:
-    """Makes what a model said in one turn."""
+def produce_turn(*contents: AnyContent | str) -> AssistantCanister:
+    """Make the canisters of one turn of a model."""
     items = [TextualContent(each) if isinstance(each, str) else each for each in contents]
     return AssistantCanister(items, turn_id="t", origin=ORIGIN)
 
@@ -45,10 +45,10 @@ each_party = pytest.mark.parametrize("party", PARTIES, ids=lambda party: party.n
 each_turn = pytest.mark.parametrize(
     "turn",
     [
-        [said(LOOKED), CALL, said(SAID)],
-        [said(LOOKED), SEARCH, said(SAID)],
-        [said(LOOKED), said(SAID)],
-        [said(LOOKED, ReasoningContent(text="Hm."), SAID)],
+        [produce_turn(LOOKED), CALL, produce_turn(SAID)],
+        [produce_turn(LOOKED), SEARCH, produce_turn(SAID)],
+        [produce_turn(LOOKED), produce_turn(SAID)],
+        [produce_turn(LOOKED, ReasoningContent(text="Hm."), SAID)],
     ],
     ids=["call", "vendor's call", "two canisters", "reasoning"],
 )
@@ -56,10 +56,8 @@ each_turn = pytest.mark.parametrize(
 
 @each_party
 @each_turn
-def test_what_a_model_said_in_one_turn_does_not_run_together(
-    party: Party, turn: Sequence[AnyCanister]
-) -> None:
-    """In the history that any vendor is told."""
+def test_texts_of_one_turn_are_separated(party: Party, turn: Sequence[AnyCanister]) -> None:
+    """In the history for any vendor."""
     results = [RESULT] if CALL in turn else []
 
     history = (ask("Well?"), *turn, *results, ask("And?"))
@@ -71,8 +69,8 @@ def test_what_a_model_said_in_one_turn_does_not_run_together(
 
 @pytest.mark.parametrize("dialect", [chat_completions, ollama_chat])
 @each_turn
-def test_an_answer_says_what_its_response_says(dialect: Any, turn: Sequence[AnyCanister]) -> None:
-    """The text of a response, and of the message that it is written as, are one text."""
+def test_an_answer_has_the_text_of_its_response(dialect: Any, turn: Sequence[AnyCanister]) -> None:
+    """The text of a response equals that of the message that it is written as."""
     response = Response(
         request=Request(canisters=[UserCanister("Well?")]),
         canisters=turn,
@@ -86,12 +84,12 @@ def test_an_answer_says_what_its_response_says(dialect: Any, turn: Sequence[AnyC
 
 
 @pytest.mark.parametrize("dialect", [chat_completions, ollama_chat])
-def test_what_was_said_in_one_go_stays_one_text(dialect: Any) -> None:
-    """Vendors part a sentence where it cites; it joins as it was streamed, and that is told."""
+def test_adjacent_texts_are_joined_without_a_separator(dialect: Any) -> None:
+    """Vendors divide a sentence at its citations; it is joined as it was streamed, with a loss."""
     cited = TextualContent("the sea is deep", citations=[Citation(url="https://example.com")])
     response = Response(
         request=Request(canisters=[UserCanister("Well?")]),
-        canisters=[said("They say ", cited, ".")],
+        canisters=[produce_turn("They say ", cited, ".")],
         metadata=ResponseMetadata(origin=ORIGIN),
     )
 
@@ -105,8 +103,8 @@ def test_what_was_said_in_one_go_stays_one_text(dialect: Any) -> None:
 
 @each_party
 @pytest.mark.parametrize("kind", ["user", "supervisor", "document", "result"])
-def test_several_texts_of_anybody_else_do_not_run_together(party: Party, kind: str) -> None:
-    """They stay apart, or go as one with empty lines between, which is told."""
+def test_texts_of_other_roles_are_separated(party: Party, kind: str) -> None:
+    """They stay separate texts, or are joined by empty lines, with a loss."""
     texts = ('{"a":1}', '{"b":2}')
     canisters: dict[str, list[AnyCanister]] = {
         "user": [UserCanister(texts)],

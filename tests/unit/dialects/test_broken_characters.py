@@ -1,4 +1,6 @@
-"""Half a character: legal JSON that stands for no text, as models cut within one bring it."""
+"""Lone surrogates: valid JSON without a valid text, as models produce it if they are stopped within
+a character.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,8 @@ codes = st.integers(0, 0xFFFF).map(chr) | st.sampled_from(["\ud83d", "\ude00", "
 
 
 @given(st.lists(codes, max_size=8).map("".join))
-def test_halves_are_replaced_and_nothing_else(text: str) -> None:
-    """Characters in two halves stay whole, escaped backslashes are none, the loss is told."""
+def test_only_lone_surrogates_are_replaced(text: str) -> None:
+    """Surrogate pairs and escaped backslashes do not change, and the loss is reported."""
     value, losses = decode_json(json.dumps({"a": text}).encode())
 
     mended = "".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in _join(text))
@@ -39,20 +41,20 @@ def test_halves_are_replaced_and_nothing_else(text: str) -> None:
 
 
 def _join(text: str) -> str:
-    """Returns the text with characters in two halves as one."""
+    """Return the text with surrogate pairs as one character."""
     return json.loads(json.dumps(text))  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize("data", [b"{", b'{"a": "\\ud83d"', b'"\\x"'])
-def test_what_is_no_json_is_none_still(data: bytes) -> None:
-    """Mending is for halves alone."""
+def test_invalid_json_stays_invalid(data: bytes) -> None:
+    """The repair only affects surrogates."""
     with pytest.raises(msgspec.DecodeError):
         decode_json(data)
 
 
 @pytest.mark.parametrize("protocol", sorted(PROTOCOLS))
-def test_a_response_with_half_a_character_is_read(protocol: str) -> None:
-    """In every dialect, with the loss that it is."""
+def test_a_response_with_a_lone_surrogate_is_read(protocol: str) -> None:
+    """In every dialect, with a loss."""
     body = produce_body(protocol, Say("cut here")).replace(b"cut here", b"cut \\ud83d")
 
     response = read_body(protocol, body)
@@ -63,8 +65,8 @@ def test_a_response_with_half_a_character_is_read(protocol: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", sorted(PROTOCOLS))
-def test_bytes_that_are_no_utf_8_are_an_error_that_says_so(protocol: str) -> None:
-    """In whatever is read of a stream, also in the middle of a text, and in a whole response."""
+def test_invalid_utf_8_is_reported_as_such(protocol: str) -> None:
+    """At any place of a stream, also in the middle of a text, and in a complete response."""
     refused = 0
     for frames in produce_streams(protocol):
         for number, (data, event) in enumerate(frames):
@@ -72,15 +74,15 @@ def test_bytes_that_are_no_utf_8_are_an_error_that_says_so(protocol: str) -> Non
                 decoder = produce_decoder(protocol)
                 for earlier in frames[:number]:
                     decoder.decode(*earlier)
-                refused += _is_refused(decoder, broken, event)
+                refused += _is_rejected(decoder, broken, event)
     assert refused > 20
     body = produce_body(protocol, Say("cut here")).replace(b"cut", b"c\xfft")
     with pytest.raises(ConverseError, match="utf-8"):
         produce_decoder(protocol).decode_response(body)
 
 
-def _is_refused(decoder: Any, data: bytes, event: str) -> bool:
-    """Tells whether an event is an error of ours; what is never read may be anything."""
+def _is_rejected(decoder: Any, data: bytes, event: str) -> bool:
+    """Return whether an event raises our error; parts that are never read may contain anything."""
     try:
         decoder.decode(data, event)
     except ConverseError:
@@ -89,13 +91,13 @@ def _is_refused(decoder: Any, data: bytes, event: str) -> bool:
 
 
 def _break_values(data: bytes) -> list[bytes]:
-    """Returns the event with two bytes that are no UTF-8 in each text of its JSON, in turn."""
+    """Yield the event with invalid UTF-8 in each text of its JSON, in turn."""
     places = [found.end() for found in re.finditer(rb'":"(?=[A-Za-z])', data)]
     return [data[:place] + b"\xff\xfe" + data[place:] for place in places]
 
 
 def _frames(protocol: str, *texts: str) -> list[tuple[bytes, str]]:
-    """Returns a stream whose text comes in these pieces, which are JSON without quotation marks."""
+    """Return a stream whose text arrives in these pieces, given as JSON without quotation marks."""
     marks = [f"m{number}" for number in range(len(texts))]
     frames = _STREAMS[protocol](marks)
     pieces = dict(zip(marks, texts, strict=True))
@@ -190,10 +192,10 @@ HIGH, LOW = r"\ud83d", r"\ude00"
         (["One ", r"\\ud83d", r"\\ude00"], r"One \ud83d\ude00"),
     ],
 )
-def test_a_character_in_two_pieces_of_a_stream_is_whole(
+def test_a_surrogate_pair_in_two_pieces_of_a_stream_is_joined(
     protocol: str, texts: list[str], expected: str
 ) -> None:
-    """And what has no other half is told once it is sure, in its place."""
+    """Without its other half, the loss is reported at its position as soon as it is certain."""
     decoder = produce_decoder(protocol)
     events = [event for frame in _frames(protocol, *texts) for event in decoder.decode(*frame)]
     events += decoder.finish()

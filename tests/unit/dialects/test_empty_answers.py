@@ -1,4 +1,4 @@
-"""An answer with nothing in it is an error; one that says why it is empty is an answer."""
+"""An empty answer is an error, unless it has a reason."""
 
 from __future__ import annotations
 
@@ -118,8 +118,8 @@ def encode(frame: Any) -> bytes:
 
 
 @pytest.mark.parametrize(("protocol", "body"), EMPTY_BODIES, ids=repr)
-def test_a_body_with_nothing_in_it_is_an_error(protocol: str, body: Any) -> None:
-    """Neither a content nor a word on why there is none: nobody may take that for an answer."""
+def test_an_empty_body_is_an_error(protocol: str, body: Any) -> None:
+    """It has neither a content nor a reason, and must not be taken for an answer."""
     with pytest.raises(ConverseError, match=r"parrot .* empty") as caught:
         produce_decoder(protocol).decode_response(encode(body))
 
@@ -127,8 +127,8 @@ def test_a_body_with_nothing_in_it_is_an_error(protocol: str, body: Any) -> None
 
 
 @pytest.mark.parametrize(("protocol", "frames"), EMPTY_STREAMS, ids=repr)
-def test_a_stream_with_nothing_in_it_is_an_error(protocol: str, frames: list[Any]) -> None:
-    """A terminator alone answers nothing, either."""
+def test_an_empty_stream_is_an_error(protocol: str, frames: list[Any]) -> None:
+    """Even with an end mark."""
     with pytest.raises(ConverseError) as caught:
         read_stream(protocol, [(encode(frame), "") for frame in frames])
 
@@ -137,7 +137,7 @@ def test_a_stream_with_nothing_in_it_is_an_error(protocol: str, frames: list[Any
 
 
 @pytest.mark.parametrize(("protocol", "body", "reason"), REASONED, ids=repr)
-def test_an_answer_that_says_why_it_is_empty_is_one(
+def test_an_empty_answer_with_a_reason_is_valid(
     protocol: str, body: Any, reason: StopReason
 ) -> None:
     """A model may have nothing to add, be filtered, or reach its limit while it thinks."""
@@ -147,8 +147,8 @@ def test_an_answer_that_says_why_it_is_empty_is_one(
     assert last.stop_reason is reason
 
 
-def test_a_stream_may_end_without_the_items_it_has_told() -> None:
-    """Some gateways leave the last copy empty: what had come is the answer."""
+def test_a_stream_may_end_with_an_empty_final_copy() -> None:
+    """As some gateways send it: the streamed items are the answer."""
     item = {"type": "message", "id": "m", "content": [{"type": "output_text", "text": "So."}]}
     frames = [
         {"type": "response.output_item.done", "output_index": 0, "item": item},

@@ -1,4 +1,4 @@
-"""What is there and says nothing does not win over what says something beside it."""
+"""Empty fields do not hide a filled field beside them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_SOUND = {"id": "", "data": "", "transcript": "", "expires_at": 0}
 
 
 def read(dialect: ModuleType, feed: Callable[[Any], list[Any]], decoder: Any) -> list[Any]:
-    """Returns what the canisters of an answer say."""
+    """Return the contents of the canisters of an answer."""
     assembler = Assembler(provider="vendor", model="model", protocol=dialect.PROTOCOL)
     for event in feed(decoder):
         assembler.feed(event)
@@ -29,7 +29,7 @@ def read(dialect: ModuleType, feed: Callable[[Any], list[Any]], decoder: Any) ->
 
 
 def outline(canisters: tuple[AnyCanister, ...]) -> list[Any]:
-    """Returns what canisters say."""
+    """Return the contents of canisters."""
     return [
         (each.name, each.arguments, each.form)
         if isinstance(each, InvocationCanister)
@@ -38,8 +38,8 @@ def outline(canisters: tuple[AnyCanister, ...]) -> list[Any]:
     ]
 
 
-def read_both(message: Body) -> list[list[Any]]:
-    """Returns what is read of a message of Chat Completions: whole, streamed, of a client's."""
+def read_all_forms(message: Body) -> list[list[Any]]:
+    """Return a message of Chat Completions as read complete, streamed, and from a client."""
     whole = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
     chunk = {"choices": [{"index": 0, "delta": message, "finish_reason": "stop"}]}
     request = {"messages": [{"role": "user", "content": "Hi."}, {"role": "assistant", **message}]}
@@ -88,9 +88,9 @@ def read_both(message: Body) -> list[list[Any]]:
         ({"content": "Yes.", "refusal": "", "images": [], "annotations": []}, [("Yes.", "text")]),
     ],
 )
-def test_what_says_something_is_read(message: Body, said: list[Any]) -> None:
-    """In an answer, in its pieces, and in what a client sends."""
-    for found in read_both(message):
+def test_the_filled_field_is_read(message: Body, said: list[Any]) -> None:
+    """In an answer, in its pieces, and in a client's message."""
+    for found in read_all_forms(message):
         assert found == said
 
 
@@ -103,16 +103,16 @@ def test_what_says_something_is_read(message: Body, said: list[Any]) -> None:
         {"tool_calls": [{}]},
     ],
 )
-def test_nothing_becomes_of_what_says_nothing(sibling: Body) -> None:
-    """No sound, and no call without a name."""
-    whole, streamed, _ = read_both({"content": "Yes.", **sibling})
+def test_empty_fields_become_nothing(sibling: Body) -> None:
+    """No audio, and no call without a name."""
+    whole, streamed, _ = read_all_forms({"content": "Yes.", **sibling})
 
     assert whole == streamed == [("Yes.", "text")]
 
 
 @pytest.mark.parametrize("empty", [None, {}, {"name": "", "args": {}}])
-def test_a_part_of_gemini_is_what_it_says(empty: object) -> None:
-    """A field of another kind of part that is null or empty is no part of that kind."""
+def test_a_part_of_gemini_has_the_kind_of_its_filled_field(empty: object) -> None:
+    """Null and empty fields of other kinds are ignored."""
     parts = [
         {"functionCall": empty, "text": "Yes.", "inlineData": None},
         {"functionCall": {"name": "look", "args": {"a": 1}}, "text": "", "inlineData": {}},
@@ -127,8 +127,8 @@ def test_a_part_of_gemini_is_what_it_says(empty: object) -> None:
     assert outline(generate_content.normalize_request(request, None).value.canisters) == said
 
 
-def test_a_message_of_ollama_is_what_it_says() -> None:
-    """Nothing becomes of calls without a name, empty pictures or empty thoughts."""
+def test_empty_fields_of_an_ollama_message_are_ignored() -> None:
+    """Calls without a name, empty images and empty thoughts."""
     calls = [{"id": "", "function": {"name": "", "arguments": {}}}, {"function": None}]
     message = {"content": "Yes.", "thinking": "", "images": [], "tool_calls": calls}
     decoder = ollama_chat.Decoder(provider="vendor")
@@ -139,8 +139,8 @@ def test_a_message_of_ollama_is_what_it_says() -> None:
     assert said == [("Yes.", "text")]
 
 
-def test_items_and_blocks_are_of_one_type() -> None:
-    """In Responses and Messages the type decides, whatever else is there and empty."""
+def test_the_type_of_an_item_or_a_block_decides() -> None:
+    """In Responses and Messages, whatever empty fields are there."""
     item = {"type": "function_call", "call_id": "x", **FUNCTION, "content": [], "input": ""}
     body = {"id": "r", "status": "completed", "output": [item]}
     decoder = responses.Decoder(provider="vendor")

@@ -1,4 +1,4 @@
-"""An uploaded file goes to the vendor that has it, and to nobody else."""
+"""An uploaded file is sent only to the vendor that has it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def find(protocol: str) -> Party:
 
 
 def compose(protocol: str, part: dict[str, Any]) -> dict[str, Any]:
-    """Returns a client's request which has a file."""
+    """Return a client's request with a file."""
     if protocol == "generate_content":
         return {"contents": [{"role": "user", "parts": [part, {"text": "?"}]}]}
     if protocol == "responses":
@@ -49,15 +49,15 @@ def compose(protocol: str, part: dict[str, Any]) -> dict[str, Any]:
 
 
 def write(other: Party, *canisters: AnyCanister) -> tuple[str, list[str]]:
-    """Returns what a vendor is sent, and what it is not."""
+    """Return the native data and the losses."""
     written = other.nativize(Request(canisters=canisters))
     return str(written.value), [loss.kind for loss in written.losses]
 
 
 @others
 @pytest.mark.parametrize("name", GIVEN)
-def test_a_file_of_a_clients_request_stays_with_its_vendor(name: str, other: Party) -> None:
-    """Also when the request was stored meanwhile: whose the file is, is stored with it."""
+def test_a_file_in_a_clients_request_is_sent_only_to_its_vendor(name: str, other: Party) -> None:
+    """Also if the request was stored: its native data name the vendor."""
     protocol = name.partition(" ")[0]
     request = find(protocol).read(compose(protocol, GIVEN[name]))
     stored = decode_request(encode_request(request))
@@ -72,10 +72,10 @@ def test_a_file_of_a_clients_request_stays_with_its_vendor(name: str, other: Par
 
 @others
 @pytest.mark.parametrize("content", [PDF, ImageContent(mime_type="image/*", file_id="file_mine")])
-def test_a_file_without_an_owner_stays_with_whoever_answered(
+def test_a_file_without_native_data_belongs_to_the_vendor_that_answered(
     content: FileContent | ImageContent, other: Party
 ) -> None:
-    """A person does not write whose it is, and what was stored before does not say it, either."""
+    """Files named by a user, and those in older stored conversations, do not name their vendor."""
     origin = Origin(provider="anthropic", model="claude-opus-5", protocol="messages")
     asked, answered = UserCanister((content, TEXT)), AssistantCanister("A file.", origin=origin)
 
@@ -87,8 +87,8 @@ def test_a_file_without_an_owner_stays_with_whoever_answered(
 
 @others
 @pytest.mark.parametrize("named", [True, False])
-def test_a_file_goes_to_each_face_of_the_service_that_has_it(named: bool, other: Party) -> None:
-    """Whose a file is, goes by the account and not by the protocol."""
+def test_a_file_is_sent_to_each_interface_of_its_service(named: bool, other: Party) -> None:
+    """A file belongs to the account, not to the protocol."""
     origin = Origin(provider="openai", model="gpt-5.5", protocol="chat_completions")
     asked: AnyCanister = UserCanister((PDF, TEXT))
     if named:
@@ -101,8 +101,8 @@ def test_a_file_goes_to_each_face_of_the_service_that_has_it(named: bool, other:
     assert bool(NOT_SENT & {*losses}) is (other.name not in SIBLINGS)
 
 
-def test_a_file_that_nobody_has_answered_to_goes_to_whoever_is_asked() -> None:
-    """It is the person who knows where it was uploaded."""
+def test_a_file_before_any_answer_is_sent_to_the_current_vendor() -> None:
+    """Only the user knows where it was uploaded."""
     body, losses = write(find("messages"), UserCanister((PDF, TEXT)))
 
     assert "file_mine" in body
@@ -110,8 +110,8 @@ def test_a_file_that_nobody_has_answered_to_goes_to_whoever_is_asked() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["messages", "responses", "chat_completions"])
-def test_where_the_file_is_there_besides_it_goes_without_its_name(protocol: str) -> None:
-    """Another vendor is given the data themselves, and the name that it would not know is told."""
+def test_a_file_with_data_is_sent_without_its_id(protocol: str) -> None:
+    """Another vendor gets the data, and the id that it would not know is a loss."""
     origin = Origin(provider="google", model="gemini-3-pro", protocol="generate_content")
     file = FileContent(mime_type="application/pdf", file_id="files/mine", data=b"%PDF", name="a")
     asked, answered = UserCanister((file, TEXT)), AssistantCanister("A file.", origin=origin)

@@ -1,4 +1,4 @@
-"""A file of plain text goes as text where a vendor takes no such file: the rest of it is told."""
+"""A file of plain text is sent as text to vendors that do not accept it; the rest is a loss."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ ASKED = {
         ("ollama_chat", "ollama", "llama3.2"),
     ],
 )
-def test_what_is_said_of_it_is_told_as_lost(protocol: str, provider: str, model: str) -> None:
-    """The model reads its words, and neither what it is called nor that it may be cited."""
+def test_the_other_fields_of_the_file_are_lost(protocol: str, provider: str, model: str) -> None:
+    """The model reads its text, but not its name, nor that it may be cited."""
     dialect: Any = importlib.import_module(f"vibe_llms.dialects.{protocol}")
     attributes = Catalogue().access_integrator(provider).integrate(model)
     message = {"role": "user", "content": [ASKED, {"type": "text", "text": "When?"}]}

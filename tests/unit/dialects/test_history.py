@@ -1,4 +1,4 @@
-"""Histories that no vendor would take, and what is made of them."""
+"""Histories that no vendor would accept, and their repair."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STRICT = HistoryRules(id_pattern="[a-zA-Z0-9_-]{1,64}")
 def repair(
     canisters: list[AnyCanister], rules: HistoryRules = STRICT
 ) -> tuple[list[AnyCanister], Ledger]:
-    """Repairs and returns what became of the canisters, and the losses."""
+    """Repair canisters; return them and the losses."""
     ledger = Ledger(protocol="any")
     return [entry.canister for entry in repair_history(canisters, rules, ledger)], ledger
 
@@ -44,8 +44,8 @@ def result(identity: str) -> ResultCanister:
     return ResultCanister("seen", invocation_id=identity, name="look")
 
 
-def test_what_is_in_form_passes_unchanged() -> None:
-    """A turn with two invocations and its two results needs no repair."""
+def test_a_valid_history_does_not_change() -> None:
+    """A turn with two invocations and two results needs no repair."""
     good = [UserCanister("hi"), call("a"), call("b"), result("b"), result("a")]
 
     repaired, ledger = repair(good)
@@ -54,8 +54,8 @@ def test_what_is_in_form_passes_unchanged() -> None:
     assert ledger.losses == []
 
 
-def test_a_missing_result_is_made_up_and_said() -> None:
-    """A note stands in for a result that nobody gave, as an error, and is a loss."""
+def test_a_missing_result_is_generated_and_reported() -> None:
+    """A note replaces it, as an error, with a loss."""
     repaired, ledger = repair([call("a"), call("b"), result("b"), UserCanister("and?")])
 
     assert [type(canister).__name__ for canister in repaired] == [
@@ -72,23 +72,23 @@ def test_a_missing_result_is_made_up_and_said() -> None:
     ]
 
 
-def test_a_note_for_a_missing_result_claims_nothing() -> None:
-    """A history does not say whether a call was executed."""
+def test_the_note_for_a_missing_result_leaves_the_execution_open() -> None:
+    """A history does not show whether a call was executed."""
     repaired, _ = repair([call("a"), UserCanister("and?")])
 
     assert "may or may not" in text_of(repaired[1])
 
 
-def test_an_id_that_is_used_again_gets_the_result_of_its_own_turn() -> None:
-    """An earlier call with the same id, which has no result, does not take it."""
+def test_a_repeated_id_gets_the_result_of_its_own_turn() -> None:
+    """An earlier call with the same id and without a result does not get it."""
     canisters = [call("a"), UserCanister("and?"), call("a", "u"), result("a")]
 
     assert pair_results(canisters) == {2: 3}
     assert pair_results([*canisters, result("a")]) == {2: 3, 0: 4}
 
 
-def test_a_call_of_a_response_that_broke_off_takes_no_result_of_the_next_one() -> None:
-    """Asked again, the model may use the id again; what was executed is the later call."""
+def test_a_call_of_an_interrupted_response_gets_no_later_result() -> None:
+    """The model may repeat the id in its next response; only the later call was executed."""
     origin = Origin(provider="any", model="any", stop_reason=StopReason.FAILED)
     broken = attrs.evolve(call("a", "t"), origin=origin)
     canisters = [UserCanister("go"), broken, call("a", "u"), result("a")]
@@ -99,7 +99,7 @@ def test_a_call_of_a_response_that_broke_off_takes_no_result_of_the_next_one() -
 
 
 def test_a_late_result_moves_to_its_turn() -> None:
-    """Words between an invocation and its result come after both."""
+    """Messages between an invocation and its result come after both."""
     words = UserCanister("wait")
 
     repaired, ledger = repair([call("a"), words, result("a")])
@@ -111,8 +111,8 @@ def test_a_late_result_moves_to_its_turn() -> None:
     ]
 
 
-def test_a_result_without_its_invocation_becomes_the_users_words() -> None:
-    """What the tool said is not lost where the call is gone."""
+def test_a_result_without_its_invocation_becomes_a_user_message() -> None:
+    """The output of the tool is not lost."""
     repaired, ledger = repair([result("gone")])
 
     assert repaired[0].role == "user"
@@ -120,8 +120,8 @@ def test_a_result_without_its_invocation_becomes_the_users_words() -> None:
     assert len(ledger.losses) == 1
 
 
-def test_a_refused_id_gets_an_alias_that_is_always_the_same() -> None:
-    """Both sides of a pair bear it, and another repair finds the same."""
+def test_an_invalid_id_always_gets_the_same_alias() -> None:
+    """On the invocation and on its result."""
     odd = [call("functions.look:0"), result("functions.look:0")]
 
     first, ledger = repair(odd)
@@ -133,8 +133,8 @@ def test_a_refused_id_gets_an_alias_that_is_always_the_same() -> None:
     assert [loss.path for loss in ledger.losses] == ["canisters[0].invocation_id"]
 
 
-def test_an_id_that_is_used_twice_tells_two_invocations_apart() -> None:
-    """Vendors without ids of their own count anew in each turn."""
+def test_a_repeated_id_gets_an_alias() -> None:
+    """Vendors without ids number the calls of each turn."""
     repaired, _ = repair([call("0", "t"), result("0"), call("0", "u"), result("0")])
 
     names = [canister.invocation_id for canister in repaired]
@@ -142,8 +142,8 @@ def test_an_id_that_is_used_twice_tells_two_invocations_apart() -> None:
     assert names[2] == names[3] != "0"
 
 
-def test_words_between_the_invocations_of_a_turn_stay() -> None:
-    """A turn is one turn, in whatever order the model spoke and called."""
+def test_texts_between_the_invocations_of_a_turn_stay() -> None:
+    """A turn is not divided, whatever its order."""
     spoken = [call("a"), AssistantCanister("hm", turn_id="t"), call("b"), result("a"), result("b")]
 
     repaired, ledger = repair(spoken)
@@ -152,8 +152,8 @@ def test_words_between_the_invocations_of_a_turn_stay() -> None:
     assert not ledger.losses
 
 
-def test_what_a_vendor_executed_is_left_alone() -> None:
-    """Its ids and its missing results are its own business."""
+def test_calls_of_the_vendor_do_not_change() -> None:
+    """Their ids and missing results are the vendor's concern."""
     theirs = attrs.evolve(call("srv.1"), owner=Owner.VENDOR)
 
     repaired, ledger = repair([theirs, UserCanister("go on")])
@@ -176,8 +176,8 @@ tangled = st.lists(
 
 @pytest.mark.slow
 @given(tangled)
-def test_repairing_twice_is_repairing_once(canisters: list[AnyCanister]) -> None:
-    """What has been repaired needs no repair, and loses nothing more."""
+def test_the_repair_is_idempotent(canisters: list[AnyCanister]) -> None:
+    """A repaired history needs no repair, and has no further losses."""
     repaired, _ = repair(canisters)
 
     again, ledger = repair(repaired)
@@ -190,7 +190,7 @@ def test_repairing_twice_is_repairing_once(canisters: list[AnyCanister]) -> None
 def test_every_invocation_is_answered_once_right_after_its_turn(
     canisters: list[AnyCanister],
 ) -> None:
-    """Whatever came in: each invocation has a result, ids differ, and no result is alone."""
+    """For any history: each invocation has a result, ids differ, and no result is alone."""
     repaired, _ = repair(canisters)
 
     answers = pair_results(repaired)
@@ -204,8 +204,8 @@ def test_every_invocation_is_answered_once_right_after_its_turn(
 
 
 @given(tangled)
-def test_nothing_is_repaired_in_silence(canisters: list[AnyCanister]) -> None:
-    """A conversation without losses went through as it was."""
+def test_every_repair_is_reported(canisters: list[AnyCanister]) -> None:
+    """A conversation without losses did not change."""
     repaired, ledger = repair(canisters)
 
     assert (repaired == canisters) == (ledger.losses == [])

@@ -1,6 +1,6 @@
-"""Whatever a vendor sends is an answer or one of our errors: no dialect breaks in any other way.
+"""Any data of a vendor become an answer or one of our errors; no dialect raises another exception.
 
-What is taken as an answer can also be written down and read again.
+An accepted answer can be encoded and decoded.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ TURNS = {name: turn for turn, name in enumerate(REPLACEMENTS)}
 protocols = pytest.mark.parametrize("protocol", sorted(PROTOCOLS))
 
 
-def expect_no_other(read: Callable[[], object], place: str, broken: list[str]) -> None:
-    """Notes what goes wrong in any way but ours, and errors that are no line."""
+def expect_our_errors(read: Callable[[], object], place: str, broken: list[str]) -> None:
+    """Record other exceptions, and our errors whose message has several lines."""
     try:
         read()
     except CodecError as error:
@@ -112,12 +112,12 @@ def expect_no_other(read: Callable[[], object], place: str, broken: list[str]) -
 
 
 def encode(value: Any) -> bytes:
-    """Writes JSON, with half letters as no vendor should."""
+    """Write JSON, also with lone surrogates."""
     return json.dumps(value).encode()
 
 
 def walk_frames(streams: list[list[Frame]]) -> Iterator[tuple[list[Frame], int, Any]]:
-    """Yields each stream with the number of a frame in it, and that frame as data."""
+    """Yield each stream with the number of a frame, and that frame as data."""
     for frames in streams:
         for number, (data, _) in enumerate(frames):
             if data.startswith(b"{"):
@@ -132,7 +132,7 @@ def describe(path: tuple[Any, ...]) -> str:
 @pytest.mark.samples
 @protocols
 @pytest.mark.parametrize("name", REPLACEMENTS)
-def test_any_value_of_a_stream_may_be_another(protocol: str, name: str) -> None:
+def test_any_value_of_a_stream_may_be_replaced(protocol: str, name: str) -> None:
     """At every key of every event, one at a time."""
     broken: list[str] = []
     places: dict[tuple[Any, ...], tuple[list[Frame], int, Any, tuple[Any, ...]]] = {}
@@ -145,7 +145,7 @@ def test_any_value_of_a_stream_may_be_another(protocol: str, name: str) -> None:
         changed = encode(replace_at(data, path, REPLACEMENTS[name]))
         stream = [*frames[:number], (changed, event), *frames[number + 1 :]]
         place = f"{event or data.get('type')} {describe(path)}"
-        expect_no_other(partial(read_stream, protocol, stream), place, broken)
+        expect_our_errors(partial(read_stream, protocol, stream), place, broken)
 
     assert len(places) > 20
     assert not broken, "\n".join(dict.fromkeys(broken))
@@ -155,21 +155,21 @@ def test_any_value_of_a_stream_may_be_another(protocol: str, name: str) -> None:
 @pytest.mark.samples
 @protocols
 @pytest.mark.parametrize("name", REPLACEMENTS)
-def test_any_value_of_a_whole_response_may_be_another(protocol: str, name: str) -> None:
+def test_any_value_of_a_complete_response_may_be_replaced(protocol: str, name: str) -> None:
     """At every key, one at a time."""
     broken: list[str] = []
     for body in produce_bodies(protocol):
         for path in sample(walk_places(body), TURNS[name]):
             changed = encode(replace_at(body, path, REPLACEMENTS[name]))
-            expect_no_other(partial(read_body, protocol, changed), describe(path), broken)
+            expect_our_errors(partial(read_body, protocol, changed), describe(path), broken)
 
     assert not broken, "\n".join(dict.fromkeys(broken))
 
 
 @protocols
 @pytest.mark.parametrize("name", REPLACEMENTS)
-def test_any_value_of_an_error_may_be_another(protocol: str, name: str) -> None:
-    """At every key, one at a time: an error is always made of it."""
+def test_any_value_of_an_error_may_be_replaced(protocol: str, name: str) -> None:
+    """At every key, one at a time: it always becomes an error."""
     package = importlib.import_module(f"vibe_llms.dialects.{protocol}")
     broken: list[str] = []
 
@@ -182,9 +182,9 @@ def test_any_value_of_an_error_may_be_another(protocol: str, name: str) -> None:
     for problem in produce_problems(protocol):
         for path in walk_places(problem):
             changed = replace_at(problem, path, REPLACEMENTS[name])
-            expect_no_other(partial(make, changed), describe(path), broken)
+            expect_our_errors(partial(make, changed), describe(path), broken)
     for value in REPLACEMENTS.values():
-        expect_no_other(partial(make, value), repr(value), broken)
+        expect_our_errors(partial(make, value), repr(value), broken)
 
     assert not broken, "\n".join(dict.fromkeys(broken))
 
@@ -192,15 +192,15 @@ def test_any_value_of_an_error_may_be_another(protocol: str, name: str) -> None:
 @pytest.mark.slow
 @protocols
 @pytest.mark.parametrize("name", GARBAGE)
-def test_garbage_at_any_place_is_an_error_or_nothing(protocol: str, name: str) -> None:
-    """As a frame before, within and behind each stream, and as the body of a response."""
+def test_invalid_frames_are_errors_or_ignored(protocol: str, name: str) -> None:
+    """Before, within and after each stream, and as a complete body."""
     broken: list[str] = []
     for frames in produce_streams(protocol):
         for number in {0, 1, len(frames) // 2, len(frames) - 1, len(frames)}:
             for event in {"", frames[min(number, len(frames) - 1)][1]}:
                 stream = [*frames[:number], (GARBAGE[name], event), *frames[number:]]
-                expect_no_other(partial(read_stream, protocol, stream), f"at {number}", broken)
-    expect_no_other(partial(read_body, protocol, GARBAGE[name]), "as a body", broken)
+                expect_our_errors(partial(read_stream, protocol, stream), f"at {number}", broken)
+    expect_our_errors(partial(read_body, protocol, GARBAGE[name]), "as a body", broken)
 
     assert not broken, "\n".join(dict.fromkeys(broken))
 
@@ -208,7 +208,7 @@ def test_garbage_at_any_place_is_an_error_or_nothing(protocol: str, name: str) -
 @pytest.mark.slow
 @protocols
 def test_events_may_be_lost_repeated_and_swapped(protocol: str) -> None:
-    """A continuation before its beginning, an end without one, two ends, places nobody knows."""
+    """A delta before its start, an end without a start, two ends, unknown indices."""
     broken: list[str] = []
     for frames in produce_streams(protocol):
         for number in range(len(frames)):
@@ -218,7 +218,7 @@ def test_events_may_be_lost_repeated_and_swapped(protocol: str) -> None:
             last = [*lost, frames[number]]
             first = [frames[number], *lost]
             for stream in (lost, twice, swapped, last, first, frames[number:], frames[:number]):
-                expect_no_other(partial(read_stream, protocol, stream), f"at {number}", broken)
+                expect_our_errors(partial(read_stream, protocol, stream), f"at {number}", broken)
 
     assert not broken, "\n".join(dict.fromkeys(broken))
 
@@ -226,7 +226,7 @@ def test_events_may_be_lost_repeated_and_swapped(protocol: str) -> None:
 @protocols
 @given(seed=st.integers(0, 2**32))
 def test_streams_may_be_shuffled_into_each_other(protocol: str, seed: int) -> None:
-    """Any events in any order, some with another value somewhere."""
+    """Any events in any order, some with a replaced value."""
     chance = random.Random(seed)
     frames = [frame for stream in produce_streams(protocol) for frame in stream]
     chosen = chance.choices(frames, k=chance.randrange(1, 30))
@@ -238,14 +238,14 @@ def test_streams_may_be_shuffled_into_each_other(protocol: str, seed: int) -> No
             chosen[number] = (encode(replace_at(fields, path, other)), event)
     broken: list[str] = []
 
-    expect_no_other(partial(read_stream, protocol, chosen), "shuffled", broken)
+    expect_our_errors(partial(read_stream, protocol, chosen), "shuffled", broken)
 
     assert not broken, broken
 
 
 @protocols
-def test_a_stream_that_is_cut_is_no_response(protocol: str) -> None:
-    """Behind any of its events but the last ones, and within any of them."""
+def test_a_truncated_stream_is_not_complete(protocol: str) -> None:
+    """Cut after any of its events but the last ones, and within any of them."""
     for frames in produce_streams(protocol):
         body = [frame for frame in frames if frame[0] != b"[DONE]"]
         decoder = produce_decoder(protocol)
@@ -257,8 +257,8 @@ def test_a_stream_that_is_cut_is_no_response(protocol: str) -> None:
 
 
 @protocols
-def test_who_has_ended_says_so(protocol: str) -> None:
-    """Only the last of a legal stream's events ends it; Gemini has no word for it."""
+def test_the_last_event_completes_a_stream(protocol: str) -> None:
+    """Only the last event of a valid stream; Gemini has no such event."""
     for frames in produce_streams(protocol):
         decoder = produce_decoder(protocol)
         told = []

@@ -1,4 +1,4 @@
-"""That what was imported can be gone on with, whoever is asked next."""
+"""An imported conversation can be continued with any vendor."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ LLM = json.loads((FIXTURES / "llm-0.36.json").read_text("utf-8"))
 @pytest.mark.parametrize(
     ("export", "words"), [(CHATGPT, "It is 42."), (CLAUDE, "It is 42."), (LLM, "multiply")]
 )
-def test_what_was_imported_goes_to_every_vendor(
+def test_an_imported_conversation_is_sent_to_every_vendor(
     tmp_path: Path, party: Party, export: Any, words: str
 ) -> None:
-    """Each is sent a request that it takes, with what was said elsewhere."""
+    """Each gets a valid request with the texts of the conversation."""
     path = tmp_path / "export.json"
     path.write_text(json.dumps(export), encoding="utf-8")
 

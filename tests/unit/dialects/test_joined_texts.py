@@ -1,4 +1,4 @@
-"""Where a protocol has one text for several, it is told that they are joined."""
+"""Joined texts are reported in protocols with one text per message."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ONE_TEXT = ("chat_completions", "ollama_chat")
 
 
 @pytest.mark.parametrize("name", ["openai", "ollama"])
-def test_what_was_said_in_two_messages_is_told_to_be_one(name: str) -> None:
+def test_joined_texts_of_two_messages_are_reported(name: str) -> None:
     written = BY_NAME[name].nativize(Request(canisters=[ASKED, *SAID, ASKED]))
 
     messages: Any = written.value["messages"]
@@ -37,7 +37,7 @@ def test_what_was_said_in_two_messages_is_told_to_be_one(name: str) -> None:
 
 
 def answer(protocol: str, canisters: tuple[AssistantCanister, ...]) -> Any:
-    """Returns what a client of a protocol is told, and the places of the losses."""
+    """Return the answer for a client of a protocol, and the paths of the losses."""
     origin = Origin(provider="parrot", model="m", protocol="words", response_id="r")
     metadata = ResponseMetadata(origin=origin, duration_seconds=0.0)
     response = Response(request=Request(canisters=[ASKED]), canisters=canisters, metadata=metadata)
@@ -49,14 +49,14 @@ def answer(protocol: str, canisters: tuple[AssistantCanister, ...]) -> Any:
 
 
 @pytest.mark.parametrize("protocol", ONE_TEXT)
-def test_a_client_is_told_that_texts_of_an_answer_were_joined(protocol: str) -> None:
+def test_joined_texts_of_an_answer_are_reported(protocol: str) -> None:
     message, lost = answer(protocol, SAID)
     assert message["content"] == "Let me see.\n\nIt rains."
     assert "canisters[1].content" in lost
 
 
 @pytest.mark.parametrize("protocol", ONE_TEXT)
-def test_a_client_is_told_that_reasonings_were_joined(protocol: str) -> None:
+def test_joined_reasoning_of_an_answer_is_reported(protocol: str) -> None:
     message, lost = answer(protocol, THOUGHT)
     thought = message["thinking" if protocol == "ollama_chat" else "reasoning_content"]
     assert thought == "Hm.\n\nRain.\n\nSun."

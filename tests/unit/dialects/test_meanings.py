@@ -1,4 +1,4 @@
-"""What counts as the same in the tests of fidelity, and what does not."""
+"""The definition of equal meanings in the round-trip tests."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ OTHER: list[tuple[str, Any, Any]] = [
 
 
 @pytest.mark.parametrize(("protocol", "one", "other"), SAME, ids=repr)
-def test_some_spellings_mean_the_same(protocol: str, one: Any, other: Any) -> None:
-    """Because the protocol says so."""
+def test_some_spellings_have_the_same_meaning(protocol: str, one: Any, other: Any) -> None:
+    """By the definition of the protocol."""
     assert distil(protocol, one) == distil(protocol, other)
 
 
 @pytest.mark.parametrize(("protocol", "one", "other"), OTHER, ids=repr)
-def test_what_differs_in_meaning_differs(protocol: str, one: Any, other: Any) -> None:
-    """However alike the two are."""
+def test_different_meanings_are_different(protocol: str, one: Any, other: Any) -> None:
+    """Even if the spellings are similar."""
     assert distil(protocol, one) != distil(protocol, other)
 
 
 @pytest.mark.parametrize("protocol", SILENCE)
-def test_nothing_is_said_in_three_ways(protocol: str) -> None:
-    """But in what is a user's own, null is a value."""
+def test_absent_null_and_empty_are_equal(protocol: str) -> None:
+    """But in a user's own data, null is a value."""
     assert distil(protocol, {"a": None, "b": [], "c": ""}) == distil(protocol, {})
     assert distil(protocol, {"args": {"a": None}}) != distil(protocol, {"args": {}})

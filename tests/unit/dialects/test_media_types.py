@@ -1,4 +1,4 @@
-"""A medium of a type that the model does not take is refused, or withheld where a tool shows it."""
+"""A medium of an unsupported type is rejected, or withheld if it is in a result."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ each_party = pytest.mark.parametrize("party", PARTIES, ids=lambda party: party.n
 
 
 def learn(party: Party) -> Party:
-    """Returns a vendor of whose model it is known what types it takes."""
+    """Return a vendor with known media types of its model."""
     attributes = ModelsIntegrator(provider="any").integrate("any", facts=PICTURES)
     known = attrs.evolve(
         party.attributes, traced_values=(*party.attributes.traced_values, *attributes.traced_values)
@@ -61,8 +61,8 @@ def learn(party: Party) -> Party:
     ],
     ids=["tiff", "svg", "svg elsewhere", "docx"],
 )
-def test_what_the_model_does_not_take_is_refused(party: Party, medium: MediaContent) -> None:
-    """The error names the type, the place and what would be taken."""
+def test_an_unsupported_type_is_rejected(party: Party, medium: MediaContent) -> None:
+    """The error has the type, the path, and the supported types."""
     kinds = [UserCanister((medium,))]
     if isinstance(medium, FileContent):
         kinds = [UserCanister((medium,)), DocumentCanister((medium,))]
@@ -77,8 +77,8 @@ def test_what_the_model_does_not_take_is_refused(party: Party, medium: MediaCont
 
 
 @each_party
-def test_what_a_tool_shows_is_withheld(party: Party) -> None:
-    """A run goes on without it; the loss says so."""
+def test_an_unsupported_type_in_a_result_is_withheld(party: Party) -> None:
+    """The run continues without it, with a loss."""
     shown = ImageContent(mime_type="image/tiff", data=b"II*secret-bytes")
     canisters: list[AnyCanister] = [
         ask("Look."),
@@ -106,22 +106,22 @@ def test_what_a_tool_shows_is_withheld(party: Party) -> None:
     ],
     ids=["png", "a picture of any type", "words", "json", "pdf"],
 )
-def test_what_it_takes_goes(party: Party, medium: MediaContent) -> None:
-    """Types that are taken, those that nobody knows, and words, which go as such."""
+def test_supported_types_are_sent(party: Party, medium: MediaContent) -> None:
+    """Supported types, unknown types, and text files, which are sent as text."""
     learn(party).nativize(produce_request((UserCanister((medium,)), ask("Well?"))))
 
 
 @each_party
-def test_what_is_not_known_is_sent(party: Party) -> None:
-    """A vendor of whose types nothing is known may take any."""
+def test_all_types_are_sent_if_the_supported_ones_are_unknown(party: Party) -> None:
+    """The vendor may accept any."""
     picture = ImageContent(mime_type="image/tiff", data=b"II*")
 
     party.nativize(produce_request((UserCanister((picture,)), ask("Well?"))))
 
 
 @pytest.mark.parametrize("name", ["openai", "openai_responses", "openrouter"])
-def test_a_document_without_a_name_is_given_one_loudly(name: str) -> None:
-    """Vendors refuse a file without a name, and go by its suffix."""
+def test_a_document_without_a_name_gets_one_with_a_loss(name: str) -> None:
+    """Vendors reject a file without a name, and read its type from the suffix."""
     party = next(each for each in PARTIES if each.name == name)
     document = FileContent(mime_type="application/pdf", data=b"%PDF")
 
@@ -133,8 +133,8 @@ def test_a_document_without_a_name_is_given_one_loudly(name: str) -> None:
     ]
 
 
-def test_a_client_s_nameless_document_gets_a_name_too() -> None:
-    """Its vendor would refuse it as well."""
+def test_a_clients_document_without_a_name_gets_one() -> None:
+    """Its own vendor would reject it, too."""
     party = next(each for each in PARTIES if each.name == "openai")
     part = {"type": "file", "file": {"file_data": "data:application/pdf;base64,JVBERg=="}}
     body = {"model": "m", "messages": [{"role": "user", "content": [part]}]}
@@ -146,8 +146,8 @@ def test_a_client_s_nameless_document_gets_a_name_too() -> None:
 
 
 @pytest.mark.parametrize("medium", MEDIA_CLASSES)
-def test_each_kind_of_medium_has_its_capability(medium: type[MediaContent]) -> None:
-    """Whatever kind is added: a model that is known to take none of it is not asked."""
+def test_each_kind_of_medium_has_a_capability(medium: type[MediaContent]) -> None:
+    """A model that is known not to support a kind does not get it."""
     lacking = dict.fromkeys(CAPABILITIES, False)
     attributes = ModelsIntegrator(provider="any").integrate("any", facts=lacking)
 
@@ -160,8 +160,8 @@ def test_each_kind_of_medium_has_its_capability(medium: type[MediaContent]) -> N
 @pytest.mark.parametrize(
     "provider", ["anthropic", "google", "openai_conversations", "openai_responses", "xai"]
 )
-def test_shipped_data_know_what_vendors_take(provider: str) -> None:
-    """With where that was read; none of them takes TIFF or SVG."""
+def test_built_in_data_have_the_supported_types(provider: str) -> None:
+    """With their source; no vendor supports TIFF or SVG."""
     attributes = Catalogue().access_integrator(provider).integrate("any")
 
     types = attributes.access_value("image_types")

@@ -1,8 +1,8 @@
-"""A field that is null says what a field that is not there says, in every answer of every vendor.
+"""A null field means the same as an absent one, in every answer of every vendor.
 
-At each key of whole answers and of streams, as the simulator gives them and with all that the
-types of the official SDKs declare: where an answer can do without the key, it is null once. What
-is understood stays the same, and it can be written again.
+At each key of complete and streamed answers, from the simulator and from the types of the official
+SDKs, the value is null once if the answer is valid without it. The answer is read the same, and can
+be written again.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ FREE: Final = frozenset({"action", "args", "arguments", "input", "response", "to
 
 
 def fabricate(annotation: Any, within: Sequence[Any] = ()) -> Any:
-    """Makes a value with all its fields; a list has one of each kind that may be in it."""
+    """Make a value with all of its fields; a list has one item of each possible kind."""
     members = [each for each in spread(annotation) if each is not type(None)]
     if any(typing.get_origin(each) is typing.Literal for each in members):
         members = [each for each in members if typing.get_origin(each) is typing.Literal]
@@ -101,14 +101,14 @@ def access_bodies(protocol: str) -> list[Any]:
 
 
 def strip(value: Any) -> Any:
-    """Takes what is null out of data that are passed on as they are."""
+    """Remove null values from data that are passed on unchanged."""
     if isinstance(value, dict):
         return {name: strip(each) for name, each in value.items() if each is not None}
     return value
 
 
 def summarize(response: Response) -> Any:
-    """Returns what was understood, without what only the vendor understands."""
+    """Return the common fields of a response."""
 
     def is_common(field: attrs.Attribute[Any], value: Any) -> bool:
         return field.name not in ("native", "id", "timestamp", "turn_id", "invocation_id")
@@ -124,12 +124,12 @@ def summarize(response: Response) -> Any:
 
 
 def write(protocol: str, response: Response) -> None:
-    """Writes an answer as its vendor would."""
+    """Write an answer as its vendor would."""
     importlib.import_module(f"vibe_llms.dialects.{protocol}").nativize_response(response)
 
 
 def walk_keys(value: Any) -> Iterator[tuple[Any, ...]]:
-    """Yields the place of every key that has a meaning for the vendor."""
+    """Yield the path of every key that has a meaning for the vendor."""
     for place in walk_places(value):
         if isinstance(place[-1], str) and not FREE & set(place[:-1]):
             yield place
@@ -138,7 +138,7 @@ def walk_keys(value: Any) -> Iterator[tuple[Any, ...]]:
 def compare(
     protocol: str, read: Callable[[Any], Response], value: Any, place: tuple[Any, ...]
 ) -> str | None:
-    """Returns what differs between a field that is null and one that is not there."""
+    """Return the differences between a null field and an absent one."""
     try:
         without = read(replace_at(value, place, ABSENT))
     except ConverseError:
@@ -155,7 +155,7 @@ def compare(
 @pytest.mark.slow
 @pytest.mark.samples
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_null_in_a_whole_answer_is_as_if_it_were_not_there(protocol: str) -> None:
+def test_null_in_a_complete_answer_means_absent(protocol: str) -> None:
     """At any depth."""
 
     def read(body: Any) -> Response:
@@ -173,7 +173,7 @@ def test_null_in_a_whole_answer_is_as_if_it_were_not_there(protocol: str) -> Non
 @pytest.mark.slow
 @pytest.mark.samples
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_null_in_a_stream_is_as_if_it_were_not_there(protocol: str) -> None:
+def test_null_in_a_stream_means_absent(protocol: str) -> None:
     """In any of its events."""
     differences = []
     for frames in produce_streams(protocol):
@@ -189,6 +189,6 @@ def test_null_in_a_stream_is_as_if_it_were_not_there(protocol: str) -> None:
 
 
 def read_changed(protocol: str, frames: list[Frame], number: int, fields: Any) -> Response:
-    """Reads a stream of which one event is another."""
+    """Read a stream with one replaced event."""
     changed = (msgspec.json.encode(fields), frames[number][1])
     return read_stream(protocol, [*frames[:number], changed, *frames[number + 1 :]])

@@ -1,4 +1,4 @@
-"""An error of any kind reaches OpenAI's clients in OpenAI's words, and as what it is."""
+"""Errors of all kinds reach OpenAI's clients in OpenAI's format, and are classified correctly."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ CLASSES = {
 
 
 def read(answer: Any) -> ConverseError:
-    """Reads an answer as a client of ours does."""
+    """Read an answer as our own client does."""
     return chat_completions.produce_error(
         answer.body, provider="gateway", status=answer.status, headers=answer.headers
     )
 
 
 def raise_as_sdk(answer: Any) -> openai.APIStatusError:
-    """Returns what the official library makes of an answer."""
+    """Return the exception of the official library for an answer."""
 
     def answer_request(request: httpx2.Request) -> httpx2.Response:
         return httpx2.Response(answer.status, json=answer.body, headers=dict(answer.headers))
@@ -75,7 +75,7 @@ def raise_as_sdk(answer: Any) -> openai.APIStatusError:
 
 @given(errors)
 def test_an_error_of_any_kind_is_read_as_the_same(error: ConverseError) -> None:
-    """What it means, its status, and when to ask again."""
+    """Its fault, its status, and the time to wait."""
     answer = chat_completions.nativize_error(error)
 
     again = read(answer)
@@ -87,7 +87,7 @@ def test_an_error_of_any_kind_is_read_as_the_same(error: ConverseError) -> None:
 
 @given(errors)
 def test_an_error_in_the_middle_of_a_stream_is_read_as_the_same(error: ConverseError) -> None:
-    """There is no status, so that the words alone tell it."""
+    """Without a status, by its fields alone."""
     body = {"error": compose_openai_error(error, asked="messages", status=None)}
 
     again = chat_completions.produce_error(body, provider="gateway")
@@ -101,10 +101,10 @@ def test_an_error_in_the_middle_of_a_stream_is_read_as_the_same(error: ConverseE
     code=st.sampled_from([None, "rate_limit_exceeded", "unheard_of", "1113"]),
     kind=st.sampled_from([None, "requests", "invalid_request_error", "novel_error"]),
 )
-def test_what_a_vendor_said_of_itself_means_the_same(
+def test_a_vendors_own_error_keeps_its_fault(
     fault: ProviderFault, status: int | None, code: str | None, kind: str | None
 ) -> None:
-    """Also where its words, its status and what it means do not fit each other."""
+    """Also if its code, its status and its fault contradict each other."""
     error = ProviderError(fault=fault, status=status, vendor_code=code, vendor_type=kind)
 
     again = read(chat_completions.nativize_error(error))
@@ -124,8 +124,8 @@ def test_what_a_vendor_said_of_itself_means_the_same(
         ({"message": "No.", "type": "invalid_request_error", "code": "content_filter"}, 400),
     ],
 )
-def test_the_words_of_the_vendor_come_again(body: dict[str, Any], status: int) -> None:
-    """Message, type, field and code, and what the official library raises of them."""
+def test_the_vendors_own_fields_are_repeated(body: dict[str, Any], status: int) -> None:
+    """Message, type, field and code, and the class that the official library raises."""
     error = chat_completions.produce_error({"error": body}, provider="openai", status=status)
 
     answer = chat_completions.nativize_error(error)
@@ -159,7 +159,7 @@ def test_the_words_of_the_vendor_come_again(body: dict[str, Any], status: int) -
         (TransportError(address=PLACE), 502, None, None),
     ],
 )
-def test_what_is_wrong_here_has_openais_words(
+def test_our_own_errors_have_openais_codes(
     error: ConverseError, raised: int, code: str | None, param: str | None
 ) -> None:
     """The class that the official library raises, the code, and the field of the request."""
@@ -173,8 +173,8 @@ def test_what_is_wrong_here_has_openais_words(
     assert caught.param == param
 
 
-def test_numbers_of_what_is_too_long_are_where_clients_seek_them() -> None:
-    """In OpenAI's sentence, unless the vendor has said it so."""
+def test_clients_find_the_sizes_of_an_overflow() -> None:
+    """In OpenAI's sentence, unless the vendor's own message already has them."""
     other = ContextOverflowError(tokens=201, limit=200, detail="prompt is too long: 201 > 200.")
     own = ContextOverflowError(
         tokens=9,
@@ -206,7 +206,7 @@ def test_numbers_of_what_is_too_long_are_where_clients_seek_them() -> None:
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_nothing_of_our_insides_is_told(error: ConverseError) -> None:
+def test_internal_details_are_not_sent(error: ConverseError) -> None:
     """No path, no address, no setting, no key."""
     answer = chat_completions.nativize_error(error)
 

@@ -1,4 +1,4 @@
-"""An error in OpenAI's words, or in those of the many who answer like it, means one thing."""
+"""Errors in OpenAI's format, and in those of vendors with a similar one, have one fault each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from vibe_llms.foundation.package_data import access_data
 
 
 def produce(body: object, status: int | None = 400, **headers: str) -> ProviderError:
-    """Returns the error of an answer, which is no overflow."""
+    """Return the error for an answer that is not an overflow."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     error = produce_openai_error(body, provider="p", status=status, headers=named)
     assert isinstance(error, ProviderError)
@@ -42,15 +42,15 @@ def produce(body: object, status: int | None = 400, **headers: str) -> ProviderE
         (None, "it gave no reason."),
     ],
 )
-def test_the_sentence_is_found_wherever_it_is(body: object, message: str) -> None:
-    """Vendors put it in many places."""
+def test_the_message_is_found_in_any_field(body: object, message: str) -> None:
+    """Vendors use many fields for it."""
     error = produce(body)
     assert error.detail == message
     assert error.fault is ProviderFault.INVALID_REQUEST
 
 
-def test_the_more_specific_word_counts() -> None:
-    """A code before a type, and both before the status, but for types that say nothing."""
+def test_the_more_specific_field_decides() -> None:
+    """A code before a type, both before the status, except for types without a meaning."""
     assert produce({"error": {"code": "model_not_found"}}).fault is ProviderFault.NOT_FOUND
     inner: dict[str, Any] = {"code": "x", "innererror": {"code": "ResponsibleAIPolicyViolation"}}
     assert produce({"error": inner}).fault is ProviderFault.BLOCKED
@@ -61,8 +61,8 @@ def test_the_more_specific_word_counts() -> None:
     assert produce({"error": {"message": "m"}}, None).fault is ProviderFault.UNKNOWN
 
 
-def test_headers_say_what_to_do_next() -> None:
-    """Whether to try again, when, and under which name the vendor knows the exchange."""
+def test_headers_are_read() -> None:
+    """Whether to retry, when, and the vendor's request id."""
     error = produce({}, 429, x_should_retry="false", x_request_id="r", retry_after="7")
     assert (error.is_retryable, error.request_id, error.retry_after_seconds) == (False, "r", 7)
     assert produce({}, 400, x_should_retry="true").is_retryable
@@ -87,7 +87,7 @@ def test_headers_say_what_to_do_next() -> None:
          "context length", 40000, None),
     ],
 )  # fmt: skip
-def test_overflow_is_known_by_its_words(
+def test_an_overflow_is_recognized_by_its_message(
     message: str, tokens: int | None, limit: int | None
 ) -> None:
     """Some vendors have no code for it."""
@@ -104,10 +104,10 @@ DIALECTS = ("chat_completions", "responses", "messages", "ollama_chat", "generat
 @pytest.mark.parametrize(
     "wording", WORDINGS, ids=lambda each: f"{each['vendor']} {each['said'][:20]}"
 )
-def test_an_overflow_is_known_by_the_words_of_each_vendor(
+def test_the_overflow_messages_of_all_vendors_are_recognized(
     wording: dict[str, str], protocol: str
 ) -> None:
-    """By whichever protocol it is asked; where it says how long the prompt is, that is known."""
+    """In each protocol; if the message has the length of the prompt, it is read."""
     errors = importlib.import_module(f"vibe_llms.dialects.{protocol}.calling.errors")
     error = errors.produce_error({"error": {"message": wording["said"]}}, provider="p", status=400)
     numbers = {int(each) for each in re.findall(r"\d{4,}", wording["said"])}
@@ -123,8 +123,8 @@ def test_an_overflow_is_known_by_the_words_of_each_vendor(
     "message",
     ["The model's context length is 4096.", "Range of top_p should be [0, 1]", "token limit: 5"],
 )
-def test_what_is_said_of_lengths_otherwise_is_no_overflow(message: str) -> None:
-    """A control out of its range is a mistake of another kind."""
+def test_other_messages_about_lengths_are_no_overflow(message: str) -> None:
+    """A control that is out of range is another error."""
     error = produce_openai_error({"error": {"message": message}}, provider="p", status=400)
     assert not isinstance(error, ContextOverflowError)
 
@@ -142,10 +142,10 @@ PLAIN = st.recursive(
 
 
 @given(PLAIN, st.none() | st.integers(100, 599), st.dictionaries(st.text(), st.text()))
-def test_whatever_came_is_an_error_of_ours(
+def test_any_body_becomes_one_of_our_errors(
     body: object, status: int | None, headers: dict[str, str]
 ) -> None:
-    """A vendor in trouble may say anything."""
+    """A vendor with an outage may send anything."""
     error = produce_openai_error(body, provider="p", status=status, headers=headers)
     assert isinstance(error, ConverseError)
     assert str(error)

@@ -1,4 +1,4 @@
-"""A text beside which a vendor says more than we know is still that text, for all others."""
+"""Texts with unknown fields beside them stay texts for all other vendors."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from vibe_llms.messages.contents import ReasoningContent
 MORE: Any = [{"annotations": None}, {"annotations": []}, {"score": 0.5, "logprobs": [1]}]
 
 
-def reason(party: str, more: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Returns an answer with reasoning whose parts say more, and its place in a request."""
+def respond_with_reasoning(
+    party: str, more: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return an answer with reasoning whose parts have more fields, and its path in a request."""
     if party == "openai":
         inner = [{"type": "text", "text": "Two ", **more}, {"type": "text", "text": "places."}]
         parts = [{"type": "thinking", "thinking": inner}, {"type": "text", "text": "Oslo."}]
@@ -44,9 +46,9 @@ def find_reasoning(canisters: tuple[AnyCanister, ...]) -> ReasoningContent:
 
 @pytest.mark.parametrize("more", MORE)
 @pytest.mark.parametrize("name", ["openai", "openai_responses"])
-def test_reasoning_is_read_and_goes_back_as_it_was(name: str, more: dict[str, Any]) -> None:
+def test_reasoning_with_unknown_fields_round_trips(name: str, more: dict[str, Any]) -> None:
     party = BY_NAME[name]
-    body, place = reason(name, more)
+    body, place = respond_with_reasoning(name, more)
 
     canisters = party.answer(body, "a")
     again = party.nativize(produce_request((ask("Where?"), *canisters, ask("Sure?")))).value
@@ -58,9 +60,9 @@ def test_reasoning_is_read_and_goes_back_as_it_was(name: str, more: dict[str, An
 
 
 @pytest.mark.parametrize("name", ["openai", "openai_responses"])
-def test_what_was_said_otherwise_since_is_what_goes(name: str) -> None:
+def test_changed_reasoning_is_sent(name: str) -> None:
     party = BY_NAME[name]
-    body, _ = reason(name, {"score": 0.5})
+    body, _ = respond_with_reasoning(name, {"score": 0.5})
     thought, *others = party.answer(body, "a")
     altered = attrs.evolve(find_reasoning((thought,)), text="One place.", summary=())
     contents = tuple(
@@ -81,14 +83,14 @@ def test_what_was_said_otherwise_since_is_what_goes(name: str) -> None:
         *[(float("inf"), None), (float("nan"), None), (1e300, None), (None, None)],
     ],
 )
-def test_a_count_may_be_written_with_a_point(told: object, count: int | None) -> None:
-    """As some gateways do; what is no count is none."""
+def test_a_count_may_have_a_decimal_point(told: object, count: int | None) -> None:
+    """As some gateways write it; other values are no counts."""
     assert read_counts({"tokens": told}, "tokens") == [count]
 
 
 @pytest.mark.parametrize("null", ["googleSearch", "functionDeclarations", "code_execution"])
-def test_a_tool_of_gemini_that_is_null_is_none(null: str) -> None:
-    """As clients write objects of which each field is there."""
+def test_a_null_tool_of_gemini_is_ignored(null: str) -> None:
+    """As clients send objects with all fields."""
     said = {"contents": [{"role": "user", "parts": [{"text": "Where?"}]}]}
     tools = [{"functionDeclarations": [{"name": "look"}]}, {"urlContext": {}, null: None}]
     plain = [{"functionDeclarations": [{"name": "look"}]}, {"urlContext": {}}]
@@ -108,10 +110,8 @@ SCHEMA: Any = {
 
 @pytest.mark.parametrize("more", [{}, {"description": "A sea to swim in."}])
 @pytest.mark.parametrize("other", ["anthropic", "google", "ollama", "openai_responses"])
-def test_what_a_model_is_told_of_a_format_is_kept_or_told_to_be_lost(
-    other: str, more: dict[str, Any]
-) -> None:
-    """OpenAI's format has a description, which no other protocol has."""
+def test_the_description_of_a_format_is_kept_or_lost(other: str, more: dict[str, Any]) -> None:
+    """Only OpenAI's format has a description."""
     wanted = {"name": "sea", "strict": True, "schema": SCHEMA, **more}
     form = {"type": "json_schema", "json_schema": wanted}
     asked: Any = {"messages": [{"role": "user", "content": "A sea?"}], "response_format": form}
@@ -122,7 +122,7 @@ def test_what_a_model_is_told_of_a_format_is_kept_or_told_to_be_lost(
     assert ["response_format" in loss.reason for loss in told] == [True] * len(more)
 
 
-def test_what_stands_beside_a_schema_in_its_older_place_stays_beside_it() -> None:
+def test_fields_beside_a_schema_in_the_older_field_stay_there() -> None:
     form = {"type": "json_schema", "schema": SCHEMA}
     asked: Any = {
         "messages": [{"role": "user", "content": "A sea?"}],

@@ -1,4 +1,4 @@
-"""Base 64 is read in any spelling that has one meaning."""
+"""Base64 is read in any unambiguous spelling."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def test_each_spelling_is_read(data: bytes, spell: Callable[[str], str]) -> None
 
 
 @pytest.mark.parametrize("text", ["a", "<picture>", "QUJD!", "ü", "QQ==QQ=="])
-def test_what_is_none_is_not_guessed_at(text: str) -> None:
+def test_invalid_base64_is_rejected(text: str) -> None:
     assert decode_base64(text) is None
 
 
-def test_the_parameters_of_a_type_are_passed_by() -> None:
+def test_the_parameters_of_a_media_type_are_ignored() -> None:
     url = "data:image/png;name=a.png;base64,QUJD"
     assert read_url(url, "image/*") == {"mime_type": "image/png", "data": b"ABC"}
     other = "data:text/plain;charset=utf-8,ABC"

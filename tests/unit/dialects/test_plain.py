@@ -1,4 +1,4 @@
-"""Plain canisters are written in one short loop, as the long one would write them."""
+"""The fast path writes plain canisters as the general path does."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def write_long(party: Party, said: tuple[AnyCanister, ...]) -> tuple[bytes, list
 
 
 @each_party
-def test_a_turn_after_each_turn_is_written_as_by_the_long_loop(party: Party) -> None:
+def test_any_two_turns_are_written_as_by_the_general_path(party: Party) -> None:
     """The same bytes, and the same losses in the same order."""
     turns = produce_turns(party)
     for first, second in itertools.product(turns, repeat=2):
@@ -146,7 +146,9 @@ def test_a_turn_after_each_turn_is_written_as_by_the_long_loop(party: Party) -> 
 @pytest.mark.slow
 @each_party
 @given(data=st.data())
-def test_any_conversation_is_written_as_by_the_long_loop(party: Party, data: st.DataObject) -> None:
+def test_any_conversation_is_written_as_by_the_general_path(
+    party: Party, data: st.DataObject
+) -> None:
     """Plain turns between any canisters."""
     turns = st.sampled_from(produce_turns(party)) | st.tuples(any_canisters)
     drawn = data.draw(st.lists(turns, min_size=1, max_size=6))
@@ -183,7 +185,7 @@ def test_a_plain_message_costs_few_calls(party: Party, kind: str) -> None:
 
 
 def count_calls(work: Callable[[], object]) -> int:
-    """Count the calls of functions of Python."""
+    """Count the calls of Python functions."""
     count = 0
 
     def note(frame: FrameType, event: str, argument: object) -> None:
@@ -202,10 +204,10 @@ def count_calls(work: Callable[[], object]) -> int:
     ("arguments", "read"),
     [('{"a":1}', {"a": 1}), ("", {}), ("[]", None), ("null", None), ("{", None), ('"x"', None)],
 )
-def test_arguments_are_an_object_or_need_a_closer_look(
+def test_arguments_are_an_object_or_need_the_general_path(
     arguments: str, read: dict[str, Any] | None
 ) -> None:
-    """Other arguments are left to the general path, which reports losses."""
+    """The general path reports losses of other arguments."""
     call = InvocationCanister(invocation_id="a", name="look", arguments=arguments)
 
     assert read_arguments(call) == read

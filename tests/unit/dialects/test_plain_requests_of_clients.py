@@ -1,4 +1,4 @@
-"""A plain request of a client loses nothing in any protocol: so that strict ones are answered."""
+"""A plain request of a client has no losses in any protocol, so strict ones are answered."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ REQUESTS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("party", PARTIES, ids=lambda party: party.name)
 @pytest.mark.parametrize("name", REQUESTS)
-def test_a_plain_request_loses_nothing(name: str, party: Party) -> None:
-    """How its answer shall come, its defaults, and what it leaves unsaid are no losses."""
+def test_a_plain_request_has_no_losses(name: str, party: Party) -> None:
+    """Fields about the form of the answer, defaults, and missing fields are no losses."""
     read = BY_NAME[name].dialect.normalize_request(REQUESTS[name])
 
     nativize = party.dialect.nativize_request

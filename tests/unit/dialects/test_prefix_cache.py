@@ -1,4 +1,4 @@
-"""What was read of a client's earlier request is not read again, and is the same."""
+"""The beginning of a client's earlier request is not read again, and gives the same canisters."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def read(
 
 
 def mask(canisters: Sequence[AnyCanister]) -> list[AnyCanister]:
-    """Return canisters without what is drawn for each: ids, and the moment."""
+    """Return canisters without generated values: ids and times."""
     turns: dict[str | None, str] = {}
     masked = []
     for canister in canisters:
@@ -50,7 +50,7 @@ def mask(canisters: Sequence[AnyCanister]) -> list[AnyCanister]:
 
 @pytest.mark.parametrize("with_tools", [False, True])
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_conversation_that_goes_on_keeps_its_canisters(protocol: str, with_tools: bool) -> None:
+def test_a_conversation_that_continues_keeps_its_canisters(protocol: str, with_tools: bool) -> None:
     cache = PrefixCache().open("a")
     talk = write_talk(protocol, TURNS + 4, with_tools=with_tools)
     before = read(protocol, talk[: 2 * TURNS + 1], cache)
@@ -67,7 +67,7 @@ def test_a_conversation_that_goes_on_keeps_its_canisters(protocol: str, with_too
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_last_messages_that_change_are_read_again(protocol: str) -> None:
-    """As the marks of cached prompts, which clients move to the new last messages."""
+    """Such as the cache marks of prompts, which clients move to the new last messages."""
     cache = PrefixCache().open("a")
     talk = write_talk(protocol, TURNS, with_tools=False)
     marked = [*talk[:-3], *({**each, "mark": True} for each in talk[-3:])]
@@ -82,7 +82,7 @@ def test_last_messages_that_change_are_read_again(protocol: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_another_beginning_is_read_anew(protocol: str) -> None:
+def test_another_beginning_is_read_again(protocol: str) -> None:
     cache = PrefixCache().open("a")
     talk = write_talk(protocol, TURNS, with_tools=True)
     before = read(protocol, talk, cache)
@@ -115,7 +115,7 @@ def test_other_instructions_beside_the_messages_are_another_beginning(protocol: 
     assert mask(now) == mask(read(protocol, talk, None, **{field: second}))
 
 
-def test_values_that_are_equal_in_python_are_told_apart() -> None:
+def test_values_that_are_equal_in_python_are_distinguished() -> None:
     """In Python ``True`` equals 1, and 1 equals 1.0."""
     cache = PrefixCache().open("a")
     for value in (1, True, 1.0):
@@ -127,7 +127,7 @@ def test_values_that_are_equal_in_python_are_told_apart() -> None:
         assert mask(canisters) == mask(read("messages", talk, None))
 
 
-def test_no_client_finds_what_another_one_sent() -> None:
+def test_clients_do_not_share_the_cache() -> None:
     cache = PrefixCache()
     talk = write_talk("messages", TURNS, with_tools=False)
     before = read("messages", talk, cache.open("a"))
@@ -138,7 +138,7 @@ def test_no_client_finds_what_another_one_sent() -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_an_invalid_message_is_named_by_its_place_in_the_whole(protocol: str) -> None:
+def test_an_invalid_message_is_located_in_the_whole_request(protocol: str) -> None:
     cache = PrefixCache().open("a")
     talk = write_talk(protocol, TURNS, with_tools=False)
     read(protocol, talk, cache)
@@ -160,7 +160,7 @@ def test_short_conversations_are_not_cached() -> None:
     assert cache.size == 0
 
 
-def test_the_cache_is_bounded_in_all_and_for_each_client() -> None:
+def test_the_cache_is_bounded_in_total_and_for_each_client() -> None:
     cache = PrefixCache(limit=400_000, share=150_000)
     sizes = []
     for number in range(60):
@@ -179,7 +179,7 @@ def test_the_cache_is_bounded_in_all_and_for_each_client() -> None:
     assert 0 < one.size <= 150_000
 
 
-def test_what_is_larger_than_a_share_is_not_cached() -> None:
+def test_conversations_larger_than_a_clients_share_are_not_cached() -> None:
     cache = PrefixCache(share=10_000)
     talk = write_talk("messages", TURNS, with_tools=False)
 
@@ -188,7 +188,7 @@ def test_what_is_larger_than_a_share_is_not_cached() -> None:
     assert cache.size == 0
 
 
-def test_a_conversation_that_goes_on_counts_once() -> None:
+def test_a_conversation_that_continues_counts_once() -> None:
     cache = PrefixCache()
     talk = write_talk("messages", 40, with_tools=False)
     read("messages", talk, cache.open("a"))
@@ -213,8 +213,8 @@ def test_conversations_that_begin_alike_are_limited() -> None:
     assert cache.size <= 17 * size
 
 
-def test_nothing_is_cached_of_a_request_whose_reading_was_abandoned() -> None:
-    """Its client may leave, which ends the thread that reads it anywhere."""
+def test_an_interrupted_request_is_not_cached() -> None:
+    """If the client disconnects, the thread that reads the request is ended anywhere."""
     cache = PrefixCache()
     body = write_body("messages", write_talk("messages", TURNS, with_tools=False))
 
@@ -223,7 +223,7 @@ def test_nothing_is_cached_of_a_request_whose_reading_was_abandoned() -> None:
     assert cache.size == 0
 
 
-def test_what_is_used_again_is_dropped_last() -> None:
+def test_the_least_recently_used_entry_is_dropped_first() -> None:
     cache = PrefixCache(share=200_000)
     talks = [write_talk("messages", TURNS, with_tools=False) for _ in range(3)]
     for number, talk in enumerate(talks):

@@ -1,4 +1,4 @@
-"""Reading a long conversation takes few calls for each message, and next to none if it goes on."""
+"""Reading a long conversation takes few calls for each message, and almost none if it continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client's request that makes no sense is an error of ours, whatever is wrong with it."""
+"""A client's invalid request raises one of our errors, whatever is wrong with it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ FIRST: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("protocol", FIRST)
 @pytest.mark.parametrize("tools", [5, [5], [None], [{"type": 5}]])
-def test_tools_without_sense_are_refused(protocol: str, tools: Any) -> None:
-    """Or read as what only the vendor understands; nothing else comes of them."""
+def test_invalid_tools_are_rejected(protocol: str, tools: Any) -> None:
+    """Or kept as native data; no other exception is raised."""
     dialect = importlib.import_module(f"vibe_llms.dialects.{protocol}")
 
     with contextlib.suppress(RequestError):
@@ -31,8 +31,8 @@ def test_tools_without_sense_are_refused(protocol: str, tools: Any) -> None:
 
 @pytest.mark.parametrize("protocol", FIRST)
 @pytest.mark.parametrize("said", [5, [5], [None], [{"role": 5}], [{"role": "user", "content": 5}]])
-def test_messages_without_sense_are_refused(protocol: str, said: Any) -> None:
-    """Or read as what only the vendor understands; nothing else comes of them."""
+def test_invalid_messages_are_rejected(protocol: str, said: Any) -> None:
+    """Or kept as native data; no other exception is raised."""
     dialect = importlib.import_module(f"vibe_llms.dialects.{protocol}")
     (name,) = FIRST[protocol]
 

@@ -1,4 +1,4 @@
-"""Turns that are not answers, as vendors send them: one rule reads them all."""
+"""Turns without a complete answer, in the formats of all vendors, are reported by one rule."""
 
 from __future__ import annotations
 
@@ -81,10 +81,10 @@ def read(dialect: ModuleType, body: Any) -> Response:
         (ollama_chat, {**_OLLAMA, "done_reason": "length"}, "limit", "before it said anything."),
     ],
 )
-def test_a_turn_without_an_answer_says_why(
+def test_a_turn_without_an_answer_has_a_reason(
     dialect: ModuleType, body: Any, reason: str, words: str
 ) -> None:
-    """In the vendor's words as well, in one line."""
+    """With the vendor's own message, in one line."""
     response = read(dialect, body)
 
     assert not response.is_answered
@@ -103,10 +103,8 @@ def test_a_turn_without_an_answer_says_why(
         (messages, claude({"type": "text", "text": "No"}, **_REFUSED), "refused", "policy."),
     ],
 )
-def test_a_part_of_an_answer_is_shown(
-    dialect: ModuleType, body: Any, reason: str, words: str
-) -> None:
-    """It is no answer, and no failure either."""
+def test_a_partial_answer_is_shown(dialect: ModuleType, body: Any, reason: str, words: str) -> None:
+    """It is neither an answer nor a failure."""
     response = read(dialect, body)
 
     assert not response.is_answered
@@ -137,8 +135,8 @@ def test_a_part_of_an_answer_is_shown(
         (generate_content, gemini("DONE", content={"parts": [{"text": "Yes."}]})),
     ],
 )
-def test_what_a_model_has_completed_is_an_answer(dialect: ModuleType, body: Any) -> None:
-    """Even without a word; and words of a server that never says why they end."""
+def test_a_completed_turn_is_an_answer(dialect: ModuleType, body: Any) -> None:
+    """Even without a text; and texts of a server that never reports a reason."""
     assert read(dialect, body).is_answered
 
 
@@ -156,8 +154,8 @@ def test_a_long_message_of_a_vendor_is_bounded() -> None:
         (chat_completions, chat("unknown", content="Half")),
     ],
 )
-def test_an_end_that_a_vendor_calls_unknown_is_a_failure(dialect: ModuleType, body: Any) -> None:
-    """A word of the server's own says something else; see above."""
+def test_an_unknown_stop_reason_is_a_failure(dialect: ModuleType, body: Any) -> None:
+    """Other native reasons are different; see above."""
     shortfall = read(dialect, body).shortfall
     assert shortfall is not None
     assert shortfall.is_failure

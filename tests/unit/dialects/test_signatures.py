@@ -1,4 +1,4 @@
-"""Signatures of a vendor in envelopes, as clients of other protocols keep and return them."""
+"""Signatures of a vendor in envelopes, which clients of other protocols keep and return."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def wrap(item: Any, protocol: str = "responses", provider: str = "claude") -> An
     return wrap_item(item, protocol, provider)
 
 
-def say(*contents: Any, turn: str = "t") -> AssistantCanister:
+def produce_answer(*contents: Any, turn: str = "t") -> AssistantCanister:
     return AssistantCanister(contents, turn_id=turn)
 
 
@@ -41,46 +41,50 @@ def list_contents(canisters: tuple[AnyCanister, ...]) -> list[Any]:
 
 
 @given(TEXTS, st.lists(TEXTS, max_size=3), TEXTS.filter(bool))
-def test_what_is_sealed_comes_back_as_it_was(text: str, summary: list[str], signed: str) -> None:
+def test_a_wrapped_signature_round_trips(text: str, summary: list[str], signed: str) -> None:
     thought = attrs.evolve(THOUGHT, text=text, summary=summary, signature=signed)
     wrapped = wrap(thought).item
     assert is_wrapped(wrapped.signature)
     # Libraries insist on base 64, and write it in either alphabet.
     raw = b64decode(wrapped.signature, validate=True)
     assert urlsafe_b64encode(raw).decode() == wrapped.signature
-    [opened] = unwrap_signatures([say(ReasoningContent(signature=wrapped.signature))])
+    [opened] = unwrap_signatures([produce_answer(ReasoningContent(signature=wrapped.signature))])
     assert opened.content == (thought,)
     assert opened.origin is not None  # type: ignore[union-attr]
     assert opened.origin.provider == "claude"  # type: ignore[union-attr]
 
 
-def test_what_is_of_the_clients_own_vendor_needs_no_envelope() -> None:
+def test_signatures_of_the_clients_own_vendor_need_no_envelope() -> None:
     for item in (THOUGHT, TextualContent("a"), ReasoningContent(text="b")):
         assert wrap(item, protocol="messages").item is item
 
 
-def test_a_call_is_signed_again_whatever_stands_between() -> None:
+def test_a_call_gets_its_signature_back_despite_contents_in_between() -> None:
     wrapped = wrap(CALL, provider="")
     assert wrapped.item.native is None
     assert wrapped.carrier is not None
-    opened = unwrap_signatures([wrapped.item, say(wrapped.carrier), say(TextualContent("On."))])
+    opened = unwrap_signatures(
+        [wrapped.item, produce_answer(wrapped.carrier), produce_answer(TextualContent("On."))]
+    )
     assert [each.native for each in opened] == [CALL.native, None]
     assert list_contents(opened) == [TextualContent("On.")]
 
 
-def test_what_a_stream_has_shown_gives_way_to_what_was_signed() -> None:
-    """Its text was shown in pieces, and its signature came last of all."""
+def test_streamed_reasoning_is_replaced_by_the_signed_one() -> None:
+    """Its text was streamed in pieces, and its signature came last."""
     carrier = ReasoningContent(signature=wrap(THOUGHT).item.signature)
     pieces = (ReasoningContent(text="H"), ReasoningContent(text="m."))
-    opened = unwrap_signatures([say(*pieces, TextualContent("Yes.")), CALL, say(carrier)])
+    opened = unwrap_signatures(
+        [produce_answer(*pieces, TextualContent("Yes.")), CALL, produce_answer(carrier)]
+    )
     assert list_contents(opened) == [THOUGHT, TextualContent("Yes.")]
     assert opened[0].content == (THOUGHT,)
 
 
-def test_of_another_turn_nothing_gives_way() -> None:
+def test_reasoning_of_another_turn_is_not_replaced() -> None:
     carrier = ReasoningContent(signature=wrap(THOUGHT).item.signature)
-    before = say(ReasoningContent(text="Hm."), turn="before")
-    opened = unwrap_signatures([before, say(carrier)])
+    before = produce_answer(ReasoningContent(text="Hm."), turn="before")
+    opened = unwrap_signatures([before, produce_answer(carrier)])
     assert opened[0] == before
     assert list_contents(opened)[1:] == [THOUGHT]
 
@@ -99,9 +103,9 @@ DAMAGED = [
     ["", "!!", "e30=", "bm8=", "eyJwcm90b2NvbCI6MX0="]
     + [b64encode(json.dumps(each).encode()).decode() for each in DAMAGED],
 )
-def test_an_envelope_that_was_cut_leaves_what_it_showed(rest: str) -> None:
+def test_a_truncated_envelope_leaves_the_readable_text(rest: str) -> None:
     cut = ReasoningContent(text="Hm.", signature=MARK + rest)
     call = attrs.evolve(CALL, native=None)
-    opened = unwrap_signatures([say(cut, TextualContent("Yes.")), call])
+    opened = unwrap_signatures([produce_answer(cut, TextualContent("Yes.")), call])
     assert list_contents(opened) == [ReasoningContent(text="Hm."), TextualContent("Yes.")]
     assert opened[-1] == call

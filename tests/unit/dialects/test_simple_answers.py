@@ -1,4 +1,4 @@
-"""An answer that is as most are is read in a short way, which says what the long one says."""
+"""The fast path for simple answers reads them as the general decoder does."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ RECORDINGS = os.environ.get("VIBE_LLMS_RECORDINGS", "")
 protocols = pytest.mark.parametrize("protocol", PROTOCOLS)
 
 
-def read_long(protocol: str, body: bytes) -> Response:
-    """Reads an answer as any other. Raises ConverseError."""
+def read_generally(protocol: str, body: bytes) -> Response:
+    """Read an answer with the general decoder. Raises ConverseError."""
     return assemble(protocol, iter(produce_decoder(protocol).decode_response(body)))
 
 
-def read_short(protocol: str, body: bytes) -> SimpleResponseSource | None:
+def read_fast(protocol: str, body: bytes) -> SimpleResponseSource | None:
     said = produce_decoder(protocol).read_simple_response(body)
     if said is None:
         return None
@@ -45,11 +45,11 @@ def read_short(protocol: str, body: bytes) -> SimpleResponseSource | None:
 
 
 def check(protocol: str, body: bytes) -> bool:
-    """Reads an answer both ways, and returns whether the short one takes it."""
-    answer = read_short(protocol, body)
+    """Read an answer both ways; return whether the fast path accepts it."""
+    answer = read_fast(protocol, body)
     if answer is None:
         return False
-    expected = forget_chance(read_long(protocol, body))
+    expected = forget_chance(read_generally(protocol, body))
     response = answer.produce_response(REQUEST, (), 0.0)
     assert forget_chance(response) == expected
     assert forget_chance(assemble(protocol, iter(answer.list_events(response)))) == expected
@@ -57,13 +57,13 @@ def check(protocol: str, body: bytes) -> bool:
 
 
 @protocols
-def test_a_legal_answer_says_the_same_both_ways(protocol: str) -> None:
-    """Of what a vendor can say, plain words take the short way, and come out as by the long one."""
+def test_a_valid_answer_is_read_the_same_both_ways(protocol: str) -> None:
+    """Plain texts take the fast path."""
     assert [check(protocol, msgspec.json.encode(body)) for body in produce_bodies(protocol)]
 
 
 def produce_plain(protocol: str) -> Any:
-    """Returns the answer that takes the short way in any case."""
+    """Return an answer that always takes the fast path."""
     usage = {"prompt_tokens": 9, "completion_tokens": 5, "total_tokens": 14}
     if protocol == "chat_completions":
         message = {"role": "assistant", "content": "Hi", "refusal": None, "annotations": []}
@@ -105,10 +105,10 @@ def produce_plain(protocol: str) -> Any:
 
 @pytest.mark.slow
 @protocols
-def test_an_answer_that_differs_anywhere_says_the_same_or_takes_the_long_way(
+def test_a_replaced_value_is_read_the_same_or_takes_the_general_path(
     protocol: str,
 ) -> None:
-    """Whatever a vendor puts in the place of anything, the short way says nothing of its own."""
+    """Whatever the value and its position are."""
     plain = produce_plain(protocol)
     assert check(protocol, msgspec.json.encode(plain))
     taken = 0
@@ -122,8 +122,10 @@ def test_an_answer_that_differs_anywhere_says_the_same_or_takes_the_long_way(
 @protocols
 @pytest.mark.parametrize("name", ["error", "citations", "search_results", "x_groq", "delta", "$x"])
 @pytest.mark.parametrize("value", [None, 0, "", "x", [], ["https://a.example"], {}, {"usage": {}}])
-def test_a_field_more_is_kept_or_takes_the_long_way(protocol: str, name: str, value: Any) -> None:
-    """Vendors add fields, wherever they like; none is lost by the short way."""
+def test_an_additional_field_is_kept_or_takes_the_general_path(
+    protocol: str, name: str, value: Any
+) -> None:
+    """Vendors add fields at any place; the fast path loses none."""
     plain = produce_plain(protocol)
     for path in ((), *(path for path in walk_places(plain))):
         place: Any = functools.reduce(lambda inner, key: inner[key], path, plain)
@@ -133,8 +135,8 @@ def test_a_field_more_is_kept_or_takes_the_long_way(protocol: str, name: str, va
 
 
 def check_or_fail(protocol: str, body: bytes) -> None:
-    """Where the long way refuses an answer, the short one does not take it."""
-    if read_short(protocol, body) is not None:
+    """Check an answer; if the general decoder rejects it, the fast path does not accept it."""
+    if read_fast(protocol, body) is not None:
         check(protocol, body)
 
 
@@ -183,10 +185,10 @@ data = st.recursive(
 @protocols
 @examples(60)
 @given(words, usages, st.dictionaries(words, data, max_size=3), words, words)
-def test_any_words_and_any_account_of_tokens_say_the_same_both_ways(
+def test_any_text_and_any_usage_are_read_the_same_both_ways(
     protocol: str, text: str, usage: Any, more: Any, name: str, model: str
 ) -> None:
-    """The account is read by the same function, and what is besides stays as it is."""
+    """The usage is read by the same function, and other fields are kept."""
     plain = produce_plain(protocol)
     path: dict[str, tuple[Any, ...]] = {
         "chat_completions": ("choices", 0, "message", "content"),
@@ -203,17 +205,17 @@ def test_any_words_and_any_account_of_tokens_say_the_same_both_ways(
 @pytest.mark.parametrize(
     "body", [b"", b"{}", b"[]", b"null", b"\xff", b'{"id":', b"[" * 100_000, b'{"id": "\\ud800"}']
 )
-def test_what_is_no_answer_takes_the_long_way(protocol: str, body: bytes) -> None:
-    """It says what is wrong."""
-    assert read_short(protocol, body) is None
+def test_an_invalid_answer_takes_the_general_path(protocol: str, body: bytes) -> None:
+    """Which reports the error."""
+    assert read_fast(protocol, body) is None
 
 
 @protocols
-def test_half_a_character_takes_the_long_way(protocol: str) -> None:
-    """It is mended there, and told as a loss."""
+def test_a_lone_surrogate_takes_the_general_path(protocol: str) -> None:
+    """Which repairs it, and reports the loss."""
     body = json.dumps(produce_plain(protocol)).replace("Hi", "Hi \\ud83d").encode()
-    assert read_short(protocol, body) is None
-    assert read_long(protocol, body).losses
+    assert read_fast(protocol, body) is None
+    assert read_generally(protocol, body).losses
 
 
 def read_recorded() -> list[tuple[str, bytes]]:
@@ -233,8 +235,8 @@ def read_recorded() -> list[tuple[str, bytes]]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not RECORDINGS, reason="VIBE_LLMS_RECORDINGS names no folder")
-def test_what_vendors_answered_says_the_same_both_ways() -> None:
-    """A good third of what was recorded takes the short way, for all that it was chosen as odd."""
+def test_recorded_answers_are_read_the_same_both_ways() -> None:
+    """At least a third of them takes the fast path, although they were chosen as unusual."""
     recorded = read_recorded()
     taken = 0
     for protocol, body in recorded:

@@ -1,4 +1,4 @@
-"""A short stream that is as most are is read as a whole, and says what it says bit by bit."""
+"""The fast path for short simple streams reads them as the general decoder does."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ RECORDINGS = os.environ.get("VIBE_LLMS_RECORDINGS", "")
 protocols = pytest.mark.parametrize("protocol", ["chat_completions", "messages", "responses"])
 
 
-def read_long(protocol: str, body: bytes) -> tuple[Response, list[StreamEvent]]:
-    """Reads a stream as any other, event by event. Raises ConverseError."""
+def read_generally(protocol: str, body: bytes) -> tuple[Response, list[StreamEvent]]:
+    """Read a stream with the general decoder, event by event. Raises ConverseError."""
     decoder = produce_decoder(protocol)
     events: list[StreamEvent] = []
     for frame in SseFramer(Limits()).feed(body):
@@ -46,7 +46,7 @@ def read_long(protocol: str, body: bytes) -> tuple[Response, list[StreamEvent]]:
     return assemble(protocol, events), events
 
 
-def read_short(protocol: str, body: bytes) -> SimpleResponseSource | None:
+def read_fast(protocol: str, body: bytes) -> SimpleResponseSource | None:
     said = produce_decoder(protocol).read_simple_stream(body)
     if said is None:
         return None
@@ -59,11 +59,11 @@ def list_pieces(events: Sequence[StreamEvent]) -> list[str]:
 
 
 def check(protocol: str, body: bytes) -> bool:
-    """Reads a stream both ways, and returns whether the short one takes it."""
-    answer = read_short(protocol, body)
+    """Read a stream both ways; return whether the fast path accepts it."""
+    answer = read_fast(protocol, body)
     if answer is None:
         return False
-    long, told = read_long(protocol, body)
+    long, told = read_generally(protocol, body)
     response = answer.produce_response(REQUEST, (), 0.0)
     events = answer.list_events(response)
     assert forget_chance(response) == forget_chance(long)
@@ -73,7 +73,7 @@ def check(protocol: str, body: bytes) -> bool:
 
 
 def frame(events: Sequence[Any]) -> bytes:
-    """Writes a stream; what is bytes already stands as it is."""
+    """Write a stream; bytes are written unchanged."""
     return b"".join(
         event
         if isinstance(event, bytes)
@@ -85,7 +85,7 @@ def frame(events: Sequence[Any]) -> bytes:
 
 
 def produce_plain(protocol: str, *pieces: str) -> list[Any]:
-    """Returns the stream that takes the short way in any case."""
+    """Return a stream that always takes the fast path."""
     pieces = pieces or ("Hi", " there")
     text = "".join(pieces)
     if protocol == "chat_completions":
@@ -153,30 +153,30 @@ def produce_plain(protocol: str, *pieces: str) -> list[Any]:
 
 
 def check_or_fail(protocol: str, body: bytes) -> bool:
-    """Where the long way refuses a stream, the short one does not take it."""
-    return read_short(protocol, body) is not None and check(protocol, body)
+    """Check a stream; if the general decoder rejects it, the fast path does not accept it."""
+    return read_fast(protocol, body) is not None and check(protocol, body)
 
 
 @protocols
-def test_a_legal_stream_says_the_same_both_ways(protocol: str) -> None:
-    """Of all that a vendor can say, whatever takes the short way."""
+def test_a_valid_stream_is_read_the_same_both_ways(protocol: str) -> None:
+    """All streams that the fast path accepts."""
     for frames in produce_streams(protocol):
         lines = [(f"event: {name}\n".encode() if name else b"", data) for data, name in frames]
         check(protocol, b"".join(b"%bdata: %b\n\n" % line for line in lines))
 
 
 @protocols
-def test_a_plain_stream_takes_the_short_way(protocol: str) -> None:
-    """With its pieces as they came."""
+def test_a_plain_stream_takes_the_fast_path(protocol: str) -> None:
+    """With its pieces unchanged."""
     body = frame(produce_plain(protocol, "a", "b", "c"))
 
     assert check(protocol, body)
-    answer = read_short(protocol, body)
+    answer = read_fast(protocol, body)
     assert answer is not None
     assert list_pieces(answer.list_events()) == ["a", "b", "c"]
 
 
-def test_a_stream_without_usage_takes_the_short_way() -> None:
+def test_a_stream_without_usage_takes_the_fast_path() -> None:
     """Many servers and proxies report none; its events have none either."""
     plain = produce_plain("chat_completions")
     silent = [*plain[:-2], plain[-1]]
@@ -188,21 +188,21 @@ def test_a_stream_without_usage_takes_the_short_way() -> None:
     ]
     for events in (silent, bare, silent[:-1]):
         assert check("chat_completions", frame(events))
-    answer = read_short("chat_completions", frame(bare))
+    answer = read_fast("chat_completions", frame(bare))
     assert answer is not None
     assert not [each for each in answer.list_events() if isinstance(each, UsageEvent)]
 
 
-def test_usage_before_the_last_chunk_takes_the_long_way() -> None:
+def test_usage_before_the_last_chunk_takes_the_general_path() -> None:
     plain = produce_plain("chat_completions")
     early = [plain[-2], *plain[:-2], plain[-1]]
-    assert read_short("chat_completions", frame(early)) is None
+    assert read_fast("chat_completions", frame(early)) is None
 
 
 @pytest.mark.slow
 @protocols
-def test_a_stream_that_differs_anywhere_says_the_same_or_takes_the_long_way(protocol: str) -> None:
-    """Whatever a vendor puts in the place of anything, the short way says nothing of its own."""
+def test_a_replaced_value_is_read_the_same_or_takes_the_general_path(protocol: str) -> None:
+    """Whatever the value and its position are."""
     plain = produce_plain(protocol)
     taken = 0
     for number, event in enumerate(plain):
@@ -223,8 +223,10 @@ def test_a_stream_that_differs_anywhere_says_the_same_or_takes_the_long_way(prot
     "name", ["error", "citations", "x_groq", "delta", "message", "$x", "usage"]
 )
 @pytest.mark.parametrize("value", [None, 0, "", "x", [], {}, {"usage": {}}])
-def test_a_field_more_is_kept_or_takes_the_long_way(protocol: str, name: str, value: Any) -> None:
-    """Vendors add fields, wherever they like; none is lost by the short way."""
+def test_an_additional_field_is_kept_or_takes_the_general_path(
+    protocol: str, name: str, value: Any
+) -> None:
+    """Vendors add fields at any place; the fast path loses none."""
     plain = produce_plain(protocol)
     for number, event in enumerate(plain):
         for path in () if isinstance(event, bytes) else ((), *walk_places(event)):
@@ -236,8 +238,8 @@ def test_a_field_more_is_kept_or_takes_the_long_way(protocol: str, name: str, va
 
 
 @protocols
-def test_events_that_are_missing_or_doubled_or_out_of_place_change_nothing(protocol: str) -> None:
-    """Neither do comments, other names, other ends of lines, or a stream that is cut anywhere."""
+def test_missing_repeated_and_moved_events_are_read_the_same_both_ways(protocol: str) -> None:
+    """So are comments, other names, other line endings, and streams that are cut anywhere."""
     plain = produce_plain(protocol)
     for one in range(len(plain)):
         check_or_fail(protocol, frame([*plain[:one], *plain[one + 1 :]]))
@@ -259,10 +261,10 @@ words = st.text(st.characters(codec="utf-8"), max_size=12)
 @protocols
 @examples(60)
 @given(st.lists(words, max_size=4), words, words)
-def test_any_words_say_the_same_both_ways(
+def test_any_text_is_read_the_same_both_ways(
     protocol: str, pieces: list[str], name: str, model: str
 ) -> None:
-    """In any pieces, the empty among them."""
+    """In any pieces, including empty ones."""
     raw = json.dumps(produce_plain(protocol, *pieces, "end"), default=bytes.decode)
     plain = json.loads(
         raw.replace('"c-1"', json.dumps(name)).replace('"m"', json.dumps(model)),
@@ -288,8 +290,8 @@ def read_recorded() -> list[tuple[str, bytes]]:
 
 
 @pytest.mark.skipif(not RECORDINGS, reason="VIBE_LLMS_RECORDINGS names no folder")
-def test_what_vendors_streamed_says_the_same_both_ways() -> None:
-    """Some of what was recorded takes the short way, for all that it was chosen as odd."""
+def test_recorded_streams_are_read_the_same_both_ways() -> None:
+    """Some of the recordings take the fast path, although they were chosen as unusual."""
     recorded = read_recorded()
     taken = dict.fromkeys(FILES.values(), 0)
     for protocol, body in recorded:

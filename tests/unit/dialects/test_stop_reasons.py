@@ -1,4 +1,4 @@
-"""Why an answer ended is written in a protocol's own word, or its change is told."""
+"""The stop reason of an answer is written with a protocol's own name, or its change is a loss."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ each_reason = pytest.mark.parametrize("reason", StopReason)
 
 
 def answer(said: str, reason: StopReason, protocol: str = "elsewhere") -> Response:
-    """Makes a response that ended for a reason."""
+    """Make a response that ended for a reason."""
     origin = Origin(provider="vendor", model="model", protocol=protocol, stop_reason=reason)
     return Response(
         request=Request(canisters=[UserCanister("Well?")]),
@@ -44,7 +44,7 @@ def answer(said: str, reason: StopReason, protocol: str = "elsewhere") -> Respon
 
 
 def read(dialect: ModuleType, body: Any) -> StopReason:
-    """Returns what a client of the protocol takes for the reason."""
+    """Return the stop reason that a client of the protocol reads."""
     try:
         events = dialect.Decoder(provider="gateway").decode_response(body)
     except ProviderError:
@@ -57,10 +57,10 @@ def read(dialect: ModuleType, body: Any) -> StopReason:
 @each_dialect
 @each_reason
 @pytest.mark.parametrize("said", SAID)
-def test_whoever_reads_it_takes_it_for_what_it_is_or_is_told(
+def test_the_stop_reason_is_read_the_same_or_its_change_is_reported(
     dialect: ModuleType, reason: StopReason, said: str
 ) -> None:
-    """Either the word reads as the reason, or there is exactly one loss that says it does not."""
+    """By exactly one loss."""
     translation = dialect.nativize_response(answer(said, reason))
 
     losses = [loss for loss in translation.losses if "stop_reason" in loss.path]
@@ -70,16 +70,18 @@ def test_whoever_reads_it_takes_it_for_what_it_is_or_is_told(
 
 @each_dialect
 @pytest.mark.parametrize("reason", UNFINISHED)
-def test_what_is_not_whole_does_not_look_whole(dialect: ModuleType, reason: StopReason) -> None:
-    """A failed, interrupted or paused answer is never taken for one that came to its end."""
+def test_an_incomplete_answer_does_not_look_complete(
+    dialect: ModuleType, reason: StopReason
+) -> None:
+    """A failed, interrupted or paused answer is not taken for a complete one."""
     body = dialect.nativize_response(answer("words", reason)).value
 
     assert read(dialect, body) not in (StopReason.ANSWERED, StopReason.STOP_SEQUENCE)
 
 
 @each_dialect
-def test_a_stream_that_was_left_does_not_look_whole(dialect: ModuleType) -> None:
-    """Nor where it was of the same protocol, whose vendor had not come to say why it ends."""
+def test_an_interrupted_stream_does_not_look_complete(dialect: ModuleType) -> None:
+    """Also in its own protocol, whose vendor had not sent a reason."""
     left = answer("words", StopReason.INTERRUPTED, protocol=dialect.PROTOCOL)
 
     translation = dialect.nativize_response(left)

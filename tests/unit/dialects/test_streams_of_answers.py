@@ -1,4 +1,4 @@
-"""What is written piece by piece is what would be written whole, in every protocol."""
+"""A streamed answer equals the complete one, in every protocol."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ sequential = pytest.mark.parametrize(
 
 
 def check(dialect: ModuleType, events: list[StreamEvent], seed: int) -> None:
-    """Reads what was written of events, cut anywhere: it says what the whole says."""
+    """Compare the reading of a written stream, cut anywhere, with that of the complete answer."""
     response = get_response(events)
     whole = dialect.nativize_response(response)
     data, writer = write_stream(dialect, events)
@@ -61,8 +61,8 @@ def check(dialect: ModuleType, events: list[StreamEvent], seed: int) -> None:
         return
     read = get_response(read_pieces(dialect, split(data, seed)))
     again = dialect.nativize_response(read)
-    shown, signatures = set_signatures_aside(weigh(dialect, again.value, response))
-    shown_whole, signatures_whole = set_signatures_aside(weigh(dialect, whole.value, response))
+    shown, signatures = separate_signatures(summarize(dialect, again.value, response))
+    shown_whole, signatures_whole = separate_signatures(summarize(dialect, whole.value, response))
 
     # Texts that a signature has parted count as one.
     assert distil(dialect.PROTOCOL, shown) == distil(dialect.PROTOCOL, shown_whole)
@@ -73,13 +73,13 @@ def check(dialect: ModuleType, events: list[StreamEvent], seed: int) -> None:
 
 
 def read_whole(dialect: ModuleType, body: Any) -> list[StreamEvent]:
-    """Decodes an answer in one piece."""
+    """Decode a complete answer."""
     decoder = dialect.Decoder(provider="vendor", model="asked")
     return complete(decoder.decode_response(body), dialect.PROTOCOL)
 
 
-def weigh(dialect: ModuleType, body: Any, response: Response) -> Any:
-    """Returns what a body means, without ids that were made up and what repeats the request."""
+def summarize(dialect: ModuleType, body: Any, response: Response) -> Any:
+    """Return the meaning of a body, without generated ids and fields of the request."""
     body = distil(dialect.PROTOCOL, body)
     origin = response.metadata.origin
     if dialect is responses and origin.protocol != dialect.PROTOCOL:
@@ -88,30 +88,32 @@ def weigh(dialect: ModuleType, body: Any, response: Response) -> Any:
     return body if origin.response_id else without(body, "id")
 
 
-def set_signatures_aside(value: Any) -> tuple[Any, list[str]]:
-    """Returns a body without the signatures of other vendors, and these.
+def separate_signatures(value: Any) -> tuple[Any, list[str]]:
+    """Return a body without the signatures of other vendors, and these signatures.
 
-    A whole answer has the signature of a thought beside its text. A stream has sent the text by
-    then, so the signature follows in a part of its own.
+    A complete answer has the signature of a thought with its text. A stream has already sent the
+    text, so the signature follows in its own part.
     """
     if isinstance(value, dict):
         signatures = [each for each in value.values() if isinstance(each, str) and is_wrapped(each)]
         rest = {}
         for key, each in value.items():
             if each not in signatures:
-                rest[key], inner = set_signatures_aside(each)
+                rest[key], inner = separate_signatures(each)
                 signatures += inner
         return rest, signatures
     if not isinstance(value, list):
         return value, []
-    parted = [(each, *set_signatures_aside(each)) for each in value]
+    parted = [(each, *separate_signatures(each)) for each in value]
     # What has only carried a signature shows nothing without it.
     kept = [rest for each, rest, _ in parted if rest == each or rest.keys() - {"type", "thought"}]
     return kept, [signature for _, _, signatures in parted for signature in signatures]
 
 
 def find_returned(dialect: ModuleType, response: Response) -> list[tuple[str, ...]]:
-    """Returns what a vendor is given back of an answer that a client has kept, in any order."""
+    """Return the native data that a vendor gets back from an answer that a client has kept, in any
+    order.
+    """
     return sorted(
         (repr(content), repr(content.native), repr(canister.origin and canister.origin.provider))
         for canister in unwrap_signatures(response.canisters)
@@ -124,10 +126,10 @@ def find_returned(dialect: ModuleType, response: Response) -> list[tuple[str, ..
 @pytest.mark.slow
 @pytest.mark.skipif(not RECORDINGS, reason=NO_RECORDINGS)
 @each_dialect
-def test_recorded_answers_of_all_vendors_are_streamed_as_they_are_written_whole(
+def test_recorded_answers_of_all_vendors_are_streamed(
     dialect: ModuleType,
 ) -> None:
-    """Whoever said it, and in whatever pieces it came."""
+    """From any vendor, in any pieces."""
     recorded = list(survey_recorded())
     for seed, (_, events) in enumerate(recorded):
         check(dialect, events, seed)
@@ -137,19 +139,17 @@ def test_recorded_answers_of_all_vendors_are_streamed_as_they_are_written_whole(
 @pytest.mark.slow
 @each_dialect
 @given(answers(), st.integers(0, 99))
-def test_any_answer_is_streamed_as_it_is_written_whole(
-    dialect: ModuleType, events: list[StreamEvent], seed: int
-) -> None:
-    """Whatever it holds, in whatever order its contents end."""
+def test_any_answer_is_streamed(dialect: ModuleType, events: list[StreamEvent], seed: int) -> None:
+    """With any contents, ending in any order."""
     check(dialect, events, seed)
 
 
 @each_dialect
 @given(answers(), st.integers(0, 99))
-def test_a_stream_that_somebody_left_can_be_read_as_far_as_it_came(
+def test_an_interrupted_stream_can_be_read_up_to_its_end(
     dialect: ModuleType, events: list[StreamEvent], seed: int
 ) -> None:
-    """Nothing in it makes no sense, and nothing looks like its end."""
+    """All of it is valid, and it does not look complete."""
     data, _ = write_stream(dialect, events[: seed % len(events)])
 
     with pytest.raises(StreamTruncatedError):
@@ -158,10 +158,8 @@ def test_a_stream_that_somebody_left_can_be_read_as_far_as_it_came(
 
 @each_dialect
 @given(errors)
-def test_an_error_in_the_middle_is_read_as_what_it_is(
-    dialect: ModuleType, error: ConverseError
-) -> None:
-    """It is the last that is written."""
+def test_an_error_in_a_stream_keeps_its_fault(dialect: ModuleType, error: ConverseError) -> None:
+    """It is the last event."""
     writer = dialect.StreamWriter({}, model="claude")
     data = writer.write(ResponseStartedEvent()) + writer.fail(error)
 
@@ -172,8 +170,8 @@ def test_an_error_in_the_middle_is_read_as_what_it_is(
 
 
 @each_dialect
-def test_a_call_is_not_left_before_its_arguments_are_whole(dialect: ModuleType) -> None:
-    """What another call brings meanwhile comes in its place."""
+def test_a_call_is_not_ended_before_its_arguments_are_complete(dialect: ModuleType) -> None:
+    """Pieces of another call wait for it."""
     starts = [
         ContentStartedEvent(index=place, kind="invocation", invocation_id=f"c{place}", name="add")
         for place in range(2)
@@ -187,8 +185,8 @@ def test_a_call_is_not_left_before_its_arguments_are_whole(dialect: ModuleType) 
 
 
 @each_dialect
-def test_a_call_is_left_once_its_arguments_are_whole(dialect: ModuleType) -> None:
-    """The next one does not wait for a word of its end, which many vendors say last of all."""
+def test_a_call_is_ended_once_its_arguments_are_complete(dialect: ModuleType) -> None:
+    """The next one does not wait for the event that ends it, which many vendors send last."""
     writer = dialect.StreamWriter({}, model="m")
     start = {"kind": "invocation", "name": "add"}
     for event in (
@@ -204,10 +202,10 @@ def test_a_call_is_left_once_its_arguments_are_whole(dialect: ModuleType) -> Non
 
 
 @sequential
-def test_a_text_that_goes_on_behind_another_content_is_divided_and_told(
+def test_a_text_that_continues_after_another_content_is_divided(
     dialect: ModuleType,
 ) -> None:
-    """What has gone out is not taken back; the reader gets all, in the order in which it came."""
+    """With a loss; the reader gets everything in the order in which it arrived."""
     deltas = [(0, "It "), (1, "Hm"), (0, "rains.")]
     events = complete(
         [
@@ -232,8 +230,8 @@ def test_a_text_that_goes_on_behind_another_content_is_divided_and_told(
 
 
 @each_dialect
-def test_a_model_that_had_nothing_to_add_is_read_so_in_every_protocol(dialect: ModuleType) -> None:
-    """No client takes it for an answer that was lost, whole or streamed."""
+def test_an_answer_without_contents_is_valid_in_every_protocol(dialect: ModuleType) -> None:
+    """No client takes it for a lost answer, complete or streamed."""
     said = {"id": "m", "model": "claude", "content": [], "stop_reason": "end_turn", "usage": {}}
     body = {**said, "type": "message", "role": "assistant"}
     events = complete(messages.Decoder(provider="vendor").decode_response(body), messages.PROTOCOL)

@@ -1,4 +1,4 @@
-"""Whatever a vendor counts, the buckets do not overlap, and no token gets lost."""
+"""The buckets of usage do not overlap, and no token is lost, whatever a vendor counts."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ counts = st.integers(0, 1_000)
 
 
 def read(protocol: str, native: dict[str, Any]) -> Usage:
-    """Returns the account in common words."""
+    """Return the usage."""
     usage = importlib.import_module(f"vibe_llms.dialects.{protocol}.calling.usage")
     normalized: Usage = usage.normalize_usage(native)
     return normalized
 
 
 def list_buckets(usage: Usage) -> tuple[int | None, ...]:
-    """Returns what was read, in all its buckets, and what was written."""
+    """Return the counts of all buckets."""
     return (
         usage.input_tokens,
         usage.cache_read_tokens,
@@ -101,15 +101,15 @@ def list_buckets(usage: Usage) -> tuple[int | None, ...]:
         ),
     ],
 )  # fmt: skip
-def test_what_exceeds_its_total_is_counted_beside_it(
+def test_a_count_that_exceeds_its_total_is_separate(
     protocol: str, native: dict[str, Any], buckets: tuple[int | None, ...]
 ) -> None:
-    """Nobody reads less than nothing: what does not fit into a total was never in it."""
+    """No count is negative: a part that is larger than the total was not included in it."""
     assert list_buckets(read(protocol, native)) == buckets
 
 
-def test_a_cache_has_at_least_what_its_parts_say() -> None:
-    """The total of what was written may be older than its parts."""
+def test_cache_writes_are_at_least_the_sum_of_their_parts() -> None:
+    """The total of cache writes may be older than its parts."""
     created = {"ephemeral_5m_input_tokens": 60, "ephemeral_1h_input_tokens": 60}
     usage = read("messages", {"cache_creation_input_tokens": 100, "cache_creation": created})
 
@@ -117,10 +117,10 @@ def test_a_cache_has_at_least_what_its_parts_say() -> None:
 
 
 @given(counts, counts, counts, counts, counts)
-def test_parts_within_a_total_come_out_as_they_were(
+def test_parts_of_a_total_keep_their_counts(
     text: int, read_: int, heard: int, said: int, thought: int
 ) -> None:
-    """The buckets add up to what the vendor counts in all."""
+    """The buckets add up to the vendor's total."""
     native = {
         "prompt_tokens": text + read_ + heard,
         "completion_tokens": said + thought,
@@ -133,10 +133,10 @@ def test_parts_within_a_total_come_out_as_they_were(
 
 
 @given(counts, counts, counts, st.sets(st.sampled_from(["read", "thought"])))
-def test_parts_beside_a_total_come_out_as_they_were(
+def test_parts_beside_a_total_keep_their_counts(
     prompt: int, read_: int, thought: int, beside: set[str]
 ) -> None:
-    """Where the vendor's sum over all says that they are beside."""
+    """If the vendor's sum shows that they are not included."""
     parts = {"thought": thought, "read": read_}
     total = prompt + 7 + sum(parts[name] for name in beside)
 
@@ -149,7 +149,9 @@ def test_parts_beside_a_total_come_out_as_they_were(
 def test_nothing_is_lost_and_nothing_is_counted_twice(
     whole: int, parts: dict[str, int | None]
 ) -> None:
-    """What is left and the parts within make the whole; a larger part stays what it is."""
+    """The rest and the included parts add up to the total; a part that is too large keeps its
+    count.
+    """
     rest, split = split_count(whole, parts)
 
     within = [split[name] or 0 for name, count in parts.items() if (count or 0) <= whole]
@@ -171,10 +173,8 @@ _SERVED = {
 
 @pytest.mark.parametrize("protocol", _SERVED)
 @given(buckets=st.fixed_dictionaries(dict.fromkeys((*INPUT_BUCKETS, *OUTPUT_BUCKETS), counts)))
-def test_what_a_client_is_told_in_fewer_buckets_is_told_to_be_so(
-    protocol: str, buckets: dict[str, int]
-) -> None:
-    """Written for a client of any protocol and read again, each count is itself, or in a loss."""
+def test_merged_buckets_are_reported_to_clients(protocol: str, buckets: dict[str, int]) -> None:
+    """Written and read again in any protocol, each count is the same, or in a loss."""
     usage = Usage(**buckets)
     origin = Origin(provider="parrot", model="m", protocol="words", response_id="r", usage=usage)
     response = Response(
@@ -192,17 +192,17 @@ def test_what_a_client_is_told_in_fewer_buckets_is_told_to_be_so(
     told = {loss.path.removeprefix("usage.") for loss in written.losses}
     for name in (*INPUT_BUCKETS[1:], *OUTPUT_BUCKETS[1:]):
         is_kept = (getattr(again, name) or 0) == buckets[name]
-        assert is_kept or name in told or _takes_in(name, told), name
+        assert is_kept or name in told or _is_merged_into(name, told), name
 
 
-def _takes_in(name: str, told: set[str]) -> bool:
-    """Tells whether a bucket is larger by one that a loss names."""
+def _is_merged_into(name: str, told: set[str]) -> bool:
+    """Return whether a bucket includes one that a loss names."""
     return name == "cache_write_tokens" and "cache_write_long_tokens" in told
 
 
 @pytest.mark.parametrize("protocol", [CHAT, "messages", "responses"])
-def test_a_count_that_nobody_told_is_told_to_be_made_up(protocol: str) -> None:
-    """Where the protocol wants a number: none is not what the vendor has said."""
+def test_an_unknown_count_is_inserted_with_a_loss(protocol: str) -> None:
+    """If the protocol requires a number."""
     origin = Origin(provider="parrot", model="m", protocol="words", usage=Usage(output_tokens=79))
     response = Response(
         request=Request(canisters=[UserCanister("Well?")]),

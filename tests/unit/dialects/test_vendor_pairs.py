@@ -1,4 +1,4 @@
-"""A conversation moves between all vendors, in any order, and nothing is lost in silence."""
+"""A conversation moves between all vendors, in any order, and every loss is reported."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ each_party = pytest.mark.parametrize("party", PARTIES, ids=lambda party: party.n
 
 
 def some_pairs(turn: int, pairs: list[tuple[Party, Party]] = PAIRS) -> pytest.MarkDecorator:
-    """Tries a test with its share of the pairs."""
+    """Run a test with its share of the pairs."""
     return pytest.mark.parametrize(
         ("first", "second"), sample(pairs, turn), ids=lambda party: getattr(party, "name", "")
     )
@@ -65,8 +65,8 @@ def some_pairs(turn: int, pairs: list[tuple[Party, Party]] = PAIRS) -> pytest.Ma
 
 @pytest.mark.samples
 @some_pairs(0)
-def test_what_a_vendor_said_comes_back_to_it_word_for_word(first: Party, second: Party) -> None:
-    """Signatures, blocks and ids are withheld from the other vendor, and there again afterwards."""
+def test_a_vendor_gets_its_own_turns_back_unchanged(first: Party, second: Party) -> None:
+    """Signatures, blocks and ids are withheld from the other vendor, and restored afterwards."""
     turn = work(first)
     said = (*begin(), *turn, *execute(turn))
     away = produce_request((*said, *close(second), ask("And now?")))
@@ -83,10 +83,10 @@ def test_what_a_vendor_said_comes_back_to_it_word_for_word(first: Party, second:
 
 @pytest.mark.samples
 @some_pairs(1)
-def test_what_stands_before_another_vendors_turn_does_not_change(
+def test_earlier_messages_do_not_change_after_another_vendors_turn(
     first: Party, second: Party
 ) -> None:
-    """A signature that is bound to what came before it stays good: that is sent as it was."""
+    """Signatures that depend on earlier messages stay valid."""
     turn = work(first)
     begun = (*begin(), *turn, *execute(turn))
     name = {"responses": "input", "generate_content": "contents"}.get(first.protocol, "messages")
@@ -99,8 +99,8 @@ def test_what_stands_before_another_vendors_turn_does_not_change(
 
 @pytest.mark.samples
 @some_pairs(2)
-def test_a_vendor_is_switched_in_the_middle_of_an_exchange(first: Party, second: Party) -> None:
-    """One asks for invocations, the other gets their results, in a form that it takes."""
+def test_the_vendor_may_change_in_the_middle_of_an_exchange(first: Party, second: Party) -> None:
+    """One requests invocations, the other gets their results, in a valid form."""
     turn = work(first)
     body = second.nativize(produce_request((*begin(), *turn, *execute(turn)))).value
 
@@ -111,8 +111,8 @@ def test_a_vendor_is_switched_in_the_middle_of_an_exchange(first: Party, second:
 
 @pytest.mark.samples
 @some_pairs(3)
-def test_a_vendors_server_sees_what_was_meant(first: Party, second: Party) -> None:
-    """A request, read as a server of that protocol reads it, is written the same again."""
+def test_a_vendors_server_reads_the_same_meaning(first: Party, second: Party) -> None:
+    """A request that is read as a server reads it is written the same again."""
     turn = work(first)
     request = produce_request((*begin(), *turn, *execute(turn), *close(first), ask("Go on.")))
     body = second.nativize(request).value
@@ -121,8 +121,8 @@ def test_a_vendors_server_sees_what_was_meant(first: Party, second: Party) -> No
 
 
 @pytest.mark.slow
-def test_a_conversation_is_walked_through_all_pairs_and_comes_home() -> None:
-    """After a walk over every ordered pair each vendor is told again all that it ever said."""
+def test_a_conversation_moves_through_all_pairs_of_vendors() -> None:
+    """Afterwards each vendor gets all of its own turns unchanged."""
     canisters: tuple[AnyCanister, ...] = begin()
     answers: dict[str, list[dict[str, Any]]] = {party.name: [] for party in PARTIES}
     for step, party in enumerate(walk_all_pairs()):
@@ -142,7 +142,7 @@ def test_a_conversation_is_walked_through_all_pairs_and_comes_home() -> None:
 
 
 def walk_all_pairs() -> list[Party]:
-    """Returns vendors in an order in which each is followed once by each other one."""
+    """Return vendors in an order in which each is followed once by every other one."""
     waiting = {party.name: [other for other in PARTIES if other is not party] for party in PARTIES}
     path, walk = [PARTIES[0]], []
     while path:
@@ -158,8 +158,8 @@ def walk_all_pairs() -> list[Party]:
 
 @pytest.mark.slow
 @each_party
-def test_the_report_of_what_a_user_loses_is_exact(party: Party) -> None:
-    """Every field that makes no difference was reported, and no field that makes one."""
+def test_the_losses_of_a_users_contents_are_exact(party: Party) -> None:
+    """Every field without an effect is reported, and no field with an effect."""
     request = produce_request((*begin(), ask("Go on.")), controls=CONTROLS)
 
     assert [str(fault) for fault in find_faults(request, party)] == []
@@ -168,15 +168,15 @@ def test_the_report_of_what_a_user_loses_is_exact(party: Party) -> None:
 @pytest.mark.slow
 @pytest.mark.samples
 @some_pairs(0, ANY_PAIRS)
-def test_the_report_of_what_another_vendor_loses_is_exact(first: Party, second: Party) -> None:
-    """So it is with all that one vendor answered, when another one is told of it."""
+def test_the_losses_of_another_vendors_answers_are_exact(first: Party, second: Party) -> None:
+    """The same for all fields of one vendor's answers that another vendor gets."""
     assert [str(fault) for fault in find_faults(converse(first), second)] == []
 
 
 @each_party
 @pytest.mark.parametrize("text", ["", "null", '""'])
-def test_a_call_with_nothing_goes_as_one_without_arguments(party: Party, text: str) -> None:
-    """However another vendor said nothing, each is told an object without fields, without loss."""
+def test_empty_arguments_are_sent_as_an_empty_object(party: Party, text: str) -> None:
+    """In whatever form the other vendor wrote them, without a loss."""
     origin = Origin(provider="elsewhere", model="m", protocol="elsewhere")
     call = InvocationCanister(
         invocation_id="abcdefghi", name="look", arguments=text, origin=origin, turn_id="t"
@@ -193,16 +193,18 @@ def test_a_call_with_nothing_goes_as_one_without_arguments(party: Party, text: s
     assert not [loss for loss in translation.losses if loss.path == "canisters[1].arguments"]
 
 
-def test_a_field_lost_in_silence_is_found() -> None:
-    """The test of exactness notices a dialect that does not report, and one that cries wolf."""
+def test_an_unreported_loss_is_detected() -> None:
+    """The tests of exactness fail for a dialect that does not report a loss, and for one that
+    reports too many.
+    """
 
     @attrs.frozen(kw_only=True)
-    class Mute(Party):
+    class UnreportingParty(Party):
         def nativize(self, request: Request) -> Translation[JsonObject]:
             return Translation(super().nativize(request).value)
 
     @attrs.frozen(kw_only=True)
-    class Loud(Party):
+    class OverreportingParty(Party):
         def nativize(self, request: Request) -> Translation[JsonObject]:
             translation = super().nativize(request)
             dropped = next(loss for loss in translation.losses if loss.kind == "dropped")
@@ -212,13 +214,13 @@ def test_a_field_lost_in_silence_is_found() -> None:
     request = produce_request((*begin(), ask("Go on.")))
     facts = {field.name: getattr(PARTIES[0], field.name) for field in attrs.fields(Party)}
 
-    silent = {fault.path for fault in find_faults(request, Mute(**facts))}
-    alarms = [fault.path for fault in find_faults(request, Loud(**facts))]
+    silent = {fault.path for fault in find_faults(request, UnreportingParty(**facts))}
+    alarms = [fault.path for fault in find_faults(request, OverreportingParty(**facts))]
     assert {"canisters[1].content[1].detail", "canisters[1].content[3].name"} <= silent
     assert alarms == ["canisters[1].content[0].text"]
 
 
-class Unsent(ModelBase[JsonObject]):
+class TranslatingModel(ModelBase[JsonObject]):
     """A model that only translates."""
 
     protocol = "any"
@@ -240,15 +242,15 @@ class Unsent(ModelBase[JsonObject]):
 
 @pytest.mark.samples
 @some_pairs(4)
-async def test_whoever_is_strict_hears_of_each_loss_before_anything_is_sent(
+async def test_a_strict_request_raises_an_error_with_all_losses(
     first: Party, second: Party
 ) -> None:
-    """The error names every loss that the translation reports."""
+    """Before anything is sent."""
     request = attrs.evolve(converse(first), strict=True)
     losses = second.nativize(request).losses
 
     with pytest.raises(TranslationLossError) as caught:
-        await Unsent(second).converse(request)
+        await TranslatingModel(second).converse(request)
 
     assert caught.value.losses == tuple(map(str, losses))
     assert losses
@@ -256,7 +258,7 @@ async def test_whoever_is_strict_hears_of_each_loss_before_anything_is_sent(
 
 @st.composite
 def foreign_canisters(draw: st.DrawFn) -> AnyCanister:
-    """Draws a canister with what is native to nobody, and media of types that vendors take."""
+    """Draw a canister without native data, with media of types that vendors accept."""
     canister = draw(any_canisters)
     native = Native(protocol="elsewhere", data='{"a": 1}')
     contents: list[Any] = []
@@ -279,10 +281,12 @@ def foreign_canisters(draw: st.DrawFn) -> AnyCanister:
 @pytest.mark.slow
 @each_party
 @given(said=st.lists(foreign_canisters(), max_size=4))
-def test_any_conversation_comes_into_a_form_that_the_vendor_takes(
+def test_any_conversation_gets_a_form_that_the_vendor_accepts(
     party: Party, said: list[AnyCanister]
 ) -> None:
-    """The vendor's rules hold, the SDK knows all of it, and what is in that form stays so."""
+    """It follows the vendor's rules and has the types of the SDK; a valid conversation does not
+    change.
+    """
     body = party.nativize(produce_request((*said, ask("And?")))).value
     assert find_offence(body, party) is None
 
@@ -293,10 +297,10 @@ def test_any_conversation_comes_into_a_form_that_the_vendor_takes(
 @pytest.mark.slow
 @each_party
 @given(said=st.lists(any_canisters, max_size=4))
-def test_what_cannot_be_said_is_an_error_of_the_request(
+def test_invalid_contents_are_an_error_of_the_request(
     party: Party, said: list[AnyCanister]
 ) -> None:
-    """Natives that are no JSON and media without bytes are refused, and nothing else happens."""
+    """Native data that are not JSON, and media without bytes; no other exception is raised."""
     with contextlib.suppress(RequestError):
         party.nativize(produce_request((*said, ask("And?"))))
 
@@ -304,10 +308,8 @@ def test_what_cannot_be_said_is_an_error_of_the_request(
 @pytest.mark.slow
 @each_party
 @given(data=st.data())
-def test_natives_without_sense_are_an_error_of_the_request(
-    party: Party, data: st.DataObject
-) -> None:
-    """A vendor's words may have been edited since: whatever they say now, nothing breaks."""
+def test_invalid_native_data_are_an_error_of_the_request(party: Party, data: st.DataObject) -> None:
+    """They may have been edited; no other exception is raised."""
     request = converse(party)
     canisters = [*request.canisters]
     index = data.draw(st.integers(0, len(canisters) - 1))
@@ -324,7 +326,7 @@ def test_natives_without_sense_are_an_error_of_the_request(
 
 
 def corrupt(native: Native, data: st.DataObject) -> Native:
-    """Returns a native in which one of its fields holds something else."""
+    """Return native data with one replaced field."""
     fields = msgspec.json.decode(native.data)
     if fields:
         name = data.draw(st.sampled_from(sorted(fields)))

@@ -1,4 +1,4 @@
-"""A vendor's own tool is offered to nobody else, and a choice that cannot be held is told."""
+"""A vendor's own tool is offered only to that vendor, and an impossible choice is reported."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ others = pytest.mark.parametrize("other", PROTOCOLS)
 
 @others
 @pytest.mark.parametrize(("protocol", "tool"), OWN, ids=repr)
-def test_a_vendors_own_tool_goes_to_its_vendor_alone(
+def test_a_vendors_own_tool_is_sent_only_to_its_vendor(
     protocol: str, tool: dict[str, Any], other: str
 ) -> None:
-    """Elsewhere nobody would execute it: it is withheld, which is told."""
+    """No other vendor would execute it: it is withheld, with a loss."""
     invocables = read(protocol, tool)
 
     written = write(other, invocables)
@@ -82,8 +82,10 @@ def test_a_vendors_own_tool_goes_to_its_vendor_alone(
 
 @others
 @pytest.mark.parametrize(("protocol", "tool"), OWN, ids=repr)
-def test_a_choice_among_nothing_is_told(protocol: str, tool: dict[str, Any], other: str) -> None:
-    """Where all tools are withheld, none can be required; in silence that would be forgotten."""
+def test_a_choice_without_tools_is_reported(
+    protocol: str, tool: dict[str, Any], other: str
+) -> None:
+    """If all tools are withheld, none can be required."""
     (invocable,) = read(protocol, tool)
     for choice in ("required", invocable.name):
         written = write(other, (invocable,), choice)
@@ -95,10 +97,8 @@ def test_a_choice_among_nothing_is_told(protocol: str, tool: dict[str, Any], oth
 
 
 @pytest.mark.parametrize(("protocol", "tool"), FUNCTIONS, ids=repr)
-def test_a_function_is_one_whether_its_type_is_said_or_not(
-    protocol: str, tool: dict[str, Any]
-) -> None:
-    """Mistral and others let clients leave it out."""
+def test_the_type_of_a_function_is_optional(protocol: str, tool: dict[str, Any]) -> None:
+    """Mistral and others let clients omit it."""
     (invocable,) = read(protocol, tool)
 
     assert (invocable.name, invocable.schema) == ("f", SCHEMA)
@@ -109,8 +109,10 @@ def test_a_function_is_one_whether_its_type_is_said_or_not(
 
 @others
 @pytest.mark.parametrize(("protocol", "tool"), FUNCTIONS, ids=repr)
-def test_a_function_goes_to_every_vendor(protocol: str, tool: dict[str, Any], other: str) -> None:
-    """And how its client wrote it is no loss."""
+def test_a_function_is_sent_to_every_vendor(
+    protocol: str, tool: dict[str, Any], other: str
+) -> None:
+    """Its form in the client's request is no loss."""
     written: Any = write(other, read(protocol, tool))
 
     assert len(written.value["tools"]) == 1
@@ -124,8 +126,8 @@ CLOSED = {**SCHEMA, "required": [*SCHEMA["properties"]], "additionalProperties":
 
 
 @pytest.mark.parametrize("other", ["chat_completions", "responses"])
-def test_openai_is_asked_to_enforce_what_it_can(other: str) -> None:
-    """It refuses a request with any other schema that shall be, which Anthropic takes."""
+def test_openai_enforces_only_supported_schemas(other: str) -> None:
+    """It rejects the enforcement of others, which Anthropic accepts."""
     for schema, is_strict in ((CLOSED, True), (SCHEMA, False)):
         tool = {"name": "f", "input_schema": schema, "strict": True}
         written: Any = write(other, read("messages", tool))
@@ -136,8 +138,8 @@ def test_openai_is_asked_to_enforce_what_it_can(other: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["chat_completions", "responses"])
-def test_what_a_client_of_the_protocol_has_enforced_goes_as_it_is(protocol: str) -> None:
-    """Its vendor judges, be it OpenAI or one that enforces more."""
+def test_a_clients_enforced_schema_does_not_change_in_its_own_protocol(protocol: str) -> None:
+    """OpenAI or another vendor judges it."""
     inner = {"name": "f", "parameters": SCHEMA, "strict": True}
     is_chat = protocol == "chat_completions"
     tool = {"type": "function", **({"function": inner} if is_chat else inner)}
@@ -155,7 +157,7 @@ GRAMMARS: list[dict[str, Any] | None] = [
 
 
 def describe_custom(protocol: str, grammar: dict[str, Any] | None) -> dict[str, Any]:
-    """Returns a custom tool as the protocol has it."""
+    """Return a custom tool in the protocol's format."""
     named = {"name": "f", "description": "d"}
     is_chat = protocol == "chat_completions"
     if grammar is not None and "type" not in grammar:
@@ -167,10 +169,10 @@ def describe_custom(protocol: str, grammar: dict[str, Any] | None) -> dict[str, 
 @pytest.mark.parametrize("source", ["chat_completions", "responses"])
 @pytest.mark.parametrize("grammar", GRAMMARS, ids=str)
 @others
-def test_a_tool_of_free_text_is_nobodys_own(
+def test_a_tool_of_free_text_is_sent_to_other_vendors(
     source: str, other: str, grammar: dict[str, Any] | None
 ) -> None:
-    """Another vendor that has such tools is offered it with its grammar; a dialect has no other."""
+    """A vendor that has such tools gets it with its grammar; in other dialects it is withheld."""
     written: Any = write(other, read(source, describe_custom(source, grammar)))
 
     if other in ("chat_completions", "responses"):
@@ -182,8 +184,8 @@ def test_a_tool_of_free_text_is_nobodys_own(
 
 
 @pytest.mark.parametrize("source", ["chat_completions", "responses"])
-def test_a_format_that_nobody_knows_is_kept_for_its_vendor(source: str) -> None:
-    """Elsewhere it would be refused; that it does not go is told."""
+def test_an_unknown_format_is_kept_for_its_vendor(source: str) -> None:
+    """Other vendors would reject it: it is left out with a loss."""
     tool = describe_custom(source, {"type": "ebnf", "rules": "a"})
     (other,) = {"chat_completions", "responses"} - {source}
 
@@ -194,8 +196,8 @@ def test_a_format_that_nobody_knows_is_kept_for_its_vendor(source: str) -> None:
 
 
 @pytest.mark.parametrize("strict", [True, False, None])
-def test_anthropic_is_told_of_strictness_where_there_is_some(strict: bool | None) -> None:
-    """False says what silence says."""
+def test_anthropic_gets_strict_only_if_it_is_true(strict: bool | None) -> None:
+    """False is the default."""
     tool = {"name": "f", "input_schema": SCHEMA, "strict": strict}
 
     (invocable,) = read("messages", tool)
@@ -205,8 +207,8 @@ def test_anthropic_is_told_of_strictness_where_there_is_some(strict: bool | None
     assert written.get("strict", False) is bool(strict)
 
 
-def test_a_requirement_of_gemini_beside_its_own_tools_comes_back() -> None:
-    """It is not a choice among functions, of which there are none."""
+def test_a_required_call_of_gemini_without_functions_round_trips() -> None:
+    """There is no function to choose."""
     package = importlib.import_module("vibe_llms.dialects.generate_content")
     config = {"functionCallingConfig": {"mode": "ANY"}}
 
@@ -233,10 +235,10 @@ PLAIN = {"type": "object", "properties": {}}
     ids=repr,
 )
 @others
-def test_arguments_are_an_object_to_every_vendor(
+def test_the_schema_of_arguments_is_an_object_for_every_vendor(
     other: str, schema: dict[str, Any], written: dict[str, Any]
 ) -> None:
-    """Vendors refuse a schema that says nothing, or names no properties, as some servers' do."""
+    """Vendors reject an empty schema, or one without properties, as some servers send them."""
     invocable = InvocableDescription(name="f", description="d", schema=schema, enforced=True)
 
     tool: Any = write(other, (invocable,)).value["tools"][0]  # type: ignore[index,call-overload]
@@ -260,10 +262,10 @@ UNSAID: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("protocol", "tool"), UNSAID, ids=repr)
-def test_a_clients_own_vendor_gets_its_schema_as_it_was(
+def test_a_clients_schema_does_not_change_in_its_own_protocol(
     protocol: str, tool: dict[str, Any]
 ) -> None:
-    """What another would refuse is as the client has said it where its own protocol is spoken."""
+    """Even if other vendors would reject it."""
     invocables = read(protocol, tool)
 
     written: Any = write(protocol, invocables).value["tools"]

@@ -1,4 +1,4 @@
-"""How long a vendor asks to wait: seconds, milliseconds or a date, and nothing where it is none."""
+"""The time that a vendor asks to wait: seconds, milliseconds, a date, or an invalid value."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ DIALECTS: dict[str, Callable[..., ConverseError]] = {
 dialects = pytest.mark.parametrize("produce", DIALECTS.values(), ids=list(DIALECTS))
 
 
-def ask(produce: Callable[..., ConverseError], **headers: str) -> float | None:
-    """Returns how long a busy vendor asks to wait."""
+def read_wait(produce: Callable[..., ConverseError], **headers: str) -> float | None:
+    """Return the time that an overloaded vendor asks to wait."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     error = produce({}, provider="p", status=429, headers=named)
     assert isinstance(error, ProviderError)
@@ -37,35 +37,35 @@ def ask(produce: Callable[..., ConverseError], **headers: str) -> float | None:
 
 
 @dialects
-def test_seconds_milliseconds_and_dates_are_understood(
+def test_seconds_milliseconds_and_dates_are_read(
     produce: Callable[..., ConverseError],
 ) -> None:
-    """In the headers of all vendors alike."""
+    """In the headers of all vendors."""
     later = format_datetime(datetime.now(UTC) + timedelta(seconds=60))
     past = format_datetime(datetime.now(UTC) - timedelta(seconds=60))
 
-    assert ask(produce, retry_after="7") == 7
-    assert ask(produce, retry_after="0.5") == 0.5
-    assert ask(produce, retry_after_ms="1500", retry_after="9") == 1.5
-    assert 50 < (ask(produce, retry_after=later) or 0) <= 60
-    assert ask(produce, retry_after=past) == 0
+    assert read_wait(produce, retry_after="7") == 7
+    assert read_wait(produce, retry_after="0.5") == 0.5
+    assert read_wait(produce, retry_after_ms="1500", retry_after="9") == 1.5
+    assert 50 < (read_wait(produce, retry_after=later) or 0) <= 60
+    assert read_wait(produce, retry_after=past) == 0
 
 
 @dialects
 @pytest.mark.parametrize("text", ["nan", "inf", "-inf", "-1", "1e999", "", " ", "soon", "9" * 400])
 @pytest.mark.parametrize("name", ["retry_after", "retry_after_ms"])
-def test_what_is_no_time_says_nothing(
+def test_an_invalid_time_is_ignored(
     produce: Callable[..., ConverseError], name: str, text: str
 ) -> None:
-    """And makes nobody ask again at once, or never."""
-    assert ask(produce, **{name: text}) is None
+    """It causes neither an immediate retry nor an endless wait."""
+    assert read_wait(produce, **{name: text}) is None
 
 
 @dialects
 @given(text=st.text(max_size=40) | st.from_regex(r"[0-9eE+.\-]{1,12}"))
 def test_any_text_is_a_time_or_none(produce: Callable[..., ConverseError], text: str) -> None:
-    """Whatever a header holds, it is an end to a wait."""
-    seconds = ask(produce, retry_after=text)
+    """Any header gives a finite time or none."""
+    seconds = read_wait(produce, retry_after=text)
     assert seconds is None or (seconds >= 0 and math.isfinite(seconds))
 
 
@@ -76,14 +76,14 @@ def test_any_text_is_a_time_or_none(produce: Callable[..., ConverseError], text:
     )
 )
 def test_any_date_is_a_time_or_none(text: str) -> None:
-    """Also one of another age, or of no calendar."""
+    """Also a date in the distant past or future, or an invalid one."""
     seconds = read_retry_after({"retry-after": text})
     assert seconds is None or (seconds >= 0 and math.isfinite(seconds))
 
 
 @pytest.mark.parametrize("delay", ["9" * 400 + "s", "nans", "-3s", "infs", "", None, 3])
-def test_a_delay_in_the_body_that_is_none_leaves_the_header(delay: object) -> None:
-    """As Google puts it into the details of an error."""
+def test_an_invalid_delay_in_the_body_leaves_the_header(delay: object) -> None:
+    """Google sends delays in the details of an error."""
     body = {"error": {"code": 429, "details": [{"retryDelay": delay}]}}
     error = generate_content.produce_error(
         body, provider="google", status=429, headers={"retry-after": "7"}
@@ -92,8 +92,8 @@ def test_a_delay_in_the_body_that_is_none_leaves_the_header(delay: object) -> No
     assert error.retry_after_seconds == 7
 
 
-def test_what_is_asked_for_beyond_patience_ends_the_attempts() -> None:
-    """A finite wait that is too long is no wait."""
+def test_a_wait_beyond_our_limit_ends_the_attempts() -> None:
+    """Even if it is finite."""
     policy = RetryPolicy(attempts=3, longest_seconds=60)
     headers = {"retry-after": "1e300"}
     error = produce_openai_error({}, provider="p", status=429, headers=headers)

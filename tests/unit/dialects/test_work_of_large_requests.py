@@ -1,4 +1,6 @@
-"""No request costs more than its size: twice as many of anything take twice the work."""
+"""The work for a request is proportional to its size: twice as many of anything take twice the
+work.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +32,14 @@ FIELDS = {"responses": "input", "generate_content": "contents"}
 
 
 def produce_client(protocol: str) -> Client:
-    """Makes who writes requests in a protocol."""
+    """Make the client that writes requests in a protocol."""
     return {"generate_content": Gemini, "messages": Anthropic, "responses": Responses}.get(
         protocol, Client
     )(protocol)
 
 
 class Client:
-    """Writes requests as clients of Chat Completions do, and of Ollama."""
+    """Writes requests of Chat Completions and of Ollama, as clients do."""
 
     def __init__(self, protocol: str) -> None:
         self.protocol = protocol
@@ -82,7 +84,7 @@ class Client:
 
 
 class Anthropic(Client):
-    """Writes requests as clients of Messages do."""
+    """Writes requests of Messages, as clients do."""
 
     def tool(self, name: str, schema: Any = SCHEMA) -> dict[str, Any]:
         return {"name": name, "description": "d", "input_schema": schema}
@@ -100,7 +102,7 @@ class Anthropic(Client):
 
 
 class Responses(Client):
-    """Writes requests as clients of Responses do."""
+    """Writes requests of Responses, as clients do."""
 
     def part(self) -> dict[str, Any]:
         return {"type": "input_text", "text": "hi"}
@@ -123,7 +125,7 @@ class Responses(Client):
 
 
 class Gemini(Client):
-    """Writes requests as clients of generateContent do."""
+    """Writes requests of generateContent, as clients do."""
 
     def say(self, text: str = "hi", role: str = "user") -> dict[str, Any]:
         return {"role": "user" if role == "user" else "model", "parts": [{"text": text}]}
@@ -222,8 +224,8 @@ PROTOCOLS = ("chat_completions", "generate_content", "messages", "ollama_chat", 
 @pytest.mark.slow
 @pytest.mark.samples
 @pytest.mark.parametrize(("case", "protocol"), sample(product(CASES, PROTOCOLS)))
-def test_a_request_is_read_with_work_of_its_size(protocol: str, case: str) -> None:
-    """Twice as many take twice the work; a refusal costs no more than an answer."""
+def test_the_work_for_reading_is_proportional_to_the_size(protocol: str, case: str) -> None:
+    """Rejecting a request takes no more work than accepting it."""
     dialect = importlib.import_module(f"vibe_llms.dialects.{protocol}")
     client = produce_client(protocol)
 
@@ -247,8 +249,8 @@ def test_a_request_is_read_with_work_of_its_size(protocol: str, case: str) -> No
 @pytest.mark.slow
 @pytest.mark.samples
 @pytest.mark.parametrize(("case", "index"), sample(product(CASES, range(len(PARTIES))), 1))
-def test_a_request_is_written_with_work_of_its_size(index: int, case: str) -> None:
-    """Of clients of one protocol for vendors of others, each with another for another case."""
+def test_the_work_for_writing_is_proportional_to_the_size(index: int, case: str) -> None:
+    """From clients of one protocol to vendors of others, each case with another pair."""
     cases = list(CASES)
     protocol = PROTOCOLS[(index + cases.index(case)) % len(PROTOCOLS)]
     dialect = importlib.import_module(f"vibe_llms.dialects.{protocol}")
@@ -281,7 +283,7 @@ def think(protocol: str) -> AssistantCanister:
 
 
 @pytest.mark.slow
-def test_reasoning_of_another_vendor_is_withheld_with_work_of_its_size() -> None:
+def test_the_work_for_withholding_reasoning_is_proportional_to_the_size() -> None:
     [gemini] = [each for each in PARTIES if each.name == "google"]
 
     def produce(count: int) -> Callable[[], object]:
@@ -296,7 +298,7 @@ def test_reasoning_of_another_vendor_is_withheld_with_work_of_its_size() -> None
 
 
 @pytest.mark.slow
-def test_reasoning_without_what_the_model_did_next_is_withheld_with_work_of_its_size() -> None:
+def test_the_work_for_withholding_reasoning_without_output_is_proportional_to_the_size() -> None:
     item = {"type": "reasoning", "encrypted_content": "s"}
 
     def produce(count: int) -> Callable[[], object]:
