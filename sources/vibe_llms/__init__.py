@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from vibe_llms.instruments.embedders import SyncEmbedder as SyncEmbedder
     from vibe_llms.instruments.engines import Engine as Engine
     from vibe_llms.instruments.engines import SyncEngine as SyncEngine
+    from vibe_llms.instruments.illustrators import Illustrator as Illustrator
+    from vibe_llms.instruments.illustrators import SyncIllustrator as SyncIllustrator
     from vibe_llms.instruments.models import Model as Model
     from vibe_llms.instruments.models import SyncModel as SyncModel
     from vibe_llms.instruments.moderators import Moderator as Moderator
@@ -91,6 +93,7 @@ _MODULES = {
     "Engine": "instruments.engines",
     "EventBus": "events.bus",
     "FileContent": "messages.contents",
+    "Illustrator": "instruments.illustrators",
     "ImageContent": "messages.contents",
     "InvocableDescription": "messages.descriptions",
     "InvocationCanister": "messages.canisters",
@@ -111,6 +114,7 @@ _MODULES = {
     "SyncChannel": "instruments.channels.synchronous",
     "SyncEmbedder": "instruments.embedders",
     "SyncEngine": "instruments.engines",
+    "SyncIllustrator": "instruments.illustrators",
     "SyncModel": "instruments.models",
     "SyncModerator": "instruments.moderators",
     "SyncRanker": "instruments.rankers",

@@ -28,9 +28,11 @@ PUBLIC_NAMES = {
     },
     "genera": {
         "Embedder",
+        "Illustrator",
         "Moderator",
         "Ranker",
         "SyncEmbedder",
+        "SyncIllustrator",
         "SyncModerator",
         "SyncRanker",
         "Vectors",

@@ -175,7 +175,7 @@ async def test_files_go_where_they_are_kept(routed: Routed, vendor: Vendor) -> N
     assert b"\r\n\r\ngpt-5.5\r\n" in vendor.heard[3][2]
 
 
-@pytest.mark.parametrize("path", ["/v1/images/generations", "/v1/files/a/b", "/v1/files/%2e%2e"])
+@pytest.mark.parametrize("path", ["/v1/images/variations", "/v1/files/a/b", "/v1/files/%2e%2e"])
 async def test_what_no_table_allows_is_not_there(routed: Routed, vendor: Vendor, path: str) -> None:
     import yarl
 

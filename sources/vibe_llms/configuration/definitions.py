@@ -124,6 +124,12 @@ _SETTINGS = (
         is_harmless=True,
     ),
     Definition(
+        name="illustrator",
+        kind=ADDRESS,
+        summary="Default illustrator, as provider:model.",
+        is_harmless=True,
+    ),
+    Definition(
         name="stream",
         kind=BOOLEAN,
         summary="Show answers while they arrive.",

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import tomli
 
@@ -33,6 +33,10 @@ and approve calls.
 """
 
 
+ADDRESSES: Final = frozenset({"model", "embedder", "illustrator", "ranker"})
+"""Settings with the address of a model."""
+
+
 def is_harmless(
     setting: Setting, definitions: Mapping[str, Definition], plugins: Collection[str] = ()
 ) -> bool:
@@ -44,7 +48,7 @@ def is_harmless(
     """
     table, *rest = setting.path
     # A model can be the path of a file, which would be opened for an untrusted folder.
-    if setting.path in (("model",), ("embedder",), ("ranker",)):
+    if not rest and table in ADDRESSES:
         return not _may_name_file(setting.value)
     if table in FREE_TABLES:
         return True

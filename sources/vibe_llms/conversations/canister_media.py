@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from vibe_llms.conversations.stores.interfaces import ContentStore
 
 _Canister = TypeVar("_Canister", bound=AnyCanister)
+_Medium = TypeVar("_Medium", bound=MediaContent)
 
 
 def examine_content(contents: ContentStore, content_id: str) -> tuple[Finding, ...]:
@@ -44,19 +45,29 @@ def hydrate(
     """
 
     def load(content: MediaContent) -> MediaContent:
-        if content.data is not None or content.content_id is None:
-            return content
-        if is_available_elsewhere(content) and not content_store.contains(content.content_id):
-            return content
-        data = content_store.read(content.content_id)
-        if not content.is_vague:
-            return attrs.evolve(content, data=data)
-        mime_type = content_store.access_metadata(content.content_id).mime_type
-        if mime_type.endswith("/*"):
-            mime_type = ""  # detect it from the data
-        return attrs.evolve(content, data=data, mime_type=mime_type)
+        return load_content(content, content_store)
 
     return tuple(replace_media(canister, load) for canister in canisters)
+
+
+def load_content(content: _Medium, content_store: ContentStore) -> _Medium:
+    """Return a medium with its bytes loaded; see :func:`hydrate`.
+
+    Raises:
+        StoreError: Content is missing.
+        CorruptionError: Content does not match its id.
+    """
+    if content.data is not None or content.content_id is None:
+        return content
+    if is_available_elsewhere(content) and not content_store.contains(content.content_id):
+        return content
+    data = content_store.read(content.content_id)
+    if not content.is_vague:
+        return attrs.evolve(content, data=data)
+    mime_type = content_store.access_metadata(content.content_id).mime_type
+    if mime_type.endswith("/*"):
+        mime_type = ""  # detect it from the data
+    return attrs.evolve(content, data=data, mime_type=mime_type)
 
 
 def is_available_elsewhere(content: MediaContent) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -11,6 +11,7 @@ import msgspec
 from vibe_llms.daemons.asgi import HttpCall, refuse_body, refuse_compressed
 from vibe_llms.dialects.decoding import mend_escapes
 from vibe_llms.exceptions import LimitError, RequestError, Stage
+from vibe_llms.foundation.forms import FormField
 from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.foundation.portal import run_outside_loop
 
@@ -45,6 +46,23 @@ def decode_body(body: bytes) -> dict[str, Any]:
         return decode_lenient(_OBJECT.decode, body)
     except UNREADABLE as error:
         raise _refuse("The body is not a JSON object", error, body) from None
+
+
+def decode_form_fields(fields: Sequence[FormField]) -> dict[str, Any]:
+    """Return the fields of a form by name.
+
+    Repeated fields, and those whose name ends with ``[]``, are lists.
+    """
+    native: dict[str, Any] = {}
+    for name, value in fields:
+        plain = name.removesuffix("[]")
+        if plain not in native:
+            native[plain] = [value] if plain != name else value
+        elif isinstance(native[plain], list):
+            native[plain].append(value)
+        else:
+            native[plain] = [native[plain], value]
+    return native
 
 
 def decode_reporting_repair(body: bytes) -> tuple[dict[str, Any], bool]:

@@ -1,8 +1,9 @@
-"""Quirks of services whose embeddings and rankings have the common forms."""
+"""Quirks of services whose calls have the common forms."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 import attrs
 
@@ -49,6 +50,36 @@ class RankingQuirks:
 
 
 @frozen(kw_only=True)
+class IllustrationQuirks:
+    """Differences between services with images in OpenAI's form.
+
+    Attributes:
+        path: The path after the base URL.
+        most_images: Maximum images of one answer.
+        size_form: ``size`` for a text such as ``1024x1024``, ``pixels`` for the fields ``width``
+            and ``height``, ``ratio`` for the field ``aspect_ratio``.
+        quality_field: Field of the quality; empty if there is none.
+        background_field: Field of the background; empty if there is none.
+        format_field: Field of the file format; empty if there is none.
+        base64_word: Value of ``response_format`` that requests the bytes of an image; empty if the
+            service has no such field.
+        edits: ``form`` for edits of uploaded files, ``json`` for edits of images in a JSON body,
+            ``none`` if it cannot edit.
+        edits_path: The path of edits.
+    """
+
+    path: String = "/images/generations"
+    most_images: Count = 10
+    size_form: Literal["size", "pixels", "ratio"] = "size"
+    quality_field: String = "quality"
+    background_field: String = "background"
+    format_field: String = "output_format"
+    base64_word: String = ""
+    edits: Literal["form", "json", "none"] = "form"
+    edits_path: String = "/images/edits"
+
+
+@frozen(kw_only=True)
 class CallQuirks:
     """The quirks of a service's calls, by genus.
 
@@ -56,8 +87,10 @@ class CallQuirks:
         embeddings: Those of its embeddings; ``None`` if it has none.
         rankings: Those of its rankings; ``None`` if it has none.
         moderates: Whether it has moderation in OpenAI's form.
+        illustrations: Those of its images; ``None`` if it has none.
     """
 
     embeddings: EmbeddingQuirks | None = None
     rankings: RankingQuirks | None = None
     moderates: bool = False
+    illustrations: IllustrationQuirks | None = None

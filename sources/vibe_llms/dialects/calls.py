@@ -1,15 +1,45 @@
-"""Formats of calls outside of conversations, such as embeddings: one request, one answer."""
+"""Forms of calls outside of a conversation, such as embeddings, in the protocols of vendors.
+
+A vendor takes a JSON object, a form with files or plain bytes, and answers with one body or with a
+stream of pieces.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.forms import EncodedBody
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.call_results import CallResult
+from vibe_llms.messages.canisters import Origin, StopReason, Usage
 from vibe_llms.messages.losses import Translation
 from vibe_llms.models.descriptors import ModelDescriptor
+
+
+def produce_origin(
+    model: ModelDescriptor,
+    protocol: str,
+    usage: Usage | None,
+    *,
+    answered: str | None = None,
+    response_id: str | None = None,
+) -> Origin:
+    """Return the origin of a complete result.
+
+    Args:
+        answered: The model that the vendor names in its answer.
+        response_id: The vendor's id of the answer.
+    """
+    return Origin(
+        provider=model.provider,
+        model=answered or model.name,
+        protocol=protocol,
+        response_id=response_id,
+        stop_reason=StopReason.ANSWERED,
+        usage=usage,
+    )
 
 
 class CallRequest(Protocol):
@@ -22,6 +52,57 @@ class CallRequest(Protocol):
 
 In = TypeVar("In", bound=CallRequest)
 Out = TypeVar("Out", bound=CallResult)
+Answer = TypeVar("Answer", bound=CallResult, covariant=True)
+
+
+@frozen(kw_only=True)
+class NativeCall:
+    """A call that is not just a JSON object at the form's own path.
+
+    Attributes:
+        body: A JSON object, or an encoded body of another type.
+        path: The path after the base URL, with its query; empty for that of the form.
+    """
+
+    body: JsonObject | EncodedBody
+    path: str = ""
+
+
+NativeTranslation: TypeAlias = Translation[JsonObject] | Translation[NativeCall]
+"""A call in a vendor's form, with the losses."""
+
+Piece: TypeAlias = bytes | str
+"""A piece of a result: bytes of audio, or a part of a text."""
+
+
+class PieceDecoder(Protocol[Answer]):
+    """Decodes one streamed answer: a pure state machine."""
+
+    def feed(self, data: bytes) -> Iterable[Piece]:
+        """Return the pieces in an event, or in bytes as they arrive.
+
+        Raises:
+            ValueError: The event is invalid.
+            ConverseError: The vendor reports an error.
+        """
+
+    def finish(self) -> Answer:
+        """Return the complete result. Raises ValueError if the stream is incomplete."""
+
+
+@frozen(kw_only=True)
+class StreamForm(Generic[In, Out]):
+    """A vendor's form of the same call with a streamed answer.
+
+    Attributes:
+        write: Returns the call. Raises RequestError.
+        framing: ``sse`` if the answer is a stream of events; empty if it is the result's bytes.
+        produce_decoder: Makes the decoder of one answer.
+    """
+
+    write: Callable[[In, ModelDescriptor], NativeTranslation]
+    framing: Literal["sse", ""] = ""
+    produce_decoder: Callable[[In, ModelDescriptor], PieceDecoder[Out]]
 
 
 @frozen(kw_only=True)
@@ -31,19 +112,37 @@ class CallForm(Generic[In, Out]):
     Attributes:
         path: The path after the base URL.
         protocol: The protocol whose bodies the vendor accepts unchanged; empty if it has quirks.
-        most_inputs: Maximum inputs of one call.
+        most_inputs: Maximum inputs of one call, such as texts; for images, those of an answer.
         most_bytes: Maximum size of the inputs of one call.
-        write: Returns the body for a request. Raises RequestError.
-        read: Returns the result from the body of an answer. Raises ValueError for an invalid body;
-            its message contains no secrets and no long texts.
+        write: Returns the call. Raises RequestError.
+        read: Returns the result of a body that answers the call. Raises ValueError for an invalid
+            body, without secrets or long texts.
+        stream: The form of a streamed answer; ``None`` if the vendor does not stream.
     """
 
     path: str
     protocol: str = ""
     most_inputs: int
     most_bytes: int = 500_000
-    write: Callable[[In, ModelDescriptor], Translation[JsonObject]]
+    write: Callable[[In, ModelDescriptor], NativeTranslation]
     read: Callable[[bytes, In, ModelDescriptor], Out]
+    stream: StreamForm[In, Out] | None = None
+
+
+class PieceWriter(Protocol):
+    """Writes the pieces of a streamed result for a client.
+
+    Attributes:
+        content_type: The content type of the answer.
+    """
+
+    content_type: str
+
+    def feed(self, piece: Piece) -> bytes:
+        """Return the bytes of a piece."""
+
+    def finish(self, result: Any) -> bytes:
+        """Return the last bytes, which may describe the complete result."""
 
 
 @frozen(kw_only=True)
@@ -52,11 +151,16 @@ class ClientForm(Generic[In, Out]):
 
     Attributes:
         protocol: The protocol; see :attr:`CallForm.protocol`.
-        read: Returns the request in a client's body. Raises RequestError.
-        write: Returns the body of an answer. Takes the result, the client's body and the model's
-            name.
+        path: The path at a vendor of this protocol; empty for that of the model's form.
+        read: Returns the call in a client's body. Fields of a form that occur several times are
+            lists; files are a :class:`.FormFile`. Raises RequestError.
+        write: Returns the body of a result, from the client's body and the model's name.
+        produce_writer: Makes the writer of a streamed answer, from the client's body; returns
+            ``None`` if the client wants the answer in one piece.
     """
 
     protocol: str
+    path: str = ""
     read: Callable[[Mapping[str, Any]], Translation[In]]
-    write: Callable[[Out, Mapping[str, Any], str], JsonObject]
+    write: Callable[[Out, Mapping[str, Any], str], JsonObject | EncodedBody]
+    produce_writer: Callable[[Mapping[str, Any]], PieceWriter | None] | None = None

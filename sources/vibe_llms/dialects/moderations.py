@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import msgspec
 
-from vibe_llms.dialects.calls import CallForm
+from vibe_llms.dialects.calls import CallForm, produce_origin
 from vibe_llms.dialects.embeddings.results import decode, read_texts
 from vibe_llms.foundation.json_types import JsonObject
-from vibe_llms.messages.canisters import Origin, StopReason, Usage
+from vibe_llms.messages.canisters import Usage
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.moderations import Moderation, ModerationRequest, ModerationVerdict
 from vibe_llms.models.descriptors import ModelDescriptor
@@ -46,14 +46,8 @@ def _read(answer: bytes, request: ModerationRequest, model: ModelDescriptor) -> 
     if len(told.results) != len(request.texts):
         raise ValueError(f"{len(told.results)} verdicts for {len(request.texts)} texts")
     counted = None if told.usage is None else told.usage.prompt_tokens
-    origin = Origin(
-        provider=model.provider,
-        model=told.model or model.name,
-        protocol=PROTOCOL,
-        response_id=told.id,
-        stop_reason=StopReason.ANSWERED,
-        usage=None if counted is None else Usage(input_tokens=counted),
-    )
+    usage = None if counted is None else Usage(input_tokens=counted)
+    origin = produce_origin(model, PROTOCOL, usage, answered=told.model, response_id=told.id)
     return Moderation(verdicts=tuple(map(_read_verdict, told.results)), origin=origin)
 
 

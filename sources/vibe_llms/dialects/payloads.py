@@ -84,6 +84,27 @@ def encode_payload(content: MediaContent, path: str) -> str:
     raise produce_missing_bytes(content, path)
 
 
+def read_bytes(content: MediaContent, path: str) -> bytes:
+    """Return the bytes of a medium, for a vendor that takes no URLs.
+
+    Raises:
+        RequestError: They are in a store, or at a URL.
+    """
+    if content.data is not None:
+        return content.data
+    found = _DATA_URL.fullmatch(content.url or "")
+    data = None if found is None else decode_base64(found[2])
+    if data is not None:
+        return data
+    if content.content_id is not None:
+        raise produce_missing_bytes(content, path)
+    raise RequestError(
+        path=path,
+        detail=f"The vendor takes the bytes of the {content.type}, not a URL or the id of a file.",
+        remedy="Download it, and send its bytes.",
+    )
+
+
 def produce_missing_bytes(content: MediaContent, path: str) -> RequestError:
     """Make the error of a medium whose bytes are still in a store."""
     return RequestError(

@@ -8,11 +8,11 @@ from typing import Any, Final
 import msgspec
 
 from vibe_llms.dialects.call_quirks import RankingQuirks
-from vibe_llms.dialects.calls import CallForm
+from vibe_llms.dialects.calls import CallForm, produce_origin
 from vibe_llms.dialects.embeddings.results import decode, read_texts
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.json_types import JsonObject
-from vibe_llms.messages.canisters import Origin, StopReason, Usage
+from vibe_llms.messages.canisters import Usage
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.rankings import Ranking, RankingRequest, rank
 from vibe_llms.models.descriptors import ModelDescriptor
@@ -70,13 +70,7 @@ def read(answer: bytes, request: RankingRequest, model: ModelDescriptor) -> Rank
     if told.usage is not None:
         tokens = told.usage.total_tokens or told.usage.prompt_tokens
         usage = Usage(input_tokens=tokens, native=msgspec.json.encode(told.usage).decode())
-    origin = Origin(
-        provider=model.provider,
-        model=told.model or model.name,
-        protocol=PROTOCOL,
-        stop_reason=StopReason.ANSWERED,
-        usage=usage,
-    )
+    origin = produce_origin(model, PROTOCOL, usage, answered=told.model)
     scores = ((row.index, row.relevance_score) for row in rows)
     return Ranking(ranked=rank(scores, request), origin=origin)
 

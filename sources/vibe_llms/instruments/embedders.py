@@ -6,13 +6,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vibe_llms.exceptions import ConverseError, Stage
 from vibe_llms.foundation.sync_faces import SyncFace, blocking, constructed_like
-from vibe_llms.instruments.genera import CallInstrument, call_in_parts
+from vibe_llms.instruments.genera import CONCURRENCY, CallInstrument, call_in_parts
 from vibe_llms.messages.vectors import EmbeddingRequest, Purpose, Vectors, join_vectors
 from vibe_llms.models.genera import Genus
+
+if TYPE_CHECKING:
+    from vibe_llms.providers.interfaces import CallModel
 
 
 class Embedder(CallInstrument):
@@ -63,13 +66,21 @@ class Embedder(CallInstrument):
             purpose=purpose or self.purpose,
             strict=self.strict,
         )
-        model = await self.access()
-        parts: list[Vectors] = await call_in_parts(model, request, self.concurrency)
-        widths = {vectors.width for vectors in parts}
-        if len(widths) > 1:
-            detail = f"{model.descriptor} returned vectors of different lengths: {sorted(widths)}."
-            raise ConverseError(detail=detail, stage=Stage.DECODE)
-        return join_vectors(parts)
+        return await embed_with(await self.access(), request, self.concurrency)
+
+
+async def embed_with(
+    model: CallModel[EmbeddingRequest, Vectors],
+    request: EmbeddingRequest,
+    concurrency: int = CONCURRENCY,
+) -> Vectors:
+    """Embed texts with a provider's model. Raises ConverseError."""
+    parts = await call_in_parts(model, request, concurrency)
+    widths = {vectors.width for vectors in parts}
+    if len(widths) > 1:
+        detail = f"{model.descriptor} returned vectors of different lengths: {sorted(widths)}."
+        raise ConverseError(detail=detail, stage=Stage.DECODE)
+    return join_vectors(parts)
 
 
 class SyncEmbedder(SyncFace[Embedder]):

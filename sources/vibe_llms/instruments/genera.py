@@ -1,4 +1,4 @@
-"""Shared parts of the instruments for models that answer each call in one piece."""
+"""Shared parts of the instruments for models of other genera than converser."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ from vibe_llms.foundation.reprs import represent
 from vibe_llms.models.genera import Genus
 
 if TYPE_CHECKING:
+    from vibe_llms.messages.contents import MediaContent
     from vibe_llms.providers.interfaces import CallModel
 
 CONCURRENCY: Final = 8
 """Default for concurrent requests: each contains many texts, so a few saturate a connection."""
+
+Medium = TypeVar("Medium", bound="MediaContent")
 
 
 class CallInstrument(Closing):
@@ -59,6 +62,18 @@ class CallInstrument(Closing):
         """Return the provider's model of this name."""
         return await self.application.access(self.genus, self.address, holder=self)
 
+    async def load(self, content: Medium) -> Medium:
+        """Return a medium whose bytes are loaded from the content store, if they are there.
+
+        Raises:
+            StoreError: The store does not have them.
+        """
+        if content.data is not None or content.content_id is None:
+            return content
+        from vibe_llms.conversations.canister_media import load_content
+
+        return await asyncio.to_thread(load_content, content, self.application.store.contents)
+
     async def close(self) -> None:
         """Close connections and unload weights that nothing else in this event loop uses."""
         await self.application.release(self)
@@ -74,33 +89,43 @@ class TextsCall(Protocol):
 
 In = TypeVar("In", bound=TextsCall)
 Out = TypeVar("Out")
+_In = TypeVar("_In")
 
 
 async def call_in_parts(model: CallModel[In, Out], call: In, concurrency: int) -> list[Out]:
     """Split a call into parts of the size that the model allows, and return their results in order.
 
-    Several parts are sent at once. If one fails, the others are cancelled.
+    Raises:
+        ConverseError: The first error; see :func:`call_all`.
+    """
+    parts = list(split_call(call, model.most_inputs, model.most_bytes))
+    return await call_all(model, parts, concurrency)
+
+
+async def call_all(model: CallModel[_In, Out], calls: Sequence[_In], concurrency: int) -> list[Out]:
+    """Make several calls at once, and return their results in order.
+
+    If one fails, the others are cancelled.
 
     Raises:
         ConverseError: The first error.
     """
-    parts = list(split_call(call, model.most_inputs, model.most_bytes))
-    if len(parts) == 1:
-        return [await model.call(call)]
+    if len(calls) == 1:
+        return [await model.call(calls[0])]
     results: dict[int, Out] = {}
-    queue = iter(enumerate(parts))
+    waiting = iter(enumerate(calls))
 
     async def work() -> None:
-        for index, part in queue:  # shared by all workers: each takes the next part
-            results[index] = await model.call(part)
+        for place, call in waiting:  # shared: each worker takes the next one
+            results[place] = await model.call(call)
 
     try:
         async with asyncio.TaskGroup() as group:
-            for _ in range(min(concurrency, len(parts))):
+            for _ in range(min(concurrency, len(calls))):
                 group.create_task(work())
     except BaseExceptionGroup as errors:
         raise errors.exceptions[0] from None
-    return [results[index] for index in range(len(parts))]
+    return [results[place] for place in range(len(calls))]
 
 
 def split_call(call: In, most_inputs: int, most_bytes: int) -> Iterator[In]:

@@ -6,12 +6,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vibe_llms.foundation.sync_faces import SyncFace, blocking, constructed_like
-from vibe_llms.instruments.genera import CallInstrument, call_in_parts
+from vibe_llms.instruments.genera import CONCURRENCY, CallInstrument, call_in_parts
 from vibe_llms.messages.moderations import Moderation, ModerationRequest, join_moderations
 from vibe_llms.models.genera import Genus
+
+if TYPE_CHECKING:
+    from vibe_llms.providers.interfaces import CallModel
 
 
 class Moderator(CallInstrument):
@@ -35,9 +38,16 @@ class Moderator(CallInstrument):
             ConverseError: A request failed.
         """
         request = ModerationRequest(texts=texts, strict=self.strict)
-        model = await self.access()
-        parts: list[Moderation] = await call_in_parts(model, request, self.concurrency)
-        return join_moderations(parts)
+        return await moderate_with(await self.access(), request, self.concurrency)
+
+
+async def moderate_with(
+    model: CallModel[ModerationRequest, Moderation],
+    request: ModerationRequest,
+    concurrency: int = CONCURRENCY,
+) -> Moderation:
+    """Moderate texts with a provider's model. Raises ConverseError."""
+    return join_moderations(await call_in_parts(model, request, concurrency))
 
 
 class SyncModerator(SyncFace[Moderator]):

@@ -5,10 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from vibe_llms.exceptions import RequestError
+from vibe_llms.foundation.json_types import is_encodable
 from vibe_llms.messages.contents import AnyContent, NativeContent, TextualContent
 
 BOUNDARY: Final = "\n\n"
 """Separator of texts that are joined."""
+
+
+def ensure_text(text: str, path: str, remedy: str = "Give a text.") -> str:
+    """Return a text. Raises RequestError if it is blank, or cannot be encoded."""
+    value: object = text
+    if not isinstance(value, str):
+        detail = f"Expected a text, not {type(value).__name__}."
+        raise RequestError(path=path, detail=detail, remedy="Give a string.")
+    if not is_encodable(text):
+        detail = "The text has a lone surrogate, which no encoding can write."
+        raise RequestError(path=path, detail=detail, remedy="Remove it.")
+    if not text.strip():
+        raise RequestError(path=path, detail="The text is empty or blank.", remedy=remedy)
+    return text
 
 
 def join_texts(contents: Iterable[AnyContent]) -> str:

@@ -9,11 +9,12 @@ import attrs
 
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.attrs_classes import frozen
-from vibe_llms.foundation.json_types import is_encodable, is_integer
+from vibe_llms.foundation.json_types import is_integer
 from vibe_llms.foundation.reprs import represent
 from vibe_llms.messages.call_results import join_losses, join_origins
 from vibe_llms.messages.canisters import Origin, Usage
 from vibe_llms.messages.losses import Loss, ensure_losses
+from vibe_llms.messages.texts import ensure_text
 
 Purpose: TypeAlias = Literal["query", "passage", "similarity", "classification", "clustering"]
 """The use of vectors. Most models embed a question differently from the passage that answers it."""
@@ -32,17 +33,8 @@ def ensure_texts(value: Iterable[str]) -> tuple[str, ...]:
     texts = (value,) if isinstance(value, str) else tuple(value)
     if not texts:
         raise RequestError(path="texts", detail="There are no texts.", remedy="Give at least one.")
-    for index, text in enumerate(texts):
-        item: object = text
-        if not isinstance(item, str):
-            detail = f"Expected a text, not {type(item).__name__}."
-            raise RequestError(path=f"texts[{index}]", detail=detail, remedy="Give strings.")
-        if not is_encodable(text):
-            detail = "The text has a lone surrogate, which no encoding can write."
-            raise RequestError(path=f"texts[{index}]", detail=detail, remedy="Remove it.")
-        if not text.strip():  # vendors refuse them, or return a vector of noise
-            detail = "The text is empty or blank."
-            raise RequestError(path=f"texts[{index}]", detail=detail, remedy="Leave it out.")
+    for index, text in enumerate(texts):  # vendors refuse blank ones, or return noise
+        ensure_text(text, f"texts[{index}]", "Leave it out.")
     return texts
 
 

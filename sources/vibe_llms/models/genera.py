@@ -8,11 +8,13 @@ import enum
 class Genus(enum.StrEnum):
     """The purpose of a model.
 
-    A ``converser`` answers in a conversation, an ``embedder`` turns texts into vectors, a
-    ``moderator`` finds harmful texts, a ``ranker`` orders texts by their relevance to a query.
+    A ``converser`` answers in a conversation, an ``embedder`` turns texts into vectors, an
+    ``illustrator`` draws images, a ``moderator`` finds harmful texts, a ``ranker`` orders
+    texts by their relevance to a query.
     """
 
     CONVERSER = "converser"
     EMBEDDER = "embedder"
+    ILLUSTRATOR = "illustrator"
     MODERATOR = "moderator"
     RANKER = "ranker"

@@ -70,7 +70,7 @@ KEYS: Final = (
     _metadata("pattern", "A regular expression that is searched in the model's name."),
     _metadata("model", "The exact name of one model, in place of a pattern."),
     _metadata("provider", "In the user's configuration: the only provider it applies to."),
-    _metadata("genus", "Its purpose: ``converser``, ``embedder``, ``moderator`` or ``ranker``."),
+    _metadata("genus", "Its purpose, such as ``converser`` or ``embedder``."),
     _metadata("controls", "Definitions of controls, by name."),
     _metadata("source", "Source of the values in the table."),
     _metadata("date", "Date on which the source was read."),

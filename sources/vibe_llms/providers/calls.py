@@ -1,27 +1,39 @@
-"""Models over the network that are not conversers: each call is one request and one answer."""
+"""Models over the network that answer calls outside of a conversation."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any, Generic, TypeVar, cast
 
 import attrs
 
-from vibe_llms.dialects.calls import CallForm, CallRequest
+from vibe_llms.dialects.calls import (
+    CallForm,
+    CallRequest,
+    NativeCall,
+    NativeTranslation,
+    Piece,
+    PieceDecoder,
+)
 from vibe_llms.exceptions import ConverseError, Stage
+from vibe_llms.foundation.forms import EncodedBody
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.call_results import CallResult
-from vibe_llms.messages.losses import refuse_losses
+from vibe_llms.messages.losses import Loss, refuse_losses
 from vibe_llms.models.descriptors import ModelDescriptor
+from vibe_llms.providers.piece_streams import PieceStream, stream_call
 from vibe_llms.providers.rates import Ticket
 from vibe_llms.providers.retries import RetryPolicy, repeat
 from vibe_llms.providers.vendors import VendorClient
+from vibe_llms.wire.exchanges import Exchange
+from vibe_llms.wire.sse import SseFramer
 
 In = TypeVar("In", bound=CallRequest)
 Out = TypeVar("Out", bound=CallResult)
 
 
 class RemoteCallModel(Generic[In, Out]):
-    """A vendor's model of any genus except conversers, such as an embedder.
+    """A model of a vendor, of any genus that answers calls.
 
     Args:
         form: Translates the calls to and from the vendor's format.
@@ -59,7 +71,7 @@ class RemoteCallModel(Generic[In, Out]):
         return self._form.most_bytes
 
     async def call(self, request: In) -> Out:
-        """Translate a request, send it, repeat it as the retry policy allows, and read the answer.
+        """Translate a call, send it as often as the retry policy allows, and read the answer.
 
         Raises:
             TranslationLossError: There are losses, and the request is strict.
@@ -68,35 +80,110 @@ class RemoteCallModel(Generic[In, Out]):
         translation = self._form.write(request, self._descriptor)
         if request.strict:
             refuse_losses(translation.losses)
-        client, context = self._client, self._client.vendor.context
 
         async def send() -> tuple[bytes, Ticket]:
             return await self._send(translation.value)
 
-        body, ticket = await repeat(send, RetryPolicy.of(context.limits), context.clock)
+        body, ticket = await self._repeat(send)
         try:
             result = self._form.read(body, request, self._descriptor)
         except ValueError as error:
-            provider, path = self._descriptor.provider, self._form.path
-            detail = f"{provider} answered {path} with an invalid body: {error}."
-            raise client.clean(ConverseError(detail=detail, stage=Stage.DECODE)) from None
-        if result.usage is not None:
-            ticket.settle(result.usage)
-        if not translation.losses:
-            return result
-        losses = (*translation.losses, *result.losses)
-        return cast(Out, attrs.evolve(cast(Any, result), losses=losses))
+            raise self._refuse_answer(error) from None
+        return _complete(result, translation.losses, ticket)
 
-    async def _send(self, native: JsonObject) -> tuple[bytes, Ticket]:
-        """Send a body once; return the answer, and the ticket that still needs its usage."""
-        client, model = self._client, self._descriptor.name
-        ticket = Ticket(client.limiter)
+    def stream(self, request: In) -> PieceStream[Out]:
+        """Make the same call, and return the result as it arrives.
+
+        Nothing is sent before the stream is entered. A failed request is only repeated before the
+        first piece.
+        """
+        form = self._form.stream
+        if form is None:
+            return PieceStream(stream_call(self, request))
+        translation = form.write(request, self._descriptor)
+        if request.strict:
+            refuse_losses(translation.losses)
+        decoder = form.produce_decoder(request, self._descriptor)
+        return PieceStream(self._receive(translation, decoder, is_framed=form.framing == "sse"))
+
+    async def _receive(
+        self, translation: NativeTranslation, decoder: PieceDecoder[Out], *, is_framed: bool
+    ) -> AsyncIterator[Piece | Out]:
+        """Yield the pieces of an answer, then the result."""
+
+        async def begin() -> tuple[Exchange, bytes, Ticket]:
+            return await self._begin(translation.value)
+
+        exchange, data, ticket = await self._repeat(begin)
+        framer = SseFramer(self._client.vendor.context.limits) if is_framed else None
         try:
-            exchange = await client.send(
-                "POST", self._form.path, native, model=model, ticket=ticket
-            )
             async with exchange:
+                while data:
+                    frames = [data] if framer is None else [f.data for f in framer.feed(data)]
+                    for frame in frames:
+                        for piece in decoder.feed(frame):
+                            yield piece
+                    data = await exchange.receive()
+            for rest in () if framer is None else framer.finish():
+                for piece in decoder.feed(rest.data):
+                    yield piece
+            result = decoder.finish()
+        except ValueError as error:
+            if isinstance(error, ConverseError):
+                raise self._client.clean(error) from None
+            raise self._refuse_answer(error) from None
+        yield _complete(result, translation.losses, ticket)
+
+    async def _repeat(self, send: Any) -> Any:
+        context = self._client.vendor.context
+        return await repeat(send, RetryPolicy.of(context.limits), context.clock)
+
+    def _refuse_answer(self, error: ValueError) -> ConverseError:
+        provider, path = self._descriptor.provider, self._form.path
+        detail = f"{provider} answered {path} with an invalid body: {error}."
+        return self._client.clean(ConverseError(detail=detail, stage=Stage.DECODE))
+
+    async def _send(self, native: JsonObject | NativeCall) -> tuple[bytes, Ticket]:
+        """Send a call once; return the answer, and the ticket that its usage settles."""
+        ticket = Ticket(self._client.limiter)
+        try:
+            async with await self._open(native, ticket) as exchange:
                 return await exchange.read(), ticket
         except ConverseError as error:
             ticket.report(error)
             raise
+
+    async def _begin(self, native: JsonObject | NativeCall) -> tuple[Exchange, bytes, Ticket]:
+        """Send a call once; return the answer with its first bytes."""
+        ticket = Ticket(self._client.limiter)
+        try:
+            exchange = await self._open(native, ticket)
+            try:
+                return exchange, await exchange.receive(), ticket
+            except BaseException:
+                await exchange.close()
+                raise
+        except ConverseError as error:
+            ticket.report(error)
+            raise
+
+    async def _open(self, native: JsonObject | NativeCall, ticket: Ticket) -> Exchange:
+        call = native if isinstance(native, NativeCall) else NativeCall(body=native)
+        encoded = call.body if isinstance(call.body, EncodedBody) else None
+        return await self._client.send(
+            "POST",
+            call.path or self._form.path,
+            {} if isinstance(call.body, EncodedBody) else call.body,
+            model=self._descriptor.name,
+            ticket=ticket,
+            encoded=encoded,
+        )
+
+
+def _complete(result: Out, losses: tuple[Loss, ...], ticket: Ticket) -> Out:
+    """Settle the usage of a result, and add the losses of its request."""
+    if result.usage is not None:
+        ticket.settle(result.usage)
+    if not losses:
+        return result
+    return cast(Out, attrs.evolve(cast(Any, result), losses=(*losses, *result.losses)))

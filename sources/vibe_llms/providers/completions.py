@@ -9,6 +9,7 @@ from vibe_llms.dialects import chat_completions
 from vibe_llms.dialects.call_quirks import CallQuirks
 from vibe_llms.dialects.chat_completions.quirks import Quirks
 from vibe_llms.models.genera import Genus
+from vibe_llms.providers.common_forms import produce_common_form
 from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.vendors import Vendor, VendorClient
 from vibe_llms.tables.kinds import COUNT
@@ -29,22 +30,8 @@ class CompletionsVendor(Vendor):
         return "/chat/completions"
 
     def find_form(self, genus: Genus, model: ModelDescriptor) -> CallForm[Any, Any] | None:
-        """Return OpenAI's format for a genus with the service's quirks; ``None`` if it has none."""
-        match genus:
-            case Genus.EMBEDDER if (embeddings := self.call_quirks.embeddings) is not None:
-                from vibe_llms.dialects.embeddings.openai import produce_form
-
-                return produce_form(embeddings)
-            case Genus.RANKER if (rankings := self.call_quirks.rankings) is not None:
-                from vibe_llms.dialects import rankings as form
-
-                return form.produce_form(rankings)
-            case Genus.MODERATOR if self.call_quirks.moderates:
-                from vibe_llms.dialects.moderations import FORM
-
-                return FORM
-            case _:
-                return None
+        """Return the common form of a genus, with the service's quirks; ``None`` without any."""
+        return produce_common_form(genus, self.call_quirks)
 
     @property
     def call_quirks(self) -> CallQuirks:

@@ -11,6 +11,7 @@ from vibe_llms.providers.interfaces import CallModel, Client, GenusClient
 
 COMMANDS: Final = {
     Genus.EMBEDDER: "embed",
+    Genus.ILLUSTRATOR: "draw",
     Genus.MODERATOR: "moderate",
     Genus.RANKER: "rank",
 }

@@ -132,7 +132,10 @@ class CallModel(Protocol[In, Out]):
         """Maximum size of the inputs of one call, in UTF-8."""
 
     async def call(self, request: In) -> Out:
-        """Send a request, and return its result.
+        """Return the result of a call.
+
+        A model that also streams results has the method ``stream(request)``, which returns a
+        :class:`.PieceStream`.
 
         Raises:
             TranslationLossError: There are losses, and the request is strict.

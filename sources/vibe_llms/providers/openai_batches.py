@@ -5,7 +5,6 @@ Our name for a batch is in its metadata, so that the batch can be found again wi
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -13,6 +12,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from vibe_llms.exceptions import ConverseError, Stage, StreamTruncatedError
+from vibe_llms.foundation.forms import FormFile, encode_form
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.providers.batches import (
     SKEW_SECONDS,
@@ -24,7 +24,7 @@ from vibe_llms.providers.batches import (
     Sighting,
 )
 from vibe_llms.providers.batching import decode_line, receive_lines
-from vibe_llms.providers.request_encoding import EncodedBody, encode_body
+from vibe_llms.providers.request_encoding import encode_body
 from vibe_llms.providers.retries import RetryPolicy, repeat
 from vibe_llms.providers.vendors import VendorClient
 
@@ -156,31 +156,13 @@ class FileBatches:
         return await self._client.request_json("GET", f"/batches/{quote(identity, safe='')}")
 
     async def _upload(self, chunk: str, data: bytes) -> str:
-        boundary = f"vibe-{chunk}-{os.urandom(8).hex()}"
-        answer: Any = await self._client.request_json(
-            "POST",
-            "/files",
-            encoded=EncodedBody(
-                _compose_form(boundary, f"{chunk}.jsonl", data),
-                f"multipart/form-data; boundary={boundary}",
-            ),
-        )
-        file = answer.get("id") if isinstance(answer, Mapping) else None
-        if not isinstance(file, str):
+        file = FormFile(data, f"{chunk}.jsonl", "application/jsonl")
+        form = encode_form((("purpose", "batch"), ("file", file)))
+        answer: Any = await self._client.request_json("POST", "/files", encoded=form)
+        identity = answer.get("id") if isinstance(answer, Mapping) else None
+        if not isinstance(identity, str):
             raise _refuse_answer()
-        return file
-
-
-def _compose_form(boundary: str, name: str, data: bytes) -> bytes:
-    """Return a form with a file whose purpose is a batch."""
-    head = (
-        f"--{boundary}\r\n"
-        'Content-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n'
-        f"--{boundary}\r\n"
-        f'Content-Disposition: form-data; name="file"; filename="{name}"\r\n'
-        "Content-Type: application/jsonl\r\n\r\n"
-    )
-    return b"".join((head.encode(), data, f"\r\n--{boundary}--\r\n".encode()))
+        return identity
 
 
 def _read_state(answer: object) -> BatchState:

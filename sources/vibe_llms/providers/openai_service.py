@@ -11,6 +11,7 @@ from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.foundation.optional_packages import advise_extra, needing
 from vibe_llms.foundation.secrets import Secret
 from vibe_llms.models.genera import Genus
+from vibe_llms.providers.common_forms import OPENAI, produce_common_form
 from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.requirements import Requirement, find_packages
 from vibe_llms.providers.settings import RemoteSettings
@@ -83,17 +84,8 @@ class OpenAIService(Vendor):
         return FileBatches(client, self.compose_path(model, streaming=False))
 
     def find_form(self, genus: Genus, model: ModelDescriptor) -> CallForm[Any, Any] | None:
-        """Return the format of ``/embeddings`` or ``/moderations``."""
-        if genus is Genus.MODERATOR:
-            from vibe_llms.dialects.moderations import FORM
-
-            return FORM
-        if genus is not Genus.EMBEDDER:
-            return None
-        from vibe_llms.dialects.call_quirks import EmbeddingQuirks
-        from vibe_llms.dialects.embeddings.openai import produce_form
-
-        return produce_form(EmbeddingQuirks())
+        """Return the form of the service's own path for a genus."""
+        return produce_common_form(genus, OPENAI)
 
     def survey_requirements(self) -> tuple[Requirement, ...]:
         """Return the missing requirements."""

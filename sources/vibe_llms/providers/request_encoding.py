@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import msgspec
 
 from vibe_llms.exceptions import RequestError
+from vibe_llms.foundation.forms import EncodedBody as EncodedBody
 from vibe_llms.foundation.json_types import JsonObject
-
-
-class EncodedBody(NamedTuple):
-    """A body, as sent.
-
-    Attributes:
-        data: The bytes.
-        content_type: Their content type.
-    """
-
-    data: bytes
-    content_type: str = "application/json"
 
 
 def encode_body(body: JsonObject) -> bytes:

@@ -16,6 +16,7 @@ from vibe_llms.exceptions import (
     Stage,
     TransportError,
 )
+from vibe_llms.foundation.forms import is_form
 from vibe_llms.foundation.limits import Limits
 from vibe_llms.foundation.secrets import Secret
 from vibe_llms.wire import failures
@@ -51,7 +52,8 @@ class SdkTransport:
     anthropic client and, as the base URLs of openai clients end in the version,
     ``…/v1/chat/completions`` to ``/chat/completions`` for one of openai. A path without
     ``/v1/`` is sent unchanged. Headers with a :class:`Secret` are left out, as the client has its
-    own. The body must be a JSON object, which the client may rewrite.
+    own. The body must be a JSON object, which the client may rewrite, or a
+    form.
 
     The client's timeouts apply, too, so there is none for connecting here. The SDK reads the body
     of an error before it can be limited.
@@ -108,15 +110,24 @@ class SdkTransport:
             for name, value in request.headers.items()
             if not isinstance(value, Secret) and name.lower() not in _OWN_HEADERS
         }
-        options = {"headers": headers | _RAW_HEADERS, "max_retries": 0, "follow_redirects": False}
+        options: dict[str, Any] = {
+            "headers": headers | _RAW_HEADERS,
+            "max_retries": 0,
+            "follow_redirects": False,
+        }
         path = request.url.removeprefix(self._base_url)
         if path == request.url:
             path = _cut_path(request.url, self._version)
         if request.method.upper() == "GET":
             answer = await self._client.get(path, cast_to=object, options=options)
         else:
-            body = _read_object(request.body)
-            answer = await self._client.post(path, cast_to=object, body=body, options=options)
+            content_type = str(request.headers.get("content-type", ""))
+            if is_form(content_type):  # only openai's clients send forms
+                options["headers"] = {**options["headers"], "Content-Type": content_type}
+                sent: dict[str, Any] = {"content": request.body}
+            else:
+                sent = {"body": _read_object(request.body)}
+            answer = await self._client.post(path, cast_to=object, options=options, **sent)
         return answer.http_response
 
     async def close(self) -> None:

@@ -126,6 +126,7 @@ def test_every_setting_of_the_table_has_its_variable(load: Load) -> None:
         "model": ("p:m", "p:m"),
         "embedder": ("p:v", "p:v"),
         "ranker": ("p:r", "p:r"),
+        "illustrator": ("p:i", "p:i"),
         "stream": ("off", False),
         "window": ("drop", "drop"),
         "lenient": ("true", True),

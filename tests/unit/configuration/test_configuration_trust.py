@@ -157,6 +157,7 @@ def test_no_further_setting_is_a_projects_to_make() -> None:
     assert harmless == {
         "model",
         "embedder",
+        "illustrator",
         "ranker",
         "stream",
         "window",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -120,6 +120,23 @@ _RANKING: Final = _object(
     query={"type": "string", "minLength": 1},
     documents={"type": "array", "minItems": 1},
 )
+_ILLUSTRATION: Final = _object(
+    "IllustrationRequest",
+    "prompt",
+    example={"prompt": _SAMPLE_TEXT},
+    model=_TEXT,
+    prompt={"type": "string", "minLength": 1},
+    n={"type": "integer", "minimum": 1, "maximum": 10},
+    stream=_NULLABLE_FLAG,
+)
+_EDIT: Final = _object(
+    "EditRequest",
+    "prompt",
+    "image",
+    model=_TEXT,
+    prompt={"type": "string", "minLength": 1},
+    image={"type": "string", "format": "binary"},
+)
 _CONTENT: Final[JsonObject] = {"parts": [{"text": _SAMPLE_TEXT}]}
 _EMBED_CONTENT: Final = _object(
     "EmbedContentRequest", "content", example={"content": _CONTENT}, content={"type": "object"}
@@ -170,6 +187,7 @@ _TAGS: Final[Mapping[str, tuple[str, JsonObject]]] = {
     "/v1/conversations": ("OpenAI", _OPENAI_ERROR),
     "/v1/embeddings": ("OpenAI", _OPENAI_ERROR),
     "/v1/moderations": ("OpenAI", _OPENAI_ERROR),
+    "/v1/images": ("OpenAI", _OPENAI_ERROR),
     "/v1/rerank": ("Cohere", _OPENAI_ERROR),
     "/v2/rerank": ("Cohere", _OPENAI_ERROR),
     "/v1/messages": ("Anthropic", _ANTHROPIC_ERROR),
@@ -215,6 +233,12 @@ def _answer(body: JsonObject, answers: Mapping[str, JsonObject] = _JSON_ANSWER) 
 
 def _embed(body: JsonObject) -> ApiOperation:
     return ApiOperation(summary="Turn texts into vectors.", body=body, headers=_ANSWER_HEADERS)
+
+
+def _draw(summary: str, body: JsonObject, **settings: Any) -> ApiOperation:
+    return ApiOperation(
+        summary=summary, body=body, answers=_JSON_OR_EVENTS, headers=_ANSWER_HEADERS, **settings
+    )
 
 
 def _describe_generation(version: str) -> dict[tuple[str, str], ApiOperation]:
@@ -282,6 +306,14 @@ _OPERATIONS: Final[Mapping[tuple[str, str], ApiOperation]] = {
     ("POST", "/v1/rerank"): ApiOperation(
         summary="Rank texts.", body=_RANKING, headers=_ANSWER_HEADERS
     ),
+    **{
+        ("POST", f"{base}/images/{path}"): operation
+        for base in ("/v1", "/openai/deployments/{model:path}")
+        for path, operation in (
+            ("generations", _draw("Draw images.", _ILLUSTRATION)),
+            ("edits", _draw("Edit images.", _EDIT, body_type="multipart/form-data")),
+        )
+    },
     ("POST", "/v2/rerank"): ApiOperation(
         summary="Rank texts.", body=_RANKING, headers=_ANSWER_HEADERS
     ),

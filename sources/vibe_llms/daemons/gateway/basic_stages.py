@@ -19,6 +19,7 @@ from vibe_llms.daemons.gateway.request_limits import GatewayLimits, ensure_bound
 from vibe_llms.daemons.gateway.translating import translate
 from vibe_llms.daemons.gateway.upstreams import Upstream, can_pass_through
 from vibe_llms.exceptions import RequestError, Stage
+from vibe_llms.foundation.forms import is_form
 from vibe_llms.models.genera import Genus
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ async def read(call: GatewayCall) -> None:
     """Read the body: the model's name, and whether the answer is a stream."""
     http, record = call.http, call.record
     body = await http.read_body()
-    if may_have_many_values(http, body):
+    if may_have_many_values(http, body) and not is_form(http.headers.get("content-type", "")):
         await ensure_few_values(http, body)
     http.watch_client()
     request = call.request = call.read(call, body)

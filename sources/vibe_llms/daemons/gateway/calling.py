@@ -1,33 +1,40 @@
-"""Calls without a stream, such as embeddings: passed through, or translated and split."""
+"""Calls outside of a conversation: passed through, or translated and split."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, Final, cast
 
 import attrs
 import msgspec
 
-from vibe_llms.daemons.bodies import decode_body, perform_sized
+from vibe_llms.daemons.asgi import JSON
+from vibe_llms.daemons.bodies import decode_body, decode_form_fields, perform_sized
 from vibe_llms.daemons.gateway.calls import GatewayCall
 from vibe_llms.daemons.gateway.passthrough import pass_through
 from vibe_llms.daemons.gateway.request_limits import ensure_bounds
 from vibe_llms.daemons.gateway.translating import compose_headers, is_strict
-from vibe_llms.dialects.calls import ClientForm
-from vibe_llms.instruments.genera import CONCURRENCY, call_in_parts
+from vibe_llms.dialects.calls import ClientForm, PieceWriter
+from vibe_llms.exceptions import ConverseError
+from vibe_llms.foundation.forms import EncodedBody
+from vibe_llms.instruments.embedders import embed_with
+from vibe_llms.instruments.illustrators import draw_with
+from vibe_llms.instruments.moderators import moderate_with
+from vibe_llms.instruments.rankers import rank_with
 from vibe_llms.messages.losses import Translation, refuse_losses
-from vibe_llms.messages.moderations import join_moderations
-from vibe_llms.messages.vectors import join_vectors
 from vibe_llms.models.genera import Genus
 from vibe_llms.providers.calls import RemoteCallModel
 from vibe_llms.providers.interfaces import CallModel
+from vibe_llms.providers.piece_streams import open_stream
 
-_JOINS: Final[Mapping[Genus, Callable[[Any], Any]]] = {
-    Genus.EMBEDDER: join_vectors,
-    Genus.MODERATOR: join_moderations,
+_PERFORM: Final[Mapping[Genus, Callable[[Any, Any], Awaitable[Any]]]] = {
+    Genus.EMBEDDER: embed_with,
+    Genus.ILLUSTRATOR: draw_with,
+    Genus.MODERATOR: moderate_with,
+    Genus.RANKER: rank_with,
 }
-"""Functions that join the results of a call that was split."""
+"""Functions that answer a call with a model of a genus; the model itself answers the others."""
 
 
 async def answer_call(call: GatewayCall, *, form: ClientForm[Any, Any]) -> None:
@@ -38,32 +45,67 @@ async def answer_call(call: GatewayCall, *, form: ClientForm[Any, Any]) -> None:
     """
     model = cast(CallModel[Any, Any], call.upstream.model)
     if isinstance(model, RemoteCallModel) and model.protocol == form.protocol != "":
+        if form.path:
+            call.request = call.request.move(form.path)
         await pass_through(call)
         return
     record = call.record
-    native, normalized = await perform_sized(call.request.body, partial(_read, call, form))
-    record.way, record.losses = "translate", normalized.losses
-    result = await _perform(call.face.genus, model, normalized.value)
-    record.usage, record.losses = result.usage, (*normalized.losses, *result.losses)
-    answer = msgspec.json.encode(form.write(result, native, call.request.model))
-    record.sent_bytes = len(answer)
-    await call.http.answer(200, answer, compose_headers(call.http, record.losses))
+    native, translation = await perform_sized(call.request.body, partial(_read, call, form))
+    record.way, record.losses = "translate", translation.losses
+    writer = None if form.produce_writer is None else form.produce_writer(native)
+    if writer is not None:
+        await _stream(call, model, translation.value, writer)
+        return
+    result = await _perform(call.face.genus, model, translation.value)
+    record.usage, record.losses = result.usage, (*translation.losses, *result.losses)
+    answer = form.write(result, native, call.request.model)
+    if not isinstance(answer, EncodedBody):
+        answer = EncodedBody(msgspec.json.encode(answer), JSON)
+    record.sent_bytes = len(answer.data)
+    headers = compose_headers(call.http, record.losses)
+    await call.http.answer(200, answer.data, headers, content_type=answer.content_type)
 
 
 def _read(call: GatewayCall, form: ClientForm[Any, Any]) -> tuple[dict[str, Any], Translation[Any]]:
-    """Return the decoded body, and the normalized request in it. Raises ConverseError."""
-    native = decode_body(call.request.body)
+    """Return the client's body, and the call in it. Raises ConverseError."""
+    fields = call.request.fields
+    native = decode_body(call.request.body) if fields is None else decode_form_fields(fields)
     ensure_bounds(native, call.gateway.request_limits)
-    normalized = form.read(native)
+    translation = form.read(native)
     if not is_strict(call):
-        return native, normalized
-    refuse_losses(normalized.losses)
-    return native, Translation(attrs.evolve(normalized.value, strict=True))
+        return native, translation
+    refuse_losses(translation.losses)
+    return native, Translation(attrs.evolve(translation.value, strict=True))
 
 
 async def _perform(genus: Genus, model: CallModel[Any, Any], request: Any) -> Any:
-    if genus is Genus.RANKER:
-        from vibe_llms.instruments.rankers import rank_with
+    perform = _PERFORM.get(genus)
+    return await (model.call(request) if perform is None else perform(model, request))
 
-        return await rank_with(model, request)
-    return _JOINS[genus](await call_in_parts(model, request, CONCURRENCY))
+
+async def _stream(
+    call: GatewayCall, model: CallModel[Any, Any], request: Any, writer: PieceWriter
+) -> None:
+    """Send the pieces of a result as they arrive. Raises ConverseError before the first one."""
+    http, record = call.http, call.record
+
+    async def send(data: bytes) -> None:
+        if not http.status:
+            headers = compose_headers(http, record.losses)
+            await http.begin(200, {"content-type": writer.content_type, **headers})
+        if data:
+            record.sent_bytes += len(data)
+            await http.send(data)
+
+    try:
+        async with open_stream(model, request) as stream:
+            async for piece in stream:
+                await send(writer.feed(piece))
+            result = await stream.result()
+    except ConverseError as error:
+        if http.status:
+            record.error, record.detail = error.WORD, str(error)
+        raise
+    record.usage, record.losses = result.usage, (*record.losses, *result.losses)
+    await send(writer.finish(result))
+    await http.finish()

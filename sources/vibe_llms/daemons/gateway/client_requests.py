@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 from msgspec.structs import replace
 
+from vibe_llms.daemons.asgi import refuse_body
 from vibe_llms.daemons.bodies import read_head, replace_field
 from vibe_llms.dialects.broken_requests import refuse_nothing
 from vibe_llms.dialects.client_answers import ErrorAnswer, StreamWriter
 from vibe_llms.dialects.prefix_cache import AskerPrefixes
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.foundation.forms import FormField, decode_form
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request, Response
@@ -117,6 +119,20 @@ def rename_model(body: bytes, model: str) -> bytes:
     return replace_field(body, "model", model)
 
 
+_FORM_MODEL: Final = re.compile(rb'(name="model"\r\n(?:[^\r]+\r\n)*\r\n)([^\r]*)(?=\r\n)')
+
+
+def find_model_in_form(body: bytes) -> str | None:
+    """Return the model that a form names; ``None`` if it names none."""
+    found = _FORM_MODEL.search(body)
+    return None if found is None else found[2].decode("utf-8", "replace")
+
+
+def rename_model_in_form(body: bytes, model: str) -> bytes:
+    """Return the form with another model name; all other fields keep their bytes."""
+    return _FORM_MODEL.sub(lambda found: found[1] + model.encode(), body, count=1)
+
+
 _NO_OPTIONS: Final[Mapping[str, bool]] = {}
 
 
@@ -133,6 +149,7 @@ class ClientRequest(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         method: HTTP method of the request to the upstream.
         find_path: Returns the path at the model's vendor; by default the model's own path.
         writing: Further keyword arguments for the dialect's stream writer.
+        fields: The fields of a form; ``None`` for any other body.
     """
 
     body: bytes
@@ -144,6 +161,7 @@ class ClientRequest(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     method: str = "POST"
     find_path: Callable[[RemoteModel], str] | None = None
     writing: Mapping[str, bool] = _NO_OPTIONS
+    fields: Sequence[FormField] | None = None
 
     def __repr__(self) -> str:
         return f"ClientRequest(model={self.model!r}, streaming={self.streaming!r})"
@@ -170,3 +188,20 @@ def read_client_request(face: Face, body: bytes) -> ClientRequest:
         raise refuse_nothing("messages")
     streaming = face.streams_by_default if head.stream is None else head.stream
     return ClientRequest(body=body, model=head.model, streaming=streaming)
+
+
+def read_form_request(body: bytes, content_type: str) -> ClientRequest:
+    """Read the fields of a form, with the model and the form of the answer. Raises RequestError."""
+    try:
+        fields = decode_form(body, content_type)
+    except ValueError as error:
+        raise refuse_body(f"Invalid form: {error}.") from None
+    texts = {name: value for name, value in fields if isinstance(value, str)}
+    has_model = "model" in texts
+    return ClientRequest(
+        body=body,
+        model=texts.get("model", ""),
+        streaming=texts.get("stream", "").lower() == "true",
+        rename=rename_model_in_form if has_model else None,
+        fields=fields,
+    )

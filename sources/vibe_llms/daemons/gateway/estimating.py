@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +18,7 @@ from vibe_llms.telemetry.prices import OWN_MACHINES, Price, find_dearest, price_
 if TYPE_CHECKING:
     from vibe_llms.daemons.gateway.client_requests import ClientRequest
     from vibe_llms.daemons.gateway.upstreams import Upstream
+    from vibe_llms.foundation.forms import FormField
     from vibe_llms.models.descriptors import ModelDescriptor
 
 _INPUT_BYTES_PER_TOKEN: Final = 2
@@ -25,6 +27,9 @@ _INPUT_BYTES_PER_TOKEN: Final = 2
 _IMAGE_TOKENS: Final = 6_000
 """A bound for all vendors, except OpenAI's smallest models, which count cheap tokens many times:
 https://platform.openai.com/docs/guides/images-vision, read 2026-11-26."""
+
+_AUDIO_BYTES_PER_TOKEN: Final = 100
+"""A safe bound: a second of speech has ten tokens, and a kilobyte at the lowest rate of Opus."""
 
 OUTPUT_BYTES_PER_TOKEN: Final = 3
 """Estimate for answers: English has about four, most other languages fewer."""
@@ -65,7 +70,8 @@ _BODY: Final = msgspec.json.Decoder(_Body)
 def estimate(request: ClientRequest, upstream: Upstream) -> Demand:
     """Return the most that a request may use, as far as known."""
     descriptor = upstream.model.descriptor
-    input_tokens = _bound_input(request.body)
+    fields = request.fields
+    input_tokens = _bound_input(request.body) if fields is None else _bound_form(fields)
     output_tokens, answers = _read_limits(request.body)
     if output_tokens is not None:
         output_tokens *= answers
@@ -89,6 +95,19 @@ def _bound_input(body: bytes) -> int:
     image_sizes = measure_images(body, least) if len(body) > least else []
     text_bytes = len(body) - sum(image_sizes)
     return text_bytes // _INPUT_BYTES_PER_TOKEN + 1 + len(image_sizes) * _IMAGE_TOKENS
+
+
+def _bound_form(fields: Sequence[FormField]) -> int:
+    """Return an upper bound on the tokens of a form: its texts, and files of images or audio."""
+    count = 1
+    for _, value in fields:
+        if isinstance(value, str):
+            count += len(value.encode()) // _INPUT_BYTES_PER_TOKEN
+        elif value.media_type.startswith("image/"):
+            count += _IMAGE_TOKENS
+        else:
+            count += len(value.data) // _AUDIO_BYTES_PER_TOKEN
+    return count
 
 
 def raise_output(usage: Usage, tokens: int) -> Usage:

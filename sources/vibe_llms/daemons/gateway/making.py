@@ -17,6 +17,7 @@ from vibe_llms.daemons.gateway.faces import (
     chat_completions,
     converse,
     generate_content,
+    media,
     messages,
     models,
     ollama,
@@ -40,7 +41,17 @@ from vibe_llms.providers.incremental_translation import MEMORY_BUDGET
 if TYPE_CHECKING:
     from vibe_llms.daemons.tracing import Tracing
 
-_FACES = (chat_completions, responses, messages, generate_content, ollama, converse, models, calls)
+_FACES = (
+    chat_completions,
+    responses,
+    messages,
+    generate_content,
+    ollama,
+    converse,
+    models,
+    calls,
+    media,
+)
 
 
 def produce_service(

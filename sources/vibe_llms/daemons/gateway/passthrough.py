@@ -17,6 +17,7 @@ from vibe_llms.daemons.records import CallRecord
 from vibe_llms.dialects import chat_completions
 from vibe_llms.dialects.signatures import MARK as ENVELOPE_MARK
 from vibe_llms.exceptions import Stage
+from vibe_llms.models.genera import Genus
 from vibe_llms.providers.remote_models import RemoteModel
 from vibe_llms.wire.exchanges import Exchange
 
@@ -118,7 +119,10 @@ async def pass_through(call: GatewayCall) -> None:
 
 def _may_hide_usage(call: GatewayCall, model: RemoteModel) -> bool:
     """Return whether the vendor reports the usage of a stream only on request."""
-    if not call.request.streaming or call.face.dialect.PROTOCOL != chat_completions.PROTOCOL:
+    face = call.face
+    if not call.request.streaming or face.dialect.PROTOCOL != chat_completions.PROTOCOL:
+        return False
+    if face.genus is not Genus.CONVERSER:
         return False
     quirks = model.client.vendor.quirks
     return isinstance(quirks, chat_completions.Quirks) and quirks.stream_options
@@ -148,6 +152,8 @@ def choose_headers(face: Face, call: HttpCall) -> dict[str, str]:
     return headers
 
 
+_MEDIA: Final = ("audio/", "image/", "application/octet-stream")
+"""Beginnings of content types without usage."""
 _FRAMINGS: Final = {"text/event-stream": "sse", "application/x-ndjson": "ndjson"}
 
 
@@ -164,15 +170,18 @@ async def _send_stream(
     usage_filter: UsageFilter | None,
 ) -> None:
     http, record, protocol = call.http, call.record, call.face.dialect.PROTOCOL
-    watch = None if call.face.is_path else EndWatch(protocol)
+    is_converser = call.face.genus is Genus.CONVERSER and not call.face.is_path
+    watch = EndWatch(protocol) if is_converser else None
     framing = _find_framing(exchange)
     extractor = UsageExtractor(protocol, call.gateway.limits, framing, watch)
+    is_media = not framing and exchange.headers.get("content-type", "").startswith(_MEDIA)
     if framing == "ndjson":  # the filter reads only server-sent events
         usage_filter = None
     await http.begin(exchange.status, headers)
     try:
         while data := await exchange.receive():
-            extractor.feed(data)
+            if not is_media:
+                extractor.feed(data)
             if usage_filter is not None and not (data := usage_filter.feed(data)):
                 continue
             record.sent_bytes += len(data)

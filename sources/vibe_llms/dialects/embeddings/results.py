@@ -10,8 +10,9 @@ from typing import Any
 
 import msgspec
 
+from vibe_llms.dialects.calls import produce_origin
 from vibe_llms.exceptions import RequestError
-from vibe_llms.messages.canisters import Origin, StopReason, Usage
+from vibe_llms.messages.canisters import Usage
 from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.vectors import FLOAT_BYTES, EmbeddingRequest, Vectors
 from vibe_llms.models.descriptors import ModelDescriptor
@@ -44,13 +45,7 @@ def produce_vectors(
     size = len(packed[0])
     if not size or size % FLOAT_BYTES or any(len(row) != size for row in packed):
         raise ValueError("the vectors have different lengths, or none")
-    origin = Origin(
-        provider=model.provider,
-        model=answered or model.name,
-        protocol=protocol,
-        stop_reason=StopReason.ANSWERED,
-        usage=usage,
-    )
+    origin = produce_origin(model, protocol, usage, answered=answered)
     width = size // FLOAT_BYTES
     return Vectors(data=b"".join(packed), width=width, origin=origin, losses=tuple(losses))
 

@@ -11,6 +11,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "flow": ("", "Run a task whose program is a Mermaid diagram."),
         "embed": ("embed:embed", "Turn texts into vectors."),
         "rank": ("rank:rank", "Order texts by their relevance to a query."),
+        "draw": ("draw:draw", "Draw or edit images."),
         "moderate": ("moderate:moderate", "Tell which texts are harmful."),
     },
     "Conversations": {

@@ -54,6 +54,28 @@ def gather_texts(texts: Sequence[str], path: str | None) -> list[str]:
     return lines
 
 
+def gather_prompt(prompt: str | None) -> str:
+    """Return one text: the argument, or standard input.
+
+    Raises:
+        click.UsageError: There is none, or it is blank or not UTF-8.
+    """
+    if prompt is None:
+        if sys.stdin.isatty():
+            raise click.UsageError("The text is missing. Give one, or use a pipe.")
+        from vibe_llms.foundation.encodings import explain_misencoding
+
+        raw = sys.stdin.buffer.read()
+        try:
+            prompt = raw.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise click.UsageError(explain_misencoding(raw, "standard input")) from error
+    text = repair(prompt).strip()
+    if not text:
+        raise click.UsageError("The text is empty.")
+    return text
+
+
 def _name(path: str | None) -> str:
     return "standard input" if path in (None, "-") else str(path)
 

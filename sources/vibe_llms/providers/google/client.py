@@ -80,9 +80,17 @@ class GoogleVendor(Vendor):
         )
 
     def find_form(self, genus: Genus, model: ModelDescriptor) -> CallForm[Any, Any] | None:
-        """Return the format of ``batchEmbedContents``."""
-        if genus is not Genus.EMBEDDER:
-            return None
+        """Return the form of a method: ``batchEmbedContents``, or ``generateContent`` for media."""
+        if genus is Genus.EMBEDDER:
+            return self.find_embedding_form(model)
+        if genus is Genus.ILLUSTRATOR:
+            from vibe_llms.dialects.illustrations.google import produce_form
+
+            return produce_form(self.compose_path(model, streaming=False))
+        return None
+
+    def find_embedding_form(self, model: ModelDescriptor) -> CallForm[Any, Any]:
+        """Return the form of ``batchEmbedContents``."""
         from vibe_llms.dialects.embeddings.google import produce_form
 
         path = self.compose_method(model, "batchEmbedContents")

@@ -10,7 +10,6 @@ from urllib.parse import quote
 from vibe_llms.dialects.generate_content.quirks import Quirks
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.foundation.secrets import Secret
-from vibe_llms.models.genera import Genus
 from vibe_llms.providers.google.client import GoogleVendor, quote_name
 from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.requirements import Requirement, find_variable, refuse_requirements
@@ -76,10 +75,8 @@ class VertexVendor(GoogleVendor):
         location = quote(self._access_location())
         return f"projects/{quote(self._access_project())}/locations/{location}/{name}"
 
-    def find_form(self, genus: Genus, model: ModelDescriptor) -> CallForm[Any, Any] | None:
-        """Return the format of ``embedContent``, or of ``predict`` for earlier models."""
-        if genus is not Genus.EMBEDDER:
-            return None
+    def find_embedding_form(self, model: ModelDescriptor) -> CallForm[Any, Any]:
+        """Return the form of ``embedContent``, or of ``predict`` for earlier models."""
         from vibe_llms.dialects.embeddings.vertex import produce_form, takes_contents
 
         method = "embedContent" if takes_contents(model.name) else "predict"

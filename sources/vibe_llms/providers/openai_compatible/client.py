@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from vibe_llms.dialects.call_quirks import CallQuirks, EmbeddingQuirks, RankingQuirks
+from vibe_llms.dialects.call_quirks import (
+    CallQuirks,
+    EmbeddingQuirks,
+    IllustrationQuirks,
+    RankingQuirks,
+)
 from vibe_llms.dialects.chat_completions.quirks import Quirks
 from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.foundation.suggestions import end_among
@@ -36,7 +41,9 @@ _DEFAULT_QUIRKS: Final = Quirks(fields={"max_tokens": "max_tokens"})
 
 
 _DEFAULT_CALL_QUIRKS: Final = CallQuirks(
-    embeddings=EmbeddingQuirks(most_texts=32), rankings=RankingQuirks(most_texts=32)
+    embeddings=EmbeddingQuirks(most_texts=32),
+    rankings=RankingQuirks(most_texts=32),
+    illustrations=IllustrationQuirks(most_images=1, base64_word="b64_json"),
 )
 """Assumed quirks of its other calls. 32 texts is the default limit of TEI, the lowest of all."""
 

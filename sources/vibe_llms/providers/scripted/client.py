@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,17 +85,24 @@ class ScriptedClient:
         return ScriptedModel(self._describe(name), read_script(name), context.limits)
 
     async def access(self, name: str, genus: Genus) -> GenusModel:
-        """Return a script, or the embedder ``words``. Raises UnknownNameError."""
+        """Return a script, or the only model of another genus. Raises UnknownNameError."""
         if genus is Genus.CONVERSER:
             return await self.access_model(name)
         from vibe_llms.providers.genera import refuse_genus
-        from vibe_llms.providers.scripted.embedding import NAME, WordsEmbedder
+        from vibe_llms.providers.scripted.drawing import SquaresIllustrator
+        from vibe_llms.providers.scripted.embedding import WordsEmbedder
 
-        if genus is not Genus.EMBEDDER:
+        known: dict[Genus, tuple[str, Callable[[ModelDescriptor], Any]]] = {
+            Genus.EMBEDDER: ("words", WordsEmbedder),
+            Genus.ILLUSTRATOR: ("squares", SquaresIllustrator),
+        }
+        if genus not in known:
             raise refuse_genus(self.provider.name, genus)
-        if name not in ("", NAME):
-            raise UnknownNameError(kind="scripted embedder", name=name, known=(NAME,))
-        return WordsEmbedder(self._describe(NAME))
+        own, produce = known[genus]
+        if name not in ("", own):
+            raise UnknownNameError(kind=f"scripted {genus}", name=name, known=(own,))
+        model: GenusModel = produce(self._describe(own))
+        return model
 
     async def survey_models(self, *, refresh: bool = False) -> Sequence[ModelDescriptor]:
         """List the shipped scripts."""

@@ -17,7 +17,6 @@ from vibe_llms.messages.losses import Loss, LossKind, refuse_losses
 from vibe_llms.messages.vectors import EmbeddingRequest, Vectors
 from vibe_llms.models.descriptors import ModelDescriptor
 
-NAME: Final = "words"
 DIMENSIONS: Final = 64
 _WORD: Final = re.compile(r"\w+")
 

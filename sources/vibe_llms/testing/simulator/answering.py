@@ -7,11 +7,12 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from vibe_llms.testing.simulator.batches import answer_messages
 from vibe_llms.testing.simulator.behaviour import respond
 from vibe_llms.testing.simulator.catalogue import answer_other, count_prompt
 from vibe_llms.testing.simulator.delivery import (
-    NDJSON_TYPE,
     PAGE,
     STREAM_TYPES,
     SocketCut,
@@ -23,6 +24,7 @@ from vibe_llms.testing.simulator.delivery import (
     split_bytes,
 )
 from vibe_llms.testing.simulator.faults import Conditions, read_conditions
+from vibe_llms.testing.simulator.forms import read_fields
 from vibe_llms.testing.simulator.messages import MESSAGES
 from vibe_llms.testing.simulator.ollama import OLLAMA
 from vibe_llms.testing.simulator.openai_batches import answer_batches, answer_files
@@ -74,7 +76,10 @@ async def answer(
     if "wrong_content_type" in conditions:
         return _respond_bytes(PAGE, 200, "text/html; charset=utf-8", {})
     try:
-        is_form = route.purpose == "files"
+        is_form = received.headers.get("content-type", "").startswith("multipart/")
+        if is_form and route.purpose != "files":
+            received.body = read_fields(received.data, received.headers["content-type"])
+            request = attrs.evolve(request, body=received.body)
         if received.data and not is_form and not isinstance(received.body, Mapping):
             raise SimulatedRefusal(
                 400, "invalid", "We could not parse the JSON body of your request."
@@ -268,7 +273,7 @@ async def _answer_other(
     else:
         rendered = answer_other(route, request)
     if not isinstance(rendered, Mapping):
-        headers["content-type"] = NDJSON_TYPE
+        headers["content-type"] = STREAM_TYPES[protocol.framing]
         return await send_stream(http_request, headers, produce_stream(rendered, protocol, request))
     return await _send_whole(
         http_request, encode_json(rendered, request.conditions), headers, request

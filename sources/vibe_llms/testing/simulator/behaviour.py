@@ -215,6 +215,8 @@ def _answer(prompt: SimulatedPrompt) -> list[Part]:
     if prompt.tool_results:
         results = [f"{result.name} said: {result.text}" for result in prompt.tool_results]
         return [Say("; ".join(results))]
+    if prompt.allows_pictures and _mentions(prompt.text, "draw"):
+        return [Say("Here it is."), Draw(produce_png(2, 3))]
     if prompt.attachments:
         seen = ", ".join(attachment.describe() for attachment in prompt.attachments)
         return [Say(f"I see {seen}.")]
@@ -222,8 +224,6 @@ def _answer(prompt: SimulatedPrompt) -> list[Part]:
         return [Search(prompt.text, SOURCES), Say("The web says so.", SOURCES[:1])]
     if _mentions(prompt.text, "cite"):
         return [Say("Here is what "), Say("the sources say.", SOURCES)]
-    if prompt.allows_pictures and _mentions(prompt.text, "draw"):
-        return [Say("Here it is."), Draw(produce_png(2, 3))]
     if prompt.allows_audio:
         return [Speak(produce_wav(800), prompt.text or "Hello.")]
     return [Say(prompt.text or "Hello.")]

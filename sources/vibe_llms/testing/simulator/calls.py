@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from math import sqrt
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
+from vibe_llms.testing.simulator import images
 from vibe_llms.testing.simulator.credentials import check_model
-from vibe_llms.testing.simulator.protocols import SimulatedRequest
+from vibe_llms.testing.simulator.protocols import SimulatedFrame, SimulatedRequest
 from vibe_llms.testing.simulator.refusals import require
 
 WIDTH = 8
@@ -173,11 +174,16 @@ def _moderate(request: SimulatedRequest) -> dict[str, Any]:
     return {"id": "modr-1", "model": body["model"], "results": results}
 
 
-CALLS: Final[Mapping[str, Callable[[SimulatedRequest], dict[str, Any]]]] = {
+CallAnswer: TypeAlias = Mapping[str, Any] | Iterator[SimulatedFrame]
+"""An object, or the events of a stream."""
+
+CALLS: Final[Mapping[str, Callable[[SimulatedRequest], CallAnswer]]] = {
     "embed": _embed_ollama,
     "embed_content": _embed_vertex,
     "embed_contents": _embed_gemini,
     "embeddings": _embed_openai,
+    "image_edits": images.edit,
+    "images": images.draw,
     "moderations": _moderate,
     "predict": _predict,
     "rerank": _rank,

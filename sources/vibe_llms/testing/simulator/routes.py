@@ -53,6 +53,8 @@ _ROUTES: Final[tuple[tuple[SimulatedProtocol, str, str, str], ...]] = (
     (CHAT, "POST", r"/embeddings", "embeddings"),
     (CHAT, "POST", r"/rerank", "rerank"),
     (CHAT, "POST", r"/moderations", "moderations"),
+    (CHAT, "POST", r"/images/generations", "images"),
+    (CHAT, "POST", r"/images/edits", "image_edits"),
     (RESPONSES, "POST", r"/responses/input_tokens", "count"),
     (RESPONSES, "POST", r"/responses", "answer"),
     (RESPONSES, "GET", r"/responses/(?P<response>[^/]+)", "response"),

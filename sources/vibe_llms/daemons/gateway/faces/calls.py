@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Final
 
 import attrs
+from msgspec.structs import replace
 
 from vibe_llms.daemons.gateway.accounting import account
 from vibe_llms.daemons.gateway.basic_stages import authenticate, fall_back, read, route
@@ -16,7 +17,9 @@ from vibe_llms.daemons.gateway.client_requests import (
     ClientRequest,
     Face,
     read_client_request,
+    read_form_request,
     rename_model,
+    rename_model_in_form,
 )
 from vibe_llms.daemons.gateway.faces.ollama import BODY_TYPES
 from vibe_llms.daemons.gateway.gateway import Gateway
@@ -30,6 +33,7 @@ from vibe_llms.dialects import (
 )
 from vibe_llms.dialects.calls import ClientForm
 from vibe_llms.dialects.embeddings import google, ollama, openai
+from vibe_llms.foundation.forms import is_form
 from vibe_llms.models.genera import Genus
 
 EMBEDDINGS: Final = Face(
@@ -48,6 +52,9 @@ GEMINI: Final = Face(
     forwarded_headers=("x-goog-api-client",),
     genus=Genus.EMBEDDER,
 )
+
+DEPLOYMENT: Final = "/openai/deployments/{model:path}"
+"""Beginning of the paths of Azure's clients."""
 
 _OPENAI_FORM: Final = ClientForm[Any, Any](
     protocol=openai.PROTOCOL, read=openai.normalize, write=openai.nativize_result
@@ -72,26 +79,8 @@ _GEMINI_FORM: Final = ClientForm[Any, Any](
 
 
 def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
-    """Return the routes of all these calls."""
-
-    def produce(
-        face: Face,
-        form: ClientForm[Any, Any],
-        pattern: str,
-        read_request: Callable[[GatewayCall, bytes], ClientRequest] = _read,
-        **route_options: Any,
-    ) -> Route:
-        answer = partial(answer_call, form=form)
-        stages = (authenticate, read, route, fall_back, account, answer)
-        handler = handle(gateway, face, stages, read_request)
-        return Route(
-            method="POST",
-            pattern=pattern,
-            handler=handler,
-            write_error=face.write_error,
-            **route_options,
-        )
-
+    """Return the routes of embeddings, rankings and moderation."""
+    produce = partial(produce_route, gateway)
     gemini = [
         produce(GEMINI, form, f"/{version}/models/{{model:path}}:{method}", _read_path)
         for version in ("v1beta", "v1")
@@ -100,10 +89,9 @@ def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
             ("batchEmbedContents", _GEMINI_BATCH_FORM),
         )
     ]
-    deployment = "/openai/deployments/{model:path}/embeddings"
     return (
         produce(EMBEDDINGS, _OPENAI_FORM, "/v1/embeddings"),
-        produce(EMBEDDINGS, _OPENAI_FORM, deployment, _read_deployment),
+        produce(EMBEDDINGS, _OPENAI_FORM, f"{DEPLOYMENT}/embeddings", read_deployment),
         produce(RANKINGS, _RANKING_FORM, "/v1/rerank"),
         produce(RANKINGS, _RANKING_FORM, "/v2/rerank"),
         produce(MODERATIONS, _MODERATION_FORM, "/v1/moderations"),
@@ -112,23 +100,61 @@ def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
     )
 
 
-def is_call(pattern: str) -> bool:
-    """Return whether a path is among these routes, also of an Azure deployment."""
-    names = ("/embeddings", "/rerank", "/moderations", "/api/embed")
-    return pattern.endswith(names) or "mbedContent" in pattern
+def produce_route(
+    gateway: Gateway,
+    face: Face,
+    form: ClientForm[Any, Any],
+    pattern: str,
+    find: Callable[[GatewayCall, bytes], ClientRequest] | None = None,
+    **settings: Any,
+) -> Route:
+    """Return the route of one kind of call.
+
+    Args:
+        find: Finds the model; by default in the body.
+        settings: Further fields of the route.
+    """
+    answer = partial(answer_call, form=form)
+    stages = (authenticate, read, route, fall_back, account, answer)
+    handler = handle(gateway, face, stages, find or read_call)
+    return Route(
+        method="POST",
+        pattern=pattern,
+        handler=handler,
+        write_error=face.write_error,
+        **settings,
+    )
 
 
-def _read(call: GatewayCall, body: bytes) -> ClientRequest:
+def read_call(call: GatewayCall, body: bytes) -> ClientRequest:
+    """Find the model in the body: JSON, or a form."""
+    content_type = call.http.headers.get("content-type", "")
+    if is_form(content_type):
+        return read_form_request(body, content_type)
     return read_client_request(call.face, body)
 
 
-def _read_deployment(call: GatewayCall, body: bytes) -> ClientRequest:
-    request = read_client_request(call.face, body)
-    model = call.http.names["model"]  # takes precedence over the body
+def read_deployment(call: GatewayCall, body: bytes) -> ClientRequest:
+    """Find the model in the path, where Azure's clients name it; it takes precedence."""
+    request, model = read_call(call, body), call.http.names["model"]
     if request.model == model:
         return request
+    if request.fields is not None:
+        renamed = rename_model_in_form(body, model)
+        return replace(request, model=model, body=renamed)
     return read_client_request(call.face, rename_model(body, model))
 
 
 def _read_path(call: GatewayCall, body: bytes) -> ClientRequest:
     return ClientRequest(body=body, model=call.http.names["model"], streaming=False, rename=None)
+
+
+_ENDINGS: Final = (
+    *("/embeddings", "/rerank", "/moderations", "/api/embed"),
+    *("/images/generations", "/images/edits"),
+)
+
+
+def is_call(pattern: str) -> bool:
+    """Return whether a path, or that of a deployment, belongs to a call of this kind."""
+    return pattern.endswith(_ENDINGS) or "mbedContent" in pattern

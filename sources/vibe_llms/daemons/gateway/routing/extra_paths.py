@@ -6,7 +6,6 @@ the answer reports it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -22,8 +21,10 @@ from vibe_llms.daemons.gateway.calls import GatewayCall, handle
 from vibe_llms.daemons.gateway.client_requests import (
     ClientRequest,
     Face,
+    find_model_in_form,
     read_client_request,
     rename_model,
+    rename_model_in_form,
 )
 from vibe_llms.daemons.gateway.gateway import Gateway, ensure_admitted
 from vibe_llms.daemons.gateway.passthrough import pass_through
@@ -50,9 +51,6 @@ FACE: Final = Face(
 """Most of these paths belong to OpenAI's protocols, so errors are written in their format."""
 
 _DEPLOYMENTS: Final = "/openai/deployments/"
-
-# In a multipart form: the headers of the field ``model``, and its value.
-_FORM_MODEL: Final = re.compile(rb'(name="model"\r\n(?:[^\r]+\r\n)*\r\n)([^\r]*)(?=\r\n)')
 
 
 def produce_routes(
@@ -113,9 +111,8 @@ def _read(http: HttpCall, body: bytes) -> ClientRequest:
     """Find the model's name in the body, the form or a header."""
     header_model = http.headers.get(MODEL_HEADER, "")
     if http.headers.get("content-type", "").startswith("multipart/"):
-        match = _FORM_MODEL.search(body)
-        name = match[2].decode("utf-8", "replace") if match else header_model
-        return ClientRequest(body=body, model=name, streaming=False, rename=_rename_in_form)
+        name = find_model_in_form(body) or header_model
+        return ClientRequest(body=body, model=name, streaming=False, rename=rename_model_in_form)
     if not body:
         return ClientRequest(body=body, model=header_model, streaming=False, rename=None)
     request = read_client_request(FACE, body)
@@ -126,14 +123,10 @@ def _read(http: HttpCall, body: bytes) -> ClientRequest:
 
 def _read_deployment(request: ClientRequest, model: str) -> ClientRequest:
     """Return the request for the model in its path, in place of the one in its body."""
-    if request.model == model or request.rename is _rename_in_form or not request.body:
+    if request.model == model or request.rename is rename_model_in_form or not request.body:
         return replace(request, model=model)
     body = rename_model(request.body, model)
     return replace(request, model=model, body=body, rename=rename_model)
-
-
-def _rename_in_form(body: bytes, model: str) -> bytes:
-    return _FORM_MODEL.sub(lambda match: match[1] + model.encode(), body, count=1)
 
 
 def _find_path(path: str, model: RemoteModel) -> str:

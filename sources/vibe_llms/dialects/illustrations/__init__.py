@@ -1,0 +1,1 @@
+"""Illustrations: the forms in which vendors take prompts and return images."""
