@@ -69,6 +69,7 @@ class Application(Closing):
         callbacks: dict[str, Any] = {"consent": consent, "progress": progress}
         self.plugins = PluginManager(
             configuration=configuration,
+            application=self,
             **{name: value for name, value in callbacks.items() if value is not None},
         )
         self._addresses: dict[str, ModelAddress] = {}

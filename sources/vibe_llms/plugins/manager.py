@@ -49,6 +49,7 @@ class PluginManager:
         progress: Shows long operations of plugins; by default nothing is shown.
         clock: The clock for timeouts.
         budgets: Rate limits that are shared with other processes; ``None`` if they are not shared.
+        application: The ``Application``, whose module is above this one; ensembles receive it.
     """
 
     configuration: Configuration
@@ -56,6 +57,7 @@ class PluginManager:
     progress: Progress = attrs.field(factory=SilentProgress)
     clock: Clock = attrs.field(factory=Clock)
     budgets: Budgets | None = None
+    application: object = attrs.field(default=None, repr=False)
     _roster: PluginRoster = attrs.field(init=False)
     _providers: dict[str, Provider] = attrs.field(factory=dict, init=False)
     _absent: dict[str, int] = attrs.field(factory=dict, init=False)
@@ -276,6 +278,7 @@ class PluginManager:
             consent=self.consent,
             progress=self.progress,
             limits=self.configuration.limits,
+            application=self.application,
         )
         with locating(self.configuration):
             return make_ensemble(entry, specification, context)

@@ -28,8 +28,10 @@ from vibe_llms.conversations.index.refresh import refresh_messages, refresh_meta
 from vibe_llms.conversations.index.result_rows import ConversationRow, SearchHit
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
+    from vibe_llms.conversations.index.messages import IndexedConversation
     from vibe_llms.plugins.specification.users import Progress
 
 _Result = TypeVar("_Result")
@@ -128,10 +130,7 @@ class ConversationIndex:
         match = compose_match(query, role)
 
         def read(connection: sqlite3.Connection) -> list[SearchHit]:
-            if has_new_text(connection):
-                from vibe_llms.conversations.index.texts import update_texts
-
-                update_texts(connection, self._conversations, self._progress)
+            self._update_texts(connection)
             hits, lineage = self._search(connection, match, limit, parts=parts)
             # Names and tags are refreshed only for the results. If any has changed, the tags may
             # change the results, so search again.
@@ -141,6 +140,42 @@ class ConversationIndex:
             return hits
 
         return self._run(read)
+
+    def survey_stamps(self) -> dict[str, str]:
+        """Return a stamp for each conversation, by its id; it changes with the messages."""
+        from vibe_llms.conversations.index.messages import survey_stamps
+
+        def read(connection: sqlite3.Connection) -> list[tuple[str, str]]:
+            self._update_texts(connection)
+            return list(survey_stamps(connection).items())
+
+        return dict(self._run(read))
+
+    def read_messages(self, identities: Iterable[str]) -> list[IndexedConversation]:
+        """Return the own messages of some conversations with their texts.
+
+        Deleted conversations are left out.
+        """
+        from vibe_llms.conversations.index.messages import read_messages
+
+        wanted = tuple(identities)
+
+        def read(connection: sqlite3.Connection) -> list[IndexedConversation]:
+            self._update_texts(connection)
+            refresh_metadata(connection, self._conversations, wanted)
+            lineage = Lineage(connection, self._conversations)
+            with snapshot(connection):
+                found = read_messages(connection, wanted, lineage)
+            lineage.store()
+            return found
+
+        return self._run(read)
+
+    def _update_texts(self, connection: sqlite3.Connection) -> None:
+        if has_new_text(connection):
+            from vibe_llms.conversations.index.texts import update_texts
+
+            update_texts(connection, self._conversations, self._progress)
 
     def _search(
         self, connection: sqlite3.Connection, match: str, limit: int, *, parts: bool

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final, Protocol
 
 from vibe_llms.conversations.index.result_rows import ConversationRow, SearchHit
+
+if TYPE_CHECKING:
+    from vibe_llms.conversations.index.messages import IndexedConversation
 
 DEFAULT_LIMIT: Final = 20
 
@@ -49,4 +53,13 @@ class Index(Protocol):
         Raises:
             UnknownNameError: The role is unknown.
             LimitError: The query has more than 64 words.
+        """
+
+    def survey_stamps(self) -> dict[str, str]:
+        """Return a stamp for each conversation, by its id; it changes with the messages."""
+
+    def read_messages(self, identities: Iterable[str]) -> list[IndexedConversation]:
+        """Return the own messages of some conversations with their texts.
+
+        Deleted conversations are left out.
         """

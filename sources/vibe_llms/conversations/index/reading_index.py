@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from vibe_llms.conversations.index.database import KEY_SHIFT, open_memory
 from vibe_llms.conversations.index.extraction import CanisterEntry, compose_first_words, read_entry
 from vibe_llms.conversations.index.interfaces import DEFAULT_LIMIT
+from vibe_llms.conversations.index.messages import IndexedConversation, IndexedMessage
 from vibe_llms.conversations.index.questions import Lineage, search_canisters, snapshot
 from vibe_llms.conversations.index.result_rows import ConversationRow, SearchHit
 from vibe_llms.conversations.index.tokenization import compose_match, restore_text
@@ -99,6 +100,31 @@ class ReadingIndex:
             with snapshot(connection):
                 return search_canisters(connection, match, limit, Lineage(connection, ""))
 
+    def survey_stamps(self) -> dict[str, str]:
+        """Return a stamp for each conversation, by its id; it changes with the messages."""
+        return {identity: str(updated) for updated, identity, _ in survey_dated(self._store)}
+
+    def read_messages(self, identities: Iterable[str]) -> list[IndexedConversation]:
+        """Return the own messages of some conversations with their texts.
+
+        Deleted conversations are left out.
+        """
+        return list(filter(None, map(self._read_own, identities)))
+
+    def _read_own(self, identity: str) -> IndexedConversation | None:
+        try:
+            metadata = self._store.read_metadata(identity)
+        except StoreError:
+            return None
+        entries = self._read_entries(identity)
+        parent = metadata.parent.identity if metadata.parent else ""
+        shared = _count_shared(self._read_entries(parent), entries) if parent else 0
+        messages = tuple(
+            IndexedMessage(each.id, index, each.role, each.timestamp, restore_text(each.text))
+            for index, each in enumerate(entries[shared:], shared)
+        )
+        return IndexedConversation(identity, is_part(metadata.tags), messages)
+
 
 def _count_shared(parents: list[CanisterEntry], entries: list[CanisterEntry]) -> int:
     """Count the canisters that a fork shares with its parent."""
@@ -115,7 +141,7 @@ def _write_entries(
 ) -> None:
     for row, each in enumerate(entries, key << KEY_SHIFT):
         connection.execute(
-            "INSERT INTO places VALUES (?, ?, ?, ?)",
+            "INSERT INTO entries VALUES (?, ?, ?, ?)",
             (row, each.id, each.role, each.timestamp),
         )
         connection.execute(

@@ -58,7 +58,7 @@ def restore_text(text: str) -> str:
     return text.replace(_SEPARATOR, "")
 
 
-def compose_match(query: str, role: str | None) -> str:
+def compose_match(query: str, role: str | None, *, any_word: bool = False) -> str:
     """Compose the FTS5 query for the user's input: all words, in one canister.
 
     Words in double quotes are a phrase, a ``*`` at a word's end matches any ending; every other
@@ -67,6 +67,7 @@ def compose_match(query: str, role: str | None) -> str:
     Args:
         query: As typed.
         role: Only canisters of this role, by its stable name; ``None`` for all.
+        any_word: Match any of the words rather than all of them.
 
     Raises:
         UnknownNameError: The role is unknown.
@@ -90,7 +91,8 @@ def compose_match(query: str, role: str | None) -> str:
             remedy="Search for the rarest words only.",
         )
     # If no words are left, FTS5 still accepts an empty phrase.
-    match = f"{{text}} : ({' '.join(terms) or _compose_term('')})"
+    operator = " OR " if any_word else " "
+    match = f"{{text}} : ({operator.join(terms) or _compose_term('')})"
     return match if role is None else f'({match}) AND {{role}} : "{role}"'
 
 

@@ -17,7 +17,8 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     "Conversations": {
         "list": ("listing:list_", "List conversations, newest first."),
         "show": ("showing:show", "Show the messages of a conversation."),
-        "search": ("searching:search", "Search all conversations for words."),
+        "search": ("searching:search", "Search all conversations, by words or by meaning."),
+        "recall": ("", "Search folders of documents by meaning."),
         "export": ("exporting:export", "Write a conversation as Markdown, JSON or HTML."),
         "import": ("importing:import_", "Import conversations from ChatGPT, Claude, llm or vibe."),
         "fork": ("forking:fork", "Start a conversation that shares another's history."),
@@ -76,6 +77,12 @@ SUBCOMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "fork": ("forking:fork", "Run again from a node on, with other variables."),
         "diff": ("comparing:diff", "Show how two versions of a task differ."),
     },
+    "recall": {
+        "add": ("folders:add", "Add folders of text files to what is searched."),
+        "list": ("folders:list_", "List the folders, with the number of their files."),
+        "remove": ("folders:remove", "Remove folders; their files stay."),
+        "search": ("recalling:search", "Search the folders and conversations."),
+    },
     "runs": {
         "list": ("listing:list_", "List runs, most recently active first."),
         "show": ("showing:show", "Show a run's state, and the calls that await approval."),
@@ -114,6 +121,10 @@ GROUP_HELPS = {
     "flow": (
         "Run tasks: a goal, a model, prompts, and a Mermaid diagram as the program.\n\n"
         "`vibe flow new` lists examples and writes one to start from.\n"
+    ),
+    "recall": (
+        "Search folders of documents, and your conversations, by meaning.\n\n"
+        "The tool `recall` lets a model do the same: vibe chat --tool recall\n"
     ),
     "runs": (
         "Watch and control runs on this machine, or on an agents daemon with --address.\n\n"

@@ -25,7 +25,7 @@ from vibe_llms.invocables.mcp.connections import (
 from vibe_llms.invocables.mcp.elicitation import Elicitor
 from vibe_llms.invocables.mcp.kit import produce_failure
 from vibe_llms.invocables.mcp.oauth.settings import OAuthAuthorizer, OAuthSettings
-from vibe_llms.invocables.mcp.passing import Passage
+from vibe_llms.invocables.mcp.passing import ServerLibrary
 from vibe_llms.invocables.mcp.relaying import Relay
 from vibe_llms.invocables.mcp.resources import ResourceShelf, turn_pages
 from vibe_llms.invocables.mcp.search import LazyList
@@ -102,7 +102,7 @@ class McpEnsemble:
         )
         self._lazy = LazyList(server.name, self._announce)
         self.shelf = ResourceShelf(server, self.request)
-        self._passage = Passage(
+        self._library = ServerLibrary(
             server=server, request=self.request, relay=self._relay, watch=self.shelf.watch
         )
         self.instructions = ""
@@ -169,11 +169,11 @@ class McpEnsemble:
 
     async def survey_resources(self) -> Sequence[Resource]:
         """Return the resources and templates in the server's order, for programs that speak MCP."""
-        return await self._passage.survey_resources()
+        return await self._library.survey_resources()
 
     async def survey_prompts(self) -> Sequence[LibraryPrompt]:
         """Return the prompts in the server's order, for programs that speak MCP."""
-        return await self._passage.survey_prompts()
+        return await self._library.survey_prompts()
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Set the callback for changes of the tools, including those by a restart."""

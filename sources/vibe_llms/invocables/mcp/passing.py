@@ -35,8 +35,8 @@ _MOST: Final = 2**40
 
 
 @frozen(kw_only=True)
-class Passage:
-    """Dependencies for passing a server's resources and prompts on.
+class ServerLibrary:
+    """Resources and prompts of a server.
 
     Attributes:
         server: Its settings.

@@ -35,6 +35,8 @@ class EnsembleContext:
         consent: Must be asked before anything is downloaded or installed.
         progress: Must be informed about operations that take longer than a second.
         limits: Limits of waiting and sizes.
+        application: The ``Application`` that makes it, for access to models and to the store;
+            ``None`` if a plugin manager alone does.
     """
 
     name: str
@@ -45,6 +47,7 @@ class EnsembleContext:
     consent: Consent
     progress: Progress
     limits: Limits = attrs.field(factory=Limits)
+    application: object = attrs.field(default=None, eq=False, repr=False)
 
 
 @frozen

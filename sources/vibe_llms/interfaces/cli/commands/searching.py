@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vibe_llms.interfaces.cli.access import open_index
-from vibe_llms.interfaces.cli.options import ROLE, command, json_option
+from vibe_llms.interfaces.cli.access import load_application, open_index, tell_untrusted
+from vibe_llms.interfaces.cli.options import ROLE, command, json_option, yes_option
 from vibe_llms.interfaces.cli.output import note, repair, sanitize, style, write_json
 
 if TYPE_CHECKING:
     from vibe_llms.conversations.index import SearchHit
+
+_SNIPPET_CHARACTERS = 240
 
 
 @command("search")
@@ -19,26 +21,82 @@ if TYPE_CHECKING:
 @click.option("--limit", "-n", default=20, show_default=True, type=click.IntRange(min=1))
 @click.option("--role", type=ROLE, help="Only messages of this role, such as user.")
 @click.option("--all", "-a", "everything", is_flag=True, help="Also search the visits of flows.")
+@click.option("--meaning", is_flag=True, help="Search by meaning as well as by words.")
 @json_option
+@yes_option
 def search(
-    words: tuple[str, ...], limit: int, role: str | None, everything: bool, as_json: bool
+    words: tuple[str, ...],
+    limit: int,
+    role: str | None,
+    everything: bool,
+    meaning: bool,
+    as_json: bool,
+    yes: bool,
 ) -> None:
     """Search all conversations for words, best match first.
 
     All words must be in one message. Put a phrase in double quotes; a star at the end of a word
     matches any ending.
+
+    With --meaning, describe what you look for: messages that say it in other words are found, too.
+    By default, a model on this machine compares them, and nothing is sent anywhere. The first such
+    search reads all conversations, which takes a while; an interrupted one continues next time.
+
+    \b
+        vibe search "suspension bridge"
+        vibe search --meaning "that thing about bridges"
     """
-    index = open_index()
-    hits = index.search(repair(" ".join(words)), limit=limit, role=role, parts=everything)
+    query = repair(" ".join(words))
+    if meaning:
+        from vibe_llms.interfaces.cli.interrupts import run
+
+        hits = run(_search_meaning(query, limit, role, parts=everything, yes=yes))
+    else:
+        hits = open_index().search(query, limit=limit, role=role, parts=everything)
     if as_json:
         write_json([hit._asdict() for hit in hits])
         return
-    if not hits and not index.survey(limit=1):
+    if not hits and not open_index().survey(limit=1):
         note("There are no conversations yet; `vibe chat` starts one.")
+    elif not hits and meaning:
+        note("No matches.")
     elif not hits:
-        note("No matches. All words must be in one message; try fewer words, or word*.")
+        note("No matches. All words must be in one message; try fewer words, word*, or --meaning.")
     for hit in hits:
         _write_hit(hit)
+
+
+async def _search_meaning(
+    query: str, limit: int, role: str | None, *, parts: bool, yes: bool
+) -> list[SearchHit]:
+    from vibe_llms.conversations.index import SearchHit
+    from vibe_llms.interfaces.cli.progress import TerminalProgress
+    from vibe_llms.retrieval import MeaningIndex
+
+    application = load_application(yes=yes)
+    tell_untrusted(application.configuration)
+    progress = TerminalProgress("conversations")
+    async with application, MeaningIndex(application=application, progress=progress) as index:
+        found = await index.search(query, limit=limit, role=role, parts=parts)
+    read_metadata = application.store.read_metadata
+    hits = []
+    for each in found:
+        text = " ".join(each.text.split())
+        cut = len(text) > _SNIPPET_CHARACTERS
+        assert each.timestamp is not None  # messages have one
+        hits.append(
+            SearchHit(
+                id=each.document,
+                name=read_metadata(each.document).name,
+                index=each.position,
+                canister_id=each.item,
+                role=each.role,
+                timestamp=each.timestamp,
+                snippet=f"{text[:_SNIPPET_CHARACTERS]}…" if cut else text,
+                marks=(),
+            )
+        )
+    return hits
 
 
 def _write_hit(hit: SearchHit) -> None:

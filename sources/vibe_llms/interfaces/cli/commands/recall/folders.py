@@ -1,0 +1,108 @@
+"""``vibe recall add``, ``list`` and ``remove``: the folders in the settings of the ensemble."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from vibe_llms.interfaces.cli.access import load_application, load_configuration
+from vibe_llms.interfaces.cli.options import command, json_option, yes_option
+from vibe_llms.interfaces.cli.output import note, write_json, write_table
+
+SETTING = "ensembles.recall.folders"
+
+_FOLDERS = click.argument("folders", metavar="FOLDER...", nargs=-1, required=True)
+
+
+@command("add")
+@_FOLDERS
+@yes_option
+async def add(folders: tuple[str, ...], yes: bool) -> None:
+    """Add folders of text files, and read them.
+
+    Plain text, Markdown, reStructuredText, HTML and source code are read. Hidden files, links,
+    files that are not UTF-8, and files of more than 5 MB are left out. Later searches read only
+    what has changed.
+    """
+    paths = [Path(folder).expanduser().absolute() for folder in folders]
+    for path in paths:
+        if not path.is_dir():
+            raise click.UsageError(f"{path} is not a folder. Name an existing one.")
+    _write([*read_folders(), *paths])
+    from vibe_llms.interfaces.cli.progress import TerminalProgress
+    from vibe_llms.retrieval import MeaningIndex
+
+    application = load_application(yes=yes)
+    index = MeaningIndex(
+        folders=paths,
+        conversations=False,
+        application=application,
+        progress=TerminalProgress("files"),
+    )
+    async with application, index:
+        added = await index.update()
+        total = await index.count()
+    sys.stdout.write(f"New passages: {added}. Passages in all: {total}.\n")
+
+
+@command("list")
+@json_option
+def list_(as_json: bool) -> None:
+    """List the folders that are searched, with the number of their files."""
+    from vibe_llms.retrieval.sources import FolderSource
+
+    rows = []
+    for folder in read_folders():
+        rows.append((str(folder), len(FolderSource(folder).survey()) if folder.is_dir() else None))
+    if as_json:
+        write_json([{"folder": folder, "files": count} for folder, count in rows])
+    elif not rows:
+        note("There are no folders yet; `vibe recall add FOLDER` adds one.")
+    else:
+        shown = ((folder, "missing" if count is None else str(count)) for folder, count in rows)
+        write_table(shown, headers=("folder", "files"), styles=("cyan", ""), whole=True)
+
+
+@command("remove")
+@_FOLDERS
+@yes_option
+async def remove(folders: tuple[str, ...], yes: bool) -> None:
+    """Remove folders from what is searched. Their files stay."""
+    paths = [Path(folder).expanduser().absolute() for folder in folders]
+    known = read_folders()
+    for path in paths:
+        if path not in known:
+            names = ", ".join(map(str, known)) or "none"
+            raise click.UsageError(f"{path} is not searched. Known folders: {names}.")
+    _write([path for path in known if path not in paths])
+    from vibe_llms.retrieval import MeaningIndex
+
+    application = load_application(yes=yes)
+    async with application, MeaningIndex(application=application) as index:
+        for path in paths:
+            await index.forget(path)
+
+
+def read_folders() -> list[Path]:
+    """Return the configured folders."""
+    settings = load_configuration().ensembles["recall"].settings
+    return [Path.cwd() / Path(each).expanduser() for each in settings.get("folders", ())]
+
+
+def _write(folders: Sequence[Path]) -> None:
+    from vibe_llms.configuration.editing import FileDraft
+
+    draft = FileDraft()
+    draft.set(SETTING, _encode(dict.fromkeys(map(str, folders))))
+    draft.load()
+    draft.save()
+
+
+def _encode(names: dict[str, None]) -> str:
+    """Return an array of TOML, whose strings are those of JSON."""
+    import json
+
+    return json.dumps(list(names), ensure_ascii=False)

@@ -1,0 +1,56 @@
+"""``vibe recall search``."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from vibe_llms.interfaces.cli.access import load_application, tell_untrusted
+from vibe_llms.interfaces.cli.commands.recall.folders import read_folders
+from vibe_llms.interfaces.cli.options import command, json_option, yes_option
+from vibe_llms.interfaces.cli.output import note, repair, sanitize, style, write_json
+
+
+@command("search")
+@click.argument("words", nargs=-1, required=True)
+@click.option("--limit", "-n", default=5, show_default=True, type=click.IntRange(min=1))
+@click.option("--documents", is_flag=True, help="Search only the folders, no conversations.")
+@json_option
+@yes_option
+async def search(
+    words: tuple[str, ...], limit: int, documents: bool, as_json: bool, yes: bool
+) -> None:
+    """Search the folders and your conversations by meaning, best match first.
+
+    \b
+        vibe recall add docs/
+        vibe recall search "how do I renew the certificate?"
+    """
+    import attrs
+
+    from vibe_llms.interfaces.cli.progress import TerminalProgress
+    from vibe_llms.retrieval import MeaningIndex
+    from vibe_llms.retrieval.recalling import describe_source
+
+    application = load_application(yes=yes)
+    tell_untrusted(application.configuration)
+    index = MeaningIndex(
+        folders=read_folders(),
+        conversations=not documents,
+        application=application,
+        progress=TerminalProgress("documents"),
+    )
+    async with application, index:
+        hits = await index.search(repair(" ".join(words)), limit=limit)
+    if as_json:
+        write_json([attrs.asdict(hit) for hit in hits])
+        return
+    if not hits:
+        note("No matches.")
+    for hit in hits:
+        source = sanitize(describe_source(hit))
+        heading = sanitize(hit.heading)
+        sys.stdout.write(f"{style(source, 'cyan')}{f'  {heading}' if heading else ''}\n")
+        sys.stdout.write("\n".join(f"  {sanitize(line)}" for line in hit.text.splitlines()))
+        sys.stdout.write("\n\n")

@@ -1,0 +1,275 @@
+"""Search by meaning: passages of conversations and documents, by words and vectors together."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+from zlib import crc32
+
+from vibe_llms.application import Application, access_application
+from vibe_llms.conversations.index.tokenization import compose_match
+from vibe_llms.exceptions import ConverseError, Stage, StoreError, UnknownNameError
+from vibe_llms.foundation.async_closing import Closing
+from vibe_llms.foundation.sync_faces import SyncFace, blocking, constructed_like
+from vibe_llms.instruments.embedders import Embedder
+from vibe_llms.messages.vectors import FLOAT_BYTES
+from vibe_llms.retrieval.database import PassageDatabase
+from vibe_llms.retrieval.ranking import MeaningHit, find_passages
+from vibe_llms.retrieval.sources import (
+    CONVERSATIONS,
+    ROLES,
+    ConversationSource,
+    FolderSource,
+    PassageSource,
+)
+
+if TYPE_CHECKING:
+    from vibe_llms.messages.vectors import Vectors
+    from vibe_llms.plugins.specification.users import Progress
+    from vibe_llms.retrieval.passages import Passage, SourceDocument
+
+_P = ParamSpec("_P")
+_Answer = TypeVar("_Answer")
+
+BATCH: Final = 256
+"""Passages between two commits: the most that an interruption loses."""
+
+GROUP: Final = 32
+"""Documents that are read together, so that short ones share a request."""
+
+
+class MeaningIndex(Closing):
+    """Search of conversations and folders by meaning and by words.
+
+    The vectors are kept in the cache directory and updated by each search: only new texts are
+    embedded. Use it as an asynchronous context manager, or close it at the end.
+
+    Args:
+        embedder: Address of the embedder; empty for the configured one, by default a model that
+            runs on this machine.
+        folders: Folders of text files to search.
+        conversations: Search the conversations of the configured store.
+        application: The configuration to use; by default that of this process.
+        progress: Shows the progress of embedding many documents.
+    """
+
+    def __init__(
+        self,
+        embedder: str = "",
+        *,
+        folders: Iterable[str | Path] = (),
+        conversations: bool = True,
+        application: Application | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self._application = application or access_application()
+        self._embedder = Embedder(embedder, application=self._application)
+        self._folders = tuple(Path(folder).expanduser().absolute() for folder in folders)
+        self._conversations = conversations
+        self._progress = progress
+        self._database: PassageDatabase | None = None
+        self._lock = asyncio.Lock()
+        self._mutex = threading.Lock()
+
+    async def update(self) -> int:
+        """Embed the texts that are new or have changed; return the number of new passages.
+
+        It commits regularly, so that the next call continues after an interruption.
+
+        Raises:
+            DependencyError: A library that it needs is not installed.
+            ConverseError: The embedder failed, or a folder cannot be read.
+        """
+        async with self._open() as database:
+            sources = await asyncio.to_thread(self._list_sources)
+            return sum([await self._update_source(database, source) for source in sources])
+
+    async def search(
+        self,
+        query: str,
+        *,
+        limit: int = 20,
+        role: str | None = None,
+        parts: bool = False,
+        update: bool = True,
+    ) -> list[MeaningHit]:
+        """Return the passages that are nearest in meaning or have the query's words.
+
+        The rankings of both are joined by reciprocal rank fusion. Of several passages of one
+        message, only the best is returned.
+
+        Args:
+            query: A question or a description, in any language that the embedder knows.
+            limit: Maximum number.
+            role: Only messages of this role: user, assistant, supervisor or document.
+            parts: Include parts of other conversations, such as visits of flows.
+            update: First embed what is new; see :meth:`update`.
+
+        Raises:
+            UnknownNameError: The role is unknown, or is not searched by meaning.
+            DependencyError, ConverseError: As :meth:`update`; or the query is blank.
+        """
+        if role is not None and role not in ROLES:
+            raise UnknownNameError(kind="role", name=role, known=ROLES, stage=Stage.STORE)
+        if update:
+            await self.update()
+        match = compose_match(query, None, any_word=True)
+        (vector,) = _list_bytes(await self._embedder.embed(query, purpose="query"))
+        async with self._open() as database:
+            collections = [each.collection for each in await asyncio.to_thread(self._list_sources)]
+            return await self._call(
+                find_passages, database, collections, vector, match, limit, role, parts
+            )
+
+    async def count(self) -> int:
+        """Return the number of passages that can be searched."""
+        async with self._open() as database:
+            return await self._call(database.count)
+
+    async def forget(self, folder: str | Path) -> int:
+        """Remove the passages of a folder; return the number of its files that had some."""
+        collection = str(Path(folder).expanduser().absolute())
+        async with self._open() as database:
+            names = await self._call(database.survey_stamps, collection)
+            await self._call(database.remove, collection, names)
+            return len(names)
+
+    async def close(self) -> None:
+        """Close the database, and the embedder unless others use it."""
+        async with self._lock:
+            if self._database is not None:
+                database, self._database = self._database, None
+                await self._call(database.close)
+        await self._embedder.close()
+
+    @asynccontextmanager
+    async def _open(self) -> AsyncIterator[PassageDatabase]:
+        """Use the database, one task at a time."""
+        async with self._lock:
+            if self._database is None:
+                model = str((await self._embedder.access()).descriptor)
+                configuration = self._application.configuration
+                place = f"{configuration.data_directory.resolve()}\0{configuration.store}\0{model}"
+                folder = configuration.cache_directory / "meaning"
+                path = folder / f"{crc32(place.encode('utf-8', 'surrogateescape')):08x}.sqlite"
+                self._database = await self._call(PassageDatabase, str(path), model)
+            yield self._database
+
+    def _list_sources(self) -> list[PassageSource]:
+        sources: list[PassageSource] = [FolderSource(folder) for folder in self._folders]
+        if self._conversations:
+            sources.insert(0, ConversationSource(self._application.index))
+        return sources
+
+    async def _update_source(self, database: PassageDatabase, source: PassageSource) -> int:
+        known = await self._call(database.survey_stamps, source.collection)
+        current = await asyncio.to_thread(source.survey)
+        gone = known.keys() - current.keys()
+        await self._call(database.remove, source.collection, gone)
+        changed = [name for name, stamp in current.items() if known.get(name) != stamp]
+        progress = self._progress if len(changed) > 1 else None
+        if progress is not None:
+            what = "conversations" if source.collection == CONVERSATIONS else source.collection
+            progress.start(len(changed), f"Reading {what}")
+        added = 0
+        try:
+            for start in range(0, len(changed), GROUP):
+                names = changed[start : start + GROUP]
+                documents = await asyncio.to_thread(_read_all, source, names)
+                stamps = {name: current[name] for name in names}
+                added += await self._add(database, source.collection, documents, stamps)
+                if progress is not None:
+                    progress.advance(len(names))
+        finally:
+            if progress is not None:
+                progress.finish()
+        return added
+
+    async def _add(
+        self,
+        database: PassageDatabase,
+        collection: str,
+        documents: Sequence[SourceDocument],
+        stamps: Mapping[str, str],
+    ) -> int:
+        """Embed and store the new passages of some documents; return their number."""
+        missing = await self._call(_list_missing, database, collection, documents)
+        for start in range(0, len(missing), BATCH):
+            batch = missing[start : start + BATCH]
+            texts = [passage.embedded_text for _, passage in batch]
+            vectors = _list_bytes(await self._embedder.embed(texts, purpose="passage"))
+            rows = [(*each, vector) for each, vector in zip(batch, vectors, strict=True)]
+            await self._call(database.add, collection, rows)
+        for document in documents:
+            await self._call(database.settle, collection, document, stamps[document.name])
+        return len(missing)
+
+    async def _call(
+        self, function: Callable[_P, _Answer], *args: _P.args, **settings: _P.kwargs
+    ) -> _Answer:
+        """Call a function of the database in a thread.
+
+        If the task is cancelled, the thread continues, and the next one waits for its end.
+        """
+
+        def run() -> _Answer:
+            with self._mutex:
+                return function(*args, **settings)
+
+        try:
+            return await asyncio.to_thread(run)
+        except Exception as error:
+            if isinstance(error, ConverseError):
+                raise
+            import apsw  # installed, since its absence is a ConverseError
+
+            if not isinstance(error, apsw.Error | OSError):
+                raise
+            folder = self._application.configuration.cache_directory
+            detail = f"The index of passages in {folder} is unavailable: {error}."
+            remedy = "Check that the folder is writable and has space, or delete it."
+            raise StoreError(path=str(folder), detail=detail, remedy=remedy) from error
+
+
+class SyncMeaningIndex(SyncFace[MeaningIndex]):
+    """A meaning index for synchronous code, with the arguments of :class:`MeaningIndex`.
+
+    It also works inside a running event loop. Use it as a context manager, or close it at the end.
+    """
+
+    @constructed_like(MeaningIndex)
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(MeaningIndex(*args, **settings))
+
+    update = blocking(MeaningIndex.update)
+    search = blocking(MeaningIndex.search)
+    count = blocking(MeaningIndex.count)
+    forget = blocking(MeaningIndex.forget)
+    close = blocking(MeaningIndex.close)
+
+
+def _read_all(source: PassageSource, names: Sequence[str]) -> list[SourceDocument]:
+    return list(source.read(names))
+
+
+def _list_missing(
+    database: PassageDatabase, collection: str, documents: Sequence[SourceDocument]
+) -> list[tuple[SourceDocument, Passage]]:
+    """Return the passages that are not in the database, each once."""
+    missing = []
+    for document in documents:
+        present = database.read_digests(collection, document.name)
+        for passage in document.passages:
+            if passage.digest not in present:
+                present.add(passage.digest)
+                missing.append((document, passage))
+    return missing
+
+
+def _list_bytes(vectors: Vectors) -> list[bytes]:
+    size = vectors.width * FLOAT_BYTES
+    return [vectors.data[start : start + size] for start in range(0, len(vectors.data), size)]

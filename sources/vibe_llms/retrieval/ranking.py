@@ -1,0 +1,115 @@
+"""Search in the database of passages: rankings by vectors and by words, joined."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Final
+
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.retrieval.database import PassageDatabase
+
+CANDIDATES: Final = 100
+"""Passages of each ranking that are joined."""
+
+MOST_NEIGHBORS: Final = 4_096
+"""Maximum number of results of sqlite-vec. Source: its ``vec0`` module, version 0.1.9."""
+
+RANK_CONSTANT: Final = 60
+"""Weight of lower ranks when rankings are joined. Source: G. V. Cormack, C. Clarke, S. Büttcher,
+Reciprocal rank fusion outperforms Condorcet, SIGIR 2009, https://doi.org/10.1145/1571941.1572114.
+"""
+
+
+@frozen(kw_only=True)
+class MeaningHit:
+    """A passage that a search has found.
+
+    Attributes:
+        collection: ``conversations``, or the path of a folder.
+        document: Id of the conversation, or path of the file in the folder.
+        item: Id of the canister; empty in a file.
+        position: Index of the message in its conversation, from 0, or line of the file, from 1.
+        role: Stable name of the message's role; empty in a file.
+        timestamp: Time of the message, in UTC; ``None`` in a file.
+        heading: The nearest heading above the passage; may be empty.
+        text: The passage.
+        score: Joined rank; only comparable within one search.
+        similarity: Cosine of the angle between the vectors of the query and the passage; ``None``
+            if only its words were found.
+    """
+
+    collection: str
+    document: str
+    item: str
+    position: int
+    role: str
+    timestamp: datetime | None
+    heading: str
+    text: str
+    score: float
+    similarity: float | None
+
+
+def find_passages(
+    database: PassageDatabase,
+    collections: Sequence[str],
+    vector: bytes,
+    match: str,
+    limit: int,
+    role: str | None,
+    parts: bool,
+) -> list[MeaningHit]:
+    """Return the best passages by vectors and by words, the best first.
+
+    Args:
+        vector: That of the query.
+        match: The query of FTS5.
+        limit: Maximum number.
+        role: Only messages of this role.
+        parts: Include parts of other conversations.
+    """
+    wanted = min(max(CANDIDATES, 2 * limit), MOST_NEIGHBORS)
+    near: list[tuple[int, float]] = []
+    rankings: list[list[int]] = []
+    for collection in collections:
+        near += database.find_nearest(vector, wanted, collection, role=role, parts=parts)
+        rankings.append(database.find_words(match, wanted, collection, role=role, parts=parts))
+    near.sort(key=lambda each: -each[1])
+    rankings.append([key for key, _ in near[:wanted]])
+    scores = join_rankings(rankings)
+    best = sorted(scores, key=lambda key: -scores[key])
+    similarities = dict(near)
+    hits: dict[tuple[str, str, str, int], MeaningHit] = {}
+    for start in range(0, len(best), limit):  # most passages need not be read
+        keys = best[start : start + limit]
+        for key, (collection, document, passage) in database.read(keys).items():
+            hit = MeaningHit(
+                collection=collection,
+                document=document,
+                item=passage.item,
+                position=passage.position,
+                role=passage.role,
+                timestamp=passage.timestamp,
+                heading=passage.heading,
+                text=passage.text,
+                score=scores[key],
+                similarity=similarities.get(key),
+            )
+            hits.setdefault((collection, document, passage.item, passage.position), hit)
+            if len(hits) == limit:
+                return list(hits.values())
+    return list(hits.values())
+
+
+def join_rankings(rankings: Iterable[Sequence[int]]) -> dict[int, float]:
+    """Return the score of each key by reciprocal rank fusion: higher is better.
+
+    Args:
+        rankings: Keys, the best first.
+    """
+    scores: dict[int, float] = {}
+    for ranking in rankings:
+        for rank, key in enumerate(ranking, 1):
+            scores[key] = scores.get(key, 0.0) + 1.0 / (RANK_CONSTANT + rank)
+    return scores

@@ -1,0 +1,117 @@
+"""The ensemble ``recall``: passages with sources, its settings, and what it says when it cannot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vibe_llms import Conversation
+from vibe_llms.application import Application
+from vibe_llms.configuration.sources import load_configuration
+from vibe_llms.exceptions import ConfigurationError
+from vibe_llms.invocables.contexts import InvocationContext
+from vibe_llms.invocables.outcomes import Outcome
+from vibe_llms.retrieval.recalling import RecallEnsemble
+
+
+def produce_application(tmp_path: Path, **settings: Any) -> Application:
+    """Makes an application with folders of its own, whose embedder counts words."""
+    environment = {
+        "VIBE_LLMS_DIRECTORIES_DATA": str(tmp_path / "data"),
+        "VIBE_LLMS_DIRECTORIES_CACHE": str(tmp_path / "cache"),
+    }
+    line = {"embedder": "scripted:words"}
+    line.update({f"ensembles.recall.{name}": value for name, value in settings.items()})
+    return Application(
+        load_configuration(environment=environment, working_directory=tmp_path, command_line=line)
+    )
+
+
+async def recall(application: Application, question: str, *, run_id: str = "") -> Outcome:
+    """Calls the tool once."""
+    (ensemble,) = await application.produce_ensembles(["recall"])
+    assert isinstance(ensemble, RecallEnsemble)
+    await ensemble.connect()
+    try:
+        return await ensemble.recall(question, InvocationContext(run_id=run_id))
+    finally:
+        await ensemble.disconnect()
+        await application.close()
+
+
+@pytest.fixture(autouse=True)
+def _working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "keys.md").write_text("# Budgets\n\nLimit the money of a key.\n")
+    return tmp_path / "docs"
+
+
+async def test_passages_have_their_sources(tmp_path: Path, folder: Path) -> None:
+    application = produce_application(tmp_path, folders=["docs"])
+    conversation = Conversation()
+    conversation.add_user_message("How much money is left?")
+    conversation.save(application.store)
+
+    outcome = await recall(application, "money")
+
+    assert not outcome.is_error
+    assert f"{folder / 'keys.md'}:3, Budgets\nLimit the money of a key." in outcome.text
+    assert f"conversation {conversation.id}, message 0 (user" in outcome.text
+
+
+async def test_the_conversation_that_asks_is_left_out(tmp_path: Path) -> None:
+    application = produce_application(tmp_path)
+    conversation = Conversation()
+    conversation.add_user_message("How much money is left?")
+    conversation.save(application.store)
+
+    outcome = await recall(application, "money", run_id=conversation.id)
+
+    assert outcome.text == "[Nothing was found.]"
+
+
+async def test_conversations_can_be_left_out(tmp_path: Path, folder: Path) -> None:
+    application = produce_application(tmp_path, folders=[str(folder)], conversations=False)
+    conversation = Conversation()
+    conversation.add_user_message("How much money is left?")
+    conversation.save(application.store)
+
+    assert conversation.id not in (await recall(application, "money")).text
+
+
+async def test_the_limit_counts_passages(tmp_path: Path, folder: Path) -> None:
+    for number in range(9):
+        (folder / f"{number}.txt").write_text(f"money {number}")
+
+    outcome = await recall(produce_application(tmp_path, folders=["docs"], limit=3), "money")
+
+    assert isinstance(outcome.structured, dict)
+    assert len(outcome.structured["passages"]) == 3  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("question", ["", "  "])
+async def test_a_blank_question_fails_in_words(tmp_path: Path, question: str) -> None:
+    outcome = await recall(produce_application(tmp_path), question)
+
+    assert outcome.is_error
+    assert "empty" in outcome.text
+
+
+async def test_a_missing_folder_fails_in_words(tmp_path: Path) -> None:
+    outcome = await recall(produce_application(tmp_path, folders=["gone"]), "money")
+
+    assert outcome.is_error
+    assert str(tmp_path / "gone") in outcome.text
+
+
+@pytest.mark.parametrize("setting", [{"limit": 0}, {"folders": "docs"}, {"wrong": 1}])
+async def test_invalid_settings_are_named(tmp_path: Path, setting: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match=next(iter(setting))):
+        await produce_application(tmp_path, **setting).produce_ensembles(["recall"])
