@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vibe_llms.interfaces.cli.access import load_application, open_index, tell_untrusted
+from vibe_llms.interfaces.cli.access import load_application, open_index, warn_untrusted
 from vibe_llms.interfaces.cli.options import ROLE, command, json_option, yes_option
 from vibe_llms.interfaces.cli.output import note, repair, sanitize, style, write_json
 
@@ -74,7 +74,7 @@ async def _search_meaning(
     from vibe_llms.retrieval import MeaningIndex
 
     application = load_application(yes=yes)
-    tell_untrusted(application.configuration)
+    warn_untrusted(application.configuration)
     progress = TerminalProgress("conversations")
     async with application, MeaningIndex(application=application, progress=progress) as index:
         found = await index.search(query, limit=limit, role=role, parts=parts)

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from vibe_llms.interfaces.cli.access import load_application, tell_untrusted
+from vibe_llms.interfaces.cli.access import load_application, warn_untrusted
 from vibe_llms.interfaces.cli.commands.recall.folders import read_folders
 from vibe_llms.interfaces.cli.options import command, json_option, yes_option
 from vibe_llms.interfaces.cli.output import note, repair, sanitize, style, write_json
@@ -34,7 +34,7 @@ async def search(
     from vibe_llms.retrieval.recalling import describe_source
 
     application = load_application(yes=yes)
-    tell_untrusted(application.configuration)
+    warn_untrusted(application.configuration)
     index = MeaningIndex(
         folders=read_folders(),
         conversations=not documents,
