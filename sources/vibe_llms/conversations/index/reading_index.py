@@ -141,7 +141,7 @@ def _write_entries(
 ) -> None:
     for row, each in enumerate(entries, key << KEY_SHIFT):
         connection.execute(
-            "INSERT INTO entries VALUES (?, ?, ?, ?)",
+            "INSERT INTO places VALUES (?, ?, ?, ?)",
             (row, each.id, each.role, each.timestamp),
         )
         connection.execute(
