@@ -197,7 +197,7 @@ SILENT = frozenset(
 def is_kept_quiet(path: tuple[str, ...], value: str) -> bool:
     """Tells whether a value is bookkeeping, whose loss stands in the log alone."""
     is_nested = len(path) > 1 and is_bookkeeping(path[-1], value)
-    return is_nested or is_bookkeeping(path[0], value, is_asked=True)
+    return is_nested or is_bookkeeping(path[0], value, is_request=True)
 
 
 def spell(name: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from vibe_llms.daemons.asgi import HttpCall, refuse_body, refuse_compressed
-from vibe_llms.dialects.decoding import mend_escapes
+from vibe_llms.dialects.decoding import repair_surrogates
 from vibe_llms.exceptions import LimitError, RequestError, Stage
 from vibe_llms.foundation.forms import FormField
 from vibe_llms.foundation.json_errors import UNREADABLE
@@ -78,7 +78,7 @@ def decode_lenient(decode: Callable[[bytes], _T], body: bytes) -> _T:
     try:
         return decode(body)
     except msgspec.DecodeError:
-        repaired = mend_escapes(body)
+        repaired = repair_surrogates(body)
         if repaired == body:
             raise
         return decode(repaired)

@@ -1,7 +1,7 @@
 """Bookkeeping fields of vendors, whose loss is routine.
 
-They state when and where an answer was produced, how long that took, and what was requested. Each
-answer of the vendor has them; clients of other protocols do not need them.
+They state when and where an answer was produced, how long that took, and what was requested. Every
+answer of the vendor has them, and clients of other protocols do not need them.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-_OF_BOTH: Final = frozenset({"client_metadata", "include", "store", "stream_options"})
+_IN_BOTH: Final = frozenset({"client_metadata", "include", "store", "stream_options"})
 """Request fields that do not change the answer, and that the answer repeats."""
 
-_MAKING: Final = frozenset(
+_PRODUCTION_FIELDS: Final = frozenset(
     {
         *("billing", "completed_at", "createTime", "created", "created_at", "eval_duration"),
         *("id", "index", "load_duration", "model", "modelStatus", "native_finish_reason"),
@@ -21,9 +21,9 @@ _MAKING: Final = frozenset(
         *("timings", "total_duration", "trafficType", "usage_breakdown", "x_groq"),
     }
 )
-"""Answer fields with its identity, time, place and speed."""
+"""Fields of an answer about its identity, time, place and speed."""
 
-_ECHOED: Final = frozenset(
+_REPEATED_FIELDS: Final = frozenset(
     {
         *("background", "conversation", "frequency_penalty", "max_output_tokens"),
         *("max_tool_calls", "metadata", "parallel_tool_calls", "presence_penalty"),
@@ -34,21 +34,21 @@ _ECHOED: Final = frozenset(
 )
 """Request fields that the answer repeats."""
 
-_OF_ANSWERS: Final = _OF_BOTH | _MAKING | _ECHOED
+_ANSWER_FIELDS: Final = _IN_BOTH | _PRODUCTION_FIELDS | _REPEATED_FIELDS
 
-_OF_CANDIDATES: Final = frozenset({"avgLogprobs", "index", "safetyRatings", "tokenCount"})
+_CANDIDATE_FIELDS: Final = frozenset({"avgLogprobs", "index", "safetyRatings", "tokenCount"})
 
 
-def is_bookkeeping(name: str, value: object, *, is_asked: bool = False) -> bool:
+def is_bookkeeping(name: str, value: object, *, is_request: bool = False) -> bool:
     """Return whether a vendor's field is bookkeeping.
 
     Args:
-        is_asked: Whether it is a field of a request; most of those have a meaning.
+        is_request: Whether it is a field of a request, most of which are not bookkeeping.
     """
-    if is_asked:
-        return name in _OF_BOTH
+    if is_request:
+        return name in _IN_BOTH
     if name == "candidates" and isinstance(value, list):
-        return all(isinstance(each, Mapping) and each.keys() <= _OF_CANDIDATES for each in value)
+        return all(isinstance(each, Mapping) and each.keys() <= _CANDIDATE_FIELDS for each in value)
     if name == "function" and isinstance(value, Mapping):
         return value.keys() <= {"index"}
-    return name in _OF_ANSWERS
+    return name in _ANSWER_FIELDS

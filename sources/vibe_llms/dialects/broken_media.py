@@ -1,7 +1,8 @@
-"""Detection of a client's media that cannot be decoded: no vendor answers them.
+"""Detection of a client's media that cannot be decoded, which every vendor rejects.
 
-A dialect keeps undecodable data unchanged, for its own vendor to judge. For another vendor they
-could only be dropped, and an answer about an image that was never sent is worse than an error.
+A dialect keeps undecodable data unchanged, so that its own vendor can judge them. For another
+vendor they could only be dropped, and an answer about an image that was never sent is worse than an
+error.
 """
 
 from __future__ import annotations
@@ -27,23 +28,23 @@ from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.messages.requests import Request
 from vibe_llms.messages.signatures import recognize
 
-_PLACES: Final = (
+_BASE64_PATHS: Final = (
     ("source", "data"),
     ("inlineData", "data"),
     ("inline_data", "data"),
     ("input_audio", "data"),
     ("file_data",),
 )
-"""Fields of blocks with Base64; checked only for blocks that could not be decoded."""
-_TOLD_APART: Final = frozenset({"image/gif", "image/jpeg", "image/png", "image/webp"})
-"""The types that all vendors accept: of any other, the client may know more than its bytes show."""
+"""Paths of Base64 in blocks; only used for blocks that could not be decoded."""
+_COMMON_IMAGE_TYPES: Final = frozenset({"image/gif", "image/jpeg", "image/png", "image/webp"})
+"""The types that all vendors accept. Other types cannot be told from the bytes with certainty."""
 
-_SHOWN: Final = 24
+_SHOWN_CHARACTERS: Final = 24
 _DATA_URL: Final = re.compile("data:[^,]*;base64,")
 
 
 def find_media(canisters: Iterable[AnyCanister]) -> list[tuple[int, AnyCanister]]:
-    """Return the canisters that may have media, with their positions: not only plain texts."""
+    """Return the canisters that may have media (not only plain texts), with their positions."""
     found: list[tuple[int, AnyCanister]] = []
     for index, canister in enumerate(canisters):
         if canister.native is None:
@@ -60,12 +61,12 @@ def refuse_broken_media(media: Iterable[tuple[int, AnyCanister]]) -> None:
     """Raise RequestError if an image, audio or document is not valid Base64.
 
     Args:
-        media: The canisters that may have some, with their positions.
+        media: The canisters that may have media, with their positions.
     """
     for index, canister in media:
         for path, text in _survey(canister, f"canisters[{index}]"):
             if decode_base64(text) is None:
-                shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+                shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
                 raise RequestError(
                     path=path,
                     detail=f"The data are not valid Base64: {shown!r}.",
@@ -78,10 +79,10 @@ def correct_media_types(
 ) -> Translation[Request]:
     """Return a request with the types of images corrected by their first bytes.
 
-    A client may say ``image/png`` of a JPEG. Its own vendor looks at the bytes; others reject it.
+    A client may label a JPEG as ``image/png``. Its own vendor looks at the bytes; others reject it.
 
     Args:
-        media: The request's canisters that may have some, with their positions.
+        media: The request's canisters that may have media, with their positions.
     """
     losses: list[Loss] = []
     canisters = list(request.canisters)
@@ -99,7 +100,11 @@ def _correct(canister: AnyCanister, path: str, losses: list[Loss]) -> AnyCaniste
         if not isinstance(content, ImageContent) or content.data is None:
             continue
         found = recognize(content.data, "image/")
-        if found is None or content.mime_type not in _TOLD_APART or found == content.mime_type:
+        if (
+            found is None
+            or content.mime_type not in _COMMON_IMAGE_TYPES
+            or found == content.mime_type
+        ):
             continue
         contents[index] = attrs.evolve(content, mime_type=found)
         reason = (
@@ -129,11 +134,11 @@ def _survey(canister: AnyCanister, path: str) -> Iterator[tuple[str, str]]:
 
 
 def _find_payloads(block: Mapping[str, Any]) -> Iterator[str]:
-    for *names, last in _PLACES:
-        held: Any = block
+    for *names, last in _BASE64_PATHS:
+        value: Any = block
         for name in names:
-            held = held.get(name) if isinstance(held, Mapping) else None
-        if not isinstance(held, Mapping) or held.get("type", "base64") in ("text", "url", "file"):
+            value = value.get(name) if isinstance(value, Mapping) else None
+        if not isinstance(value, Mapping) or value.get("type", "base64") in ("text", "url", "file"):
             continue
-        if isinstance(text := held.get(last), str):
+        if isinstance(text := value.get(last), str):
             yield text.partition(",")[2] if _DATA_URL.match(text) else text

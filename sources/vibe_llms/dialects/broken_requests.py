@@ -1,4 +1,4 @@
-"""Requests that no vendor answers: without a message, or with invalid schemas of arguments."""
+"""Detection of requests that every vendor rejects: without messages, or with invalid schemas."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from vibe_llms.exceptions import RequestError, Stage
 
-_SHOWN: Final = 40
+_SHOWN_CHARACTERS: Final = 40
 _SCHEMAS: Final = (
     "input_schema",
     "parameters",
@@ -39,11 +39,12 @@ def refuse_broken_schemas(native: Mapping[str, Any]) -> None:
     Raises:
         RequestError: Names the tool and the value.
     """
-    for path, given in _survey(native.get("tools"), "tools"):
-        if given is not None and not isinstance(given, Mapping):
+    for path, schema in _survey(native.get("tools"), "tools"):
+        if schema is not None and not isinstance(schema, Mapping):
+            shown = json.dumps(schema)[:_SHOWN_CHARACTERS]
             raise RequestError(
                 path=path,
-                detail=f"{path} is not a JSON Schema object, but {json.dumps(given)[:_SHOWN]}.",
+                detail=f"{path} is not a JSON Schema object, but {shown}.",
                 remedy='Describe the arguments by an object, such as {"type": "object"}.',
                 stage=Stage.FRAME,
             )
@@ -58,6 +59,8 @@ def _survey(tools: object, path: str) -> Iterator[tuple[str, Any]]:
         inner = tool.get("function")
         for where, fields in ((place, tool), (f"{place}.function", inner)):
             if isinstance(fields, Mapping):
-                yield from ((f"{where}.{n}", fields[n]) for n in _SCHEMAS if n in fields)
+                yield from (
+                    (f"{where}.{name}", fields[name]) for name in _SCHEMAS if name in fields
+                )
         for name in _GROUPS:
             yield from _survey(tool.get(name), f"{place}.{name}")

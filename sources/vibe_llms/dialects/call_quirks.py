@@ -1,4 +1,4 @@
-"""Quirks of services whose calls have the common forms."""
+"""Quirks of services whose calls have the common formats."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from vibe_llms.tables.annotations import Count, String
 
 @frozen(kw_only=True)
 class EmbeddingQuirks:
-    """Differences between services of this form.
+    """Differences between services with OpenAI's format for embeddings.
 
     Attributes:
         dimensions_field: Field of the length of the vectors; empty if it cannot be chosen.
         purpose_field: Field of the purpose; empty if there is none.
         purposes: The service's word for each purpose that it knows.
-        format_field: Field that requests base64 in place of decimal numbers, a third of the size;
+        format_field: Field that requests base64, which has a third of the size of decimal numbers;
             empty if the service only sends numbers.
         most_texts: Maximum texts of one request.
-        truncation_field: Field that lets the service refuse a text that is too long, which it
-            otherwise cuts off silently; empty if it always refuses.
+        truncation_field: Field that turns the silent truncation of long texts off; empty if the
+            service always rejects them.
     """
 
     dimensions_field: String = "dimensions"
@@ -36,11 +36,11 @@ class EmbeddingQuirks:
 
 @frozen(kw_only=True)
 class RankingQuirks:
-    """Differences between services with rankings.
+    """Differences between services with the common format for rankings.
 
     Attributes:
         path: The path after the base URL.
-        most_field: Field of the number of texts to return.
+        most_field: Field with the maximum number of texts to return.
         most_texts: Maximum texts of one request.
     """
 
@@ -84,10 +84,10 @@ class CallQuirks:
     """The quirks of a service's calls, by genus.
 
     Attributes:
-        embeddings: Those of its embeddings; ``None`` if it has none.
-        rankings: Those of its rankings; ``None`` if it has none.
-        moderates: Whether it has moderation in OpenAI's form.
-        illustrations: Those of its images; ``None`` if it has none.
+        embeddings: Quirks of its embeddings; ``None`` if it has no embeddings.
+        rankings: Quirks of its rankings; ``None`` if it has no rankings.
+        moderates: Whether it has moderation in OpenAI's format.
+        illustrations: Quirks of its images; ``None`` if it has no images.
     """
 
     embeddings: EmbeddingQuirks | None = None

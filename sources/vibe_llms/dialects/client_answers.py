@@ -1,4 +1,4 @@
-"""Shared parts of answering clients with a stream or an error.
+"""Shared parts of answers to clients: streams and errors.
 
 An error reaches the client of a daemon with the status that makes its library react correctly
 (retry, wait, ask for a key), and in the format of the client's protocol.
@@ -62,7 +62,8 @@ _FAULTS: Final[tuple[tuple[type[ConverseError], ProviderFault, int], ...]] = (
     (StreamTruncatedError, ProviderFault.SERVER, 502),
     (StoreUnavailableError, ProviderFault.OVERLOADED, 503),
 )
-"""The first class that matches; any other error is the server's own fault."""
+"""Fault and status by the class of an error; the first match wins. Any other error is the server's
+own fault."""
 
 REQUEST_LIMITS: Final = (
     "request_values",
@@ -73,7 +74,7 @@ REQUEST_LIMITS: Final = (
     "schema_properties",
     "schema_nodes",
 )
-"""Limits on requests; a client is told the value."""
+"""Limits on requests; a client is told their values."""
 
 _LIMITS: Final[Mapping[str, tuple[ProviderFault, int]]] = {
     **dict.fromkeys(REQUEST_LIMITS, (ProviderFault.INVALID_REQUEST, 400)),
@@ -91,10 +92,10 @@ _LIMITS: Final[Mapping[str, tuple[ProviderFault, int]]] = {
 
 
 STORE_RETRY_SECONDS: Final = 5.0
-"""When to retry a server whose database is unreachable."""
+"""Seconds after which to retry a server whose database is unreachable."""
 
-_UNSUPPORTED: Final = frozenset({"content-encoding", "content-type"})
-"""Paths of errors in a request: headers about the encoding of its body."""
+_ENCODING_HEADERS: Final = frozenset({"content-encoding", "content-type"})
+"""Headers about the encoding of a request's body: paths of errors about an unsupported one."""
 
 
 @frozen
@@ -115,8 +116,8 @@ class ErrorAnswer:
 def classify(error: ConverseError) -> tuple[ProviderFault, int]:
     """Return the fault that an error means to a client, and its HTTP status.
 
-    An upstream's status is kept: a 529 arrives as one. An upstream that rejects *our* key is not
-    the fault of the client's credentials, but is still reported as 401.
+    An upstream's status is kept, such as 529. If an upstream rejects *our* key, the client's
+    credentials are not at fault, but the status is still 401.
     """
     if isinstance(error, AccessError):
         return error.fault, _STATUSES[error.fault]
@@ -125,26 +126,26 @@ def classify(error: ConverseError) -> tuple[ProviderFault, int]:
         return error.fault, error.status if known and error.status else _STATUSES[error.fault]
     if isinstance(error, LimitError) and error.limit in _LIMITS:
         return _LIMITS[error.limit]
-    if isinstance(error, RequestError) and error.path in _UNSUPPORTED:
+    if isinstance(error, RequestError) and error.path in _ENCODING_HEADERS:
         return ProviderFault.INVALID_REQUEST, 415
     if isinstance(error, StoreError) and is_full(error):
         return ProviderFault.SERVER, 507
     for kind, fault, status in _FAULTS:
         if isinstance(error, kind):
             return fault, status
-    # Invalid data came from an upstream: those of a client raise RequestError.
-    return ProviderFault.SERVER, 502 if _is_nonsense(error) else 500
+    # Invalid data came from an upstream, as those of a client raise RequestError.
+    return ProviderFault.SERVER, 502 if _is_invalid_data(error) else 500
 
 
-def _is_nonsense(error: ConverseError) -> bool:
+def _is_invalid_data(error: ConverseError) -> bool:
     return type(error) is ConverseError and error.stage in (Stage.FRAME, Stage.DECODE)
 
 
 def compose_error_message(error: ConverseError) -> str:
     """Return the message of an error for a client, without our internals.
 
-    The vendor's messages are for the client; our own files, addresses and settings are for the
-    operator only, and are in our log.
+    A vendor's message is for the client. Our own files, addresses and settings are only for the
+    operator, who finds them in the log.
     """
     match error:
         case ProviderError():
@@ -178,11 +179,11 @@ def compose_error_message(error: ConverseError) -> str:
             text = "The database of this server is unreachable. Try again later."
         case StoreError() if is_full(error):
             text = "The disk of this server is full. Try again when its operator has freed space."
-        case _ if _is_nonsense(error):
+        case _ if _is_invalid_data(error):
             text = "The model's server sent an invalid response."
         case _:
             text = f"Internal error of the server (stage: {error.stage}). Its log has the cause."
-    # Some vendors repeat the wrong key; lone surrogates cannot be encoded as JSON.
+    # Redact keys, which some vendors repeat; replace lone surrogates, which JSON cannot encode.
     return KEY_SHAPES.sub(HIDDEN.encode(), text.encode("utf-8", "replace")).decode()
 
 
@@ -196,29 +197,29 @@ def compose_error_headers(error: ConverseError) -> dict[str, str]:
         seconds = STORE_RETRY_SECONDS
     if seconds is not None and math.isfinite(seconds):
         headers["retry-after"] = str(math.ceil(seconds))
-    told: bool | None = None
+    should_retry: bool | None = None
     if isinstance(error, ProviderError | TransportError):
-        told = error.should_retry
-    if told is not None:
-        headers["x-should-retry"] = "true" if told else "false"
+        should_retry = error.should_retry
+    if should_retry is not None:
+        headers["x-should-retry"] = "true" if should_retry else "false"
     return headers
 
 
 class StreamWriter(abc.ABC):
     """Writes the events of one response as the bytes that a vendor of the protocol streams.
 
-    Decoding its output, in any chunking, gives the canisters that came in. The events are those
-    that leave the assembler: a finished content has its item, and the last event the response.
+    Decoding its output, in chunks of any size, gives the same canisters. The events are those that
+    the assembler returns: a finished content has its item, and the last event has the response.
 
     Args:
-        native: The client's request, in its own format: parts of it control the stream.
+        native: The client's request, in its own format; some of its fields control the stream.
         model: The model's name for the client.
-        response_id: The id that the response must have; by default the vendor's, or one that is
-            made up.
+        response_id: The id that the response must have; by default the vendor's, or a generated
+            one.
 
     Attributes:
         content_type: Content type of the stream.
-        keep_alive: Ignored by clients; may be sent between any two frames.
+        keep_alive: Bytes that clients ignore; may be sent between any two frames.
         provider: Provider of the answer, whose signatures are put into envelopes; empty if unknown.
         ending: The bytes after the last object of the stream.
         takes_comments: Whether clients skip comments (lines that begin with a colon).
@@ -234,28 +235,28 @@ class StreamWriter(abc.ABC):
     def __init__(
         self, native: Mapping[str, Any], *, model: str, response_id: str | None = None
     ) -> None:
-        self._asked = native
+        self._native_request = native
         self._model = model
         self._response_id = response_id
         self.losses: list[Loss] = []
 
     @abc.abstractmethod
     def write(self, event: StreamEvent) -> bytes:
-        """Return the frames for an event, complete ones; usually one, perhaps none."""
+        """Return the complete frames for an event; usually one, perhaps none."""
 
-    def tell(self, data: bytes, name: str, told: bytes) -> bytes:
-        """Return the last frames of a stream with a note in them: a field of the last object.
+    def add_note(self, data: bytes, name: str, note: bytes) -> bytes:
+        """Add a note to the last frames of a stream, as a field of the last object.
 
         Args:
             data: The last frames, complete.
             name: The name of the note, such as ``x-vibe-losses``; the field has underscores.
-            told: JSON, in one line.
+            note: JSON, in one line.
         """
         end = b"}" + self.ending
         if not data.endswith(end):
             return data
-        field = b',"%b":%b' % (name.replace("-", "_").encode(), told)
-        comment = b": %b %b\n\n" % (name.encode(), told) if self.takes_comments else b""
+        field = b',"%b":%b' % (name.replace("-", "_").encode(), note)
+        comment = b": %b %b\n\n" % (name.encode(), note) if self.takes_comments else b""
         return b"%b%b%b%b" % (comment, data[: -len(end)], field, end)
 
     @abc.abstractmethod

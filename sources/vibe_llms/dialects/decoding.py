@@ -1,4 +1,4 @@
-"""JSON answers of vendors, and the part of decoders that all dialects share."""
+"""Decoding of vendors' JSON, and the part of decoders that all dialects share."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from vibe_llms.messages.losses import Loss, LossKind
 _ESCAPE: Final = re.compile(
     rb"\\(?:(u[dD][89abAB]..\\u[dD][c-fC-F]..)|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
 )
-"""Any escape; the first group matches a surrogate pair, the second one a lone surrogate."""
+"""Any escape. The first group matches a surrogate pair, the second one a lone surrogate."""
 
-_CUT: Final = re.compile(rb'\\u[dD][89abAB][0-9a-fA-F]{2}"')
+_CUT_OFF_PAIR: Final = re.compile(rb'\\u[dD][89abAB][0-9a-fA-F]{2}"')
 """The first half of a surrogate pair at the end of a text."""
 
-_NONSENSE: Final = (
+_DECODING_ERRORS: Final = (
     msgspec.DecodeError,
     AttributeError,
     LookupError,
@@ -42,8 +42,8 @@ _LOSS: Final = LossEvent(
 def decode_json(data: bytes) -> tuple[Any, tuple[LossEvent, ...]]:
     r"""Decode JSON; return the data, and the losses.
 
-    Models stopped within a character make vendors write half of it, as ``"\ud83d"``: valid JSON
-    that is not a valid text. It is replaced by U+FFFD.
+    If a model is stopped within a character, some vendors write half of it, such as ``"\ud83d"``.
+    This is valid JSON, but not a valid text, so the half is replaced by U+FFFD.
 
     Raises:
         msgspec.DecodeError: It is not JSON.
@@ -53,11 +53,11 @@ def decode_json(data: bytes) -> tuple[Any, tuple[LossEvent, ...]]:
     try:
         return msgspec.json.decode(data), ()
     except msgspec.DecodeError:
-        # Only after a failure: lone surrogates are rare, and searching for them takes time.
-        mended = mend_escapes(data)
-        if mended == data:
+        # Search for lone surrogates only after a failure: they are rare, and it takes time.
+        repaired = repair_surrogates(data)
+        if repaired == data:
             raise
-        return msgspec.json.decode(mended), (_LOSS,)
+        return msgspec.json.decode(repaired), (_LOSS,)
 
 
 def is_blank(value: object) -> bool:
@@ -74,13 +74,13 @@ def read_text(value: object) -> str | None:
 
 @frozen
 class Explaining:
-    """Context that converts errors of decoding an invalid frame to our errors.
+    """Context manager that converts errors of decoding an invalid frame to our errors.
 
-    A class, since a generator would take a twentieth of the time of a small answer.
+    A class, since a generator function would take 5% of the time of a small answer.
 
     Args:
         provider: The sender.
-        what: The name of a frame.
+        what: What is decoded, for the error.
     """
 
     provider: str
@@ -90,7 +90,7 @@ class Explaining:
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if isinstance(error, _NONSENSE) and not isinstance(error, ConverseError):
+        if isinstance(error, _DECODING_ERRORS) and not isinstance(error, ConverseError):
             raise ConverseError(
                 detail=f"{self.provider} sent {self.what} that is invalid: {error!r}.",
                 stage=Stage.DECODE,
@@ -127,8 +127,8 @@ class ResponseDecoder(abc.ABC):
         self._begun = False
         self._finished = False
         self.is_complete = False
-        # A frame that ends a text in half a character, and its decoder.
-        self._held: tuple[bytes, Callable[[Any], None]] | None = None
+        # A frame that ends within a character, and the function that reads it.
+        self._waiting_frame: tuple[bytes, Callable[[Any], None]] | None = None
 
     def decode_response(self, body: Any) -> list[StreamEvent]:
         """Return the events of a complete response. Raises ConverseError."""
@@ -139,13 +139,13 @@ class ResponseDecoder(abc.ABC):
 
         Raises:
             StreamTruncatedError: The vendor has not completed the response.
-            ConverseError: There is neither content nor a reason for that: a vendor that gives a
-                reason (a filter, a limit, a model that had nothing to add) has answered.
+            ConverseError: There is neither content nor a reason. An empty response with a reason (a
+                filter, a limit, a model that had nothing to add) is valid.
         """
         if self._finished:
             return []
-        if self._held is not None:
-            return [*self._let_go(), *self.finish()]
+        if self._waiting_frame is not None:
+            return [*self._read_waiting_frame(), *self.finish()]
         if not self._has_ended():
             raise StreamTruncatedError(
                 detail=f"The stream of {self._provider} ended before its response was complete.",
@@ -164,31 +164,32 @@ class ResponseDecoder(abc.ABC):
 
     def _receive(self, data: Any, read: Callable[[Any], None]) -> list[StreamEvent]:
         """Return the events of data, or of the bytes of their JSON."""
-        if isinstance(data, bytes) and data.strip() == b"[DONE]":  # some gateways end any stream so
+        # Some gateways end every stream with it.
+        if isinstance(data, bytes) and data.strip() == b"[DONE]":
             self.is_complete = self.is_complete or self.ends_by_mark
             return []
-        if isinstance(data, bytes) and find_cut(data) is not None:
-            # The other half may begin the next frame. Until then this frame waits, and the next one
-            # is passed to `_join`, in whatever way the dialect would decode it.
-            self._held = data, read
+        if isinstance(data, bytes) and find_cut_off_pair(data) is not None:
+            # The next frame may begin with the other half. So let this frame wait, and pass the
+            # next one to `_join` instead of the dialect's own `decode`.
+            self._waiting_frame = data, read
             self.decode = self._join
             return []
         return self._read_data(data, read)
 
     def _join(self, data: Any, event: str = "") -> list[StreamEvent]:
-        """Return the events of the waiting frame, and of the next one."""
-        if isinstance(data, bytes) and self._held is not None:
-            first, read = self._held
+        """Return the events of the waiting frame and of the next one, with the character joined."""
+        if isinstance(data, bytes) and self._waiting_frame is not None:
+            first, read = self._waiting_frame
             joined = join_frames(first, data)
             if joined is not None:
-                self._held, (first, data) = (joined[0], read), joined
-        events = self._let_go()
+                self._waiting_frame, (first, data) = (joined[0], read), joined
+        events = self._read_waiting_frame()
         return [*events, *self.decode(data, event)]
 
-    def _let_go(self) -> list[StreamEvent]:
+    def _read_waiting_frame(self) -> list[StreamEvent]:
         """Return the events of the waiting frame."""
-        assert self._held is not None
-        (data, read), self._held = self._held, None
+        assert self._waiting_frame is not None
+        (data, read), self._waiting_frame = self._waiting_frame, None
         del self.__dict__["decode"]
         return self._read_data(data, read)
 
@@ -201,7 +202,7 @@ class ResponseDecoder(abc.ABC):
 
     def _take_events(self) -> list[StreamEvent]:
         events = self._events.copy()
-        self._events.clear()  # helpers share this list
+        self._events.clear()  # not replaced, as other objects share this list
         return events
 
     def _fail(self, body: object) -> NoReturn:
@@ -224,12 +225,12 @@ class ResponseDecoder(abc.ABC):
         """End the open contents; return the last event."""
 
 
-def find_cut(data: bytes) -> re.Match[bytes] | None:
+def find_cut_off_pair(data: bytes) -> re.Match[bytes] | None:
     """Find the first half of a surrogate pair at the end of a text; ``None`` without one."""
-    if b"\\u" not in data or _CUT.search(data) is None:
+    if b"\\u" not in data or _CUT_OFF_PAIR.search(data) is None:
         return None
     halves = (found for found in _ESCAPE.finditer(data) if found[2] is not None)
-    return next((each for each in halves if _CUT.match(data, each.start())), None)
+    return next((each for each in halves if _CUT_OFF_PAIR.match(data, each.start())), None)
 
 
 def join_frames(first: bytes, second: bytes) -> tuple[bytes, bytes] | None:
@@ -239,7 +240,7 @@ def join_frames(first: bytes, second: bytes) -> tuple[bytes, bytes] | None:
     Returns:
         Both frames; ``None`` if the second one does not begin with the other half.
     """
-    half, rest, last = find_cut(first), None, 0
+    half, rest, last = find_cut_off_pair(first), None, 0
     for found in _ESCAPE.finditer(second):
         is_first = second[found.start() - 1 : found.start()] == b'"' and last != found.start()
         if found[2] is not None and is_first and found[2][2:3] in b"cdefCDEF":
@@ -252,10 +253,10 @@ def join_frames(first: bytes, second: bytes) -> tuple[bytes, bytes] | None:
     return kept, second[:rest] + half[0] + second[rest:]
 
 
-def mend_escapes(data: bytes) -> bytes:
+def repair_surrogates(data: bytes) -> bytes:
     """Replace the escapes of lone surrogates in JSON by that of U+FFFD."""
-    return _ESCAPE.sub(_mend, data) if b"\\u" in data else data
+    return _ESCAPE.sub(_replace_lone, data) if b"\\u" in data else data
 
 
-def _mend(found: re.Match[bytes]) -> bytes:
+def _replace_lone(found: re.Match[bytes]) -> bytes:
     return found[0] if found[2] is None else rb"\ufffd"

@@ -51,7 +51,7 @@ def find_fault(status: int | None, others: Mapping[int, ProviderFault] = _NOTHIN
 
 
 @frozen(kw_only=True)
-class Complaint:
+class ErrorData:
     """A dialect's data about a vendor's error.
 
     Attributes:
@@ -73,7 +73,7 @@ class Complaint:
     remedy: str = ""
 
 
-ReadError: TypeAlias = Callable[[object, "int | None", str], "Complaint | ConverseError"]
+ReadError: TypeAlias = Callable[[object, "int | None", str], "ErrorData | ConverseError"]
 """Reads an error from the body, its status and the model of the request."""
 
 

@@ -42,7 +42,7 @@ def without(fields: Mapping[str, Any], *names: str) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if name not in names}
 
 
-def leave(fields: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
+def collect_extras(fields: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
     """Return the unknown fields that are not null, as extras; a set of known ones is fastest."""
     if known.__class__ is frozenset and fields.keys() <= known:
         return {}
@@ -72,7 +72,7 @@ def write_json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-TOLD: Final = "told"
+REPORTED_AS: Final = "told"
 """Key in a note: the field that is lost if the note cannot be sent."""
 
 

@@ -110,7 +110,7 @@ def repair_history(
     one moves up to its turn, and an invalid id gets an alias derived from it. Each change is a loss
     in the ledger. Calls that a vendor executed itself do not change.
     """
-    ledger.survey_files(canisters)
+    ledger.set_conversation(canisters)
     if _is_in_order(canisters, rules):
         return RepairedHistory(canisters, range(len(canisters)))
     entries = _repair(canisters, rules, ledger)
@@ -162,7 +162,7 @@ def _repair(
             elif index not in answering:
                 reason = "a result without its invocation is sent as text of the user"
                 ledger.coerce(locate(index), reason)
-                entries.append((tell_result(canister), index))
+                entries.append((convert_result(canister), index))
         owed = [index for index in run if _is_our_invocation(canisters[index])]
         entries += _place_results(canisters, owed, answers, names, breaks, ledger)
     return entries
@@ -209,12 +209,12 @@ def _broke_off_before(earlier: AnyCanister, call: InvocationCanister) -> bool:
     return origin.stop_reason in BROKEN_OFF
 
 
-def states_failure(result: ResultCanister) -> bool:
+def is_missing_note(result: ResultCanister) -> bool:
     """Return whether a result is one of the notes for a missing one, which describe the failure."""
     return len(result.content) == 1 and text_of(result) in NOTES
 
 
-def tell_result(result: ResultCanister) -> UserCanister:
+def convert_result(result: ResultCanister) -> UserCanister:
     """Return a result as a user's message, including media."""
     kind = "Error" if result.is_error else "Result"
     contents = _label(f"{kind} of {result.name or result.invocation_id}:\n", result.content)

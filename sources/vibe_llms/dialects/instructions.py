@@ -18,12 +18,12 @@ Message: TypeAlias = tuple[dict[str, Any], str]
 """A message, and the path of its canister."""
 
 
-def takes_late(attributes: ModelAttributes) -> bool:
+def accepts_late_instructions(attributes: ModelAttributes) -> bool:
     """Return whether a model accepts instructions in the middle of a conversation."""
     return attributes.access_capability("supports_late_supervisor") is not Capability.NO
 
 
-def settle_instructions(
+def arrange_instructions(
     messages: Sequence[Message], attributes: ModelAttributes, ledger: Ledger
 ) -> list[Message]:
     """Join the system messages at the beginning, and write later ones as the user's.
@@ -31,7 +31,7 @@ def settle_instructions(
     The templates of many open models raise an error at any but the first message:
     https://github.com/ollama/ollama/issues/17774. Other models get the messages as they are.
     """
-    if takes_late(attributes):
+    if accepts_late_instructions(attributes):
         return list(messages)
     first = list(takewhile(lambda each: each[0]["role"] in _ROLES, messages))
     for _, path in first[1:]:

@@ -84,13 +84,13 @@ def is_vendors_own(invocable: InvocableDescription) -> bool:
     return "type" in fields
 
 
-def keep_tool(tool: Mapping[str, Any]) -> dict[str, Any]:
+def wrap_own_tool(tool: Mapping[str, Any]) -> dict[str, Any]:
     """Return the native data for a vendor's own tool: its type, even null, marks it as whole."""
     return {"type": None, **tool}
 
 
-def open_tool(kept: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tool for the native data made by :func:`keep_tool`."""
+def unwrap_own_tool(kept: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tool for the native data made by :func:`wrap_own_tool`."""
     return dict(kept) if kept.get("type") is not None else without(kept, "type")
 
 
@@ -165,7 +165,7 @@ class InvocablesWriter:
         if native is None or invocable.schema is not None or not is_vendors_own(invocable):
             return self.write_tool(invocable, path, quirks, ledger)
         if ledger.admits(native):
-            return open_tool(read_native(native, path))
+            return unwrap_own_tool(read_native(native, path))
         ledger.withhold(path, f"{invocable.name} is another vendor's own tool")
         return None
 
@@ -237,16 +237,20 @@ def write_parameters(invocable: InvocableDescription, kept: dict[str, Any]) -> J
         kept: The tool's native data of its protocol, without those that the schema implies.
     """
     said: JsonObject | None = kept.pop(_PARAMETERS, None)
-    return said if said is not None or invocable.schema is None else fit_object(invocable.schema)
+    return (
+        said
+        if said is not None or invocable.schema is None
+        else ensure_object_schema(invocable.schema)
+    )
 
 
 def keep_parameters(schema: JsonObject) -> tuple[JsonObject, dict[str, Any]]:
     """Return a client's schema in the form that all vendors accept, and the native data for it."""
-    fitted = fit_object(schema)
+    fitted = ensure_object_schema(schema)
     return fitted, {} if fitted == schema else {_PARAMETERS: schema}
 
 
-def fit_object(schema: JsonObject) -> JsonObject:
+def ensure_object_schema(schema: JsonObject) -> JsonObject:
     """Return the schema of arguments with an explicit object type and properties.
 
     Vendors reject schemas without them, as those of some MCP servers.
@@ -260,7 +264,7 @@ def fit_object(schema: JsonObject) -> JsonObject:
     return {**schema, "type": "object", "properties": schema.get("properties", {})}
 
 
-def holds_strictly(
+def is_sent_strict(
     invocable: InvocableDescription, kept: Mapping[str, Any], path: str, ledger: Ledger
 ) -> bool:
     """Return whether OpenAI enforces the schema of a tool; it rejects strict tools otherwise.
@@ -275,7 +279,7 @@ def holds_strictly(
     return False
 
 
-def is_free(schema: Mapping[str, Any]) -> bool:
+def allows_any_object(schema: Mapping[str, Any]) -> bool:
     """Return whether a schema allows any object, as the JSON mode of some vendors does."""
     return not schema or (
         schema.get("type") == "object"

@@ -10,7 +10,7 @@ from typing import Any, TypeGuard, TypeVar
 import attrs
 
 from vibe_llms.dialects.bookkeeping import is_bookkeeping
-from vibe_llms.dialects.extras import MESSAGE, TOLD, is_mark, read_native, unescape
+from vibe_llms.dialects.extras import MESSAGE, REPORTED_AS, is_mark, read_native, unescape
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.messages.canisters import AnyCanister, Origin
@@ -119,7 +119,7 @@ class Ledger:
             return self._knows(origin) or self._has_files_of(origin)
         return any(native.protocol == protocol for _, protocol in self.siblings)
 
-    def survey_files(self, canisters: Sequence[AnyCanister]) -> None:
+    def set_conversation(self, canisters: Sequence[AnyCanister]) -> None:
         """Take the whole conversation, which decides about uploaded files.
 
         Native data name the protocol of a file, which several vendors may use; files without them
@@ -144,7 +144,7 @@ class Ledger:
                     strange.add(id(content))  # an equal one may be ours
         return strange
 
-    def settle_file(
+    def drop_foreign_file(
         self, content: _Medium, path: str, canister: AnyCanister | None = None
     ) -> _Medium | None:
         """Return a medium without another vendor's file; ``None`` if nothing else is left.
@@ -170,7 +170,7 @@ class Ledger:
         self.withhold(f"{path}.file_id", reason)
         return attrs.evolve(content, file_id=None)
 
-    def open(
+    def read_sendable(
         self,
         native: Native | None,
         path: str,
@@ -206,7 +206,7 @@ class Ledger:
             chosen = {
                 name: value
                 for name, value in fields.items()
-                if is_bookkeeping(name, value, is_asked=path == "request") is is_routine
+                if is_bookkeeping(name, value, is_request=path == "request") is is_routine
             }
             if names := _list_said(chosen):
                 self.withhold(f"{path}.native", f"{names}: {reason}", is_routine=is_routine)
@@ -219,7 +219,9 @@ def _list_said(fields: Mapping[str, Any]) -> str:
     """
     told = [name for name, value in fields.items() if value is not None and not is_mark(name)]
     marks = (value for name, value in fields.items() if is_mark(name))
-    told += [mark[TOLD] for mark in marks if isinstance(mark, Mapping) and TOLD in mark]
+    told += [
+        mark[REPORTED_AS] for mark in marks if isinstance(mark, Mapping) and REPORTED_AS in mark
+    ]
     return ", ".join(sorted(map(unescape, told)))
 
 

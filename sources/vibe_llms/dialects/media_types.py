@@ -45,23 +45,23 @@ def admit_medium(
     ensure_capability(content, attributes, path)
     if not admit_type(content, attributes, path, canister, ledger):
         return None
-    return ledger.settle_file(content, path, canister)
+    return ledger.drop_foreign_file(content, path, canister)
 
 
-def read_untaken(
+def read_unsupported_file(
     content: MediaContent, attributes: ModelAttributes | None, path: str, ledger: Ledger
 ) -> str | None:
     """Return the text of a file whose type the model does not support; ``None`` for any other."""
     if not isinstance(content, FileContent) or attributes is None:
         return None
-    words = None if takes_type(content, attributes) else read_words(content)
+    words = None if accepts_type(content, attributes) else read_file_text(content)
     if words is not None:
         assert isinstance(content, FileContent)
-        tell_words(content, path, ledger)
+        report_text_only(content, path, ledger)
     return words
 
 
-def tell_words(content: FileContent, path: str, ledger: Ledger) -> None:
+def report_text_only(content: FileContent, path: str, ledger: Ledger) -> None:
     """Record that only the text of a file is sent."""
     ledger.coerce(path, "a file of plain text is sent as text")
     ledger.omit(content, path, "name", "title", "context", reason="only its text is sent")
@@ -98,9 +98,9 @@ def admit_type(
         CapabilityError: The model is known not to support its type.
     """
     is_own = ledger.admits(content.native, canister)
-    if attributes is None or is_own or takes_type(content, attributes):
+    if attributes is None or is_own or accepts_type(content, attributes):
         return True
-    if isinstance(content, FileContent) and read_words(content) is not None:
+    if isinstance(content, FileContent) and read_file_text(content) is not None:
         return True  # text is sent as text, whatever its type
     model, kind = str(attributes.address), content.mime_type
     taken = ", ".join(_list_types(content, attributes) or ())
@@ -116,7 +116,7 @@ def admit_type(
     )
 
 
-def takes_type(content: MediaContent, attributes: ModelAttributes) -> bool:
+def accepts_type(content: MediaContent, attributes: ModelAttributes) -> bool:
     """Return whether the model is not known to reject a medium's type."""
     types = _list_types(content, attributes)
     kind = content.mime_type.partition(";")[0].strip().lower()
@@ -138,7 +138,7 @@ def is_text(mime_type: str) -> bool:
     return mime_type.startswith(("text/", *_TEXTS))
 
 
-def read_words(content: FileContent) -> str | None:
+def read_file_text(content: FileContent) -> str | None:
     """Return the text of a file; ``None`` if it is not a text."""
     if content.data is None or not is_text(content.mime_type):
         return None

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from vibe_llms.dialects.errors import (
-    Complaint,
+    ErrorData,
     ErrorProducer,
     find_fault,
     find_overflow,
@@ -162,7 +162,7 @@ _WRITTEN_CHARACTERS: Final = 300
 _OVERFLOW_STATUSES: Final = (None, 200, 400, 413, 422, 500)
 
 
-def read_openai_error(body: object, status: int | None, model: str) -> Complaint | ConverseError:
+def read_openai_error(body: object, status: int | None, model: str) -> ErrorData | ConverseError:
     """Read an error; a number as the code in the body is a status, too."""
     facts = _find_facts(body)
     code, kind = facts.get("code"), facts.get("type")
@@ -177,7 +177,7 @@ def read_openai_error(body: object, status: int | None, model: str) -> Complaint
         return _produce_overflow(facts, message, model)
     fault = _find_fault(words, status)
     param = facts.get("param")
-    return Complaint(fault=fault, message=message, status=status, kind=kind, code=code, param=param)
+    return ErrorData(fault=fault, message=message, status=status, kind=kind, code=code, param=param)
 
 
 produce_openai_error: Final = ErrorProducer(read_openai_error)

@@ -15,7 +15,7 @@ from vibe_llms.dialects.client_answers import (
     compose_error_headers,
     compose_error_message,
 )
-from vibe_llms.dialects.errors import Complaint
+from vibe_llms.dialects.errors import ErrorData
 from vibe_llms.dialects.openai_errors import read_openai_error
 from vibe_llms.exceptions import (
     ContextOverflowError,
@@ -48,29 +48,36 @@ _CERTAIN: Final = ("invalid_request_error", "unsupported_value")
 """Names that mark an invalid request, whatever the status is."""
 
 
-def nativize_openai_error(error: ConverseError, *, asked: str) -> ErrorAnswer:
+def nativize_openai_error(error: ConverseError, *, conversation_field: str) -> ErrorAnswer:
     """Return an error in OpenAI's format.
 
     Args:
-        asked: The field of a request with the conversation.
+        conversation_field: The field of a request with the conversation.
     """
     _, status = classify(error)
-    body = compose_openai_error(error, asked=asked, status=status)
+    body = compose_openai_error(error, conversation_field=conversation_field, status=status)
     return ErrorAnswer(status, {"error": body}, compose_error_headers(error))
 
 
-def compose_openai_error(error: ConverseError, *, asked: str, status: int | None) -> JsonObject:
+def compose_openai_error(
+    error: ConverseError, *, conversation_field: str, status: int | None
+) -> JsonObject:
     """Return OpenAI's ``error``: a message, a type, a field and a code.
 
     Args:
-        asked: The field of a request with the conversation.
+        conversation_field: The field of a request with the conversation.
         status: Its status; none in the middle of a stream.
     """
     kind, code = _find_words(error, status)
     message = compose_error_message(error)
     if isinstance(error, ContextOverflowError):
         message = _tell_overflow(error, message)
-    return {"message": message, "type": kind, "param": _find_param(error, asked), "code": code}
+    return {
+        "message": message,
+        "type": kind,
+        "param": _find_param(error, conversation_field),
+        "code": code,
+    }
 
 
 def _find_words(error: ConverseError, status: int | None) -> tuple[str | None, str | None]:
@@ -91,7 +98,7 @@ def _find_words(error: ConverseError, status: int | None) -> tuple[str | None, s
 
 def _read(kind: str | None, code: str | None, status: int | None) -> ProviderFault | None:
     found = read_openai_error({"error": {"type": kind, "code": code}}, status, "")
-    return found.fault if isinstance(found, Complaint) else None
+    return found.fault if isinstance(found, ErrorData) else None
 
 
 def _tell_overflow(error: ContextOverflowError, message: str) -> str:
@@ -110,7 +117,7 @@ def _tell_overflow(error: ContextOverflowError, message: str) -> str:
     return " ".join(sentences)
 
 
-def _find_param(error: ConverseError, asked: str) -> str | None:
+def _find_param(error: ConverseError, conversation_field: str) -> str | None:
     """Return the invalid field of the client's request."""
     if isinstance(error, ProviderError):
         return error.vendor_param
@@ -122,4 +129,4 @@ def _find_param(error: ConverseError, asked: str) -> str | None:
         return error.control
     path = error.path if isinstance(error, RequestError) else ""
     # The canisters are not the client's messages, and have other indices.
-    return asked if path.startswith("canisters") else path or None
+    return conversation_field if path.startswith("canisters") else path or None

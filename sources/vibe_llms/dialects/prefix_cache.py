@@ -1,8 +1,8 @@
-"""Prefix cache of conversations: what was read of earlier requests is not read again.
+"""Prefix cache of conversations: messages that were read for an earlier request are not read again.
 
 An agent sends its whole conversation at each turn, each time a little longer. Its requests begin
-with the same bytes, and so with the same canisters: these keep their ids, and what was written of
-them for a vendor can be found again.
+with the same bytes, and so with the same canisters. As the canisters keep their ids, their cached
+translation for a vendor can be found again.
 """
 
 from __future__ import annotations
@@ -16,38 +16,39 @@ import msgspec
 from vibe_llms.foundation.attrs_classes import define, frozen
 from vibe_llms.messages.canisters import AnyCanister
 
-SHORTEST: Final = 16
-"""With fewer messages, reading all of them again costs less than caching."""
+LEAST_MESSAGES: Final = 16
+"""Minimum messages to cache: reading fewer again costs less than caching."""
 
-TAIL: Final = 4
-"""Last messages that may change: clients move marks there, such as those of cached prompts."""
+CHANGEABLE_MESSAGES: Final = 4
+"""Number of last messages that may change: clients move markers of prompt caches there."""
 
-_KEPT: Final = 16
-"""Most conversations that begin with the same two messages, for each asker."""
+_MOST_FORKS: Final = 16
+"""Maximum conversations of a client that begin with the same two messages."""
 
-_Place: TypeAlias = tuple[str, str, int]
-"""Where a conversation is cached: its asker, its protocol, and a hash of its first messages."""
+_CacheKey: TypeAlias = tuple[str, str, int]
+"""Key of cached conversations: their client, their protocol, and a hash of their first messages."""
 
 _CANISTER_BYTES: Final = 1_300
-"""Memory of a canister besides its texts, with its message's share of the cache."""
+"""Memory of a canister without its texts, including its message's share of the cache."""
 
 
 class ReaderState(Protocol):
-    """A dialect's reader, as far as it is cached; see :class:`.reading.ConversationReader`."""
+    """The part of a dialect's reader that is cached; see :class:`.reading.ConversationReader`."""
 
     canisters: list[AnyCanister]
 
     def fork(self) -> Self:
-        """Return a reader that goes on from here by itself."""
+        """Return an independent reader that continues from here."""
 
 
 @frozen
 class PrefixStage:
-    """A state of a reader that is never changed.
+    """A saved state of a reader, which is never changed.
 
     Attributes:
-        count: How many messages it has read.
+        count: Number of messages that the reader has read.
         size: The length of their JSON, without a bracket or comma after it.
+        reader: The reader.
     """
 
     count: int
@@ -57,25 +58,25 @@ class PrefixStage:
 
 @frozen(eq=False)
 class _Prefix:
-    """The beginning of a conversation, read.
+    """The beginning of a conversation that was read.
 
     Attributes:
-        place: Where it is cached.
+        key: Its key in the cache.
         data: The JSON of its messages, without a closing bracket.
-        stages: After all messages, and before the last of them.
-        weight: Its approximate size in memory.
+        stages: The states of the reader after all messages, and before the last ones.
+        size_bytes: Its approximate size in memory.
     """
 
-    place: _Place
+    key: _CacheKey
     data: bytes
     stages: tuple[PrefixStage, ...]
-    weight: int
+    size_bytes: int
 
-    def find_stage(self, whole: bytes) -> PrefixStage | None:
-        """Return the last stage that a conversation goes on from."""
+    def find_stage(self, conversation: bytes) -> PrefixStage | None:
+        """Return the last stage from which the reading of a conversation can continue."""
         for stage in self.stages:
             size = stage.size
-            if whole[size : size + 1] in _ENDS and whole.startswith(self.data[:size]):
+            if conversation[size : size + 1] in _ENDS and conversation.startswith(self.data[:size]):
                 return stage
         return None
 
@@ -86,12 +87,12 @@ _ENDS: Final = (b",", b"]")
 class PrefixCache:
     """LRU cache of read conversations, limited in bytes.
 
-    Requests may be read in threads that are interrupted anywhere. So a thread only looks; what it
-    has read is added by :meth:`AskerPrefixes.commit`, in the thread of the event loop.
+    Requests may be read in threads. Threads only look conversations up;
+    :meth:`ClientPrefixes.commit` adds new ones, in the thread of the event loop.
 
     Args:
-        limit: The most bytes of all askers together.
-        share: The most bytes of one asker.
+        limit: Maximum bytes of all clients together.
+        share: Maximum bytes of one client.
 
     Attributes:
         size: The bytes in use, approximately.
@@ -101,131 +102,139 @@ class PrefixCache:
         self.size = 0
         self._limit, self._share = limit, share
         self._prefixes: OrderedDict[_Prefix, None] = OrderedDict()
-        self._places: dict[_Place, tuple[_Prefix, ...]] = {}
+        self._by_key: dict[_CacheKey, tuple[_Prefix, ...]] = {}
         self._sizes: dict[str, int] = {}
 
-    def open(self, asker: str) -> AskerPrefixes:
-        """Return the part of the cache that belongs to one asker, for one request."""
-        return AskerPrefixes(self, asker)
+    def open(self, client: str) -> ClientPrefixes:
+        """Return the part of the cache that belongs to one client, for one request."""
+        return ClientPrefixes(self, client)
 
-    def find(self, place: _Place, whole: bytes) -> tuple[_Prefix, PrefixStage] | tuple[None, None]:
+    def find(
+        self, key: _CacheKey, conversation: bytes
+    ) -> tuple[_Prefix, PrefixStage] | tuple[None, None]:
         """Return the longest cached beginning of a conversation. Thread-safe."""
         found: tuple[_Prefix, PrefixStage] | None = None
-        for each in self._places.get(place, ()):
-            stage = each.find_stage(whole)
+        for each in self._by_key.get(key, ()):
+            stage = each.find_stage(conversation)
             if stage is not None and (found is None or stage.count > found[1].count):
                 found = each, stage
         return found or (None, None)
 
-    def put(self, new: _Prefix, before: _Prefix | None) -> None:
+    def add(self, prefix: _Prefix, previous: _Prefix | None) -> None:
         """Add the beginning of a conversation; it replaces a shorter one of the same."""
-        asker = new.place[0]
-        if before is not None:
-            self._drop(before)
-        if new.weight > self._share:
+        client = prefix.key[0]
+        if previous is not None:
+            self._remove(previous)
+        if prefix.size_bytes > self._share:
             return
-        here = (*self._places.get(new.place, ()), new)
-        self._places[new.place] = here
-        self._prefixes[new] = None
-        self._add(asker, new.weight)
-        if len(here) > _KEPT:
-            self._drop(here[0])
-        while self._sizes[asker] > self._share:
-            self._drop(next(each for each in self._prefixes if each.place[0] == asker))
+        prefixes = (*self._by_key.get(prefix.key, ()), prefix)
+        self._by_key[prefix.key] = prefixes
+        self._prefixes[prefix] = None
+        self._change_size(client, prefix.size_bytes)
+        if len(prefixes) > _MOST_FORKS:
+            self._remove(prefixes[0])
+        while self._sizes[client] > self._share:
+            self._remove(next(each for each in self._prefixes if each.key[0] == client))
         while self.size > self._limit:
-            self._drop(next(iter(self._prefixes)))
+            self._remove(next(iter(self._prefixes)))
 
     def touch(self, prefix: _Prefix) -> None:
-        """Note the use of a beginning."""
+        """Mark a beginning as recently used."""
         if prefix in self._prefixes:
             self._prefixes.move_to_end(prefix)
 
-    def _drop(self, prefix: _Prefix) -> None:
-        if prefix not in self._prefixes:  # another request was faster
+    def _remove(self, prefix: _Prefix) -> None:
+        if prefix not in self._prefixes:  # another request has removed it already
             return
         del self._prefixes[prefix]
-        here = tuple(each for each in self._places[prefix.place] if each is not prefix)
-        if here:
-            self._places[prefix.place] = here
+        prefixes = tuple(each for each in self._by_key[prefix.key] if each is not prefix)
+        if prefixes:
+            self._by_key[prefix.key] = prefixes
         else:
-            del self._places[prefix.place]
-        self._add(prefix.place[0], -prefix.weight)
+            del self._by_key[prefix.key]
+        self._change_size(prefix.key[0], -prefix.size_bytes)
 
-    def _add(self, asker: str, weight: int) -> None:
-        self.size += weight
-        size = self._sizes.get(asker, 0) + weight
+    def _change_size(self, client: str, size_bytes: int) -> None:
+        self.size += size_bytes
+        size = self._sizes.get(client, 0) + size_bytes
         if size:
-            self._sizes[asker] = size
+            self._sizes[client] = size
         else:
-            self._sizes.pop(asker, None)
+            self._sizes.pop(client, None)
 
 
 @define(eq=False)
-class AskerPrefixes:
-    """The part of a cache that belongs to one asker: no other one can find what it sent.
+class ClientPrefixes:
+    """The part of a cache that belongs to one client, whose messages no other client can find.
 
-    For one request: what is read of it is cached by :meth:`commit`.
+    It is for one request: :meth:`commit` caches the messages that were read for it.
     """
 
     _cache: PrefixCache
-    _asker: str
+    _client: str
     _uses: list[tuple[_Prefix | None, _Prefix | None]] = attrs.field(factory=list, init=False)
 
-    def look_up(self, protocol: str, head: object, items: list[Any]) -> PrefixLookup:
+    def look_up(self, protocol: str, context: object, items: list[Any]) -> PrefixLookup:
         """Look for the beginning of a conversation.
 
         Args:
-            head: Other parts of the request that affect the reading of its messages, as plain data.
+            context: Other parts of the request that affect how its messages are read, as plain
+                data.
             items: The messages.
         """
-        start = msgspec.json.encode([head, *items[:2]])
-        place = (self._asker, protocol, hash(start))
-        whole = msgspec.json.encode([head, *items])
-        before, stage = self._cache.find(place, whole)
-        return PrefixLookup(place, whole, items, before, stage, self._uses)
+        start = msgspec.json.encode([context, *items[:2]])
+        key = (self._client, protocol, hash(start))
+        conversation = msgspec.json.encode([context, *items])
+        previous, stage = self._cache.find(key, conversation)
+        return PrefixLookup(key, conversation, items, previous, stage, self._uses)
 
     def commit(self) -> None:
-        """Cache what was read; not thread-safe."""
-        for new, before in self._uses:
-            if new is not None:
-                self._cache.put(new, before)
-            elif before is not None:
-                self._cache.touch(before)
+        """Cache the messages that were read. Not thread-safe."""
+        for prefix, previous in self._uses:
+            if prefix is not None:
+                self._cache.add(prefix, previous)
+            elif previous is not None:
+                self._cache.touch(previous)
         self._uses.clear()
 
 
 @define(eq=False)
 class PrefixLookup:
-    """The search for the beginning of one request's conversation.
+    """The result of a search for the beginning of one request's conversation.
 
     Attributes:
-        stage: What is cached of it; ``None`` without any.
+        stage: The cached stage; ``None`` if nothing is cached.
     """
 
-    _place: _Place
-    _whole: bytes
+    _key: _CacheKey
+    _conversation: bytes
     _items: list[Any]
-    _before: _Prefix | None
+    _previous: _Prefix | None
     stage: PrefixStage | None
     _uses: list[tuple[_Prefix | None, _Prefix | None]]
     _new: list[PrefixStage] = attrs.field(factory=list, init=False)
 
-    def note(self, count: int, reader: ReaderState) -> None:
-        """Note the reader after so many messages; it must not change."""
+    def record(self, count: int, reader: ReaderState) -> None:
+        """Record a state of the reader for the cache; it must not be changed later.
+
+        Args:
+            count: Number of messages that it has read."""
         rest = self._items[count:]
-        size = len(self._whole) - (len(msgspec.json.encode(rest)) if rest else 1)
+        size = len(self._conversation) - (len(msgspec.json.encode(rest)) if rest else 1)
         self._new.insert(0, PrefixStage(count, size, reader))
 
-    def keep(self) -> None:
-        """Have what was noted cached."""
+    def finish(self) -> None:
+        """Pass the recorded states on, to be cached by :meth:`ClientPrefixes.commit`."""
         if not self._new:  # the same request again
-            self._uses.append((None, self._before))
+            self._uses.append((None, self._previous))
             return
         last, *others = self._new
-        if not others and self._before is not None:  # an earlier one, for changed last messages
-            others = [each for each in self._before.stages if each.count <= last.count - TAIL][:1]
-        data = self._whole[: last.size]
-        factor = 2 if data.isascii() else 5  # the JSON itself, and the texts
-        weight = factor * len(data) + _CANISTER_BYTES * len(last.reader.canisters)
-        prefix = _Prefix(self._place, data, (last, *others), weight)
-        self._uses.append((prefix, self._before))
+        if not others and self._previous is not None:
+            # Keep an earlier stage, in case the last messages change.
+            end = last.count - CHANGEABLE_MESSAGES
+            others = [each for each in self._previous.stages if each.count <= end][:1]
+        data = self._conversation[: last.size]
+        factor = 2 if data.isascii() else 5  # for the JSON itself, and the texts as strings
+        size_bytes = factor * len(data) + _CANISTER_BYTES * len(last.reader.canisters)
+        prefix = _Prefix(self._key, data, (last, *others), size_bytes)
+        self._uses.append((prefix, self._previous))

@@ -1,7 +1,7 @@
-"""Reading of a client's conversation: one reader for each request, and one loop for its messages.
+"""Reading of a client's conversation: a reader for each request, and a loop over its messages.
 
-A request may have thousands of messages, and all are read at each turn. So their canisters are
-made without validation, from parts that are checked here, and share the moment of the request.
+A request may have thousands of messages, and all are read at each turn. So their canisters are made
+without validation, from parts that are checked here. They all have the time of the request.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any, Final, Literal, Self, TypeVar, cast
 
 import attrs
 
-from vibe_llms.dialects.prefix_cache import SHORTEST, TAIL, AskerPrefixes
-from vibe_llms.dialects.serving import NONSENSE, explain_nonsense
+from vibe_llms.dialects.prefix_cache import CHANGEABLE_MESSAGES, LEAST_MESSAGES, ClientPrefixes
+from vibe_llms.dialects.serving import DECODING_ERRORS, explain_invalid
 from vibe_llms.dialects.unanswered import WaitingInvocations
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.foundation.attrs_classes import define
@@ -38,8 +38,8 @@ _make_call: Final = trusted(InvocationCanister)
 _make_result: Final = trusted(ResultCanister)
 
 
-def _are_texts(*given: Any) -> bool:
-    for each in given:
+def _are_texts(*values: Any) -> bool:
+    for each in values:
         if each.__class__ is not str or not (each.isascii() or is_encodable(each)):
             return False
     return True
@@ -60,17 +60,17 @@ class ConversationReader:
     moment: datetime = attrs.field(factory=access_now)
 
     def read(self, item: Any, index: int) -> None:
-        """Add the canisters of one item. Raises RequestError, or an exception of ``NONSENSE``."""
+        """Add the canisters of one item. Raises RequestError, or one of ``DECODING_ERRORS``."""
         raise NotImplementedError
 
     def fork(self) -> Self:
-        """Return a reader that goes on from here by itself."""
-        made = object.__new__(self.__class__)
+        """Return an independent reader that continues from here."""
+        copy = object.__new__(self.__class__)
         for field in attrs.fields(self.__class__):
             value = getattr(self, field.name)
-            is_changed = isinstance(value, (list, dict, WaitingInvocations))
-            setattr(made, field.name, value.copy() if is_changed else value)
-        return made
+            is_mutable = isinstance(value, (list, dict, WaitingInvocations))
+            setattr(copy, field.name, value.copy() if is_mutable else value)
+        return copy
 
     def add_user(self, contents: Iterable[AnyContent], native: Native | None) -> None:
         """Add a message of the user."""
@@ -117,7 +117,7 @@ class ConversationReader:
         native: Native | None,
         form: Literal["json", "text"] = "json",
     ) -> None:
-        """Add our call. Raises RequestError if one of its fields is not a text."""
+        """Add a call of one of our invocables. Raises RequestError if a field is not a text."""
         make = _make_call if _are_texts(invocation_id, name, arguments) else InvocationCanister
         self.canisters.append(
             make(
@@ -142,7 +142,7 @@ class ConversationReader:
         *,
         is_error: bool = False,
     ) -> None:
-        """Add the result of our call. Raises RequestError if a field is not a text."""
+        """Add the result of such a call. Raises RequestError if a field is not a text."""
         is_plain = _are_texts(invocation_id) and (name is None or _are_texts(name))
         make = _make_result if is_plain else ResultCanister
         self.canisters.append(
@@ -166,57 +166,58 @@ def read_each(
     items: Iterable[Any],
     *,
     kind: str,
-    place: str,
+    field: str,
     protocol: str,
-    head: object = None,
-    cache: AskerPrefixes | None = None,
+    context: object = None,
+    cache: ClientPrefixes | None = None,
 ) -> _Reader:
     """Read the items of a request in their order; return the reader that has read them.
 
     Args:
         kind: The name of an item, for errors.
-        place: The field with the items.
-        protocol: The protocol whose reference defines them.
-        head: What the reader has read before, as plain data.
-        cache: Earlier requests of the same client; a beginning that is equal is not read again.
+        field: The field with the items.
+        protocol: The protocol whose reference defines the items.
+        context: Other parts of the request that affect how the items are read, as plain data.
+        cache: Earlier requests of the same client. If one begins with the same items, these are not
+            read again.
 
     Raises:
         RequestError: An item is invalid; the error names its position.
     """
-    if cache is None or not isinstance(items, list) or len(items) < SHORTEST:
-        _read_span(reader, items, 0, kind, place, protocol)
+    if cache is None or not isinstance(items, list) or len(items) < LEAST_MESSAGES:
+        _read_items(reader, items, 0, kind, field, protocol)
         return reader
-    lookup, start = cache.look_up(protocol, head, items), 0
+    lookup, start = cache.look_up(protocol, context, items), 0
     if lookup.stage is not None:
         reader, start = cast("_Reader", lookup.stage.reader.fork()), lookup.stage.count
-    cut = len(items) - TAIL
+    cut = len(items) - CHANGEABLE_MESSAGES
     if start < cut:
-        _read_span(reader, items[start:cut], start, kind, place, protocol)
-        lookup.note(cut, reader.fork())
+        _read_items(reader, items[start:cut], start, kind, field, protocol)
+        lookup.record(cut, reader.fork())
         start = cut
     if start < len(items):
-        _read_span(reader, items[start:], start, kind, place, protocol)
-        lookup.note(len(items), reader.fork())
-    lookup.keep()
+        _read_items(reader, items[start:], start, kind, field, protocol)
+        lookup.record(len(items), reader.fork())
+    lookup.finish()
     return reader
 
 
-def _read_span(
+def _read_items(
     reader: ConversationReader,
     items: Iterable[Any],
     start: int,
     kind: str,
-    place: str,
+    field: str,
     protocol: str,
 ) -> None:
     index, read = start - 1, reader.read
-    numbered = iter(items)  # an error here is one of the request, not of an item
+    iterator = iter(items)  # outside the try: an error here is not about one item
     try:
-        for item in numbered:
+        for item in iterator:
             index += 1
             read(item, index)
     except ConverseError:
         raise
-    except NONSENSE as error:
-        path = f"{place}[{index}]"
-        raise explain_nonsense(f"The {kind} at {path}", protocol, path, error) from error
+    except DECODING_ERRORS as error:
+        path = f"{field}[{index}]"
+        raise explain_invalid(f"The {kind} at {path}", protocol, path, error) from error

@@ -88,7 +88,9 @@ class RequestWriter:
         model = ModelDescriptor(provider=provider, name=name, attributes=attributes)
         parts = nativize_parts(request, model, processors or self.produce_processors(quirks))
         ledger = Ledger(protocol=self.protocol, provider=provider)
-        extras = ledger.open(request.native, "request", shared=self._survey_shared(request, quirks))
+        extras = ledger.read_sendable(
+            request.native, "request", shared=self._survey_shared(request, quirks)
+        )
         draft = BodyDraft(request, parts, attributes, quirks, extras, ledger, streaming)
         return Translation(self.compose_body(draft), (*parts.losses, *ledger.losses))
 

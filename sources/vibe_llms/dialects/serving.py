@@ -19,7 +19,7 @@ from vibe_llms.dialects.invocations import (
     NO_ARGUMENTS,
     TakenNames,
     keep_parameters,
-    keep_tool,
+    wrap_own_tool,
 )
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.signatures import unwrap_signatures
@@ -41,12 +41,12 @@ UNKNOWN_MODEL: Final = ModelAttributes(
 """Stands for a client that accepts everything."""
 
 
-NONSENSE: Final = (AttributeError, KeyError, TypeError, ValueError, RecursionError)
+DECODING_ERRORS: Final = (AttributeError, KeyError, TypeError, ValueError, RecursionError)
 """Errors of decoding invalid data."""
 
 
 @contextmanager
-def refuse_nonsense(what: str, protocol: str, path: str = "") -> Iterator[None]:
+def refuse_invalid(what: str, protocol: str, path: str = "") -> Iterator[None]:
     """Convert errors of decoding foreign data to RequestError.
 
     Args:
@@ -57,11 +57,11 @@ def refuse_nonsense(what: str, protocol: str, path: str = "") -> Iterator[None]:
         yield
     except ConverseError:
         raise
-    except NONSENSE as error:
-        raise explain_nonsense(what, protocol, path, error) from error
+    except DECODING_ERRORS as error:
+        raise explain_invalid(what, protocol, path, error) from error
 
 
-def explain_nonsense(what: str, protocol: str, path: str, error: Exception) -> RequestError:
+def explain_invalid(what: str, protocol: str, path: str, error: Exception) -> RequestError:
     """Return the error for foreign data that could not be decoded."""
     return RequestError(
         path=path,
@@ -150,7 +150,7 @@ def describe_own_tool(
         name=taken.find_free(name),
         description=str(tool.get("description") or ""),
         schema=None,
-        native=make_native(protocol, keep_tool(tool)),
+        native=make_native(protocol, wrap_own_tool(tool)),
     )
 
 
@@ -162,7 +162,7 @@ def repeat_usage(origin: Origin, protocol: str) -> dict[str, Any] | None:
     return msgspec.json.decode(native, type=dict[str, Any])
 
 
-def tell_merged(usage: Usage, merged: Mapping[str, str], ledger: Ledger) -> None:
+def report_merged_usage(usage: Usage, merged: Mapping[str, str], ledger: Ledger) -> None:
     """Record that tokens are counted in others, as the protocol does not separate them.
 
     Args:
@@ -173,36 +173,36 @@ def tell_merged(usage: Usage, merged: Mapping[str, str], ledger: Ledger) -> None
             ledger.coerce(f"usage.{bucket}", f"it is included in {field}")
 
 
-def tell_unknown(usage: Usage, asked: str, answered: str, ledger: Ledger) -> None:
+def report_unknown_usage(usage: Usage, input_name: str, output_name: str, ledger: Ledger) -> None:
     """Record unknown totals for which the protocol requires a number: 0 is sent."""
-    totals = ((asked, usage.total_input_tokens), (answered, usage.total_output_tokens))
+    totals = ((input_name, usage.total_input_tokens), (output_name, usage.total_output_tokens))
     for field, total in totals:
         if total is None:
             ledger.synthesize(f"usage.{field}", "the vendor did not report it; 0 was inserted")
 
 
 def nativize_openai_usage(
-    usage: Usage, *, asked: str, answered: str, ledger: Ledger
+    usage: Usage, *, input_name: str, output_name: str, ledger: Ledger
 ) -> dict[str, Any]:
     """Return usage in OpenAI's format.
 
     Args:
-        asked, answered: The names of the totals.
+        input_name, output_name: The names of the totals.
     """
-    merged = {"cache_write_long_tokens": f"{asked}_details.cache_write_tokens"}
-    tell_merged(usage, merged, ledger)
-    tell_unknown(usage, asked, answered, ledger)
+    merged = {"cache_write_long_tokens": f"{input_name}_details.cache_write_tokens"}
+    report_merged_usage(usage, merged, ledger)
+    report_unknown_usage(usage, input_name, output_name, ledger)
     written = (usage.cache_write_tokens or 0) + (usage.cache_write_long_tokens or 0)
     total_in, total_out = usage.total_input_tokens or 0, usage.total_output_tokens or 0
     return {
-        asked: total_in,
-        f"{asked}_details": {
+        input_name: total_in,
+        f"{input_name}_details": {
             "cached_tokens": usage.cache_read_tokens or 0,
             "cache_write_tokens": written,
             "audio_tokens": usage.input_audio_tokens or 0,
         },
-        answered: total_out,
-        f"{answered}_details": {
+        output_name: total_out,
+        f"{output_name}_details": {
             "reasoning_tokens": usage.reasoning_tokens or 0,
             "audio_tokens": usage.output_audio_tokens or 0,
         },
@@ -210,7 +210,7 @@ def nativize_openai_usage(
     }
 
 
-def keeps_word(origin: Origin, protocol: str) -> bool:
+def keeps_native_stop_reason(origin: Origin, protocol: str) -> bool:
     """Return whether the vendor's own reason can be sent: it uses this protocol, and gave one.
 
     A stream that was closed has no reason, and must not look complete.
@@ -219,7 +219,7 @@ def keeps_word(origin: Origin, protocol: str) -> bool:
     return origin.protocol == protocol and not is_left
 
 
-def tell_stop(origin: Origin, word: str, understood: StopReason, ledger: Ledger) -> None:
+def report_stop_reason(origin: Origin, word: str, understood: StopReason, ledger: Ledger) -> None:
     """Record that an answer ended for another reason than is sent.
 
     Args:
@@ -230,7 +230,7 @@ def tell_stop(origin: Origin, word: str, understood: StopReason, ledger: Ledger)
         ledger.coerce("metadata.origin.stop_reason", reason)
 
 
-def fits_control(name: str, value: JsonValue, attributes: ModelAttributes | None) -> bool:
+def is_valid_control(name: str, value: JsonValue, attributes: ModelAttributes | None) -> bool:
     """Return whether a value in a request is valid for a control.
 
     Args:

@@ -9,7 +9,7 @@ from vibe_llms.foundation.attrs_classes import frozen
 
 
 @frozen
-class Unanswered:
+class PendingInvocation:
     """An invocation that waits for its result.
 
     Attributes:
@@ -25,11 +25,11 @@ class WaitingInvocations:
     """Queue of invocations without a result yet, with constant-time lookup."""
 
     def __init__(self) -> None:
-        self._places: dict[Hashable, deque[tuple[int, Unanswered]]] = {}
+        self._places: dict[Hashable, deque[tuple[int, PendingInvocation]]] = {}
         self._left: set[int] = set()
         self._count = 0
 
-    def add(self, invocation: Unanswered) -> None:
+    def add(self, invocation: PendingInvocation) -> None:
         """Add an invocation."""
         self._count += 1
         self._left.add(self._count)
@@ -54,19 +54,21 @@ class WaitingInvocations:
         self._places.clear()
         self._left.clear()
 
-    def take_by_id(self, invocation_id: str | None) -> Unanswered | None:
+    def take_by_id(self, invocation_id: str | None) -> PendingInvocation | None:
         """Remove and return the first invocation with this id."""
         return self._take(("id", invocation_id))
 
-    def take_by_name(self, name: str | None, *, is_made_up: bool = False) -> Unanswered | None:
+    def take_by_name(
+        self, name: str | None, *, is_made_up: bool = False
+    ) -> PendingInvocation | None:
         """Remove and return the first invocation with this name."""
         return None if name is None else self._take(("made up" if is_made_up else "", name))
 
-    def take_first(self, *, is_made_up: bool = False) -> Unanswered | None:
+    def take_first(self, *, is_made_up: bool = False) -> PendingInvocation | None:
         """Remove and return the first invocation."""
         return self._take(("made up" if is_made_up else "", None))
 
-    def _take(self, place: Hashable) -> Unanswered | None:
+    def _take(self, place: Hashable) -> PendingInvocation | None:
         waiting = self._places.get(place)
         while waiting:
             number, invocation = waiting.popleft()

@@ -32,10 +32,10 @@ async def iterate_text(events: AsyncIterable[StreamEvent]) -> AsyncIterator[str]
                 text, content = event.text, contents[event.index]
             case ContentFinishedEvent(item=TextualContent(text=text)):
                 content = contents[event.index]
-                text = "" if content.spoken else text  # if it was not streamed in pieces
+                text = "" if content.last_channel else text  # if it was not streamed in pieces
             case _:
                 continue
         if text:
             gap = gaps.find_before_text(content)
-            content.spoken = "text"
+            content.last_channel = "text"
             yield gap + text

@@ -88,7 +88,7 @@ def test_an_error_of_any_kind_is_read_as_the_same(error: ConverseError) -> None:
 @given(errors)
 def test_an_error_in_the_middle_of_a_stream_is_read_as_the_same(error: ConverseError) -> None:
     """Without a status, by its fields alone."""
-    body = {"error": compose_openai_error(error, asked="messages", status=None)}
+    body = {"error": compose_openai_error(error, conversation_field="messages", status=None)}
 
     again = chat_completions.produce_error(body, provider="gateway")
 

@@ -17,7 +17,12 @@ from support.vendors.long_talks import (
     write_said,
     write_talk,
 )
-from vibe_llms.dialects.prefix_cache import SHORTEST, TAIL, AskerPrefixes, PrefixCache
+from vibe_llms.dialects.prefix_cache import (
+    CHANGEABLE_MESSAGES,
+    LEAST_MESSAGES,
+    ClientPrefixes,
+    PrefixCache,
+)
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.canisters import AnyCanister
 
@@ -26,7 +31,7 @@ TURNS = 20
 
 
 def read(
-    protocol: str, messages: list[Any], cache: AskerPrefixes | None, **fields: Any
+    protocol: str, messages: list[Any], cache: ClientPrefixes | None, **fields: Any
 ) -> tuple[AnyCanister, ...]:
     """Return the canisters of a request; its messages are copied, as those of a new body."""
     body = write_body(protocol, copy.deepcopy(messages)) | fields
@@ -75,7 +80,7 @@ def test_last_messages_that_change_are_read_again(protocol: str) -> None:
 
     now = read(protocol, talk, cache)
 
-    kept = len(talk) - TAIL
+    kept = len(talk) - CHANGEABLE_MESSAGES
     assert all(new is old for new, old in zip(now[:kept], before, strict=False))
     assert not {*map(id, now[kept:])} & {*map(id, before[kept:])}
     assert mask(now) == mask(read(protocol, talk, None))
@@ -155,7 +160,7 @@ def test_short_conversations_are_not_cached() -> None:
     cache = PrefixCache()
     talk = write_talk("messages", TURNS, with_tools=False)
 
-    read("messages", talk[: SHORTEST - 1], cache.open("a"))
+    read("messages", talk[: LEAST_MESSAGES - 1], cache.open("a"))
 
     assert cache.size == 0
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vibe_llms.dialects.buckets import find_beside, split_count
+from vibe_llms.dialects.buckets import find_separate, split_count
 from vibe_llms.messages.canisters import (
     INPUT_BUCKETS,
     OUTPUT_BUCKETS,
@@ -140,7 +140,7 @@ def test_parts_beside_a_total_keep_their_counts(
     parts = {"thought": thought, "read": read_}
     total = prompt + 7 + sum(parts[name] for name in beside)
 
-    found = find_beside(total, (prompt, 7), parts)
+    found = find_separate(total, (prompt, 7), parts)
 
     assert sum(parts[name] for name in found) == sum(parts[name] for name in beside)
 

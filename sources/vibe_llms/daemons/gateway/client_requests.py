@@ -13,7 +13,7 @@ from vibe_llms.daemons.asgi import refuse_body
 from vibe_llms.daemons.bodies import read_head, replace_field
 from vibe_llms.dialects.broken_requests import refuse_nothing
 from vibe_llms.dialects.client_answers import ErrorAnswer, StreamWriter
-from vibe_llms.dialects.prefix_cache import AskerPrefixes
+from vibe_llms.dialects.prefix_cache import ClientPrefixes
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.forms import FormField, decode_form
@@ -41,7 +41,7 @@ class ServingDialect(Protocol):
         self,
         native: Mapping[str, Any],
         attributes: ModelAttributes | None = None,
-        cache: AskerPrefixes | None = None,
+        cache: ClientPrefixes | None = None,
     ) -> Translation[Request]: ...
 
     def nativize_response(self, response: Response) -> Translation[JsonObject]: ...

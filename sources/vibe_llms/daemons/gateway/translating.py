@@ -20,7 +20,7 @@ from vibe_llms.daemons.records import CallRecord
 from vibe_llms.dialects.broken_media import correct_media_types, find_media, refuse_broken_media
 from vibe_llms.dialects.broken_requests import refuse_broken_schemas
 from vibe_llms.dialects.client_answers import StreamWriter
-from vibe_llms.dialects.prefix_cache import AskerPrefixes
+from vibe_llms.dialects.prefix_cache import ClientPrefixes
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
     LossEvent,
@@ -69,7 +69,7 @@ async def translate(call: GatewayCall) -> None:
         await call.http.answer(200, answer, compose_headers(call.http, record.losses))
 
 
-def _read(call: GatewayCall, prefixes: AskerPrefixes) -> tuple[dict[str, Any], Request]:
+def _read(call: GatewayCall, prefixes: ClientPrefixes) -> tuple[dict[str, Any], Request]:
     """Return the decoded request, and the normalized one. Raises ConverseError."""
     native, is_repaired = decode_reporting_repair(call.request.body)
     ensure_bounds(native, call.gateway.request_limits)
@@ -89,7 +89,7 @@ _REPAIRED: Final = (
 def _normalize(
     call: GatewayCall,
     native: dict[str, Any],
-    prefixes: AskerPrefixes,
+    prefixes: ClientPrefixes,
     repair_losses: tuple[Loss, ...],
 ) -> Request:
     """Return the request to send upstream; record its losses, or refuse them in strict mode."""
@@ -121,7 +121,7 @@ def is_strict(call: GatewayCall) -> bool:
 
 
 def _normalize_for(
-    call: GatewayCall, native: dict[str, Any], prefixes: AskerPrefixes
+    call: GatewayCall, native: dict[str, Any], prefixes: ClientPrefixes
 ) -> Translation[Request]:
     """Normalize a request; keep unknown fields for a vendor of the same protocol."""
     model, dialect = call.upstream.model, call.face.dialect
@@ -228,7 +228,7 @@ async def _stream(call: GatewayCall, native: dict[str, Any], request: Request) -
     if not face.is_ours:
         trailer = write_ranked((*losses[header_losses:], *writer.losses))
     if trailer:
-        last = writer.tell(last, LOSSES_HEADER, trailer.encode())
+        last = writer.add_note(last, LOSSES_HEADER, trailer.encode())
     if not record.sent_bytes:  # two writes, or the server would send it with a content-length
         await http.send(last)
         record.sent_bytes, last = len(last), b""

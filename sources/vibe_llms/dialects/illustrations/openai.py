@@ -183,4 +183,4 @@ def _read_image(row: _Image, kind: str) -> ImageContent:
 def _read_usage(usage: Mapping[str, Any] | None) -> Usage | None:
     if not usage or "input_tokens" not in usage:
         return None
-    return normalize_openai_usage(usage, asked="input_tokens", answered="output_tokens")
+    return normalize_openai_usage(usage, input_name="input_tokens", output_name="output_tokens")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from vibe_llms.dialects.extras import TOLD, read_native, without
+from vibe_llms.dialects.extras import REPORTED_AS, read_native, without
 from vibe_llms.dialects.invocations import TakenNames
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.messages.contents import Native
@@ -147,7 +147,7 @@ def describe_in_namespace(
     note: dict[str, Any] = {"name": qualified_name.namespace, "tool": qualified_name.name}
     if not is_first:
         return own_description, {NAMESPACE_NOTE: note}
-    note |= {"rest": without(namespace, "type", "name", "tools"), TOLD: "namespace"}
+    note |= {"rest": without(namespace, "type", "name", "tools"), REPORTED_AS: "namespace"}
     shared_description = namespace.get("description")
     if not isinstance(shared_description, str) or not shared_description.strip():
         return own_description, {NAMESPACE_NOTE: note}

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from vibe_llms.dialects.decoding import mend_escapes
+from vibe_llms.dialects.decoding import repair_surrogates
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.foundation.limits import Limits
 from vibe_llms.invocables.mcp.cutting import cut_lines
@@ -148,10 +148,10 @@ def _mend(stream: Any, limit: int) -> Any:
                 whole, end, rest = part.rpartition(b"\n")
                 size = len(rest) if end else size + len(rest)
                 if end or size > limit:  # too long for a line; its reader reports it
-                    yield cut_lines(mend_escapes(b"".join((*line, whole, end))))
+                    yield cut_lines(repair_surrogates(b"".join((*line, whole, end))))
                     line = []
                 line.append(rest)
-            yield cut_lines(mend_escapes(b"".join(line)))
+            yield cut_lines(repair_surrogates(b"".join(line)))
 
         async def aclose(self) -> None:
             await stream.aclose()

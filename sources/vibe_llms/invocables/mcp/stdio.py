@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from vibe_llms.dialects.decoding import mend_escapes
+from vibe_llms.dialects.decoding import repair_surrogates
 from vibe_llms.exceptions import EnsembleError, LimitError
 from vibe_llms.foundation.limits import Limits
 from vibe_llms.invocables.mcp.cutting import cut_message
@@ -136,7 +136,7 @@ async def _pass_on(
         for frame in frames:
             try:
                 data = cut_message(
-                    mend_escapes(frame.data)
+                    repair_surrogates(frame.data)
                 )  # else a call would never have its answer
                 message = jsonrpc_message_adapter.validate_json(data, by_name=False)
             except ValueError:

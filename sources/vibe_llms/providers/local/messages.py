@@ -15,7 +15,7 @@ import msgspec
 
 from vibe_llms.dialects import chat_completions
 from vibe_llms.dialects.chat_completions.calling.messages import nativize_canisters
-from vibe_llms.dialects.history import tell_result
+from vibe_llms.dialects.history import convert_result
 from vibe_llms.dialects.processors import FunctionProcessor
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import (
@@ -72,7 +72,7 @@ def _write_plainly(canister: AnyCanister) -> AnyCanister:
             text = write_invocation(canister.name, canister.arguments)
             return AssistantCanister(text, turn_id=canister.turn_id)
         case ResultCanister(owner=Owner.OURS):
-            return tell_result(canister)
+            return convert_result(canister)
         case AssistantCanister():
             return attrs.evolve(canister, turn_id=None)
     return canister

@@ -26,7 +26,7 @@ from vibe_llms.dialects.chat_completions.calling.thinking import Thinking
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.tables import REASONING_DETAILS, REASONING_FIELDS
 from vibe_llms.dialects.decoding import is_blank
-from vibe_llms.dialects.extras import MESSAGE, keep_native, leave, make_native, write_json
+from vibe_llms.dialects.extras import MESSAGE, collect_extras, keep_native, make_native, write_json
 from vibe_llms.events.stream import (
     ContentCitedEvent,
     ContentDeltaEvent,
@@ -286,7 +286,7 @@ class MessageReader:
 
     def _read_text(self, part: Mapping[str, Any], *, whole: bool) -> bool:
         """Decode a part of text; return whether it has only text."""
-        rest = leave(part, ("type", "text"))
+        rest = collect_extras(part, ("type", "text"))
         # Adjacent parts of a stream are pieces of one text, in a complete answer separate texts.
         if whole or rest:
             self.text_index = None
@@ -324,7 +324,7 @@ class MessageReader:
         if kind == "custom" or piece.get("type") == "custom":
             call.form = "text"
         other = "function" if kind == "custom" else "custom"
-        rest = leave(piece, ("id", "index", kind))
+        rest = collect_extras(piece, ("id", "index", kind))
         if is_blank(rest.get(other)):
             rest.pop(other, None)
         if rest.get("type") in ("function", "custom"):
@@ -339,7 +339,7 @@ class MessageReader:
             legacy = StreamedToolCall(name=piece.get("name"), kept={"function_call": {}})
             legacy.invocation_id = f"function_call_{self.response_id}"
             self.calls.calls.append(legacy)
-        append_piece(legacy.kept["function_call"], leave(piece, ("name", "arguments")))
+        append_piece(legacy.kept["function_call"], collect_extras(piece, ("name", "arguments")))
         self._add_arguments(legacy, piece.get("arguments"))
 
     def _add_arguments(self, call: StreamedToolCall, arguments: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.decoding import read_text
-from vibe_llms.dialects.extras import keep_native, leave, make_native
+from vibe_llms.dialects.extras import collect_extras, keep_native, make_native
 from vibe_llms.dialects.payloads import read_url
 from vibe_llms.messages.contents import (
     Citation,
@@ -47,7 +47,7 @@ def read_image(part: Mapping[str, Any]) -> ImageContent | None:
     if not isinstance(url, str):
         return None
     known = ("url", "detail") if isinstance(detail, str) else ("url",)
-    kept, inner = leave(part, ("type", "image_url")), leave(source, known)
+    kept, inner = collect_extras(part, ("type", "image_url")), collect_extras(source, known)
     return ImageContent(
         **read_url(url, "image/*"),
         detail=detail if isinstance(detail, str) else None,

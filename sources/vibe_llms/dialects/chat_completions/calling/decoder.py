@@ -24,7 +24,7 @@ from vibe_llms.dialects.chat_completions.calling.usage import normalize_usage
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.tables import CHOICE_READ, STOP_REASONS, TOP_READ
 from vibe_llms.dialects.decoding import ResponseDecoder, read_text
-from vibe_llms.dialects.extras import keep_native, leave, make_native
+from vibe_llms.dialects.extras import collect_extras, keep_native, make_native
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
     NativeEvent,
@@ -178,7 +178,7 @@ class Decoder(ResponseDecoder):
 
     def _keep_native_fields(self, chunk: Mapping[str, Any]) -> None:
         """Keep the native fields around the choices."""
-        update(self._leftover, leave(chunk, TOP_READ))
+        update(self._leftover, collect_extras(chunk, TOP_READ))
         if self._created:  # some vendors change it with each chunk, or begin with an empty one
             self._leftover["created"] = self._created
         self._created = self._created or chunk.get("created")
@@ -197,7 +197,7 @@ class Decoder(ResponseDecoder):
             # We need a text; the native data keep the original value.
             self._leftover["id"], response_id = response_id, str(response_id)
         self._answer.response_id = response_id or ""
-        unread = leave(chunk, TOP_READ)
+        unread = collect_extras(chunk, TOP_READ)
         constant = {name: value for name, value in unread.items() if name in _CONSTANT_FIELDS}
         native = keep_native(PROTOCOL, constant)
         start = ResponseStartedEvent(response_id=response_id, model=model, native=native)
@@ -205,7 +205,7 @@ class Decoder(ResponseDecoder):
 
     def _read_choice(self, choice: Mapping[str, Any], *, whole: bool) -> None:
         delta, message = choice.get("delta"), choice.get("message")
-        rest = leave(choice, CHOICE_READ)
+        rest = collect_extras(choice, CHOICE_READ)
         # Some stream a complete message instead of a delta.
         if message is not None and (whole or delta is None):
             self._answer.read(message, whole=whole)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from vibe_llms.dialects.errors import Complaint, ErrorProducer, produce_overflow
+from vibe_llms.dialects.errors import ErrorData, ErrorProducer, produce_overflow
 from vibe_llms.dialects.openai_errors import read_openai_error
 from vibe_llms.exceptions import ConverseError, ProviderFault
 
@@ -64,7 +64,7 @@ _TITLE: Final = re.compile(r"<(?:title|h1)[^>]*>([^<]+)<", re.IGNORECASE)
 _TAG: Final = re.compile(r"<[^>]*>")
 
 
-def _read_error(body: object, status: int | None, model: str) -> Complaint | ConverseError:
+def _read_error(body: object, status: int | None, model: str) -> ErrorData | ConverseError:
     complaint = read_openai_error(_simplify(body), status, model)
     if isinstance(complaint, ConverseError) or complaint.fault not in _VAGUE:
         return complaint

@@ -12,10 +12,10 @@ from vibe_llms.dialects.invocations import (
     InvocablesWriter,
     Offer,
     describe,
-    holds_strictly,
     is_closed,
+    is_sent_strict,
     is_vendors_own,
-    open_tool,
+    unwrap_own_tool,
     write_parameters,
 )
 from vibe_llms.dialects.ledger import Ledger
@@ -53,7 +53,7 @@ def _write_tool(
         return None
     if native is not None and is_own:
         if ledger.admits(native):
-            return open_tool(read_native(native, path))
+            return unwrap_own_tool(read_native(native, path))
         ledger.coerce(path, f"{invocable.name} is a vendor's own tool; it is sent as a function")
     named: dict[str, Any] = {"name": invocable.name, **describe(invocable)}
     if is_custom:
@@ -61,11 +61,11 @@ def _write_tool(
         text_format, native = part_format(native, path)
         if text_format is not None:
             named["format"] = write_chat_format(text_format)
-        return merge({"type": "custom", "custom": named}, ledger.open(native, path))
-    kept = {} if is_own else ledger.open(native, path)
+        return merge({"type": "custom", "custom": named}, ledger.read_sendable(native, path))
+    kept = {} if is_own else ledger.read_sendable(native, path)
     function: dict[str, Any] = {**named, "parameters": write_parameters(invocable, kept)}
     if quirks.takes_strict:
-        if holds_strictly(invocable, kept, path, ledger):
+        if is_sent_strict(invocable, kept, path, ledger):
             function["strict"] = True
         elif kept.get(LENIENT):
             function["strict"] = False

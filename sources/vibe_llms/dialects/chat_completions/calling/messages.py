@@ -24,11 +24,16 @@ from vibe_llms.dialects.history import (
     HistoryEntry,
     RepairedHistory,
     belongs,
+    is_missing_note,
     locate,
     repair_history,
-    states_failure,
 )
-from vibe_llms.dialects.instructions import Message, list_parts, settle_instructions, takes_late
+from vibe_llms.dialects.instructions import (
+    Message,
+    accepts_late_instructions,
+    arrange_instructions,
+    list_parts,
+)
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.plain import OURS, read_plain
 from vibe_llms.foundation.attrs_classes import define
@@ -75,10 +80,14 @@ def _arrange_messages(
     writer: _MessagesWriter, attributes: ModelAttributes, quirks: Quirks, ledger: Ledger
 ) -> list[dict[str, Any]]:
     """Return the messages in the order that the vendor requires."""
-    if takes_late(attributes) and not quirks.bridges_results and not quirks.alternates:
+    if (
+        accepts_late_instructions(attributes)
+        and not quirks.bridges_results
+        and not quirks.alternates
+    ):
         return writer.messages
     located = zip(writer.messages, map(locate, writer.positions), strict=True)
-    messages = settle_instructions(list(located), attributes, ledger)
+    messages = arrange_instructions(list(located), attributes, ledger)
     if quirks.bridges_results:
         messages = bridge(messages, ledger)
     if quirks.alternates:
@@ -191,7 +200,7 @@ class _MessagesWriter:
         position: int,
     ) -> None:
         ledger, path = self.parts.ledger, locate(position)
-        kept = ledger.open(canister.native, path, canister)
+        kept = ledger.read_sendable(canister.native, path, canister)
         as_parts = bool(kept.pop("$parts", False))
         if isinstance(canister, ResultCanister):
             message = self._write_result(canister, position, kept, as_parts=as_parts)
@@ -240,7 +249,7 @@ class _MessagesWriter:
                     )
                 user_content = parts.write_content(media, path, canister)
                 self._result_media.append(({"role": "user", "content": user_content}, position))
-        if canister.is_error and not states_failure(canister) and "is_error" not in kept:
+        if canister.is_error and not is_missing_note(canister) and "is_error" not in kept:
             reason = "this protocol cannot mark a result as an error; only its text says so"
             parts.ledger.drop(f"{path}.is_error", reason)
         if kept.get("role") == "function":

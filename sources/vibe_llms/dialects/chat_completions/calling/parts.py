@@ -10,7 +10,7 @@ from vibe_llms.dialects.chat_completions.tables import FILE_NAMES
 from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.framing import ContentWithPath
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.media_types import admit_medium, name_file, read_untaken
+from vibe_llms.dialects.media_types import admit_medium, name_file, read_unsupported_file
 from vibe_llms.dialects.payloads import (
     AUDIO_FORMATS,
     compose_url,
@@ -110,7 +110,7 @@ class PartsWriter:
                 return self._admit_medium(content, path, canister)
             case NativeContent():
                 if self.ledger.admits(content.native, canister):
-                    return self.ledger.open(content.native, path, canister)
+                    return self.ledger.read_sendable(content.native, path, canister)
                 self.ledger.withhold(path, f"{content.kind} belongs to another vendor")
             case ReasoningContent() | RefusalContent():
                 self.ledger.drop(path, f"a user message cannot contain {content.type} content")
@@ -130,12 +130,12 @@ class PartsWriter:
         if not self.quirks.takes_parts:
             self.ledger.omit_native(content.native, path)
             return part
-        return merge(part, self.ledger.open(content.native, path, canister))
+        return merge(part, self.ledger.read_sendable(content.native, path, canister))
 
     def _admit_medium(
         self, content: MediaContent, path: str, canister: AnyCanister | None
     ) -> JsonObject | None:
-        text = read_untaken(content, self.attributes, path, self.ledger)
+        text = read_unsupported_file(content, self.attributes, path, self.ledger)
         if text is not None:
             return {"type": "text", "text": text}
         admitted = admit_medium(content, self.attributes, path, canister, self.ledger)
@@ -144,7 +144,7 @@ class PartsWriter:
     def _write_medium(
         self, content: MediaContent, path: str, canister: AnyCanister | None
     ) -> JsonObject | None:
-        kept = self.ledger.open(content.native, path, canister)
+        kept = self.ledger.read_sendable(content.native, path, canister)
         is_bare, kind = bool(kept.pop("$bare", False)), kept.pop("type", "")
         part, is_own = None, self.ledger.admits(content.native, canister)
         match content:

@@ -10,7 +10,7 @@ from vibe_llms.dialects.chat_completions.calling.invocations import (
 )
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.extras import merge, without, write_json
-from vibe_llms.dialects.instructions import join_instructions, takes_late
+from vibe_llms.dialects.instructions import accepts_late_instructions, join_instructions
 from vibe_llms.dialects.invocations import is_closed
 from vibe_llms.dialects.openai_requests import SHARED
 from vibe_llms.dialects.request_writing import BodyDraft, RequestWriter
@@ -38,7 +38,9 @@ def _compose_body(draft: BodyDraft) -> dict[str, Any]:
     if schema.losses and request.schema is not None:
         draft.ledger.losses += schema.losses
         _describe_schema(
-            body, request.schema, has_one_system_message=not takes_late(draft.attributes)
+            body,
+            request.schema,
+            has_one_system_message=not accepts_late_instructions(draft.attributes),
         )
     return _complete(body, kept, quirks, streaming=draft.streaming)
 

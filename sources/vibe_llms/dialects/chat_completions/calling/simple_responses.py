@@ -9,7 +9,7 @@ import msgspec
 from vibe_llms.dialects.chat_completions.calling.usage import normalize_usage
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.tables import CHOICE_READ, STOP_REASONS, TOP_READ
-from vibe_llms.dialects.extras import keep_native, leave
+from vibe_llms.dialects.extras import collect_extras, keep_native
 from vibe_llms.dialects.simple_responses import (
     COMMON_ENDS,
     Account,
@@ -72,8 +72,8 @@ def read_simple_response(body: bytes) -> SimpleResponse | None:
         fields: dict[str, Any] = msgspec.json.decode(body)
     except UNREADABLE:
         return None
-    rest = leave(fields, TOP_READ)
-    if choice_rest := leave(fields["choices"][0], CHOICE_READ):
+    rest = collect_extras(fields, TOP_READ)
+    if choice_rest := collect_extras(fields["choices"][0], CHOICE_READ):
         rest["choices"] = [choice_rest]
     return SimpleResponse(
         answer.id,
@@ -161,6 +161,6 @@ def read_simple_stream(body: bytes) -> SimpleResponse | None:
         None if usage is None else normalize_usage(usage),
         stop,
         reason,
-        keep_native(PROTOCOL, leave(fields, TOP_READ)),
+        keep_native(PROTOCOL, collect_extras(fields, TOP_READ)),
         pieces=tuple(pieces),
     )

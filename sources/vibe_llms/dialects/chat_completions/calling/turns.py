@@ -82,14 +82,14 @@ class TurnWriter:
         if self._calls and not all(map(_is_carrier, canister.content)):
             reason = "content after an invocation of the same turn is moved before it"
             ledger.coerce(path, reason)
-        self._kept = self._kept | ledger.open(canister.native, path, canister)
+        self._kept = self._kept | ledger.read_sendable(canister.native, path, canister)
         self._is_separated = True
         for index, content in enumerate(canister.content):
             self._add(content, f"{path}.content[{index}]", canister)
 
     def add_invocation(self, canister: InvocationCanister, path: str) -> None:
         """Add a call."""
-        kept = self.parts.ledger.open(canister.native, path, canister)
+        kept = self.parts.ledger.read_sendable(canister.native, path, canister)
         # A message with only calls has no content: its native data were kept with its first call.
         self._kept = self._kept | kept.pop(MESSAGE, {})
         if canister.content:
@@ -178,7 +178,7 @@ class TurnWriter:
                 self.add_audio(content, path, canister)
             case ImageContent() if self.is_generated_image(content, path, canister):
                 ledger.omit(content, path, "name", reason="a generated image has no such field")
-                kept = ledger.open(content.native, path, canister)
+                kept = ledger.read_sendable(content.native, path, canister)
                 kept.pop("images", None)
                 image = merge(write_image(content, path), kept)
                 self.fields.setdefault("images", []).append(image)
@@ -188,7 +188,7 @@ class TurnWriter:
                 part = self.parts.write_part(content, path, canister)
                 self._content += [] if part is None else [part]
             case NativeContent() if ledger.admits(content.native, canister):
-                self._content.append(ledger.open(content.native, path, canister))
+                self._content.append(ledger.read_sendable(content.native, path, canister))
             case _:
                 reason = f"{content.type} content of the model cannot be sent back"
                 ledger.withhold(path, reason)
@@ -216,12 +216,14 @@ class TurnWriter:
             ledger.withhold(f"{path}.citations", "citations cannot be sent back")
             return
         for index, citation in enumerate(citations):
-            annotation = ledger.open(citation.native, f"{path}.citations[{index}]", canister)
+            annotation = ledger.read_sendable(
+                citation.native, f"{path}.citations[{index}]", canister
+            )
             if annotation and "search_results" not in annotation:
                 self.fields.setdefault("annotations", []).append(annotation)
 
     def _write_refusal(self, content: RefusalContent, path: str, canister: AnyCanister) -> None:
-        kept = self.parts.ledger.open(content.native, path, canister)
+        kept = self.parts.ledger.read_sendable(content.native, path, canister)
         if kept.get("type") == "refusal":
             self._content.append({"type": "refusal", "refusal": content.text, **kept})
             return
@@ -242,7 +244,7 @@ class TurnWriter:
         ledger = self.parts.ledger
         if ledger.admits(content.native, canister):
             is_clients = canister.origin is None
-            kept = ledger.open(content.native, path, canister) if is_clients else {}
+            kept = ledger.read_sendable(content.native, path, canister) if is_clients else {}
             self.fields["audio"] = {"id": content.file_id, **kept}
         elif content.transcript:
             self._content.append({"type": "text", "text": content.transcript})

@@ -8,5 +8,5 @@ from typing import Final
 from vibe_llms.dialects.openai_usage import normalize_openai_usage
 
 normalize_usage: Final = partial(
-    normalize_openai_usage, asked="prompt_tokens", answered="completion_tokens"
+    normalize_openai_usage, input_name="prompt_tokens", output_name="completion_tokens"
 )

@@ -17,7 +17,7 @@ from vibe_llms.dialects.chat_completions.tables import (
 )
 from vibe_llms.dialects.extras import keep_native, read_native
 from vibe_llms.dialects.invocations import holds_object
-from vibe_llms.dialects.prefix_cache import AskerPrefixes
+from vibe_llms.dialects.prefix_cache import ClientPrefixes
 from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.messages.field_types import evolve_unchecked
 from vibe_llms.messages.losses import Translation
@@ -180,7 +180,7 @@ def _touches_order(messages: list[Any], quirks: Quirks) -> bool:
 
 
 def normalize_same(
-    native: Mapping[str, Any], attributes: ModelAttributes, cache: AskerPrefixes | None = None
+    native: Mapping[str, Any], attributes: ModelAttributes, cache: ClientPrefixes | None = None
 ) -> Translation[Request]:
     """Return a request for another vendor of the protocol.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from vibe_llms.dialects.chat_completions.calling.invocations import nativize_invocables
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
-from vibe_llms.dialects.extras import AS_IT_IS, LENIENT, leave, make_native
+from vibe_llms.dialects.extras import AS_IT_IS, LENIENT, collect_extras, make_native
 from vibe_llms.dialects.invocations import TakenNames, is_closed
 from vibe_llms.dialects.serving import describe_function, describe_own_tool
 from vibe_llms.foundation.json_types import JsonObject
@@ -63,10 +63,10 @@ def _is_function(tool: Mapping[str, Any]) -> bool:
 
 
 def _normalize_function(tool: Mapping[str, Any], field: str = "function") -> InvocableDescription:
-    kept, function = leave(tool, ("type", "function")), tool["function"]
+    kept, function = collect_extras(tool, ("type", "function")), tool["function"]
     strict = function.get("strict")
     enforced, known = strict is True, ("name", "description", "parameters")
-    inner = leave(function, (*known, "strict") if isinstance(strict, bool) else known)
+    inner = collect_extras(function, (*known, "strict") if isinstance(strict, bool) else known)
     if inner or field == "functions":
         kept[field] = inner
     if strict is False:

@@ -15,7 +15,7 @@ from vibe_llms.dialects.chat_completions.tables import (
     REASONING_DETAILS,
     REASONING_FIELDS,
 )
-from vibe_llms.dialects.extras import keep_native, leave, make_native
+from vibe_llms.dialects.extras import collect_extras, keep_native, make_native
 from vibe_llms.dialects.payloads import decode_exactly, read_payload, read_url
 from vibe_llms.messages.contents import (
     AnyContent,
@@ -95,7 +95,7 @@ def read_part(part: Any) -> AnyContent:
     if part.__class__ is not dict and not isinstance(part, Mapping):
         raise TypeError(f"a part must be an object, not {type(part).__name__}")
     kind = str(part.get("type", "part"))
-    rest = leave(part, ("type", kind))
+    rest = collect_extras(part, ("type", kind))
     read = _READERS.get(kind)
     content: AnyContent | None = read_image(part) if kind == "image_url" else None
     if read is not None:
@@ -174,7 +174,7 @@ def _read_video(value: Any, rest: dict[str, Any]) -> AnyContent | None:
 
 
 def _read_file(file: Any, rest: dict[str, Any]) -> AnyContent | None:
-    inner = leave(file, ()) if isinstance(file, Mapping) else {}
+    inner = collect_extras(file, ()) if isinstance(file, Mapping) else {}
     fields: dict[str, Any] = {"mime_type": "application/octet-stream"}
     if isinstance(inner.get("file_id"), str):
         fields["file_id"] = inner.pop("file_id")
@@ -244,4 +244,4 @@ def _split(value: Any, name: str) -> tuple[str, dict[str, Any]] | None:
         return value, {}
     if not isinstance(value, Mapping) or not isinstance(value.get(name), str):
         return None
-    return value[name], leave(value, (name,))
+    return value[name], collect_extras(value, (name,))

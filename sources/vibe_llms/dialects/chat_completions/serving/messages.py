@@ -13,8 +13,8 @@ from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.serving.message_parts import read_part, read_reasoning
 from vibe_llms.dialects.chat_completions.tables import REASONING_DETAILS, REASONING_FIELDS
 from vibe_llms.dialects.decoding import is_blank
-from vibe_llms.dialects.extras import MESSAGE, keep_native, leave, make_native, write_json
-from vibe_llms.dialects.prefix_cache import AskerPrefixes
+from vibe_llms.dialects.extras import MESSAGE, collect_extras, keep_native, make_native, write_json
+from vibe_llms.dialects.prefix_cache import ClientPrefixes
 from vibe_llms.dialects.reading import ConversationReader, read_each
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.json_types import JsonObject
@@ -55,7 +55,7 @@ _CALL_OBJECT_FIELDS: Final = {
 
 
 def normalize_messages(
-    native: Mapping[str, Any], cache: AskerPrefixes | None = None
+    native: Mapping[str, Any], cache: ClientPrefixes | None = None
 ) -> Translation[tuple[AnyCanister, ...]]:
     """Return the canisters of a request's ``messages``.
 
@@ -71,7 +71,7 @@ def normalize_messages(
         _MessagesReader(),
         native.get("messages") or (),
         kind="message",
-        place="messages",
+        field="messages",
         protocol="Chat Completions",
         cache=cache,
     )
@@ -168,7 +168,7 @@ class _MessagesReader(ConversationReader):
         self, function: Mapping[str, Any], turn_id: str, message: JsonObject
     ) -> None:
         self.legacy += 1
-        kept = {"function_call": leave(function, ("name", "arguments"))} | (
+        kept = {"function_call": collect_extras(function, ("name", "arguments"))} | (
             {MESSAGE: message} if message else {}
         )
         self.add_call(
@@ -187,12 +187,14 @@ def read_call(
     kind = find_kind(call)
     inner = call[kind]
     arguments_field = "arguments" if kind == "function" else "input"
-    kept = leave(inner, _CALL_OBJECT_FIELDS[kind])
+    kept = collect_extras(inner, _CALL_OBJECT_FIELDS[kind])
     arguments = inner.get(arguments_field) or ""
     if not isinstance(arguments, str):  # servers with templates accept data
         kept[arguments_field] = arguments
         arguments = write_json(arguments)
-    rest = leave(call, _TYPED_CALL_FIELDS[kind] if call.get("type") == kind else _CALL_FIELDS[kind])
+    rest = collect_extras(
+        call, _TYPED_CALL_FIELDS[kind] if call.get("type") == kind else _CALL_FIELDS[kind]
+    )
     form: Literal["json", "text"] = "json" if kind == "function" else "text"
     return call.get("id"), inner["name"], arguments, form, {**rest, kind: kept} if kept else rest
 
@@ -204,7 +206,7 @@ def _read_text_message(
     content = message.get("content")
     if len(message) == 2 and content.__class__ is str and content and known is _TEXT_FIELDS:
         return (make_text(content),), {}  # fast path: there are no other fields
-    kept = leave(message, known)
+    kept = collect_extras(message, known)
     contents = read_content(content)
     if len(contents) > 1 and message["role"] != "user":  # a user's contents are always parts
         kept["$parts"] = True
@@ -228,7 +230,7 @@ def _read_model_message(message: Mapping[str, Any]) -> tuple[Sequence[AnyContent
         return read_content(content), {}
     if (content is None or content.__class__ is str) and _has_only_content_and_calls(message):
         return read_content(content), {}
-    kept = leave(message, _TURN_FIELDS)
+    kept = collect_extras(message, _TURN_FIELDS)
     parts = [_mark_as_own_part(each) for each in read_content(message.get("content"))]
     contents: list[AnyContent] = [*read_reasoning(message), *parts]
     if isinstance(message.get("refusal"), str) and message["refusal"]:
@@ -278,5 +280,5 @@ def _attach_citations(
 
 
 def _read_audio(audio: Mapping[str, Any]) -> AudioContent:
-    native = make_native(PROTOCOL, leave(audio, ("id",)))
+    native = make_native(PROTOCOL, collect_extras(audio, ("id",)))
     return AudioContent(mime_type="audio/*", file_id=str(audio["id"]), native=native)

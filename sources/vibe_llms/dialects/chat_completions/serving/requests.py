@@ -14,9 +14,9 @@ from vibe_llms.dialects.chat_completions.serving.invocations import (
 )
 from vibe_llms.dialects.chat_completions.serving.messages import normalize_messages
 from vibe_llms.dialects.chat_completions.tables import SPELLINGS
-from vibe_llms.dialects.extras import TOLD, keep_native, leave, without
-from vibe_llms.dialects.prefix_cache import AskerPrefixes
-from vibe_llms.dialects.serving import compose_request, fits_control, refuse_nonsense
+from vibe_llms.dialects.extras import REPORTED_AS, collect_extras, keep_native, without
+from vibe_llms.dialects.prefix_cache import ClientPrefixes
+from vibe_llms.dialects.serving import compose_request, is_valid_control, refuse_invalid
 from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
@@ -41,11 +41,11 @@ _NEVER_CONTROLS: Final = frozenset({"messages", "model", "tools", "response_form
 """Fields that other processors read, even if a model's attributes define such a control."""
 
 
-@refuse_nonsense("The request", "Chat Completions")
+@refuse_invalid("The request", "Chat Completions")
 def normalize_request(
     native: Mapping[str, Any],
     attributes: ModelAttributes | None = None,
-    cache: AskerPrefixes | None = None,
+    cache: ClientPrefixes | None = None,
 ) -> Translation[Request]:
     """Return the request of a client, for gateways.
 
@@ -62,11 +62,11 @@ def normalize_request(
     tools = normalize_invocables(native)
     schema = normalize_schema(native)
     invocables, choice = tools.value
-    kept = leave(native, (*_READ_ELSEWHERE, *list_fields(native, controls.value)))
+    kept = collect_extras(native, (*_READ_ELSEWHERE, *list_fields(native, controls.value)))
     if native.get("tool_choice") and not compare_choice(native, choice, invocables):
         kept["$choice"] = {"said": native["tool_choice"], "meant": choice}
         if is_simplified(native["tool_choice"], choice):
-            kept["$choice"][TOLD] = "tool_choice"
+            kept["$choice"][REPORTED_AS] = "tool_choice"
     if choice != "auto" and native.get("tools"):
         kept.pop("function_call", None)
     kept |= _keep_format(native, schema.value) | _keep_options(native)
@@ -92,16 +92,16 @@ def _keep_format(native: Mapping[str, Any], schema: JsonObject | None) -> dict[s
         return {} if is_any_json else {"response_format": response_format}
     without_schema = {**response_format, "json_schema": without(inner, "schema")}
     notes: dict[str, Any] = {"$wanted": without_schema}
-    has_more = leave(response_format, ("type", "json_schema"))
-    if has_more or leave(inner, ("name", "schema", "strict")):
-        notes["$format"] = {TOLD: "response_format"}  # such as a description for the model
+    has_more = collect_extras(response_format, ("type", "json_schema"))
+    if has_more or collect_extras(inner, ("name", "schema", "strict")):
+        notes["$format"] = {REPORTED_AS: "response_format"}  # such as a description for the model
     return notes
 
 
 def _keep_options(native: Mapping[str, Any]) -> dict[str, Any]:
     """Return the stream options without ``include_usage``: usage is always requested."""
     options = native.get("stream_options")
-    rest = leave(options, ("include_usage",)) if isinstance(options, Mapping) else {}
+    rest = collect_extras(options, ("include_usage",)) if isinstance(options, Mapping) else {}
     return {"$stream_options": rest} if rest else {}
 
 
@@ -130,7 +130,7 @@ def normalize_controls(
         value = native[field]
         if name == "stop" and isinstance(value, str):
             value = [value]  # a single one may be a text instead of a list
-        if fits_control(name, value, attributes):
+        if is_valid_control(name, value, attributes):
             controls[name] = value
     return Translation(controls)
 

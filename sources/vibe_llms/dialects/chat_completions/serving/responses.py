@@ -15,10 +15,10 @@ from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.payloads import encode_payload
 from vibe_llms.dialects.serving import (
     UNKNOWN_MODEL,
-    keeps_word,
+    keeps_native_stop_reason,
     nativize_openai_usage,
     repeat_usage,
-    tell_stop,
+    report_stop_reason,
 )
 from vibe_llms.dialects.signatures import wrap_response
 from vibe_llms.foundation.json_types import JsonObject
@@ -58,7 +58,7 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     metadata = response.metadata
     origin = metadata.origin
     ledger = Ledger(protocol=PROTOCOL)
-    kept = ledger.open(metadata.native, "metadata")
+    kept = ledger.read_sendable(metadata.native, "metadata")
     rest, *others = kept.pop("choices", [{}])
     message = _write_message(response, ledger)
     first = {"index": 0, "message": message}
@@ -71,7 +71,7 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     }
     body["choices"] = [merge(first, rest), *others]
     if origin.usage is not None:
-        names = {"asked": "prompt_tokens", "answered": "completion_tokens"}
+        names = {"input_name": "prompt_tokens", "output_name": "completion_tokens"}
         body["usage"] = repeat_usage(origin, PROTOCOL) or nativize_openai_usage(
             origin.usage, **names, ledger=ledger
         )
@@ -102,7 +102,7 @@ class _AnswerWriter(TurnWriter):
     def _write_citation(
         self, citation: Citation, path: str, canister: AnyCanister
     ) -> Mapping[str, Any]:
-        if kept := self.parts.ledger.open(citation.native, path, canister):
+        if kept := self.parts.ledger.read_sendable(citation.native, path, canister):
             return kept
         begin, end = self._find_span()
         if citation.start is not None or citation.end is not None:
@@ -139,12 +139,14 @@ class _AnswerWriter(TurnWriter):
             "transcript": content.transcript or "",
             "expires_at": 0,
         }
-        self.fields["audio"] = audio | self.parts.ledger.open(content.native, path, canister)
+        self.fields["audio"] = audio | self.parts.ledger.read_sendable(
+            content.native, path, canister
+        )
 
 
 def _find_finish_reason(origin: Origin, message: Mapping[str, Any], ledger: Ledger) -> str | None:
     """Return the finish reason: the vendor's own if it uses this protocol."""
-    if keeps_word(origin, PROTOCOL):
+    if keeps_native_stop_reason(origin, PROTOCOL):
         return origin.native_stop_reason
     finish_reason = _FINISH_REASONS.get(origin.stop_reason, "stop")
     if origin.stop_reason is StopReason.REFUSED and not message.get("refusal"):
@@ -154,7 +156,7 @@ def _find_finish_reason(origin: Origin, message: Mapping[str, Any], ledger: Ledg
         understood = StopReason.INVOCATION
     elif finish_reason == "stop" and message.get("refusal"):
         understood = StopReason.REFUSED
-    tell_stop(origin, finish_reason, understood, ledger)
+    report_stop_reason(origin, finish_reason, understood, ledger)
     return finish_reason
 
 

@@ -125,7 +125,9 @@ class StreamWriter(client_answers.StreamWriter):
 
     def fail(self, error: ConverseError) -> bytes:
         """Return the frames that report an error in the middle of a stream, and end it."""
-        return _frame({"error": compose_openai_error(error, asked="messages", status=None)})
+        return _frame(
+            {"error": compose_openai_error(error, conversation_field="messages", status=None)}
+        )
 
     def _open(self, *, calls: bool = False) -> bytes:
         """Return the first chunk with the role. Waits for a content, as there may be none."""
@@ -183,7 +185,7 @@ class StreamWriter(client_answers.StreamWriter):
         if channel == "signature":  # each piece is the whole signature so far
             text, content.sent_signature = text.removeprefix(content.sent_signature), text
         gap = self._find_gap(content, channel, form)
-        content.spoken = channel
+        content.last_channel = channel
         run = PieceRun(form, [gap + text])
         self._streamed.runs.append(run)
         self._around_piece = tuple(self._chunk(form(_PLACEHOLDER)).split(_encode(_PLACEHOLDER)))
@@ -193,7 +195,7 @@ class StreamWriter(client_answers.StreamWriter):
 
     def _find_gap(self, content: _Content, channel: str, form: Form) -> str:
         if is_foreign_reasoning(form):
-            return self._gaps.find_before_thought(content, channel)
+            return self._gaps.find_before_reasoning(content, channel)
         if content.start.kind != "text":
             return ""
         self._is_listed = self._is_listed or not is_plain(form)
@@ -205,7 +207,7 @@ class StreamWriter(client_answers.StreamWriter):
         content, item = self._contents[event.index], event.item
         if event.index in self._unfinished_natives:
             return self._write_native_part(event.index, item)
-        if content.spoken or any(each.index == event.index for each in self._waiting):
+        if content.last_channel or any(each.index == event.index for each in self._waiting):
             return b""
         match item:
             case TextualContent() | RefusalContent():

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from vibe_llms.dialects.errors import Complaint, ErrorProducer, find_fault
+from vibe_llms.dialects.errors import ErrorData, ErrorProducer, find_fault
 from vibe_llms.exceptions import CodecError, ConverseError, ProviderFault
 from vibe_llms.messages.codec.errors import read_error
 
 _REMEDY: Final = "Check that the URL is that of another vibe-llms gateway."
 
 
-def find_error(body: object, status: int | None, model: str) -> Complaint | ConverseError:
+def find_error(body: object, status: int | None, model: str) -> ErrorData | ConverseError:
     """Decode an error of the other side; other formats are read as errors of a proxy."""
     error: Any = body.get("error") if isinstance(body, Mapping) else None
     if isinstance(error, Mapping) and "stage" in error:
@@ -22,7 +22,7 @@ def find_error(body: object, status: int | None, model: str) -> Complaint | Conv
             pass  # a much newer side may have another format of errors
     fault = find_fault(status)
     is_wrong_url = fault in (ProviderFault.NOT_FOUND, ProviderFault.INVALID_REQUEST)
-    return Complaint(
+    return ErrorData(
         fault=fault,
         message=_find_message(body, error, status),
         status=status,

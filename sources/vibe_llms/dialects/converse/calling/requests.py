@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from vibe_llms.dialects.converse.versions import VERSION
-from vibe_llms.dialects.media_types import ensure_capability, read_words
+from vibe_llms.dialects.media_types import ensure_capability, read_file_text
 from vibe_llms.dialects.payloads import produce_missing_bytes
 from vibe_llms.dialects.processors import FunctionProcessor, Processors, nativize_parts
 from vibe_llms.foundation.json_types import JsonObject, JsonValue
@@ -122,7 +122,7 @@ def _ensure_medium(
     """Reject media that the model is known not to support, or whose data are missing."""
     if content.data is None and content.url is None and content.file_id is None:
         raise produce_missing_bytes(content, path)
-    is_text = isinstance(content, FileContent) and read_words(content) is not None
+    is_text = isinstance(content, FileContent) and read_file_text(content) is not None
     if isinstance(canister, (UserCanister, DocumentCanister)) and not is_text:
         ensure_capability(content, attributes, path)
 

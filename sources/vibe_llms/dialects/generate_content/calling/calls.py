@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from vibe_llms.dialects.extras import leave, merge, without, write_json
+from vibe_llms.dialects.extras import collect_extras, merge, without, write_json
 from vibe_llms.dialects.generate_content.calling.partials import PartialArguments
 from vibe_llms.dialects.generate_content.fields import camelize
 from vibe_llms.foundation.attrs_classes import define
@@ -61,5 +61,5 @@ class StreamedFunctionCall:
 
 def read_call_extras(part: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a part with ``functionCall`` other than id, name and arguments."""
-    rest = leave(camelize(part["functionCall"]), _CALL_FIELDS)
+    rest = collect_extras(camelize(part["functionCall"]), _CALL_FIELDS)
     return without(part, "functionCall") | ({"functionCall": rest} if rest else {})

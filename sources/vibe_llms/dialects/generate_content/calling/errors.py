@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from vibe_llms.dialects.errors import (
-    Complaint,
+    ErrorData,
     ErrorProducer,
     find_fault,
     find_overflow,
@@ -90,7 +90,7 @@ _OVERFLOW: Final = re.compile(
 _DELAY: Final = re.compile(r"(\d+(?:\.\d+)?)s")
 
 
-def _read_error(body: object, status: int | None, model: str) -> Complaint | ConverseError:
+def _read_error(body: object, status: int | None, model: str) -> ErrorData | ConverseError:
     facts = _find_facts(body)
     message = str(facts.get("message") or facts.get("detail") or "it gave no reason.")
     code, status_name = facts.get("code"), str(facts.get("status") or "")
@@ -108,7 +108,7 @@ def _read_error(body: object, status: int | None, model: str) -> Complaint | Con
         native_details = []
     details = [each for each in native_details if isinstance(each, Mapping)]
     reason = next((str(each["reason"]) for each in details if each.get("reason")), None)
-    return Complaint(
+    return ErrorData(
         fault=_find_fault(status_name, reason, details, message, status),
         message=message,
         status=status,

@@ -12,8 +12,8 @@ from vibe_llms.dialects.generate_content.tables import JSON_TYPE
 from vibe_llms.dialects.invocations import (
     InvocablesWriter,
     Offer,
+    allows_any_object,
     describe,
-    is_free,
     write_parameters,
 )
 from vibe_llms.dialects.ledger import Ledger
@@ -31,7 +31,7 @@ def _write_tool(
         ledger.withhold(path, reason)
         return None
     function = {"name": invocable.name, **describe(invocable)}
-    extras = ledger.open(invocable.native, path)
+    extras = ledger.read_sendable(invocable.native, path)
     function["parametersJsonSchema"] = write_parameters(invocable, extras)
     return merge(function, extras)
 
@@ -82,7 +82,7 @@ def nativize_schema(schema: JsonObject | None) -> JsonObject:
     """Return the ``generationConfig`` that constrains an answer to a schema."""
     if schema is None:
         return {}
-    if is_free(schema):  # with such a schema the vendor's models return an empty object
+    if allows_any_object(schema):  # with such a schema the vendor's models return an empty object
         return {"generationConfig": {"responseMimeType": JSON_TYPE}}
     return {"generationConfig": {"responseMimeType": JSON_TYPE, "responseJsonSchema": schema}}
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import attrs
 
-from vibe_llms.dialects.extras import leave, without
+from vibe_llms.dialects.extras import collect_extras, without
 from vibe_llms.dialects.generate_content.calling.parts import read_extras
 from vibe_llms.dialects.generate_content.fields import camelize
 from vibe_llms.foundation.attrs_classes import define
@@ -37,8 +37,8 @@ class Leftovers:
     def add_first(self, candidate: Mapping[str, Any], content: Mapping[str, Any]) -> None:
         """Add the first candidate; keys in camel case."""
         self.reason = _ensure_text(candidate.get("finishReason")) or self.reason
-        self.first |= leave(candidate, ("content", "finishReason"))
-        if rest := leave(content, ("parts", "role")):
+        self.first |= collect_extras(candidate, ("content", "finishReason"))
+        if rest := collect_extras(content, ("parts", "role")):
             self.first["content"] = rest
 
     def add_candidate(self, candidate: Mapping[str, Any], position: int) -> None:
@@ -56,7 +56,7 @@ class Leftovers:
     def add_response(self, chunk: Mapping[str, Any]) -> None:
         """Add the fields around the candidates; keys in camel case."""
         self.is_answer |= not _ANSWER_FIELDS.isdisjoint(chunk)
-        self._response |= leave(
+        self._response |= collect_extras(
             chunk, ("candidates", "usageMetadata", "modelVersion", "responseId")
         )
         blocked = _ensure_text(camelize(chunk.get("promptFeedback") or {}).get("blockReason"))

@@ -183,7 +183,7 @@ class ContentsWriter:
         ledger, is_vendors = self.parts.ledger, getattr(canister, "owner", None) is Owner.VENDOR
         if is_vendors and not ledger.admits_execution(canister, path):
             return
-        extras = ledger.open(canister.native, path, canister)
+        extras = ledger.read_sendable(canister.native, path, canister)
         wrapper = extras.pop("content", {})
         joined = wrapper.pop("joined", None)
         content = self._access_content(canister, path, joined)

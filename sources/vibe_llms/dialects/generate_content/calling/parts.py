@@ -18,7 +18,7 @@ from vibe_llms.dialects.generate_content.fields import open_object
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.history import locate
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.media_types import admit_medium, read_untaken
+from vibe_llms.dialects.media_types import admit_medium, read_unsupported_file
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -166,7 +166,7 @@ class PartsWriter:
                 return self._write_text(content, path, canister)
             case RefusalContent():
                 self.ledger.coerce(path, "a refusal is sent as text")
-                extras = self.ledger.open(content.native, path, canister)
+                extras = self.ledger.read_sendable(content.native, path, canister)
                 return merge({"text": content.text}, extras)
             case ReasoningContent():
                 return self.write_thought(content, path, canister)
@@ -179,13 +179,13 @@ class PartsWriter:
         self, content: MediaContent, path: str, canister: AnyCanister
     ) -> dict[str, Any] | None:
         """Do the same as :meth:`write`, for media."""
-        text = read_untaken(content, self.attributes, path, self.ledger)
+        text = read_unsupported_file(content, self.attributes, path, self.ledger)
         if text is not None:
             return {"text": text}
         admitted = admit_medium(content, self.attributes, path, canister, self.ledger)
         if admitted is None:
             return None
-        extras = self.ledger.open(content.native, path, canister)
+        extras = self.ledger.read_sendable(content.native, path, canister)
         return write_media(admitted, extras, path, self.ledger, self.quirks)
 
     def write_native(
@@ -205,7 +205,7 @@ class PartsWriter:
             content, path, "mime_type", reason="this protocol has no field for the type of a text"
         )
         self.withhold_citations(content, path)
-        extras = self.ledger.open(content.native, path, canister)
+        extras = self.ledger.read_sendable(content.native, path, canister)
         admitted = self.ledger.admits(content.native, canister)
         if not content.text and not admitted:
             self.ledger.drop(path, "the vendor rejects an empty text")
@@ -229,7 +229,7 @@ class PartsWriter:
         part = {"thought": True, **self.write_thought_text(content, path)}
         if content.signature:
             part[SIGNATURE] = content.signature
-        return merge(part, self.ledger.open(content.native, path, canister))
+        return merge(part, self.ledger.read_sendable(content.native, path, canister))
 
     def write_thought_text(self, content: ReasoningContent, path: str) -> dict[str, Any]:
         """Return the single text of a thought, if there is any."""

@@ -14,13 +14,13 @@ from vibe_llms.dialects.generate_content.calling.invocations import (
     restore_schema,
 )
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL
-from vibe_llms.dialects.invocations import is_free
+from vibe_llms.dialects.invocations import allows_any_object
 from vibe_llms.dialects.request_writing import BodyDraft, RequestWriter
 
 
 def _compose_body(draft: BodyDraft) -> dict[str, Any]:
     parts, schema = draft.parts, draft.request.schema
-    if schema is not None and is_free(schema):
+    if schema is not None and allows_any_object(schema):
         draft.ledger.coerce(
             "schema", "the vendor is asked for any JSON, as the schema allows any object"
         )

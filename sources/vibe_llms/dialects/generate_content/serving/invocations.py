@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vibe_llms.dialects.extras import leave, without
+from vibe_llms.dialects.extras import collect_extras, without
 from vibe_llms.dialects.generate_content.fields import camelize
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL
 from vibe_llms.dialects.generate_content.schemas import normalize_schema_form
@@ -45,7 +45,7 @@ def normalize_invocables(
 
 
 def _read_function(function: dict[str, Any], *, enforced: bool) -> InvocableDescription:
-    extras = leave(function, ("name", "description", "parametersJsonSchema", "parameters"))
+    extras = collect_extras(function, ("name", "description", "parametersJsonSchema", "parameters"))
     schema: JsonObject | None = function.get("parametersJsonSchema")
     if schema is None and function.get("parameters") is not None:
         schema = normalize_schema_form(function["parameters"])

@@ -7,7 +7,14 @@ from typing import Any, Final
 
 import attrs
 
-from vibe_llms.dialects.extras import NAMELESS, keep_native, leave, make_native, without, write_json
+from vibe_llms.dialects.extras import (
+    NAMELESS,
+    collect_extras,
+    keep_native,
+    make_native,
+    without,
+    write_json,
+)
 from vibe_llms.dialects.generate_content.calling.calls import read_call_extras
 from vibe_llms.dialects.generate_content.calling.parts import (
     VENDOR_CALLS,
@@ -20,10 +27,10 @@ from vibe_llms.dialects.generate_content.calling.parts import (
 from vibe_llms.dialects.generate_content.fields import camelize
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL
 from vibe_llms.dialects.generate_content.tables import JSON_TYPE
-from vibe_llms.dialects.prefix_cache import AskerPrefixes
+from vibe_llms.dialects.prefix_cache import ClientPrefixes
 from vibe_llms.dialects.reading import ConversationReader, read_each
-from vibe_llms.dialects.serving import refuse_nonsense
-from vibe_llms.dialects.unanswered import Unanswered, WaitingInvocations
+from vibe_llms.dialects.serving import refuse_invalid
+from vibe_llms.dialects.unanswered import PendingInvocation, WaitingInvocations
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.messages.canisters import AnyCanister
@@ -40,7 +47,7 @@ _NAME: Final = "generateContent"
 
 
 def normalize_messages(
-    native: Mapping[str, Any], cache: AskerPrefixes | None = None
+    native: Mapping[str, Any], cache: ClientPrefixes | None = None
 ) -> Translation[tuple[AnyCanister, ...]]:
     """Return the canisters of a request's ``systemInstruction`` and ``contents``.
 
@@ -56,16 +63,16 @@ def normalize_messages(
     fields = camelize(native)
     system = fields.get("systemInstruction")
     if system is not None:
-        with refuse_nonsense("The content at systemInstruction", _NAME, "systemInstruction"):
+        with refuse_invalid("The content at systemInstruction", _NAME, "systemInstruction"):
             reader.read_system(system)
     contents = fields.get("contents") or ()
     reader = read_each(
         reader,
         [contents] if _is_single_content(contents) else contents,
         kind="content",
-        place="contents",
+        field="contents",
         protocol=_NAME,
-        head=system,
+        context=system,
         cache=cache,
     )
     return Translation(tuple(reader.canisters))
@@ -84,7 +91,7 @@ def _open_content(content: str | Mapping[str, Any]) -> tuple[str, list[Any], dic
         return "user", [{"text": content}], {}
     fields = camelize(content)
     role = fields.get("role")
-    extras = leave(fields, _CONTENT_FIELDS)
+    extras = collect_extras(fields, _CONTENT_FIELDS)
     parts = fields.get("parts") or []
     if parts.__class__ is not list:
         parts = [parts] if isinstance(parts, Mapping) else list(parts)
@@ -146,7 +153,7 @@ class _ContentsReader(ConversationReader):
         call = camelize(part["functionCall"])
         identity = call.get("id") or f"call_{produce_identity()}"
         name = call.get("name") or ""
-        self._unanswered.add(Unanswered(identity, name))
+        self._unanswered.add(PendingInvocation(identity, name))
         kept = {**read_call_extras(part), **wrapper, **({} if call.get("id") else NAMELESS)}
         arguments = write_json(call.get("args") or {})
         self.add_call(identity, name, arguments, turn_id, keep_native(PROTOCOL, kept))
@@ -214,7 +221,7 @@ def _read_result(
     """
     block = camelize(part["functionResponse"])
     response = block.get("response")
-    rest = leave(block, _RESPONSE_FIELDS)
+    rest = collect_extras(block, _RESPONSE_FIELDS)
     is_plain = response.__class__ is dict and response.keys() == _OUTPUT_FIELDS
     is_error = not is_plain and _is_error_response(response)
     extras = without(part, "functionResponse")

@@ -16,20 +16,20 @@ from vibe_llms.dialects.generate_content.serving.invocations import (
 )
 from vibe_llms.dialects.generate_content.serving.messages import normalize_messages
 from vibe_llms.dialects.generate_content.tables import LEVELS, PLACES
-from vibe_llms.dialects.prefix_cache import AskerPrefixes
+from vibe_llms.dialects.prefix_cache import ClientPrefixes
 from vibe_llms.dialects.request_paths import look_up, take
-from vibe_llms.dialects.serving import compose_request, fits_control, refuse_nonsense
+from vibe_llms.dialects.serving import compose_request, is_valid_control, refuse_invalid
 from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
 
 
-@refuse_nonsense("The request", "generateContent", "request")
+@refuse_invalid("The request", "generateContent", "request")
 def normalize_request(
     native: Mapping[str, Any],
     attributes: ModelAttributes | None = None,
-    cache: AskerPrefixes | None = None,
+    cache: ClientPrefixes | None = None,
 ) -> Translation[Request]:
     """Return the request in a body of this protocol.
 
@@ -87,7 +87,7 @@ def split_controls(
             if value not in LEVELS:
                 continue
         # A budget of -1 lets the model choose, which has no common counterpart.
-        if value is not None and fits_control(name, value, attributes):
+        if value is not None and is_valid_control(name, value, attributes):
             controls[name] = value
             take(rest, place)
     return controls, rest

@@ -13,7 +13,12 @@ from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.generate_content.tables import normalize_stop
 from vibe_llms.dialects.history import HistoryEntry
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.serving import keeps_word, repeat_usage, tell_merged, tell_stop
+from vibe_llms.dialects.serving import (
+    keeps_native_stop_reason,
+    repeat_usage,
+    report_merged_usage,
+    report_stop_reason,
+)
 from vibe_llms.dialects.signatures import is_wrapped, wrap_response
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import AnyCanister, AssistantCanister, Origin, StopReason, Usage
@@ -44,7 +49,7 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     origin = response.metadata.origin
     is_ours = origin.protocol == PROTOCOL
     parts = _write_parts(response, ledger)
-    rest = ledger.open(response.metadata.native, "response")
+    rest = ledger.read_sendable(response.metadata.native, "response")
     first, *others = rest.pop("candidates", [{}])
     reason = _find_finish_reason(origin, parts, ledger)
     body: dict[str, Any] = {}
@@ -70,11 +75,11 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
 def _find_finish_reason(
     origin: Origin, parts: Sequence[Mapping[str, Any]], ledger: Ledger
 ) -> str | None:
-    if keeps_word(origin, PROTOCOL):
+    if keeps_native_stop_reason(origin, PROTOCOL):
         return origin.native_stop_reason
     finish_reason = nativize_stop(origin.stop_reason)
     calls = any("functionCall" in part for part in parts)
-    tell_stop(origin, finish_reason, normalize_stop(finish_reason, calls=calls), ledger)
+    report_stop_reason(origin, finish_reason, normalize_stop(finish_reason, calls=calls), ledger)
     return finish_reason
 
 
@@ -93,7 +98,7 @@ class _AnswerPartsWriter(PartsWriter):
             return {"thought": True, **thought, SIGNATURE: content.signature}
         if is_own or not (content.text or content.summary):
             return super().write_thought(content, path, canister)
-        self.ledger.open(content.native, path, canister)
+        self.ledger.read_sendable(content.native, path, canister)
         if content.signature:
             self.ledger.withhold(f"{path}.signature", "the signature belongs to another vendor")
         return {"thought": True, **self.write_thought_text(content, path)}
@@ -178,7 +183,7 @@ def nativize_stop(reason: StopReason) -> str:
 
 def nativize_usage(usage: Usage, ledger: Ledger) -> dict[str, Any]:
     """Return another protocol's usage in the vendor's format."""
-    tell_merged(usage, _MERGED, ledger)
+    report_merged_usage(usage, _MERGED, ledger)
     fields = {
         "promptTokenCount": usage.total_input_tokens,
         "cachedContentTokenCount": usage.cache_read_tokens,

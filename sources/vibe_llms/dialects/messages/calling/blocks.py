@@ -150,7 +150,9 @@ class BlocksWriter:
         block: Block = {"type": "text", "text": content.text}
         if citations := nativize_citations(content.citations, path, canister, self.ledger):
             block["citations"] = citations
-        return merge(block, self.ledger.open(content.native, path, canister, shared=SHARED))
+        return merge(
+            block, self.ledger.read_sendable(content.native, path, canister, shared=SHARED)
+        )
 
     def _write_refusal(
         self, content: RefusalContent, path: str, canister: AnyCanister | None
@@ -166,7 +168,7 @@ class BlocksWriter:
         if not self.ledger.admits(content.native, canister):
             self.ledger.withhold(path, "reasoning is sent only to the vendor that signed it")
             return None
-        extras = self.ledger.open(content.native, path, canister)
+        extras = self.ledger.read_sendable(content.native, path, canister)
         if extras.get("type") == "redacted_thinking":
             reason = "redacted reasoning has no text"
             self.ledger.omit(content, path, "text", "summary", reason=reason)

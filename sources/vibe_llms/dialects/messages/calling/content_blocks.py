@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from vibe_llms.dialects.decoding import read_text
-from vibe_llms.dialects.extras import keep_native, leave, make_native
+from vibe_llms.dialects.extras import collect_extras, keep_native, make_native
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.messages.calling.media import (
     normalize_document,
@@ -30,14 +30,14 @@ def normalize_block(block: Mapping[str, Any]) -> AnyContent:
     match block:
         case {"type": "text", "text": str(text)}:
             citations = tuple(map(normalize_citation, block.get("citations") or ()))
-            native = keep_native(PROTOCOL, leave_text(block))
+            native = keep_native(PROTOCOL, collect_text_extras(block))
             content = TextualContent(text, citations=citations, native=native)
         case {"type": "thinking", "thinking": str(text)}:
             signature = read_text(block.get("signature"))
-            native = make_native(PROTOCOL, leave_thinking(block))
+            native = make_native(PROTOCOL, collect_thinking_extras(block))
             content = ReasoningContent(text=text, signature=signature, native=native)
         case {"type": "redacted_thinking", "data": str(signature)}:
-            native = make_native(PROTOCOL, leave(block, ("data",)))
+            native = make_native(PROTOCOL, collect_extras(block, ("data",)))
             content = ReasoningContent(signature=signature, native=native)
         case {"type": "image"}:
             content = normalize_image(block)
@@ -62,19 +62,19 @@ def keep_block(block: Mapping[str, Any]) -> NativeContent:
     return NativeContent(kind=kind, native=make_native(PROTOCOL, block), text=text)
 
 
-def leave_text(block: Mapping[str, Any]) -> dict[str, Any]:
+def collect_text_extras(block: Mapping[str, Any]) -> dict[str, Any]:
     """Return the native fields of a text block."""
-    return leave(block, ("type", "text", "citations"))
+    return collect_extras(block, ("type", "text", "citations"))
 
 
-def leave_thinking(block: Mapping[str, Any]) -> dict[str, Any]:
+def collect_thinking_extras(block: Mapping[str, Any]) -> dict[str, Any]:
     """Return the native fields of a thinking block."""
-    return leave(block, ("type", "thinking", "signature"))
+    return collect_extras(block, ("type", "thinking", "signature"))
 
 
-def leave_invocation(block: Mapping[str, Any]) -> dict[str, Any]:
+def collect_invocation_extras(block: Mapping[str, Any]) -> dict[str, Any]:
     """Return the native fields of our call."""
-    return leave(block, ("type", "id", "name", "input"))
+    return collect_extras(block, ("type", "id", "name", "input"))
 
 
 def normalize_citation(native: Mapping[str, Any]) -> Citation:
@@ -98,6 +98,6 @@ def nativize_citations(
         place = f"{path}.citations[{index}]"
         if citation.native is None or citation.native.protocol != PROTOCOL:
             ledger.withhold(place, "the vendor accepts only its own citations")
-        elif fields := ledger.open(citation.native, place, canister):
+        elif fields := ledger.read_sendable(citation.native, place, canister):
             native.append(fields)
     return native

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from vibe_llms.dialects.decoding import ResponseDecoder, read_text
-from vibe_llms.dialects.extras import keep_native, leave, make_native
+from vibe_llms.dialects.extras import collect_extras, keep_native, make_native
 from vibe_llms.dialects.messages.calling.content_blocks import normalize_citation
 from vibe_llms.dialects.messages.calling.errors import produce_error
 from vibe_llms.dialects.messages.calling.growth import GrowingBlock, begin_block
@@ -143,7 +143,7 @@ class Decoder(ResponseDecoder):
                 self._begin(fields["message"])
                 self._read_blocks(fields["message"])
             case "message_delta":
-                further = leave(fields, ("type", "delta", "usage"))
+                further = collect_extras(fields, ("type", "delta", "usage"))
                 self._read_ending({**fields["delta"], "usage": fields.get("usage"), **further})
             case "message_stop":
                 self.is_complete = True
@@ -165,12 +165,12 @@ class Decoder(ResponseDecoder):
             self._begun = True
             response_id, model = read_text(message.get("id")), read_text(message.get("model"))
             self._events.append(ResponseStartedEvent(response_id=response_id, model=model))
-        self._native |= leave(message, READ)
+        self._native |= collect_extras(message, READ)
         self._count_usage(message.get("usage"))
 
     def _read_ending(self, delta: Mapping[str, Any]) -> None:
         self._reason = read_text(delta.get("stop_reason")) or self._reason
-        self._native |= leave(delta, READ)
+        self._native |= collect_extras(delta, READ)
         if delta.get("usage") != self._usage:
             self._count_usage(delta.get("usage"))
 
@@ -209,7 +209,7 @@ class Decoder(ResponseDecoder):
         if not block.grow(kind, delta):
             self._keep_event(kind, fields, block.index)
             return
-        rest = leave(delta, ("type", *_KNOWN_DELTAS[kind]))
+        rest = collect_extras(delta, ("type", *_KNOWN_DELTAS[kind]))
         if rest or block.kind == "native":
             self._keep_event(kind, fields, block.index)
             if block.kind == "native":

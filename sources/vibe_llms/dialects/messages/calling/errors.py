@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from vibe_llms.dialects.decoding import read_text
 from vibe_llms.dialects.errors import (
-    Complaint,
+    ErrorData,
     ErrorProducer,
     find_fault,
     find_overflow,
@@ -111,7 +111,7 @@ _OVERFLOW: Final = re.compile(
 _OVERFLOW_TYPES: Final = ("exceed_context_size_error",)
 
 
-def _read_error(body: object, status: int | None, model: str) -> Complaint | ConverseError:
+def _read_error(body: object, status: int | None, model: str) -> ErrorData | ConverseError:
     facts = _find_facts(body)
     details = facts.get("details")
     kind = read_text(facts.get("type"))
@@ -122,7 +122,7 @@ def _read_error(body: object, status: int | None, model: str) -> Complaint | Con
         return _produce_overflow(facts, message, model, overflow)
     if kind in (None, "invalid_request_error") and (told := find_overflow(message, model)):
         return told
-    return Complaint(
+    return ErrorData(
         fault=_find_fault(code, kind, status, message),
         message=message,
         status=status,

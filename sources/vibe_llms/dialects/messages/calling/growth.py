@@ -9,12 +9,12 @@ import attrs
 import msgspec
 
 from vibe_llms.dialects.decoding import read_text
-from vibe_llms.dialects.extras import keep_native, leave, make_native
+from vibe_llms.dialects.extras import collect_extras, keep_native, make_native
 from vibe_llms.dialects.messages.calling.content_blocks import (
+    collect_invocation_extras,
+    collect_text_extras,
+    collect_thinking_extras,
     keep_block,
-    leave_invocation,
-    leave_text,
-    leave_thinking,
     normalize_block,
     normalize_citation,
 )
@@ -91,13 +91,13 @@ class GrowingBlock:
         """Return the native data of the content at its beginning."""
         match self.kind:
             case "text":
-                return leave_text(self.block)
+                return collect_text_extras(self.block)
             case "reasoning" if self.block.get("type") == "thinking":
-                return leave_thinking(self.block)
+                return collect_thinking_extras(self.block)
             case "invocation" if self.owner is Owner.OURS:
-                return leave_invocation(self.block)
+                return collect_invocation_extras(self.block)
             case "invocation":
-                return leave(self.block, ("input",))
+                return collect_extras(self.block, ("input",))
         return {}
 
     def catch_up(self) -> list[StreamEvent]:
@@ -151,11 +151,11 @@ class GrowingBlock:
         native: Native | None = None
         match self.kind:
             case "text":
-                native = keep_native(PROTOCOL, leave_text(self.block))
+                native = keep_native(PROTOCOL, collect_text_extras(self.block))
             case "reasoning" if self.block.get("type") == "redacted_thinking":
-                native = make_native(PROTOCOL, leave(self.block, ("data",)))
+                native = make_native(PROTOCOL, collect_extras(self.block, ("data",)))
             case "reasoning":
-                native = make_native(PROTOCOL, leave_thinking(self.block))
+                native = make_native(PROTOCOL, collect_thinking_extras(self.block))
             case "invocation":
                 # Without arguments there is no delta or an empty one: then the block's own input
                 # counts.
@@ -171,7 +171,7 @@ class GrowingBlock:
 
     def _leave_invocation(self) -> Native | None:
         if self.owner is Owner.OURS:
-            return keep_native(PROTOCOL, leave_invocation(self.block))
+            return keep_native(PROTOCOL, collect_invocation_extras(self.block))
         self._read_arguments()
         return make_native(PROTOCOL, self.block)
 

@@ -9,8 +9,8 @@ from vibe_llms.dialects.invocations import (
     NO_ARGUMENTS,
     InvocablesWriter,
     Offer,
+    allows_any_object,
     describe,
-    is_free,
     write_parameters,
 )
 from vibe_llms.dialects.ledger import Ledger
@@ -37,7 +37,7 @@ def _write_tool(
             f"{invocable.name} takes free text, and the vendor accepts only tools with a schema",
         )
         return None
-    extras = ledger.open(invocable.native, path, shared=SHARED)
+    extras = ledger.read_sendable(invocable.native, path, shared=SHARED)
     schema = write_parameters(invocable, extras) or NO_ARGUMENTS
     tool = {"name": invocable.name, "input_schema": schema, **describe(invocable)}
     if invocable.enforced and (extras.get(AS_IT_IS) or can_be_enforced(schema)):
@@ -71,7 +71,7 @@ def nativize_schema(schema: JsonObject | None, ledger: Ledger | None = None) -> 
         return {}
     # Closing a map would lose the schema of its values.
     says_nothing = schema.get("additionalProperties", True) in (True, {})
-    if ledger is not None and is_free(schema) and says_nothing:
+    if ledger is not None and allows_any_object(schema) and says_nothing:
         ledger.drop(
             "schema", "the vendor enforces only closed schemas, and this one has no properties"
         )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from vibe_llms.dialects.decoding import read_text
-from vibe_llms.dialects.extras import keep_native, leave, make_native, merge
+from vibe_llms.dialects.extras import collect_extras, keep_native, make_native, merge
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.media_types import is_text
 from vibe_llms.dialects.messages.quirks import PROTOCOL
@@ -24,7 +24,7 @@ def normalize_image(block: Mapping[str, Any]) -> ImageContent | None:
     if read is None:
         return None
     facts, rest = read
-    extras = leave(block, ("type", "source")) | ({"source": rest} if rest else {})
+    extras = collect_extras(block, ("type", "source")) | ({"source": rest} if rest else {})
     return ImageContent(**facts, native=_own(facts, extras))
 
 
@@ -34,7 +34,7 @@ def normalize_document(block: Mapping[str, Any]) -> FileContent | None:
     if read is None:
         return None
     facts, rest = read
-    extras = leave(block, ("type", "source", "title", "context"))
+    extras = collect_extras(block, ("type", "source", "title", "context"))
     extras |= {"source": rest} if rest else {}
     return FileContent(
         **facts,
@@ -54,7 +54,7 @@ def normalize_upload(block: Mapping[str, Any]) -> FileContent | None:
     file_id = read_text(block.get("file_id"))
     if file_id is None:
         return None
-    native = keep_native(PROTOCOL, leave(block, ("file_id",)))  # identified by its type
+    native = keep_native(PROTOCOL, collect_extras(block, ("file_id",)))  # identified by its type
     return FileContent(mime_type="application/octet-stream", file_id=file_id, native=native)
 
 
@@ -65,26 +65,29 @@ def _read_source(source: Any, mime_type: str) -> tuple[dict[str, Any], dict[str,
             data = decode_base64(text)
             if data is None:
                 return None
-            rest = leave(source, ("type", "media_type", "data"))
+            rest = collect_extras(source, ("type", "media_type", "data"))
             if is_text(given):  # otherwise it would be returned as text
                 rest["type"] = "base64"
             return {"mime_type": given, "data": data}, rest
         case {"type": "text", "data": str(text)}:
             given = read_text(source.get("media_type")) or "text/plain"
-            rest = leave(source, ("type", "media_type", "data"))
+            rest = collect_extras(source, ("type", "media_type", "data"))
             if given != "text/plain":  # otherwise it would be returned as that
                 rest["type"] = "text"
             return _read_words(text, rest, given)
         case {"type": "url", "url": str(url)}:
-            return {"mime_type": mime_type, "url": url}, leave(source, ("type", "url"))
+            return {"mime_type": mime_type, "url": url}, collect_extras(source, ("type", "url"))
         case {"type": "file", "file_id": str(file_id)}:
             facts = {"mime_type": _find_file_type(mime_type), "file_id": file_id}
-            return facts, leave(source, ("type", "file_id"))
+            return facts, collect_extras(source, ("type", "file_id"))
         case {"type": "content", "content": str(text)}:
-            return _read_words(text, leave(source, ("content",)))
+            return _read_words(text, collect_extras(source, ("content",)))
         case {"type": "content", "content": [*parts]} if parts and all(map(_is_words, parts)):
             texts = [part["text"] for part in parts]
-            rest = {**leave(source, ("content",)), "lengths": [len(text) for text in texts]}
+            rest = {
+                **collect_extras(source, ("content",)),
+                "lengths": [len(text) for text in texts],
+            }
             return _read_words(_PARTS_JOINT.join(texts), rest)
     return None
 
@@ -117,7 +120,7 @@ def nativize_image(
     for name in ("detail", "name"):
         if getattr(content, name) is not None:
             ledger.drop(f"{path}.{name}", "an image has no such field in this protocol")
-    extras = ledger.open(content.native, path, canister, shared=SHARED)
+    extras = ledger.read_sendable(content.native, path, canister, shared=SHARED)
     return merge({"type": "image", "source": _write_source(content, path)}, extras)
 
 
@@ -125,7 +128,7 @@ def nativize_document(
     content: FileContent, path: str, canister: AnyCanister | None, ledger: Ledger
 ) -> dict[str, Any]:
     """Return a block. Raises RequestError if the bytes are missing."""
-    extras = ledger.open(content.native, path, canister, shared=SHARED)
+    extras = ledger.read_sendable(content.native, path, canister, shared=SHARED)
     if extras.get("type") == "container_upload" and content.file_id is not None:
         return {**extras, "file_id": content.file_id}
     title = content.title

@@ -13,7 +13,7 @@ import attrs
 
 from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.history import HistoryRules, belongs, locate, repair_history
-from vibe_llms.dialects.instructions import LATE, Message, takes_late
+from vibe_llms.dialects.instructions import LATE, Message, accepts_late_instructions
 from vibe_llms.dialects.invocations import BROKEN_ARGUMENTS
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.messages.calling.blocks import Block, BlocksWriter
@@ -81,7 +81,7 @@ def nativize_canisters(
             writer.write(canister, locate(position))
     if writer.is_unusual:
         writer.drop_empty()
-        writer.settle_instructions(is_taken=takes_late(attributes))
+        writer.arrange_instructions(is_taken=accepts_late_instructions(attributes))
     if continuation and not _is_paused(canisters[-1] if canisters else None):
         writer.trim()
     system = {"system": writer.system} if writer.system else {}
@@ -194,7 +194,7 @@ class _MessagesWriter:
         self.messages = [message for message, _ in messages]
         self.places = [path for _, path in messages]
 
-    def settle_instructions(self, *, is_taken: bool) -> None:
+    def arrange_instructions(self, *, is_taken: bool) -> None:
         """Write as the user's what the vendor takes no system message for.
 
         One stands behind the user, and before the model or at the end; neighbours are joined:
@@ -283,7 +283,7 @@ class _MessagesWriter:
         A message of this protocol has no such field.
         """
         native = canister.native
-        extras = self.ledger.open(native, path, canister, shared=SHARED)
+        extras = self.ledger.read_sendable(native, path, canister, shared=SHARED)
         if native is None or native.protocol == PROTOCOL:
             return extras, {}
         return extras, {name: extras.pop(name) for name in SHARED if name in extras}
@@ -315,7 +315,7 @@ class _MessagesWriter:
         self._add("user", path, content, extras, follows and "role" not in extras)
 
     def _write_result(self, canister: ResultCanister, path: str) -> None:
-        extras = self.ledger.open(canister.native, path, canister, shared=SHARED)
+        extras = self.ledger.read_sendable(canister.native, path, canister, shared=SHARED)
         wrapper = extras.pop("message", {})
         block: Block = {"type": "tool_result", "tool_use_id": canister.invocation_id}
         if content := self.blocks.write(canister.content, path, canister):
@@ -363,7 +363,7 @@ def write_invocation(canister: InvocationCanister, path: str, ledger: Ledger) ->
         "name": canister.name,
         "input": _read_arguments(canister, path, ledger),
     }
-    return merge(block, ledger.open(canister.native, path, canister, shared=SHARED))
+    return merge(block, ledger.read_sendable(canister.native, path, canister, shared=SHARED))
 
 
 def _read_arguments(canister: InvocationCanister, path: str, ledger: Ledger) -> Any:
@@ -384,7 +384,7 @@ def _read_arguments(canister: InvocationCanister, path: str, ledger: Ledger) -> 
 def write_execution(canister: AnyCanister, path: str, ledger: Ledger) -> list[Block]:
     """Return the block of a call or result of the vendor, if it is this one."""
     is_own = ledger.admits_execution(canister, path)
-    return [ledger.open(canister.native, path, canister)] if is_own else []
+    return [ledger.read_sendable(canister.native, path, canister)] if is_own else []
 
 
 def _write_document(canister: DocumentCanister, path: str, blocks: BlocksWriter) -> list[Block]:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 import msgspec
 
-from vibe_llms.dialects.extras import keep_native, leave
+from vibe_llms.dialects.extras import collect_extras, keep_native
 from vibe_llms.dialects.messages.calling.usage import normalize_usage
 from vibe_llms.dialects.messages.quirks import PROTOCOL
 from vibe_llms.dialects.messages.tables import READ, STOP_REASONS
@@ -60,7 +60,7 @@ def read_simple_response(body: bytes) -> SimpleResponse | None:
         normalize_usage(answer.usage),
         reason,
         answer.stop_reason,
-        keep_native(PROTOCOL, leave(fields, READ)),
+        keep_native(PROTOCOL, collect_extras(fields, READ)),
     )
 
 
@@ -154,7 +154,9 @@ def read_simple_stream(body: bytes) -> SimpleResponse | None:
     # Cumulative; unchanged fields may be omitted.
     counted = start.usage
     usage = counted | {k: v for k, v in ending.usage.items() if v is not None or k not in counted}
-    further = leave({**last["delta"], **leave(last, ("type", "delta", "usage"))}, READ)
+    further = collect_extras(
+        {**last["delta"], **collect_extras(last, ("type", "delta", "usage"))}, READ
+    )
     return SimpleResponse(
         start.id,
         start.model,
@@ -162,6 +164,6 @@ def read_simple_stream(body: bytes) -> SimpleResponse | None:
         normalize_usage(usage),
         reason,
         ending.delta.stop_reason,
-        keep_native(PROTOCOL, leave(told, READ) | further),
+        keep_native(PROTOCOL, collect_extras(told, READ) | further),
         pieces=pieces,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vibe_llms.dialects.extras import AS_IT_IS, leave
+from vibe_llms.dialects.extras import AS_IT_IS, collect_extras
 from vibe_llms.dialects.invocations import TakenNames
 from vibe_llms.dialects.messages.calling.schemas import can_be_enforced
 from vibe_llms.dialects.messages.quirks import PROTOCOL
@@ -42,7 +42,7 @@ def _read_tool(tool: Mapping[str, Any], taken: TakenNames) -> InvocableDescripti
     is_ours = tool.get("type") in (None, "custom") and isinstance(schema, Mapping)
     if not is_ours or tool["name"] in taken:  # the vendor reports errors of names
         return describe_own_tool(PROTOCOL, tool, _name_own_tool(tool), taken)
-    extras = leave(tool, ("name", "description", "input_schema", "strict"))
+    extras = collect_extras(tool, ("name", "description", "input_schema", "strict"))
     is_strict = tool.get("strict") is True
     if is_strict and isinstance(schema, Mapping) and not can_be_enforced(schema):
         extras[AS_IT_IS] = True
@@ -69,7 +69,7 @@ def take_choice(rest: dict[str, Any], invocables: Sequence[InvocableDescription]
         return "auto"
     if not names:  # it has no meaning here; the vendor may get it unchanged
         return word if word == "none" else "auto"
-    left = leave(choice, ("type", "name"))
+    left = collect_extras(choice, ("type", "name"))
     if left:
         rest["tool_choice"] = left
     else:
@@ -86,12 +86,14 @@ def take_schema(rest: dict[str, Any]) -> JsonObject | None:
     """Remove the schema from a request and return it, also from its older field."""
     match rest:
         case {"output_config": {"format": {"type": "json_schema", "schema": dict(schema)} as form}}:
-            left = leave(form, ("type", "schema"))
-            config = leave(rest["output_config"], ("format",)) | ({"format": left} if left else {})
+            left = collect_extras(form, ("type", "schema"))
+            config = collect_extras(rest["output_config"], ("format",)) | (
+                {"format": left} if left else {}
+            )
             del rest["output_config"]
             rest |= {"output_config": config} if config else {}
         case {"output_format": {"type": "json_schema", "schema": dict(schema)} as form}:
-            if left := leave(form, ("type", "schema")):
+            if left := collect_extras(form, ("type", "schema")):
                 rest["output_config"] = {**(rest.get("output_config") or {}), "format": left}
             del rest["output_format"]
         case _:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import attrs
 
-from vibe_llms.dialects.extras import keep_native, leave
+from vibe_llms.dialects.extras import collect_extras, keep_native
 from vibe_llms.dialects.messages.calling.content_blocks import normalize_block
 from vibe_llms.dialects.messages.calling.executions import (
     is_invocation,
@@ -17,9 +17,9 @@ from vibe_llms.dialects.messages.calling.executions import (
     write_arguments,
 )
 from vibe_llms.dialects.messages.quirks import PROTOCOL
-from vibe_llms.dialects.prefix_cache import AskerPrefixes
+from vibe_llms.dialects.prefix_cache import ClientPrefixes
 from vibe_llms.dialects.reading import ConversationReader, read_each
-from vibe_llms.dialects.serving import refuse_nonsense
+from vibe_llms.dialects.serving import refuse_invalid
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.messages.canisters import (
@@ -41,7 +41,7 @@ _CALL: Final = frozenset({"type", "id", "name", "input"})
 
 
 def normalize_messages(
-    native: Mapping[str, Any], cache: AskerPrefixes | None = None
+    native: Mapping[str, Any], cache: ClientPrefixes | None = None
 ) -> Translation[tuple[AnyCanister, ...]]:
     """Return the canisters of a request's ``system`` and ``messages``.
 
@@ -53,15 +53,15 @@ def normalize_messages(
     """
     reader = _MessagesReader()
     if system := native.get("system"):
-        with refuse_nonsense("The message at system", _NAME, "system"):
+        with refuse_invalid("The message at system", _NAME, "system"):
             reader.read_system(system)
     reader = read_each(
         reader,
         native.get("messages") or (),
         kind="message",
-        place="messages",
+        field="messages",
         protocol=_NAME,
-        head=system,
+        context=system,
         cache=cache,
     )
     return Translation(tuple(reader.canisters))
@@ -77,7 +77,7 @@ class _MessagesReader(ConversationReader):
 
     def read(self, message: Mapping[str, Any], index: int) -> None:
         """Add the canisters of one message. Raises RequestError."""
-        extras = leave(message, _FIELDS)
+        extras = collect_extras(message, _FIELDS)
         content = message.get("content")
         match message["role"]:
             case "user":
@@ -113,7 +113,7 @@ class _MessagesReader(ConversationReader):
             self.add_user(said, keep_native(PROTOCOL, native))
 
     def _read_result(self, block: Mapping[str, Any], wrapper: dict[str, Any]) -> None:
-        extras = leave(block, _RESULT)
+        extras = collect_extras(block, _RESULT)
         if wrapper:
             extras["message"] = wrapper
         identity = block["tool_use_id"]
@@ -150,7 +150,7 @@ class _MessagesReader(ConversationReader):
     def _read_call(self, block: Mapping[str, Any], turn_id: str) -> None:
         identity, name = block["id"], block["name"]
         self._names[identity] = name
-        native = keep_native(PROTOCOL, leave(block, _CALL))
+        native = keep_native(PROTOCOL, collect_extras(block, _CALL))
         self.add_call(identity, name, write_arguments(block.get("input")), turn_id, native)
 
     def _read_execution(

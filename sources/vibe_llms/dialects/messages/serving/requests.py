@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from vibe_llms.dialects.extras import keep_native, leave
+from vibe_llms.dialects.extras import collect_extras, keep_native
 from vibe_llms.dialects.messages.calling.controls import thinks_adaptively
 from vibe_llms.dialects.messages.quirks import PROTOCOL
 from vibe_llms.dialects.messages.serving.invocations import (
@@ -15,9 +15,9 @@ from vibe_llms.dialects.messages.serving.invocations import (
 )
 from vibe_llms.dialects.messages.serving.messages import normalize_messages
 from vibe_llms.dialects.messages.tables import DISPLAYS, OTHER_NAMES, SAME_NAMES
-from vibe_llms.dialects.prefix_cache import AskerPrefixes
+from vibe_llms.dialects.prefix_cache import ClientPrefixes
 from vibe_llms.dialects.request_paths import look_up, take
-from vibe_llms.dialects.serving import compose_request, fits_control, refuse_nonsense
+from vibe_llms.dialects.serving import compose_request, is_valid_control, refuse_invalid
 from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
@@ -26,11 +26,11 @@ from vibe_llms.models.attributes import ModelAttributes
 _SUMMARIES: Final = {display: value for value, display in DISPLAYS.items()}
 
 
-@refuse_nonsense("The request", "Anthropic Messages")
+@refuse_invalid("The request", "Anthropic Messages")
 def normalize_request(
     native: Mapping[str, Any],
     attributes: ModelAttributes | None = None,
-    cache: AskerPrefixes | None = None,
+    cache: ClientPrefixes | None = None,
 ) -> Translation[Request]:
     """Return a client's whole request. Other fields are kept as native data.
 
@@ -43,7 +43,7 @@ def normalize_request(
         RequestError: The request is invalid.
     """
     canisters = normalize_messages(native, cache)
-    rest = leave(native, ("system", "messages", "model", "stream"))
+    rest = collect_extras(native, ("system", "messages", "model", "stream"))
     controls = take_controls(rest, attributes)
     invocables = take_invocables(rest)
     described = Translation((invocables, take_choice(rest, invocables)))
@@ -71,11 +71,13 @@ def take_controls(
     taken: dict[str, JsonValue] = {}
     for name in (*SAME_NAMES, *OTHER_NAMES):
         field = OTHER_NAMES.get(name, name)
-        if rest.get(field) is not None and fits_control(name, rest[field], attributes):
+        if rest.get(field) is not None and is_valid_control(name, rest[field], attributes):
             taken[name] = rest.pop(field)
     if rest.get("tools"):
         disabled = look_up(rest, ("tool_choice", "disable_parallel_tool_use"))
-        if isinstance(disabled, bool) and fits_control("parallel_invocations", True, attributes):
+        if isinstance(disabled, bool) and is_valid_control(
+            "parallel_invocations", True, attributes
+        ):
             take(rest, ("tool_choice", "disable_parallel_tool_use"))
             taken["parallel_invocations"] = not disabled
     return taken | _take_reasoning(rest, attributes)
@@ -89,11 +91,11 @@ def _take_reasoning(
     budget = look_up(rest, ("thinking", "budget_tokens"))
     effort = look_up(rest, ("output_config", "effort"))
     adaptive = attributes is not None and thinks_adaptively(attributes)
-    if kind == "enabled" and fits_control("reasoning_budget_tokens", budget, attributes):
+    if kind == "enabled" and is_valid_control("reasoning_budget_tokens", budget, attributes):
         take(rest, ("thinking", "budget_tokens"))
         take(rest, ("thinking", "type"))
         taken["reasoning_budget_tokens"] = budget
-    if isinstance(effort, str) and fits_control("reasoning_effort", effort, attributes):
+    if isinstance(effort, str) and is_valid_control("reasoning_effort", effort, attributes):
         if adaptive and kind == "adaptive":
             take(rest, ("thinking", "type"))
         # Such a model thinks if our control is set; the effort alone does not make it think.
@@ -103,7 +105,7 @@ def _take_reasoning(
     elif (
         effort is None
         and kind == "disabled"
-        and fits_control("reasoning_effort", "none", attributes)
+        and is_valid_control("reasoning_effort", "none", attributes)
     ):
         take(rest, ("thinking", "type"))
         taken["reasoning_effort"] = "none"
@@ -113,7 +115,7 @@ def _take_reasoning(
 def _take_summary(rest: dict[str, Any], attributes: ModelAttributes | None) -> dict[str, JsonValue]:
     display = look_up(rest, ("thinking", "display"))
     value = _SUMMARIES.get(str(display), display)
-    if display is None or not fits_control("reasoning_summary", value, attributes):
+    if display is None or not is_valid_control("reasoning_summary", value, attributes):
         return {}
     take(rest, ("thinking", "display"))
     return {"reasoning_summary": value}

@@ -11,11 +11,11 @@ from vibe_llms.dialects.messages.calling.messages import write_execution, write_
 from vibe_llms.dialects.messages.quirks import PROTOCOL
 from vibe_llms.dialects.messages.tables import STOP_REASONS
 from vibe_llms.dialects.serving import (
-    keeps_word,
+    keeps_native_stop_reason,
     repeat_usage,
-    tell_merged,
-    tell_stop,
-    tell_unknown,
+    report_merged_usage,
+    report_stop_reason,
+    report_unknown_usage,
 )
 from vibe_llms.dialects.signatures import is_wrapped, wrap_response
 from vibe_llms.foundation.json_types import JsonObject
@@ -60,7 +60,7 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
         "stop_reason": _find_stop_reason(origin, content, ledger),
         "stop_sequence": None,
         "usage": repeat_usage(origin, PROTOCOL) or nativize_usage(origin.usage, ledger),
-        **ledger.open(response.metadata.native, "metadata"),
+        **ledger.read_sendable(response.metadata.native, "metadata"),
     }
     return Translation(body, ledger.losses)
 
@@ -74,7 +74,8 @@ def write_canister(canister: AnyCanister, path: str, blocks: BlocksWriter) -> li
     """Return the blocks of a canister of an answer."""
     match canister:
         case AssistantCanister():
-            blocks.ledger.open(canister.native, path, canister)  # a message has no field for it
+            # A message has no field for it.
+            blocks.ledger.read_sendable(canister.native, path, canister)
             return blocks.write(canister.content, path, canister)
         case InvocationCanister(owner=Owner.OURS):
             return [write_invocation(canister, path, blocks.ledger)]
@@ -118,13 +119,13 @@ def _make_up_id(response: Response, ledger: Ledger) -> str:
 def _find_stop_reason(
     origin: Origin, content: Sequence[Mapping[str, Any]], ledger: Ledger
 ) -> str | None:
-    if keeps_word(origin, PROTOCOL):
+    if keeps_native_stop_reason(origin, PROTOCOL):
         return origin.native_stop_reason
     word = _WORDS.get(origin.stop_reason, "end_turn")
     understood = STOP_REASONS[word]
     if understood is StopReason.ANSWERED and any(each["type"] == "tool_use" for each in content):
         understood = StopReason.INVOCATION  # as clients expect
-    tell_stop(origin, word, understood, ledger)
+    report_stop_reason(origin, word, understood, ledger)
     return word
 
 
@@ -137,8 +138,8 @@ _MERGED: Final = {
 def nativize_usage(usage: Usage | None, ledger: Ledger) -> dict[str, Any]:
     """Return the usage in this dialect's format; unknown counts are 0."""
     usage = usage or Usage()
-    tell_merged(usage, _MERGED, ledger)
-    tell_unknown(usage, "input_tokens", "output_tokens", ledger)
+    report_merged_usage(usage, _MERGED, ledger)
+    report_unknown_usage(usage, "input_tokens", "output_tokens", ledger)
     short, long = usage.cache_write_tokens, usage.cache_write_long_tokens
     native: dict[str, Any] = {
         "input_tokens": (usage.input_tokens or 0) + (usage.input_audio_tokens or 0),

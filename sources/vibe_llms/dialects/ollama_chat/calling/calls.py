@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from vibe_llms.dialects.extras import NAMELESS, leave, write_json
+from vibe_llms.dialects.extras import NAMELESS, collect_extras, write_json
 from vibe_llms.messages.losses import Loss, LossKind
 
 COMMON_FIELDS: Final = frozenset({"role", "content", "thinking", "images", "tool_calls"})
@@ -18,8 +18,8 @@ def read_call(call: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
     name, arguments = function["name"], function.get("arguments")
     if not isinstance(name, str):
         raise TypeError("the name of a function is not a text")
-    extras = leave(call, ("id", "function"))
-    if inner := leave(function, ("name", "arguments")):
+    extras = collect_extras(call, ("id", "function"))
+    if inner := collect_extras(function, ("name", "arguments")):
         extras["function"] = inner
     if not call.get("id"):
         extras |= NAMELESS

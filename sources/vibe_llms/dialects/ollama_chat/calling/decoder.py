@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from vibe_llms.dialects.decoding import ResponseDecoder, is_blank
-from vibe_llms.dialects.extras import keep_native, leave, make_native
+from vibe_llms.dialects.extras import collect_extras, keep_native, make_native
 from vibe_llms.dialects.ollama_chat.calling.calls import (
     COMMON_FIELDS,
     read_call,
@@ -152,7 +152,7 @@ class Decoder(ResponseDecoder):
 
     def _keep(self, data: Mapping[str, Any]) -> None:
         """Keep native fields; log probabilities come with each piece of text."""
-        for name, value in leave(data, _KNOWN_FIELDS).items():
+        for name, value in collect_extras(data, _KNOWN_FIELDS).items():
             earlier = self._rest.get(name)
             if name != "logprobs" or not isinstance(earlier, list):
                 self._rest[name] = list(value) if isinstance(value, list) else value
@@ -175,7 +175,7 @@ class Decoder(ResponseDecoder):
         for call in message.get("tool_calls") or ():
             if not is_blank(call):
                 self._read_invocation(call)
-        self._message_rest |= leave(message, COMMON_FIELDS)
+        self._message_rest |= collect_extras(message, COMMON_FIELDS)
 
     def _read_deltas(self, message: _Message) -> list[StreamEvent]:
         """Decode a simple line like :meth:`_read_message`, faster."""

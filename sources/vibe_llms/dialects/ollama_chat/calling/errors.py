@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from vibe_llms.dialects.errors import Complaint, ErrorProducer, find_fault, find_overflow
+from vibe_llms.dialects.errors import ErrorData, ErrorProducer, find_fault, find_overflow
 from vibe_llms.exceptions import (
     CapabilityError,
     ContextOverflowError,
@@ -89,7 +89,7 @@ _CAPABILITIES: Final = {
 }
 
 
-def _read_error(body: object, status: int | None, model: str) -> Complaint | ConverseError:
+def _read_error(body: object, status: int | None, model: str) -> ErrorData | ConverseError:
     message, code = _find_message(body)
     if _OVERFLOW.search(message) or find_overflow(message, model):
         return ContextOverflowError(
@@ -109,7 +109,7 @@ def _read_error(body: object, status: int | None, model: str) -> Complaint | Con
             stage=Stage.PROVIDER,
         )
     fault, remedy = _find_fault(message, status)
-    return Complaint(
+    return ErrorData(
         fault=fault,
         message=f"{message.rstrip('.')}.",
         status=status,

@@ -52,11 +52,11 @@ def _nativize_tool(item: InvocableDescription, path: str, ledger: Ledger) -> Jso
         ledger.withhold(path, f"{item.name} is another vendor's own tool")
         return None
     if is_own:  # its native data are the whole tool
-        return ledger.open(item.native, path)
+        return ledger.read_sendable(item.native, path)
     if item.schema is None:
         ledger.withhold(path, f"{item.name} takes free text, but Ollama's tools need a schema")
         return None
-    extras = ledger.open(item.native, path)
+    extras = ledger.read_sendable(item.native, path)
     if item.enforced:
         ledger.drop(f"{path}.enforced", "this protocol cannot enforce a tool's schema")
     function = {

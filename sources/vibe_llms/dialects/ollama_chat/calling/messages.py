@@ -18,11 +18,11 @@ from vibe_llms.dialects.history import (
     HistoryRules,
     RepairedHistory,
     belongs,
+    is_missing_note,
     locate,
     repair_history,
-    states_failure,
 )
-from vibe_llms.dialects.instructions import settle_instructions, takes_late
+from vibe_llms.dialects.instructions import accepts_late_instructions, arrange_instructions
 from vibe_llms.dialects.ledger import Ledger, reading_natives
 from vibe_llms.dialects.ollama_chat.calling.parts import MessageFields, PartsWriter
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL, Quirks
@@ -63,9 +63,9 @@ def nativize_canisters(
     writer = MessagesWriter(PartsWriter(attributes, ledger), ledger)
     writer.write(repair_history(canisters, HistoryRules(), ledger))
     messages = writer.messages
-    if not takes_late(attributes):
+    if not accepts_late_instructions(attributes):
         located = zip(messages, map(locate, writer.positions), strict=True)
-        settled = settle_instructions(list(located), attributes, ledger)
+        settled = arrange_instructions(list(located), attributes, ledger)
         messages = [message for message, _ in settled]
     return Translation({"messages": messages}, ledger.losses)
 
@@ -178,7 +178,7 @@ class MessagesWriter:
                 )
             contents = survey_contents(canister, path, self.ledger)
             self.parts.add(fields, contents, path, is_models=True)
-            extras |= self.ledger.open(canister.native, path, canister)
+            extras |= self.ledger.read_sendable(canister.native, path, canister)
         if not sent_count:
             return []
         message: dict[str, Any] = {"role": "assistant", **fields.compose()}
@@ -195,7 +195,7 @@ class MessagesWriter:
         )
         function = {"name": canister.name, "arguments": self._write_arguments(canister, path)}
         call: dict[str, Any] = {"id": canister.invocation_id, "function": function}
-        kept = self.ledger.open(canister.native, path, canister)
+        kept = self.ledger.read_sendable(canister.native, path, canister)
         if kept.keys() & NAMELESS.keys():
             del call["id"]
             self._without_ids.add(canister.invocation_id)
@@ -227,12 +227,12 @@ class MessagesWriter:
             message["tool_name"] = name
         if canister.invocation_id not in self._without_ids:  # otherwise like its call: without one
             message["tool_call_id"] = canister.invocation_id
-        if canister.is_error and not states_failure(canister):
+        if canister.is_error and not is_missing_note(canister):
             self.ledger.drop(
                 f"{path}.is_error",
                 "this protocol cannot mark a result as an error; only its text says so",
             )
-        return merge(message, self.ledger.open(canister.native, path, canister))
+        return merge(message, self.ledger.read_sendable(canister.native, path, canister))
 
     def _write_input(
         self, canister: UserCanister | SupervisorCanister | DocumentCanister, path: str
@@ -242,4 +242,4 @@ class MessagesWriter:
         contents = survey_contents(canister, path, self.ledger)
         self.parts.add(fields, contents, path, canister=canister)
         message: dict[str, Any] = {"role": role, **fields.compose()}
-        return merge(message, self.ledger.open(canister.native, path, canister))
+        return merge(message, self.ledger.read_sendable(canister.native, path, canister))

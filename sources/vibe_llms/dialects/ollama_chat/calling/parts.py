@@ -12,8 +12,8 @@ from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.media_types import (
     admit_type,
     ensure_capability,
-    read_words,
-    tell_words,
+    read_file_text,
+    report_text_only,
 )
 from vibe_llms.dialects.payloads import encode_payload
 from vibe_llms.foundation.attrs_classes import define
@@ -168,11 +168,11 @@ class PartsWriter:
     def _add_medium(
         self, fields: MessageFields, content: MediaContent, path: str, canister: AnyCanister | None
     ) -> None:
-        text = read_words(content) if isinstance(content, FileContent) else None
+        text = read_file_text(content) if isinstance(content, FileContent) else None
         if text is not None and isinstance(content, FileContent):
             fields.add_text(text)
             fields.is_separated = True
-            tell_words(content, path, self.ledger)
+            report_text_only(content, path, self.ledger)
             return
         ensure_capability(content, self.attributes, path)
         if not admit_type(content, self.attributes, path, canister, self.ledger):

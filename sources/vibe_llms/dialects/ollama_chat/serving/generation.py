@@ -13,8 +13,8 @@ from vibe_llms.dialects.extras import without
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
 from vibe_llms.dialects.ollama_chat.serving import requests, responses, streams
 from vibe_llms.dialects.ollama_chat.serving.errors import nativize_error
-from vibe_llms.dialects.prefix_cache import AskerPrefixes
-from vibe_llms.dialects.serving import refuse_nonsense
+from vibe_llms.dialects.prefix_cache import ClientPrefixes
+from vibe_llms.dialects.serving import refuse_invalid
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request, Response
@@ -26,11 +26,11 @@ _OTHER_FIELDS: Final = ("prompt", "system", "images", "messages", "tools")
 """Fields that become messages, and fields that the call does not have: its server ignores them."""
 
 
-@refuse_nonsense("The request", "Ollama's /api/generate")
+@refuse_invalid("The request", "Ollama's /api/generate")
 def normalize_request(
     native: Mapping[str, Any],
     attributes: ModelAttributes | None = None,
-    cache: AskerPrefixes | None = None,
+    cache: ClientPrefixes | None = None,
 ) -> Translation[Request]:
     """Return a client's request.
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from vibe_llms.dialects.extras import keep_native, leave
+from vibe_llms.dialects.extras import collect_extras, keep_native
 from vibe_llms.dialects.invocations import NO_ARGUMENTS, keep_parameters
 from vibe_llms.dialects.ollama_chat.calling.invocations import ANY_OBJECT
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
-from vibe_llms.dialects.serving import refuse_nonsense
+from vibe_llms.dialects.serving import refuse_invalid
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Loss, LossKind, Translation
@@ -27,7 +27,7 @@ def normalize_invocables(
     losses: list[Loss] = []
     for index, tool in enumerate(native.get("tools") or ()):
         path = f"tools[{index}]"
-        with refuse_nonsense(f"The tool at {path}", "Ollama's /api/chat", path):
+        with refuse_invalid(f"The tool at {path}", "Ollama's /api/chat", path):
             invocables.append(_normalize_tool(tool, path, losses))
     return Translation((tuple(invocables), "auto"), losses)
 
@@ -38,7 +38,7 @@ def _normalize_tool(tool: Mapping[str, Any], path: str, losses: list[Loss]) -> I
         name = str(tool.get("name") or tool["type"])
         native = keep_native(PROTOCOL, tool)
         return InvocableDescription(name=name, description="", schema=None, native=native)
-    extras = leave(tool, ("function",))
+    extras = collect_extras(tool, ("function",))
     if extras.get("type") == "function":
         del extras["type"]
     name, description = function["name"], function.get("description")
@@ -51,7 +51,7 @@ def _normalize_tool(tool: Mapping[str, Any], path: str, losses: list[Loss]) -> I
         schema = NO_ARGUMENTS
     schema, kept = keep_parameters(schema)
     extras |= kept
-    if inner := leave(function, ("name", "description", "parameters")):
+    if inner := collect_extras(function, ("name", "description", "parameters")):
         extras["function"] = inner
     return InvocableDescription(
         name=name,

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from vibe_llms.dialects.extras import keep_native, leave
+from vibe_llms.dialects.extras import collect_extras, keep_native
 from vibe_llms.dialects.ollama_chat.calling.calls import (
     COMMON_FIELDS,
     read_call,
@@ -15,9 +15,9 @@ from vibe_llms.dialects.ollama_chat.calling.calls import (
 )
 from vibe_llms.dialects.ollama_chat.calling.media import read_media
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
-from vibe_llms.dialects.prefix_cache import AskerPrefixes
+from vibe_llms.dialects.prefix_cache import ClientPrefixes
 from vibe_llms.dialects.reading import ConversationReader, read_each
-from vibe_llms.dialects.unanswered import Unanswered, WaitingInvocations
+from vibe_llms.dialects.unanswered import PendingInvocation, WaitingInvocations
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.messages.canisters import AnyCanister
@@ -28,7 +28,7 @@ from vibe_llms.messages.trusting import make_text
 
 
 def normalize_messages(
-    native: Mapping[str, Any], cache: AskerPrefixes | None = None
+    native: Mapping[str, Any], cache: ClientPrefixes | None = None
 ) -> Translation[tuple[AnyCanister, ...]]:
     """Return the canisters of a request's ``messages``.
 
@@ -44,7 +44,7 @@ def normalize_messages(
         _MessagesReader(),
         native.get("messages") or (),
         kind="message",
-        place="messages",
+        field="messages",
         protocol="Ollama's /api/chat",
         cache=cache,
     )
@@ -59,7 +59,7 @@ class _MessagesReader(ConversationReader):
 
     def read(self, message: Mapping[str, Any], index: int) -> None:
         """Add the canisters of one message. Raises RequestError."""
-        extras = leave(message, COMMON_FIELDS)
+        extras = collect_extras(message, COMMON_FIELDS)
         role = message["role"]
         contents = _read_contents(message, extras)
         if role not in ("assistant", "tool") and (thinking := message.get("thinking")):
@@ -103,7 +103,7 @@ class _MessagesReader(ConversationReader):
             identity = call.get("id") or self._generate_id(place)
             if extras:
                 kept["message"], extras = extras, {}
-            self._unanswered.add(Unanswered(identity, name, identity != call.get("id")))
+            self._unanswered.add(PendingInvocation(identity, name, identity != call.get("id")))
             self.add_call(identity, name, arguments, turn_id, keep_native(PROTOCOL, kept))
 
     def _read_result(self, contents: list[AnyContent], extras: dict[str, Any], index: int) -> None:
@@ -117,7 +117,7 @@ class _MessagesReader(ConversationReader):
         name = name or (answered.name if answered else None)
         self.add_result(contents, identity, name, keep_native(PROTOCOL, extras))
 
-    def _find_answered(self, client_id: str | None, name: str | None) -> Unanswered | None:
+    def _find_answered(self, client_id: str | None, name: str | None) -> PendingInvocation | None:
         """Find the invocation of a result: by id, then by name, then by order."""
         # A client does not have the ids that were generated here, and may send others.
         unanswered, is_made_up = self._unanswered, bool(client_id)

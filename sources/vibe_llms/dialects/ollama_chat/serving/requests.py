@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from vibe_llms.dialects.extras import keep_native, leave
+from vibe_llms.dialects.extras import collect_extras, keep_native
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
 from vibe_llms.dialects.ollama_chat.serving.invocations import (
     normalize_invocables,
@@ -13,8 +13,8 @@ from vibe_llms.dialects.ollama_chat.serving.invocations import (
 )
 from vibe_llms.dialects.ollama_chat.serving.messages import normalize_messages
 from vibe_llms.dialects.ollama_chat.tables import DEFAULT_LEVEL, LEVELS, OPTIONS
-from vibe_llms.dialects.prefix_cache import AskerPrefixes
-from vibe_llms.dialects.serving import compose_request, fits_control, refuse_nonsense
+from vibe_llms.dialects.prefix_cache import ClientPrefixes
+from vibe_llms.dialects.serving import compose_request, is_valid_control, refuse_invalid
 from vibe_llms.foundation.json_types import JsonValue
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
@@ -25,11 +25,11 @@ _COMMON_FIELDS: Final = frozenset(
 )
 
 
-@refuse_nonsense("The request", "Ollama's /api/chat")
+@refuse_invalid("The request", "Ollama's /api/chat")
 def normalize_request(
     native: Mapping[str, Any],
     attributes: ModelAttributes | None = None,
-    cache: AskerPrefixes | None = None,
+    cache: ClientPrefixes | None = None,
 ) -> Translation[Request]:
     """Return a client's request.
 
@@ -45,7 +45,7 @@ def normalize_request(
     tools = normalize_invocables(native)
     schema = normalize_schema(native)
     controls, extras = split_controls(native, attributes)
-    extras |= leave(native, _COMMON_FIELDS)
+    extras |= collect_extras(native, _COMMON_FIELDS)
     if native.get("format") and schema.value is None:
         extras["format"] = native["format"]
     model, rest = str(native.get("model") or ""), keep_native(PROTOCOL, extras)
@@ -75,7 +75,7 @@ def split_controls(
         for option, value in options.items():
             name = OPTIONS.get(str(option), str(option))
             # The server, too, rejects a single text instead of a list of stop sequences.
-            if fits_control(name, value, attributes):
+            if is_valid_control(name, value, attributes):
                 controls[name] = value
             else:
                 other_options[option] = value
@@ -86,7 +86,7 @@ def split_controls(
     think = native.get("think")
     if think is not None:
         effort = _normalize_think(think)
-        if effort is not None and fits_control("reasoning_effort", effort, attributes):
+        if effort is not None and is_valid_control("reasoning_effort", effort, attributes):
             controls["reasoning_effort"] = effort
         if "reasoning_effort" not in controls:
             extras["think"] = think

@@ -12,7 +12,12 @@ from vibe_llms.dialects.ollama_chat.calling.messages import MessagesWriter
 from vibe_llms.dialects.ollama_chat.calling.parts import PartsWriter
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
 from vibe_llms.dialects.ollama_chat.tables import STOP_REASONS
-from vibe_llms.dialects.serving import UNKNOWN_MODEL, keeps_word, tell_merged, tell_stop
+from vibe_llms.dialects.serving import (
+    UNKNOWN_MODEL,
+    keeps_native_stop_reason,
+    report_merged_usage,
+    report_stop_reason,
+)
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import INPUT_BUCKETS, OUTPUT_BUCKETS, Origin, StopReason, Usage
 from vibe_llms.messages.losses import Translation
@@ -38,7 +43,7 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     ledger = Ledger(protocol=PROTOCOL)
     origin = response.metadata.origin
     native = response.metadata.native
-    extras = ledger.open(native, "metadata")
+    extras = ledger.read_sendable(native, "metadata")
     message = _write_message(response, ledger)
     body: dict[str, Any] = {
         "model": origin.model,
@@ -73,14 +78,14 @@ def format_time(moment: datetime) -> str:
 
 
 def _nativize_reason(origin: Origin, ledger: Ledger, *, calls: bool) -> dict[str, str]:
-    if keeps_word(origin, PROTOCOL):
+    if keeps_native_stop_reason(origin, PROTOCOL):
         native_reason = origin.native_stop_reason
         return {} if native_reason is None else {"done_reason": native_reason}
     done_reason = _DONE_REASONS.get(origin.stop_reason, "stop")
     understood = STOP_REASONS[done_reason]
     if calls and understood is StopReason.ANSWERED:
         understood = StopReason.INVOCATION
-    tell_stop(origin, done_reason, understood, ledger)
+    report_stop_reason(origin, done_reason, understood, ledger)
     return {"done_reason": done_reason}
 
 
@@ -96,5 +101,5 @@ def nativize_usage(usage: Usage | None, ledger: Ledger) -> dict[str, int]:
     for field, total, buckets in totals:
         if total is not None:
             counts[field] = total
-        tell_merged(usage, dict.fromkeys(buckets[1:], field), ledger)
+        report_merged_usage(usage, dict.fromkeys(buckets[1:], field), ledger)
     return counts

@@ -115,10 +115,10 @@ class StreamWriter(client_answers.StreamWriter):
         if field is None:
             return b""
         if field == "thinking":
-            gap = self._gaps.find_before_thought(content, event.channel)
+            gap = self._gaps.find_before_reasoning(content, event.channel)
         else:
             gap = self._gaps.find_before_text(content)
-        content.spoken = event.channel
+        content.last_channel = event.channel
         self._around_piece = tuple(
             self._write_line({field: _PLACEHOLDER}).split(_encode(_PLACEHOLDER))
         )
@@ -134,7 +134,7 @@ class StreamWriter(client_answers.StreamWriter):
         if isinstance(item, InvocationCanister) and event.index in self._waiting_calls:
             self._waiting_calls[event.index] = item
             return self._write_calls()
-        if self._contents[event.index].spoken:
+        if self._contents[event.index].last_channel:
             return b""
         match item:
             case TextualContent() | RefusalContent():

@@ -85,7 +85,7 @@ class CallsWriter:
         for index, content in enumerate(canister.content):
             reason = f"a call cannot contain {content.type} content"
             self.ledger.drop(f"{path}.content[{index}]", reason)
-        extras = self.ledger.open(canister.native, path, canister)
+        extras = self.ledger.read_sendable(canister.native, path, canister)
         item = self._write_call(canister, path, extras)
         self._written[canister.invocation_id] = item
         return item
@@ -166,7 +166,7 @@ class CallsWriter:
         if canister.owner is Owner.VENDOR:
             return self._write_vendor_result(canister, path)
         call = self._written.get(canister.invocation_id, {})
-        extras = dict(self.ledger.open(canister.native, path, canister))
+        extras = dict(self.ledger.read_sendable(canister.native, path, canister))
         output_type = (
             hosted.OUTPUTS_BY_CALL.get(str(call.get("type"))) if call else extras.get("type")
         )
@@ -193,7 +193,7 @@ class CallsWriter:
         """Return the result of a call that a vendor executed itself, if it is a separate item."""
         if not self.ledger.admits_execution(canister, path):
             return None
-        extras = self.ledger.open(canister.native, path, canister)
+        extras = self.ledger.read_sendable(canister.native, path, canister)
         call_id = extras.get("$within")
         if call_id is None:
             return extras

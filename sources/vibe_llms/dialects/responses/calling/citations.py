@@ -42,7 +42,7 @@ def _write_citation(
 ) -> dict[str, Any] | None:
     native = citation.native
     if ledger.admits(native, canister):
-        return ledger.open(native, path, canister)
+        return ledger.read_sendable(native, path, canister)
     if citation.url is None or citation.start is None or citation.end is None:
         ledger.withhold(path, "this vendor accepts only citations of web pages with a span")
         return None

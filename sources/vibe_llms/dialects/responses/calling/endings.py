@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import attrs
 
-from vibe_llms.dialects.extras import leave, make_native
+from vibe_llms.dialects.extras import collect_extras, make_native
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.dialects.responses.tables import INCOMPLETE_REASONS
 from vibe_llms.foundation.attrs_classes import define, frozen
@@ -62,9 +62,9 @@ def read_ending(
     status, details = response.get("status") or "completed", response.get("incomplete_details")
     detail_fields = details if isinstance(details, Mapping) else {}
     reason = detail_fields.get("reason")
-    rest = leave(response, COMMON_FIELDS) | leave(event, _EVENT_FIELDS)
+    rest = collect_extras(response, COMMON_FIELDS) | collect_extras(event, _EVENT_FIELDS)
     if status == "incomplete" and isinstance(reason, str):
-        other_details = leave(detail_fields, ("reason",))
+        other_details = collect_extras(detail_fields, ("reason",))
         rest |= {"incomplete_details": other_details} if other_details else {}
         stop_reason, native_reason = INCOMPLETE_REASONS.get(reason, StopReason.UNKNOWN), reason
     elif status != "completed":

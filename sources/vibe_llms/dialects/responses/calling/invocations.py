@@ -11,8 +11,8 @@ from vibe_llms.dialects.invocations import (
     InvocablesWriter,
     Offer,
     describe,
-    holds_strictly,
     is_closed,
+    is_sent_strict,
     write_parameters,
 )
 from vibe_llms.dialects.ledger import Ledger
@@ -37,13 +37,13 @@ def _write_tool(
         text_format, native = part_format(invocable.native, path)
         if text_format is not None:
             named["format"] = text_format
-        extras = ledger.open(native, path)
+        extras = ledger.read_sendable(native, path)
         return write_qualified_name(merge({"type": "custom", **named}, extras), extras)
-    extras = ledger.open(invocable.native, path)
+    extras = ledger.read_sendable(invocable.native, path)
     if SEARCH_NOTE in extras:  # the search for tools, which has a type of its own
         search = {**extras[SEARCH_NOTE], **describe(invocable), "parameters": invocable.schema}
         return search | ({LOADED_NOTE: True} if LOADED_NOTE in extras else {})
-    is_strict = holds_strictly(invocable, extras, path, ledger)
+    is_strict = is_sent_strict(invocable, extras, path, ledger)
     if is_strict:
         extras.pop("strict", None)
     schema = {"parameters": write_parameters(invocable, extras), "strict": is_strict}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from vibe_llms.dialects.extras import NAMELESS, keep_native, leave, make_native, write_json
+from vibe_llms.dialects.extras import NAMELESS, collect_extras, keep_native, make_native, write_json
 from vibe_llms.dialects.responses.calling import hosted
 from vibe_llms.dialects.responses.calling.parts import read_part
 from vibe_llms.dialects.responses.namespaces import QualifiedName, name_call
@@ -113,7 +113,7 @@ _MESSAGE_FIELDS: Final = frozenset({"role", "content", "type"})
 def read_input_message(item: Mapping[str, Any]) -> tuple[Sequence[AnyContent], Native | None]:
     """Return the contents of a message for the model, and its native data."""
     contents = _read_contents(item.get("content"), "input_text")
-    rest = leave(item, _MESSAGE_FIELDS)
+    rest = collect_extras(item, _MESSAGE_FIELDS)
     if item["role"] == "developer":
         rest = {"role": "developer", **rest}
     return contents, keep_native(PROTOCOL, rest)
@@ -122,7 +122,7 @@ def read_input_message(item: Mapping[str, Any]) -> tuple[Sequence[AnyContent], N
 def read_model_message(item: Mapping[str, Any]) -> tuple[Sequence[AnyContent], Native | None]:
     """Return the contents of the model's message, and its native data."""
     contents = _read_contents(item.get("content"), "output_text")
-    rest = leave(item, _MESSAGE_FIELDS)
+    rest = collect_extras(item, _MESSAGE_FIELDS)
     if len(contents) > 1 and not item.get("id"):  # otherwise an id would be generated
         rest |= NAMELESS
     return contents, keep_native(PROTOCOL, rest)
@@ -144,7 +144,7 @@ def _read_reasoning(item: Mapping[str, Any]) -> AnyCanister:
     # Parts with other fields than their text are kept, too.
     are_plain = {"summary": _are_plain(summary), "content": _are_plain(content)}
     known = (name for name in _REASONING_FIELDS if item.get(name) and are_plain.get(name, True))
-    rest = leave(item, ("type", *known))
+    rest = collect_extras(item, ("type", *known))
     texts = [part["text"] for part in content]
     if len(texts) > 1 and are_plain["content"]:
         rest["$lengths"] = [len(text) for text in texts]  # to split them again
@@ -189,7 +189,7 @@ def read_call(item: Mapping[str, Any], names: Mapping[QualifiedName, str]) -> di
     call_id = item.get("call_id")
     name, note = name_call(item, names)
     known = _CALL_FIELDS[item["type"]] if call_id else _CALL_FIELDS[item["type"]] - {"call_id"}
-    rest = leave(item, known | {"namespace"} if note else known)
+    rest = collect_extras(item, known | {"namespace"} if note else known)
     return {
         "invocation_id": str(call_id or item.get("id") or ""),
         "name": name,
@@ -203,7 +203,7 @@ def read_output(item: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of the canister of a function's result."""
     output, name = item.get("output"), item.get("name")
     contents = () if output == "" else _read_contents(output, "input_text")
-    rest = leave(item, _RESULT_FIELDS)
+    rest = collect_extras(item, _RESULT_FIELDS)
     if item["type"] == "custom_tool_call_output":
         rest[CUSTOM_NOTE] = True
     return {

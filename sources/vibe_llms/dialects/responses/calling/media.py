@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from vibe_llms.dialects.extras import keep_native, leave, make_native, merge
+from vibe_llms.dialects.extras import collect_extras, keep_native, make_native, merge
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.media_types import TYPES_BY_SUFFIX, name_file
 from vibe_llms.dialects.payloads import (
@@ -28,7 +28,7 @@ ANY_FILE: Final = "application/octet-stream"
 
 def read_image(part: Mapping[str, Any]) -> ImageContent | None:
     """Return the image of an ``input_image`` or of a screenshot; ``None`` without a source."""
-    rest = leave(part, ("type", "detail"))
+    rest = collect_extras(part, ("type", "detail"))
     url, file_id, detail = part.get("image_url"), part.get("file_id"), part.get("detail")
     if isinstance(url, str) and url:
         del rest["image_url"]
@@ -55,7 +55,7 @@ def write_image(content: ImageContent, path: str, extras: Mapping[str, Any]) -> 
 
 def read_file(part: Mapping[str, Any]) -> FileContent | None:
     """Return the document of an ``input_file``; ``None`` without a source or if invalid."""
-    rest = leave(part, ("type", "filename"))
+    rest = collect_extras(part, ("type", "filename"))
     file_id, url, data = (part.get(name) for name in ("file_id", "file_url", "file_data"))
     name = part.get("filename")
     name = name if isinstance(name, str) else None
@@ -118,7 +118,7 @@ def read_audio(part: Mapping[str, Any]) -> AudioContent | None:
     if data is None:
         return None
     mime_type = "audio/mpeg" if audio_format == "mp3" else f"audio/{audio_format or 'wav'}"
-    native = make_native(PROTOCOL, leave(part, ("type", "input_audio")))
+    native = make_native(PROTOCOL, collect_extras(part, ("type", "input_audio")))
     return AudioContent(mime_type=mime_type, data=data, native=native)
 
 

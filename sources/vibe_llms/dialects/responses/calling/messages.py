@@ -269,7 +269,7 @@ class ItemsWriter:
             for index, content in enumerate(canister.content):
                 self._write_native(content, f"{path}.content[{index}]", canister)
             return
-        extras = self.ledger.open(canister.native, path, canister)
+        extras = self.ledger.read_sendable(canister.native, path, canister)
         if extras.get("$nothing"):
             return
         is_supervisor = isinstance(canister, SupervisorCanister)
@@ -279,7 +279,7 @@ class ItemsWriter:
 
     def _write_model_contents(self, canister: AssistantCanister, path: str) -> None:
         """Write contents of the model: texts in one message, all others as items between them."""
-        extras = self.ledger.open(canister.native, path, canister)
+        extras = self.ledger.read_sendable(canister.native, path, canister)
         is_item = bool(extras.get("$item"))
         message_contents: list[tuple[AnyContent, str]] = []
         message_count = 0

@@ -7,7 +7,7 @@ from typing import Any, Final, assert_never
 
 import msgspec
 
-from vibe_llms.dialects.extras import keep_native, leave, make_native, merge
+from vibe_llms.dialects.extras import collect_extras, keep_native, make_native, merge
 from vibe_llms.dialects.framing import survey_contents
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.media_types import admit_medium
@@ -52,7 +52,7 @@ def read_part(part: Any, text_type: str) -> AnyContent:
         case {"type": "input_text" | "output_text" | "text" as kind, "text": str(text)}:
             content = _read_text(part, kind, text, text_type)
         case {"type": "refusal", "refusal": str(text)}:
-            native = keep_native(PROTOCOL, leave(part, ("type", "refusal")))
+            native = keep_native(PROTOCOL, collect_extras(part, ("type", "refusal")))
             content = RefusalContent(text, native=native)
         case {"type": "input_image"}:
             content = read_image(part)
@@ -66,7 +66,7 @@ def read_part(part: Any, text_type: str) -> AnyContent:
 
 
 def _read_text(part: Mapping[str, Any], kind: str, text: str, text_type: str) -> TextualContent:
-    rest = leave(part, _TEXT)
+    rest = collect_extras(part, _TEXT)
     if not rest.get("logprobs", True):
         del rest["logprobs"]  # an empty list of them is ignored
     if kind != text_type:
@@ -113,7 +113,7 @@ class PartsWriter:
             case TextualContent():
                 return self._write_text(content, path, canister, text_type)
             case RefusalContent():
-                extras = self.ledger.open(content.native, path, canister)
+                extras = self.ledger.read_sendable(content.native, path, canister)
                 if text_type == "output_text":
                     return merge({"type": "refusal", "refusal": content.text}, extras)
                 self.ledger.coerce(path, "only a model can refuse; it is sent as text")
@@ -135,7 +135,7 @@ class PartsWriter:
     def _write_text(
         self, content: TextualContent, path: str, canister: AnyCanister, text_type: str
     ) -> dict[str, Any]:
-        extras = self.ledger.open(content.native, path, canister)
+        extras = self.ledger.read_sendable(content.native, path, canister)
         self.ledger.omit(
             content, path, "mime_type", reason="this protocol has no field for the type of a text"
         )
@@ -157,7 +157,7 @@ class PartsWriter:
         admitted = admit_medium(content, self.attributes, path, canister, self.ledger)
         if admitted is None:
             return None
-        extras = self.ledger.open(content.native, path, canister)
+        extras = self.ledger.read_sendable(content.native, path, canister)
         match content := admitted:
             case ImageContent():
                 self.ledger.omit(content, path, "name", reason="an image is sent without its name")

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import attrs
 
-from vibe_llms.dialects.extras import leave, make_native
+from vibe_llms.dialects.extras import collect_extras, make_native
 from vibe_llms.dialects.responses.calling.audio import ResponseAudio
 from vibe_llms.dialects.responses.calling.citations import read_citation
 from vibe_llms.dialects.responses.calling.endings import ResponseOutline
@@ -161,7 +161,7 @@ class ItemsTable:
         state = self._open(output_index, item.get("id"))
         kind = item.get("type")
         if kind in ("message", "reasoning"):
-            state.native = make_native(PROTOCOL, leave(item, _CHANGING_FIELDS))
+            state.native = make_native(PROTOCOL, collect_extras(item, _CHANGING_FIELDS))
         if kind in ("function_call", "custom_tool_call"):
             # Without a name and an id the call cannot begin: its events wait.
             if item.get("name") and (item.get("call_id") or item.get("id")):

@@ -27,7 +27,7 @@ def write_reasoning(
     """
     ledger = parts.ledger
     if ledger.admits(content.native, canister):
-        extras = ledger.open(content.native, path, canister)
+        extras = ledger.read_sendable(content.native, path, canister)
         item = _write(content, extras.get("$lengths") or ())
         current = {name: value for name, value in extras.items() if name not in item or value}
         for name in ("summary", "content"):

@@ -94,7 +94,7 @@ def _survey_stored_state(
     request: Request, attributes: ModelAttributes, quirks: Quirks
 ) -> dict[str, Any]:
     """Return the arguments of ``nativize_canisters`` about stored items and namespaces."""
-    extras = Ledger(protocol=PROTOCOL).open(request.native, "request")
+    extras = Ledger(protocol=PROTOCOL).read_sendable(request.native, "request")
     store = extras.get("store", compose_defaults(attributes, extras).get("store"))
     continues_stored = any(extras.get(name) for name in STORED_CONVERSATION_FIELDS)
     qualified_names = find_qualified_names(request.invocables)

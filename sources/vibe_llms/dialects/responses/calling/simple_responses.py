@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 import msgspec
 
-from vibe_llms.dialects.extras import keep_native, leave, make_native
+from vibe_llms.dialects.extras import collect_extras, keep_native, make_native
 from vibe_llms.dialects.responses.calling.endings import COMMON_FIELDS
 from vibe_llms.dialects.responses.calling.usage import normalize_usage
 from vibe_llms.dialects.responses.quirks import PROTOCOL
@@ -60,8 +60,8 @@ def read_simple_response(body: bytes) -> SimpleResponse | None:
         normalize_usage(answer.usage),
         StopReason.ANSWERED,
         answer.status,
-        make_native(PROTOCOL, leave(fields, COMMON_FIELDS)),
-        keep_native(PROTOCOL, leave(fields["output"][0], ("role", "content", "type"))),
+        make_native(PROTOCOL, collect_extras(fields, COMMON_FIELDS)),
+        keep_native(PROTOCOL, collect_extras(fields["output"][0], ("role", "content", "type"))),
     )
 
 
@@ -178,7 +178,10 @@ def read_simple_stream(body: bytes) -> SimpleResponse | None:
         normalize_usage(answer.usage),
         StopReason.ANSWERED,
         answer.status,
-        make_native(PROTOCOL, leave(last["response"], COMMON_FIELDS) | leave(last, _EVENT_FIELDS)),
-        keep_native(PROTOCOL, leave(item, ("role", "content", "type"))),
+        make_native(
+            PROTOCOL,
+            collect_extras(last["response"], COMMON_FIELDS) | collect_extras(last, _EVENT_FIELDS),
+        ),
+        keep_native(PROTOCOL, collect_extras(item, ("role", "content", "type"))),
         pieces,
     )

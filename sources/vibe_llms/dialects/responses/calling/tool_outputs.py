@@ -68,7 +68,7 @@ def _write_screen(result: ResultCanister, path: str, ledger: Ledger) -> dict[str
         place = f"{path}.content[{index}]"
         if not isinstance(content, ImageContent) or len(screen) > 1:
             ledger.drop(place, "the result of a computer call is one screenshot")
-        elif (settled := ledger.settle_file(content, place, result)) is None:
+        elif (settled := ledger.drop_foreign_file(content, place, result)) is None:
             continue
         elif content.data is None and content.url:
             screen["image_url"] = content.url

@@ -8,5 +8,5 @@ from typing import Final
 from vibe_llms.dialects.openai_usage import normalize_openai_usage
 
 normalize_usage: Final = partial(
-    normalize_openai_usage, asked="input_tokens", answered="output_tokens"
+    normalize_openai_usage, input_name="input_tokens", output_name="output_tokens"
 )

@@ -9,4 +9,4 @@ from vibe_llms.exceptions import ConverseError
 
 def nativize_error(error: ConverseError) -> ErrorAnswer:
     """Return the status, the headers and the body of an error for a client."""
-    return nativize_openai_error(error, asked="input")
+    return nativize_openai_error(error, conversation_field="input")

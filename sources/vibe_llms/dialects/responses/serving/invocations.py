@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from vibe_llms.dialects.extras import AS_IT_IS, leave, make_native, without
+from vibe_llms.dialects.extras import AS_IT_IS, collect_extras, make_native, without
 from vibe_llms.dialects.invocations import TakenNames, is_closed
 from vibe_llms.dialects.responses.calling.invocations import write_tool_choice
 from vibe_llms.dialects.responses.namespaces import (
@@ -118,7 +118,7 @@ def _normalize_plain(tool: Mapping[str, Any], notes: dict[str, Any]) -> Invocabl
     Args:
         notes: Notes about it.
     """
-    rest = leave(tool, ("type", "name", "description")) | notes
+    rest = collect_extras(tool, ("type", "name", "description")) | notes
     if tool["type"] == "custom":
         description = str(tool.get("description") or "")
         native = make_native(PROTOCOL, rest)

@@ -8,7 +8,7 @@ from typing import Any, TypeGuard
 import attrs
 
 from vibe_llms.dialects.extras import make_native
-from vibe_llms.dialects.prefix_cache import AskerPrefixes
+from vibe_llms.dialects.prefix_cache import ClientPrefixes
 from vibe_llms.dialects.reading import ConversationReader, read_each
 from vibe_llms.dialects.responses.calling.items import (
     ROLES,
@@ -37,7 +37,7 @@ from vibe_llms.messages.trusting import make_text
 
 
 def normalize_messages(
-    native: Mapping[str, Any], cache: AskerPrefixes | None = None
+    native: Mapping[str, Any], cache: ClientPrefixes | None = None
 ) -> Translation[tuple[AnyCanister, ...]]:
     """Return the canisters of a request's ``instructions`` and ``input``.
 
@@ -69,9 +69,9 @@ def normalize_messages(
             reader,
             client_input,
             kind="item",
-            place="input",
+            field="input",
             protocol="the Responses protocol",
-            head=[instructions if is_instruction_text(instructions) else None, qualified_names],
+            context=[instructions if is_instruction_text(instructions) else None, qualified_names],
             cache=cache,
         )
     else:

@@ -7,15 +7,15 @@ from typing import Any, Final
 
 import attrs
 
-from vibe_llms.dialects.extras import leave, make_native
-from vibe_llms.dialects.prefix_cache import AskerPrefixes
+from vibe_llms.dialects.extras import collect_extras, make_native
+from vibe_llms.dialects.prefix_cache import ClientPrefixes
 from vibe_llms.dialects.request_paths import look_up, take
 from vibe_llms.dialects.responses.calling.invocations import nativize_invocables
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.dialects.responses.serving.invocations import normalize_invocables, normalize_schema
 from vibe_llms.dialects.responses.serving.messages import is_instruction_text, normalize_messages
 from vibe_llms.dialects.responses.tables import PLACES, WITHOUT_PLACE
-from vibe_llms.dialects.serving import compose_request, fits_control, refuse_nonsense
+from vibe_llms.dialects.serving import compose_request, is_valid_control, refuse_invalid
 from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Translation
@@ -26,11 +26,11 @@ _READ_ELSEWHERE: Final = ("input", "model", "stream", "stream_options", "tools")
 """Fields that are decoded elsewhere; streaming only affects the form of the answer."""
 
 
-@refuse_nonsense("The request", "the Responses protocol")
+@refuse_invalid("The request", "the Responses protocol")
 def normalize_request(
     native: Mapping[str, Any],
     attributes: ModelAttributes | None = None,
-    cache: AskerPrefixes | None = None,
+    cache: ClientPrefixes | None = None,
 ) -> Translation[Request]:
     """Return a client's request; other fields are kept as native data.
 
@@ -66,7 +66,7 @@ def _collect_extras(
     if is_instruction_text(rest.get("instructions")):
         del rest["instructions"]
     # The vendor decides about parameters that the client omits; null disables our own defaults.
-    extras = {"store": None, "include": None, **leave(rest, _READ_ELSEWHERE)}
+    extras = {"store": None, "include": None, **collect_extras(rest, _READ_ELSEWHERE)}
     # Notes for writing the request in this protocol again: a default that the client sent, and the
     # common choice for which the native one was sent.
     if extras.get("tool_choice") == "auto":
@@ -81,7 +81,7 @@ def _collect_format(answer_format: Mapping[str, Any]) -> dict[str, Any]:
         answer_format.get("schema"), Mapping
     ):
         return dict(answer_format)
-    return {"strict": None, **leave(answer_format, ("type", "schema"))}
+    return {"strict": None, **collect_extras(answer_format, ("type", "schema"))}
 
 
 def normalize_controls(
@@ -104,7 +104,7 @@ def split_controls(
     rest: dict[str, Any] = dict(parameters)
     for name, place in PLACES.items():
         value = look_up(rest, place)
-        if value is not None and fits_control(name, value, attributes):
+        if value is not None and is_valid_control(name, value, attributes):
             controls[name] = take(rest, place)
     names = {each.name for each in attributes.controls} if attributes else set()
     # Controls that this protocol does not have stay in `rest`.

@@ -16,10 +16,10 @@ from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.responses.tables import INCOMPLETE_REASONS
 from vibe_llms.dialects.serving import (
     UNKNOWN_MODEL,
-    keeps_word,
+    keeps_native_stop_reason,
     nativize_openai_usage,
     repeat_usage,
-    tell_stop,
+    report_stop_reason,
 )
 from vibe_llms.dialects.signatures import wrap_response
 from vibe_llms.foundation.json_types import JsonObject
@@ -110,11 +110,11 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
         if not native["output"] and native["status"] == "completed":
             native["output"] = [{**EMPTY_MESSAGE, "id": produce_item_id("msg", identity)}]
     if origin.usage is not None:
-        names = {"asked": "input_tokens", "answered": "output_tokens"}
+        names = {"input_name": "input_tokens", "output_name": "output_tokens"}
         native["usage"] = repeat_usage(origin, PROTOCOL) or nativize_openai_usage(
             origin.usage, **names, ledger=ledger
         )
-    extras = ledger.open(metadata.native, "native")
+    extras = ledger.read_sendable(metadata.native, "native")
     if "status" in extras:
         del native["incomplete_details"]  # the vendor's own are in the extras, too
     return Translation(merge(native, extras), ledger.losses)
@@ -141,7 +141,7 @@ def echo_request(request: Mapping[str, Any]) -> dict[str, Any]:
 def _compose_status(response: Response, ledger: Ledger) -> dict[str, Any]:
     origin = response.metadata.origin
     native_reason = origin.native_stop_reason
-    if keeps_word(origin, PROTOCOL) and native_reason is not None:
+    if keeps_native_stop_reason(origin, PROTOCOL) and native_reason is not None:
         reason = None if native_reason == "completed" else native_reason
     else:
         reason = _INCOMPLETE_REASONS.get(origin.stop_reason)
@@ -153,7 +153,7 @@ def _compose_status(response: Response, ledger: Ledger) -> dict[str, Any]:
             }
         native_reason = reason or "completed"
         understood = INCOMPLETE_REASONS.get(native_reason) or _find_completed_reason(response)
-        tell_stop(origin, native_reason, understood, ledger)
+        report_stop_reason(origin, native_reason, understood, ledger)
     if reason is None:
         return {"status": "completed", "incomplete_details": None}
     return {"status": "incomplete", "incomplete_details": {"reason": reason}}

@@ -81,7 +81,7 @@ class StreamWriter(SequentialWriter):
 
     def fail(self, error: ConverseError) -> bytes:
         """Return the events that report an error: one about the error, and the last one."""
-        report = compose_openai_error(error, asked="input", status=None)
+        report = compose_openai_error(error, conversation_field="input", status=None)
         begun = self._ensure_begun()
         code = report.get("code") or _DEFAULT_CODE
         failed = {**self._base, "status": "failed", "error": {**report, "code": code}}
@@ -105,7 +105,7 @@ class StreamWriter(SequentialWriter):
             "model": self._model,
             "output": [],
             "usage": None,
-            **echo_request(self._asked),
+            **echo_request(self._native_request),
             **(read_native(started, "response") if started is not None and is_own else {}),
         }
         return self._frames.write("response.created", response=self._base) + self._frames.write(
