@@ -18,7 +18,7 @@ from support.quality.properties import STEP
 from vibe_llms.daemons.keys.charges import KeySpending
 from vibe_llms.daemons.keys.ledger import KeyAccount, KeyLedger
 from vibe_llms.daemons.keys.register import Register
-from vibe_llms.daemons.keys.texts import access_identity
+from vibe_llms.daemons.keys.texts import extract_identity
 
 VICTIMS = Path(__file__).parent / "key_victims.py"
 PATIENCE_SECONDS = 120
@@ -32,7 +32,7 @@ def start(*words: object) -> subprocess.Popen[str]:
 
 def survey(directory: Path) -> KeyAccount:
     """Looks at the account after the last process has ended."""
-    ledger = KeyLedger(directory, read_clock=time.monotonic, tell_time=time.time)
+    ledger = KeyLedger(directory, read_clock=time.monotonic, read_time=time.time)
     with closing(ledger):
         return ledger.survey()
 
@@ -113,7 +113,7 @@ def test_a_process_killed_at_each_of_its_steps_forgets_nothing(
         victim = start("step", folder, at, key)
         said = Counter(victim.communicate(timeout=PATIENCE_SECONDS)[0].split("\n"))
         judge(survey(folder / "keys"), said, at_once=int(victim.returncode != 0))
-        assert Register(folder / "keys").load()[access_identity(key)].name == "ada"
+        assert Register(folder / "keys").load()[extract_identity(key)].name == "ada"
         return said
 
     (steps,) = [int(line.split()[1]) for line in live(0) if line.startswith("steps")]

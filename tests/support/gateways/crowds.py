@@ -104,5 +104,5 @@ def find_faults(
 
 def survey(directory: Path) -> KeyAccount:
     """Looks at the account after the last process has ended."""
-    with closing(KeyLedger(directory, read_clock=time.monotonic, tell_time=time.time)) as ledger:
+    with closing(KeyLedger(directory, read_clock=time.monotonic, read_time=time.time)) as ledger:
         return ledger.survey()

@@ -13,7 +13,7 @@ from vibe_llms.daemons.keys.authorizer import KeyAuthorizer
 from vibe_llms.daemons.keys.charges import KeySpending, add_spending
 from vibe_llms.daemons.keys.ledger import KeyAccount
 from vibe_llms.daemons.keys.register import Key, Register
-from vibe_llms.daemons.keys.texts import access_identity, compute_digest, make_text
+from vibe_llms.daemons.keys.texts import compute_digest, extract_identity, generate_key
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.plugins.specification.daemons import Arrival, Demand, Grant
 
@@ -29,7 +29,7 @@ class Clocks:
     wall: float = NOON
     steady: float = 1000.5
 
-    def tell_time(self) -> float:
+    def read_time(self) -> float:
         return self.wall
 
     def read(self) -> float:
@@ -42,15 +42,15 @@ class Clocks:
 
 def give_key(directory: Path, name: str = "ada", **bounds: Any) -> str:
     """Gives a key out; returns its text."""
-    text = make_text()
+    text = generate_key()
     key = Key(name=name, digest=compute_digest(text), created=datetime.now(UTC), **bounds)
-    Register(directory).add(access_identity(text), key)
+    Register(directory).add(extract_identity(text), key)
     return text
 
 
 def open_authorizer(directory: Path, clocks: Clocks, **more: Any) -> KeyAuthorizer:
     """Makes the authorizer of one process."""
-    return KeyAuthorizer(directory, read_clock=clocks.read, tell_time=clocks.tell_time, **more)
+    return KeyAuthorizer(directory, read_clock=clocks.read, read_time=clocks.read_time, **more)
 
 
 def arrive(text: str) -> Arrival:

@@ -1,9 +1,9 @@
 """Authorizer with bearer keys and budgets.
 
-It uses the same hook as authorizers of plugins. ``texts`` has the text of a key, ``register`` the
-file of keys, ``bounds`` their limits, ``charges`` and ``journal`` the durable record of what each
-request uses, ``ledger`` the sums over all processes, and ``authorizer`` the daemon's interface.
-Must not know the protocols of clients, nor the command line.
+It is registered by the same hook as authorizers of plugins. ``texts`` generates and checks keys,
+``register`` is the file of keys, ``bounds`` checks their limits, ``charges`` and ``journal`` record
+durably what each request uses, ``ledger`` has the sums over all processes, and ``authorizer`` is
+the interface for a daemon. Must not know the protocols of clients, nor the command line.
 """
 
 from __future__ import annotations

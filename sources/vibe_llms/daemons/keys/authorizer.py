@@ -17,11 +17,17 @@ from typing import TYPE_CHECKING, Final
 
 from vibe_llms.daemons.keys.admitting import AdmissionGate
 from vibe_llms.daemons.keys.bounds import DAY_SECONDS
-from vibe_llms.daemons.keys.charges import Charge, Used, bound_cents, bound_tokens, clean_model
+from vibe_llms.daemons.keys.charges import (
+    ActualUsage,
+    Charge,
+    bound_cents,
+    bound_tokens,
+    clean_model,
+)
 from vibe_llms.daemons.keys.journal import FOLDER, KeyJournal
-from vibe_llms.daemons.keys.ledger import KeyLedger, Stake
+from vibe_llms.daemons.keys.ledger import AdmissionRequest, KeyLedger
 from vibe_llms.daemons.keys.register import Key, Register
-from vibe_llms.daemons.keys.texts import NOBODY, Compare, access_identity, find_slip, fits
+from vibe_llms.daemons.keys.texts import DUMMY_DIGEST, Compare, extract_identity, find_typo, matches
 from vibe_llms.exceptions import AccessError, ConfigurationError, Finding, ProviderFault, StoreError
 from vibe_llms.logs.disk import Disk
 
@@ -35,9 +41,9 @@ _JOURNAL_BYTES: Final = 4_000_000
 """Size after which to start a new journal."""
 
 _FOLDING_SECONDS: Final = 1.0
-"""Interval for adding the journal to the sums; it only limits the journal's length."""
+"""Interval for adding the journal to the sums. It affects only the length of the journal."""
 
-_ASK = "Ask the operator of this server for a key: vibe keys add NAME."
+_REMEDY = "Ask the operator of this server for a key: vibe keys add NAME."
 
 
 def produce_authorizer(context: AuthorizerContext) -> KeyAuthorizer:
@@ -56,8 +62,8 @@ class KeyAuthorizer:
 
     Args:
         directory: Keys and sums, shared by all processes.
-        read_clock: Monotonic seconds, shared by all processes of a machine.
-        tell_time: Seconds since 1970.
+        read_clock: Returns monotonic seconds, the same in all processes of a machine.
+        read_time: Returns seconds since 1970.
         disk: Performs every change of the journal.
         compare: Compares digests in constant time.
 
@@ -70,15 +76,15 @@ class KeyAuthorizer:
         directory: Path,
         *,
         read_clock: Callable[[], float] = time.monotonic,
-        tell_time: Callable[[], float] = time.time,
+        read_time: Callable[[], float] = time.time,
         disk: Disk | None = None,
         compare: Compare = hmac.compare_digest,
     ) -> None:
-        self._register = Register(directory, tell_time)
+        self._register = Register(directory, read_time)
         self._register.load()
-        self._ledger = KeyLedger(directory, read_clock=read_clock, tell_time=tell_time)
+        self._ledger = KeyLedger(directory, read_clock=read_clock, read_time=read_time)
         self._folder, self._disk = directory / FOLDER, disk or Disk()
-        self._tell_time, self._compare = tell_time, compare
+        self._tell_time, self._compare = read_time, compare
         try:
             self._ledger.fold()
             self._journal = KeyJournal(self._folder, self._disk)
@@ -87,7 +93,7 @@ class KeyAuthorizer:
             raise
         self._gate = AdmissionGate(self._ledger)
         self._is_dirty = asyncio.Event()
-        self._keeper: asyncio.Task[None] | None = None
+        self._folding: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self._folder.parent)!r})"
@@ -103,14 +109,17 @@ class KeyAuthorizer:
         keys = self._register.access_keys()
         if keys is None:
             keys = await asyncio.to_thread(self._register.load)
-        identity = access_identity(text)
+        identity = extract_identity(text)
         key = keys.get(identity)
-        if not fits(text, NOBODY if key is None else key.digest, self._compare) or key is None:
-            raise _describe_stranger(text)
+        if (
+            not matches(text, DUMMY_DIGEST if key is None else key.digest, self._compare)
+            or key is None
+        ):
+            raise _describe_unknown(text)
         if key.revoked is not None or key.expires_at <= self._tell_time():
-            raise _describe_end(key)
-        if self._keeper is None:
-            self._keeper = asyncio.create_task(self._keep())
+            raise _describe_invalid(key)
+        if self._folding is None:
+            self._folding = asyncio.create_task(self._fold_regularly())
         return KeyGrant(self, identity, key)
 
     async def reserve(self, identity: str, key: Key, demand: Demand) -> KeyReservation:
@@ -127,17 +136,17 @@ class KeyAuthorizer:
         if not key.is_bounded:
             number = journal.begin(charge)
         else:
-            number = journal.take_number()
-            await self._gate.admit(Stake(key, charge, journal.name, number), journal)
+            number = journal.allocate_number()
+            await self._gate.admit(AdmissionRequest(key, charge, journal.name, number), journal)
         self._is_dirty.set()
         return KeyReservation(journal, number, self._is_dirty)
 
     async def close(self) -> None:
         """Add the journal to the sums. Requests under way count as perhaps sent."""
-        if self._keeper is not None:
-            self._keeper.cancel()
+        if self._folding is not None:
+            self._folding.cancel()
             with suppress(asyncio.CancelledError):
-                await self._keeper
+                await self._folding
         await self._gate.close()
         self._journal.close()
         try:
@@ -147,7 +156,7 @@ class KeyAuthorizer:
         finally:
             await asyncio.to_thread(self._ledger.close)
 
-    async def _keep(self) -> None:
+    async def _fold_regularly(self) -> None:
         """Add the journal to the sums regularly; start a new one if it is long."""
         while True:
             await self._is_dirty.wait()
@@ -156,9 +165,9 @@ class KeyAuthorizer:
             try:
                 await asyncio.to_thread(self._ledger.fold)
                 if self._journal.size_bytes > _JOURNAL_BYTES:
-                    fresh = await asyncio.to_thread(KeyJournal, self._folder, self._disk)
-                    former, self._journal = self._journal, fresh
-                    former.retire()
+                    new = await asyncio.to_thread(KeyJournal, self._folder, self._disk)
+                    previous, self._journal = self._journal, new
+                    previous.retire()
             except (StoreError, OSError) as error:  # `reserve` reports the error
                 _LOGGER.warning("%s", error)
 
@@ -211,23 +220,23 @@ class KeyReservation:
         self._journal, self._number, self._is_dirty = journal, number, is_dirty
 
     async def settle(self, usage: Usage | None, cents: Decimal | None) -> None:
-        """Replace the reservation with the real use; unknown parts stay reserved."""
+        """Replace the reservation with the actual usage; unknown parts stay reserved."""
         counts: tuple[int | None, int | None] = (None, None)
         if usage is not None:
             counts = (usage.total_input_tokens, usage.total_output_tokens)
-        asked, answered = (None if each is None else bound_tokens(each) for each in counts)
-        self._end(Used(asked, answered, bound_cents(cents)))
+        inputs, outputs = (None if count is None else bound_tokens(count) for count in counts)
+        self._end(ActualUsage(inputs, outputs, bound_cents(cents)))
 
     async def release(self) -> None:
         """Cancel the reservation: nothing was sent."""
         self._end(None)
 
-    def _end(self, used: Used | None) -> None:
+    def _end(self, usage: ActualUsage | None) -> None:
         number, self._number = self._number, 0
         if not number:
             return  # settled before
         try:
-            self._journal.end(number, used)
+            self._journal.end(number, usage)
         except StoreError as error:  # the reservation stays, as the request is over
             _LOGGER.warning("%s", error)
         self._is_dirty.set()
@@ -238,20 +247,22 @@ def _write_day(number: int) -> str:
     return datetime.fromtimestamp(number * DAY_SECONDS, UTC).date().isoformat()
 
 
-def _describe_stranger(text: str) -> AccessError:
-    detail = find_slip(text) if text else "The API key is missing."
+def _describe_unknown(text: str) -> AccessError:
+    detail = find_typo(text) if text else "The API key is missing."
     return AccessError(
         fault=ProviderFault.AUTHENTICATION,
         detail=detail or "Unknown key.",
-        remedy=_ASK,
+        remedy=_REMEDY,
     )
 
 
-def _describe_end(key: Key) -> AccessError:
-    word, moment = ("was revoked", key.revoked) if key.revoked else ("has expired", key.expires)
+def _describe_invalid(key: Key) -> AccessError:
+    problem, moment = "has expired", key.expires
+    if key.revoked:
+        problem, moment = "was revoked", key.revoked
     return AccessError(
         fault=ProviderFault.AUTHENTICATION,
         subject=key.name,
-        detail=f"The key {key.name!r} {word} ({moment:%Y-%m-%d %H:%M} UTC).",
-        remedy=_ASK,
+        detail=f"The key {key.name!r} {problem} ({moment:%Y-%m-%d %H:%M} UTC).",
+        remedy=_REMEDY,
     )

@@ -1,4 +1,4 @@
-"""Limits of a key, as pure functions of what it has used."""
+"""Limits of a key, as pure functions of its usage so far."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ DAY_SECONDS: Final = 86_400
 
 
 class Slot(NamedTuple):
-    """Use within one second.
+    """Usage within one second.
 
     Attributes:
         second: By a monotonic clock.
-        requests, tokens: Sums.
+        requests, tokens: Sums of this second.
     """
 
     second: int
@@ -31,19 +31,20 @@ def select_window(slots: Iterable[Slot], now: float) -> list[Slot]:
     """Return the slots of the last minute, oldest first.
 
     A slot counts until all of its second is more than a minute ago, so no minute ever exceeds its
-    limit. Slots in the future are from before a restart of the machine, and count as of now.
+    limit. Slots in the future were written before the machine restarted, when the clock was ahead;
+    they count as of now.
     """
     second = int(now)
-    kept = [
+    recent = [
         slot._replace(second=min(slot.second, second))
         for slot in slots
         if slot.second + 1 + WINDOW_SECONDS > now
     ]
-    return sorted(kept)
+    return sorted(recent)
 
 
 def find_refusal(
-    key: Key, charge: Charge, window: list[Slot], now: float, spent: Decimal, day_left: float
+    key: Key, charge: Charge, window: list[Slot], now: float, spent: Decimal, seconds_left: float
 ) -> AccessError | None:
     """Return why a request is refused; ``None`` if it is admitted.
 
@@ -53,13 +54,13 @@ def find_refusal(
         window: From :func:`select_window`.
         now: By the clock of the window.
         spent: Cents of the day so far.
-        day_left: Seconds until the day ends.
+        seconds_left: Seconds until the day ends.
     """
     tokens = charge.input_tokens + charge.output_tokens
     return (
         _find_excess(key, tokens)
         # Check the day first: retrying after a minute would not help.
-        or _find_overspending(key, charge, spent, day_left)
+        or _find_overspending(key, charge, spent, seconds_left)
         or _find_rate(key, tokens, window, now)
     )
 
@@ -78,34 +79,35 @@ def _find_excess(key: Key, tokens: int) -> AccessError | None:
 
 
 def _find_rate(key: Key, tokens: int, window: list[Slot], now: float) -> AccessError | None:
-    wait, words = 0.0, ""
-    for limit, wanted, counts, word in (
+    """Return the limit of requests or tokens per minute for which the request must wait longest."""
+    wait, reached_limit = 0.0, ""
+    for limit, requested, counts, unit in (
         (key.requests_per_minute, 1, [slot.requests for slot in window], "requests"),
         (key.tokens_per_minute, tokens, [slot.tokens for slot in window], "tokens"),
     ):
         if limit is None:
             continue
-        excess = sum(counts) + wanted - limit
+        excess = sum(counts) + requested - limit
         for slot, count in zip(window, counts, strict=True):
             if excess <= 0:
                 break
             excess -= count
-            until = slot.second + 1 + WINDOW_SECONDS - now
-            if until > wait:
-                wait, words = until, f"{limit} {word}"
-    if not words:
+            expires_in = slot.second + 1 + WINDOW_SECONDS - now
+            if expires_in > wait:
+                wait, reached_limit = expires_in, f"{limit} {unit}"
+    if not reached_limit:
         return None
     return AccessError(
         fault=ProviderFault.RATE_LIMITED,
         subject=key.name,
         retry_after_seconds=wait,
-        detail=f"The key {key.name!r} has used its {words} of this minute.",
+        detail=f"The key {key.name!r} has used its {reached_limit} of this minute.",
         remedy=f"Wait {wait:.0f} s and retry.",
     )
 
 
 def _find_overspending(
-    key: Key, charge: Charge, spent: Decimal, day_left: float
+    key: Key, charge: Charge, spent: Decimal, seconds_left: float
 ) -> AccessError | None:
     budget = key.cents_per_day
     if budget is None:
@@ -124,7 +126,7 @@ def _find_overspending(
     return AccessError(
         fault=ProviderFault.QUOTA,
         subject=key.name,
-        retry_after_seconds=day_left if fits_a_day else None,
+        retry_after_seconds=seconds_left if fits_a_day else None,
         detail=f"The key {key.name!r} has spent {spent.normalize():f} of its {budget} cents of "
         f"{charge.day}, and the request may cost {charge.cents.normalize():f}.",
         remedy="Set a lower output limit, or wait until midnight (UTC)."

@@ -1,4 +1,4 @@
-"""Charges of a request: reserved before it is sent, settled afterwards.
+"""Charge of a request: reserved before it is sent, settled afterwards.
 
 Money is exact: decimals of US cents, never rounded.
 """
@@ -26,7 +26,7 @@ MOST_CENTS: Final = Decimal(10**15)
 class Charge(NamedTuple):
     """Reservation of one request.
 
-    Not an attrs class: one is made for each request.
+    A named tuple, which is faster to create than an attrs class: there is one for each request.
 
     Attributes:
         key: Public part of the key.
@@ -44,22 +44,22 @@ class Charge(NamedTuple):
     cents: Decimal | None
 
 
-class Used(NamedTuple):
-    """Real use of a request; ``None`` where unknown."""
+class ActualUsage(NamedTuple):
+    """Actual usage of a request; ``None`` where unknown."""
 
     input_tokens: int | None
     output_tokens: int | None
     cents: Decimal | None
 
 
-UNKNOWN: Final = Used(None, None, None)
+UNKNOWN: Final = ActualUsage(None, None, None)
 
 
 class KeySpending(NamedTuple):
     """Sums of settled requests, and of requests with an unknown outcome.
 
     Attributes:
-        requests: Requests whose use is known, at least in part.
+        requests: Requests whose usage is known, at least in part.
         perhaps_requests: Requests that were perhaps sent: their process was killed, or the vendor
             reported no usage.
         perhaps_cents: Bound on the cost of these.
@@ -97,20 +97,20 @@ def add_cents(one: Decimal, other: Decimal) -> Decimal:
     return _EXACT.add(one, other)
 
 
-def settle(charge: Charge, used: Used) -> KeySpending:
-    """Return the real use of a sent request, or its reservation if unknown."""
-    is_known = used != UNKNOWN
-    cents = charge.cents if used.cents is None else None
+def settle(charge: Charge, usage: ActualUsage) -> KeySpending:
+    """Return the actual usage of a sent request; where unknown, its reservation."""
+    is_known = usage != UNKNOWN
+    reserved_cents = charge.cents if usage.cents is None else None
     return KeySpending(
         requests=int(is_known),
-        input_tokens=used.input_tokens or 0,
-        output_tokens=used.output_tokens or 0,
-        cents=used.cents or NOTHING,
+        input_tokens=usage.input_tokens or 0,
+        output_tokens=usage.output_tokens or 0,
+        cents=usage.cents or NOTHING,
         perhaps_requests=int(not is_known),
-        perhaps_input_tokens=charge.input_tokens if used.input_tokens is None else 0,
-        perhaps_output_tokens=charge.output_tokens if used.output_tokens is None else 0,
-        perhaps_cents=cents or NOTHING,
-        unpriced=int(used.cents is None and charge.cents is None),
+        perhaps_input_tokens=charge.input_tokens if usage.input_tokens is None else 0,
+        perhaps_output_tokens=charge.output_tokens if usage.output_tokens is None else 0,
+        perhaps_cents=reserved_cents or NOTHING,
+        unpriced=int(usage.cents is None and charge.cents is None),
     )
 
 

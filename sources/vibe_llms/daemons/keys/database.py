@@ -1,4 +1,4 @@
-"""Open the SQLite database of spending; translate its errors."""
+"""Open the SQLite database of spending, and map its errors."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from vibe_llms.logs.locks import locked
 VERSION: Final = 1
 """Version of the schema."""
 
-PATIENCE_SECONDS: Final = 5.0
+BUSY_TIMEOUT_SECONDS: Final = 5.0
 """Time to wait for the lock. Transactions of other processes are short."""
 
-_SPENT: Final = """
+_SUM_COLUMNS: Final = """
     requests INTEGER NOT NULL, input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL,
     cents TEXT NOT NULL,  -- exact decimals, also below
     perhaps_requests INTEGER NOT NULL, perhaps_input_tokens INTEGER NOT NULL,
@@ -28,8 +28,8 @@ _SPENT: Final = """
 """
 _SCHEMA: Final = (
     "CREATE TABLE spending (key TEXT, day TEXT, model TEXT,"
-    f" {_SPENT} PRIMARY KEY (key, day, model)) WITHOUT ROWID",
-    # requests under way: begun in a journal and not ended
+    f" {_SUM_COLUMNS} PRIMARY KEY (key, day, model)) WITHOUT ROWID",
+    # requests under way: started in a journal and not ended
     "CREATE TABLE reservations (journal TEXT, number INTEGER, key TEXT NOT NULL, day TEXT NOT NULL,"
     " model TEXT NOT NULL, input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL,"
     " cents TEXT, second INTEGER, PRIMARY KEY (journal, number)) WITHOUT ROWID",
@@ -47,14 +47,14 @@ def open_database(path: Path) -> sqlite3.Connection:
     Raises:
         StoreError: It cannot be opened, or belongs to another program.
     """
-    with telling(path):
+    with mapping_errors(path):
         make_folders(Disk(), str(path.parent))
         # Create it under a lock, so that other processes never see half of it.
         with locked(f"{path}.lock"):
             with suppress(FileExistsError):  # by default SQLite creates it readable for all users
                 open_handle(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600).close()
             connection = sqlite3.connect(
-                path, timeout=PATIENCE_SECONDS, isolation_level=None, check_same_thread=False
+                path, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False
             )
             try:
                 _prepare(connection, path)
@@ -97,7 +97,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 @contextmanager
-def telling(path: Path) -> Iterator[None]:
+def mapping_errors(path: Path) -> Iterator[None]:
     """Raise errors of SQLite or the operating system as a StoreError."""
     try:
         yield
@@ -108,7 +108,7 @@ def telling(path: Path) -> Iterator[None]:
         raise StoreError(
             path=str(path),
             detail=f"Cannot account for the spending of keys: {path}: {error}.",
-            remedy=_REMEDIES.get(code, _ELSE),
+            remedy=_REMEDIES.get(code, _DEFAULT_REMEDY),
         ) from error
     except OSError as error:
         from vibe_llms.foundation.files import advise
@@ -121,7 +121,7 @@ def telling(path: Path) -> Iterator[None]:
         ) from error
 
 
-_ELSE: Final = "Restore a backup, or move the file away; spending then counts from zero."
+_DEFAULT_REMEDY: Final = "Restore a backup, or move the file away; spending then counts from zero."
 _REMEDIES: Final = {
     sqlite3.SQLITE_FULL: "Free space on that disk.",
     sqlite3.SQLITE_IOERR: "Check that disk.",

@@ -1,4 +1,4 @@
-"""Journal of one process: reservations and uses, written at once and read by the ledger.
+"""Journal of one process: reservations and actual usage, written at once and read by the ledger.
 
 A line is written before a request is sent, and another when it has ended. They survive the process
 and take two microseconds each; a transaction of SQLite takes hundreds. The file is locked while a
@@ -16,7 +16,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Final, NamedTuple, Self, TypeAlias
 
-from vibe_llms.daemons.keys.charges import Charge, Used, bound_cents, bound_tokens
+from vibe_llms.daemons.keys.charges import ActualUsage, Charge, bound_cents, bound_tokens
 from vibe_llms.exceptions import StoreError
 from vibe_llms.foundation.files import advise
 from vibe_llms.logs import locks
@@ -24,10 +24,10 @@ from vibe_llms.logs.disk import Disk, make_folders
 from vibe_llms.logs.log import Log
 
 FOLDER: Final = "journals"
-_ENDING: Final = ".journal"
+_SUFFIX: Final = ".journal"
 
 
-class Begun(NamedTuple):
+class StartedRequest(NamedTuple):
     """A request with a reservation."""
 
     number: int
@@ -35,13 +35,13 @@ class Begun(NamedTuple):
 
 
 class EndedRequest(NamedTuple):
-    """A request that has ended; ``used`` is ``None`` if it was not sent."""
+    """A request that has ended; ``usage`` is ``None`` if it was not sent."""
 
     number: int
-    used: Used | None
+    usage: ActualUsage | None
 
 
-Entry: TypeAlias = Begun | EndedRequest
+Entry: TypeAlias = StartedRequest | EndedRequest
 
 
 class KeyJournal:
@@ -62,20 +62,20 @@ class KeyJournal:
         self._open_count = 0
         self._is_retired = False
         self._is_closed = False
-        self._owed = b""
+        self._unwritten = b""
 
     @property
     def size_bytes(self) -> int:
         """Size of the file."""
         return self._log.end.size
 
-    def take_number(self) -> int:
-        """Return a number for a request; :meth:`end` or :meth:`drop_number` frees it."""
+    def allocate_number(self) -> int:
+        """Return a number for a request; :meth:`end` or :meth:`free_number` frees it."""
         self._last_number += 1
         self._open_count += 1
         return self._last_number
 
-    def drop_number(self) -> None:
+    def free_number(self) -> None:
         """Free a number that has no reservation."""
         self._open_count -= 1
         self._close_if_done()
@@ -87,26 +87,26 @@ class KeyJournal:
             StoreError: It cannot be written, so the request must not be sent.
         """
         number = self._last_number + 1
-        words = "\t".join(map(str, charge))
-        self._append(f"+\t{number}\t{words}\n".encode())
-        return self.take_number()
+        fields = "\t".join(map(str, charge))
+        self._append(f"+\t{number}\t{fields}\n".encode())
+        return self.allocate_number()
 
-    def end(self, number: int, used: Used | None) -> None:
-        """Write the use of a request; ``None`` if nothing was sent.
+    def end(self, number: int, usage: ActualUsage | None) -> None:
+        """Write the usage of a request; ``None`` if nothing was sent.
 
         Raises:
             StoreError: It cannot be written now. It will be written before the next line; if the
                 process ends before, the reservation counts.
         """
-        words = "\t".join(map(str, used)) if used is not None else "-"
-        line = f"=\t{number}\t{words}\n".encode()
+        fields = "-" if usage is None else "\t".join(map(str, usage))
+        line = f"=\t{number}\t{fields}\n".encode()
         try:
             self._append(line)
         except StoreError:
-            self._owed += line
+            self._unwritten += line
             raise
         finally:
-            self.drop_number()
+            self.free_number()
 
     def retire(self) -> None:
         """Close the journal once all its requests have ended."""
@@ -117,7 +117,7 @@ class KeyJournal:
         """Close the journal: requests under way count as perhaps sent."""
         if self._is_closed:
             return
-        if self._owed:
+        if self._unwritten:
             with suppress(StoreError):  # last attempt
                 self._append(b"")
         self._is_closed = True
@@ -131,14 +131,14 @@ class KeyJournal:
         if self._is_closed:  # the descriptor may be reused
             raise StoreError(path=self._log.path, detail=f"{self._log.path} is closed.")
         try:
-            self._log.append(self._owed + line if self._owed else line)
+            self._log.append(self._unwritten + line if self._unwritten else line)
         except OSError as error:
             raise StoreError(
                 path=self._log.path,
                 detail=f"Cannot write the journal of keys: {self._log.path}: {error.strerror}.",
                 remedy=advise(error),
             ) from error
-        self._owed = b""
+        self._unwritten = b""
 
 
 class DeadJournal:
@@ -148,8 +148,8 @@ class DeadJournal:
         self._path, self._lock = path, lock
 
     @classmethod
-    def seize(cls, path: Path) -> Self | None:
-        """Lock a journal; ``None`` if a process still writes to it, or it is gone."""
+    def lock(cls, path: Path) -> Self | None:
+        """Lock a journal; return ``None`` if a process still writes to it, or it is deleted."""
         try:
             return cls(path, locks.acquire(str(path), wait_seconds=0))
         except (StoreError, FileNotFoundError):
@@ -167,18 +167,18 @@ class DeadJournal:
 def _open_log(directory: Path, disk: Disk) -> Log:
     make_folders(disk, str(directory))
     while True:
-        path = str(directory / f"{os.urandom(8).hex()}{_ENDING}")
+        path = str(directory / f"{os.urandom(8).hex()}{_SUFFIX}")
         disk.create(path).close()
         try:
             lock = locks.acquire(path)
         except FileNotFoundError:
-            continue  # another process took it for dead
+            continue  # another process locked and deleted it before this one
         return Log(path, disk, lock=lock, file=lock)
 
 
 def survey_journals(directory: Path) -> list[Path]:
     """Return the paths of all journals."""
-    return sorted(directory.glob(f"*{_ENDING}"))
+    return sorted(directory.glob(f"*{_SUFFIX}"))
 
 
 def read_entries(path: Path, start: int) -> tuple[list[Entry], int]:
@@ -209,8 +209,8 @@ def _parse(path: Path, start: int, data: bytes) -> Iterator[Entry]:
         offset += len(line)
 
 
-def _parse_line(words: list[str]) -> Entry:
-    match words:
+def _parse_line(fields: list[str]) -> Entry:
+    match fields:
         case ["+", number, key, day, model, input_tokens, output_tokens, cents]:
             charge = Charge(
                 key,
@@ -220,20 +220,20 @@ def _parse_line(words: list[str]) -> Entry:
                 bound_tokens(int(output_tokens)),
                 _parse_cents(cents),
             )
-            return Begun(int(number), charge)
+            return StartedRequest(int(number), charge)
         case ["=", number, "-"]:
             return EndedRequest(int(number), None)
         case ["=", number, input_tokens, output_tokens, cents]:
-            used = Used(
+            usage = ActualUsage(
                 _parse_count(input_tokens), _parse_count(output_tokens), _parse_cents(cents)
             )
-            return EndedRequest(int(number), used)
-    raise ValueError(words)
+            return EndedRequest(int(number), usage)
+    raise ValueError(fields)
 
 
-def _parse_count(word: str) -> int | None:
-    return None if word == "None" else bound_tokens(int(word))
+def _parse_count(field: str) -> int | None:
+    return None if field == "None" else bound_tokens(int(field))
 
 
-def _parse_cents(word: str) -> Decimal | None:
-    return None if word == "None" else bound_cents(Decimal(word))
+def _parse_cents(field: str) -> Decimal | None:
+    return None if field == "None" else bound_cents(Decimal(field))

@@ -1,8 +1,8 @@
 """Spending by key, model and day over all processes, as sums in SQLite.
 
-Journals are added with each byte counted once, because the offset is written in the same
-transaction. Bounded keys are admitted in such a transaction, so that two processes cannot both use
-the last part of a budget.
+The journals of all processes are added to the sums (folded). Each byte of a journal counts once,
+because the offset is written in the same transaction. Requests of keys with limits are admitted in
+such a transaction, so that two processes cannot both use the last part of a budget.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from vibe_llms.daemons.keys.charges import (
     add_spending,
     settle,
 )
-from vibe_llms.daemons.keys.database import open_database, telling, transaction
+from vibe_llms.daemons.keys.database import mapping_errors, open_database, transaction
 from vibe_llms.daemons.keys.journal import (
     FOLDER,
-    Begun,
     DeadJournal,
     EndedRequest,
+    StartedRequest,
     read_entries,
     survey_journals,
 )
@@ -37,19 +37,19 @@ from vibe_llms.exceptions import AccessError
 
 _FILE: Final = "spending.sqlite"
 _COLUMNS: Final = ", ".join(KeySpending._fields)
-_PLACES: Final = ", ".join("?" * (3 + len(KeySpending._fields)))
+_PLACEHOLDERS: Final = ", ".join("?" * (3 + len(KeySpending._fields)))
 
 
-class Bin(NamedTuple):
-    """Key of a sum."""
+class SpendingBucket(NamedTuple):
+    """Requests whose spending is one sum: those of a key and a model on one day."""
 
     key: str
     day: str
     model: str
 
 
-class Stake(NamedTuple):
-    """A request of a bounded key that waits for admission."""
+class AdmissionRequest(NamedTuple):
+    """A request that waits for admission, of a key with limits."""
 
     key: Key
     charge: Charge
@@ -61,12 +61,12 @@ class KeyAccount(NamedTuple):
     """Spending of keys, and requests under way.
 
     Attributes:
-        spent: By key, day and model.
-        under_way: Requests of live processes, and their reservations.
+        spent: Sums of ended requests.
+        under_way: Reservations of the requests under way.
     """
 
-    spent: Mapping[Bin, KeySpending]
-    under_way: Mapping[Bin, KeySpending]
+    spent: Mapping[SpendingBucket, KeySpending]
+    under_way: Mapping[SpendingBucket, KeySpending]
 
 
 class KeyLedger:
@@ -74,19 +74,19 @@ class KeyLedger:
 
     Args:
         directory: Folder of the authorizer, shared by all processes.
-        read_clock: Monotonic seconds, shared by all processes of a machine.
-        tell_time: Seconds since 1970.
+        read_clock: Returns monotonic seconds, the same in all processes of a machine.
+        read_time: Returns seconds since 1970.
 
     Raises:
         StoreError: The database cannot be used; also raised by all methods.
     """
 
     def __init__(
-        self, directory: Path, *, read_clock: Callable[[], float], tell_time: Callable[[], float]
+        self, directory: Path, *, read_clock: Callable[[], float], read_time: Callable[[], float]
     ) -> None:
         self._path = directory / _FILE
         self._journals = directory / FOLDER
-        self._read_clock, self._tell_time = read_clock, tell_time
+        self._read_clock, self._tell_time = read_clock, read_time
         self._lock = threading.Lock()
         self._database = open_database(self._path)
 
@@ -97,62 +97,63 @@ class KeyLedger:
 
     def fold(self) -> None:
         """Add all journals to the sums; those of dead processes completely."""
-        with self._lock, telling(self._path):
-            dead = [each for path in survey_journals(self._journals) if (each := _seize(path))]
+        with self._lock, mapping_errors(self._path):
+            locked = {path: DeadJournal.lock(path) for path in survey_journals(self._journals)}
+            dead = {path: journal for path, journal in locked.items() if journal is not None}
             try:
                 with transaction(self._database):
-                    self._fold_all()
-                    for path, _ in dead:
-                        self._write_off(path.name)
-                    self._forget_gone()
+                    self._add_all()
+                    for path in dead:
+                        self._end_reservations(path.name)
+                    self._delete_gone_journals()
                 # Delete a journal only after its sums are committed.
-                for _, journal in dead:
+                for journal in dead.values():
                     journal.remove()
             finally:
-                for _, journal in dead:
+                for journal in dead.values():
                     journal.release()
 
     def survey(self) -> KeyAccount:
         """Return the spending up to now."""
         self.fold()
-        spent: dict[Bin, KeySpending] = {}
-        under_way: dict[Bin, KeySpending] = {}
-        with self._lock, telling(self._path):
+        spent: dict[SpendingBucket, KeySpending] = {}
+        under_way: dict[SpendingBucket, KeySpending] = {}
+        with self._lock, mapping_errors(self._path):
             query = f"SELECT key, day, model, {_COLUMNS} FROM spending ORDER BY key, day, model"
             for key, day, model, *sums in self._database.execute(query):
-                spent[Bin(key, day, model)] = _read_spending(sums)
+                spent[SpendingBucket(key, day, model)] = _read_spending(sums)
             rows = self._database.execute(
                 "SELECT key, day, model, input_tokens, output_tokens, cents FROM reservations"
             )
             for row in rows:
                 charge = _read_charge(row)
-                place = Bin(charge.key, charge.day, charge.model)
-                held = settle(charge, UNKNOWN)
-                under_way[place] = add_spending(under_way.get(place, KeySpending()), held)
+                _add(under_way, charge, settle(charge, UNKNOWN))
         return KeyAccount(spent, under_way)
 
     # --- admission -------------------------------------------------------------------------
 
-    def admit(self, stakes: Sequence[Stake]) -> list[AccessError | None]:
+    def admit(self, requests: Sequence[AdmissionRequest]) -> list[AccessError | None]:
         """Admit or refuse requests, in order; reserve the charges of admitted ones."""
-        with self._lock, telling(self._path), transaction(self._database):
-            # Ended requests have used less or more than their reservation.
-            self._fold_all()
-            return [self._try(stake) for stake in stakes]
+        with self._lock, mapping_errors(self._path), transaction(self._database):
+            # First release the reservations of requests that have ended.
+            self._add_all()
+            return [self._admit(request) for request in requests]
 
-    def _try(self, stake: Stake) -> AccessError | None:
-        key, charge = stake.key, stake.charge
+    def _admit(self, request: AdmissionRequest) -> AccessError | None:
+        key, charge = request.key, request.charge
         now, second = self._read_clock(), None
         window: list[Slot] = []
         if key.requests_per_minute is not None or key.tokens_per_minute is not None:
             second, window = int(now), self._read_window(charge.key, now)
         spent = self._sum_day(charge) if key.cents_per_day is not None else NOTHING
-        day_left = DAY_SECONDS - self._tell_time() % DAY_SECONDS
-        refusal = find_refusal(key, charge, window, now, spent, day_left)
+        seconds_left = DAY_SECONDS - self._tell_time() % DAY_SECONDS
+        refusal = find_refusal(key, charge, window, now, spent, seconds_left)
         if refusal is None:
-            self._set_aside(stake.journal, stake.number, charge, second)
+            self._insert_reservation(request.journal, request.number, charge, second)
             if second is not None:
-                self._count(charge.key, second, 1, charge.input_tokens + charge.output_tokens)
+                self._count_in_second(
+                    charge.key, second, 1, charge.input_tokens + charge.output_tokens
+                )
         return refusal
 
     def _read_window(self, key: str, now: float) -> list[Slot]:
@@ -164,10 +165,10 @@ class KeyLedger:
         if window != slots:  # some have expired, or are of another clock
             self._database.execute("DELETE FROM minutes WHERE key = ?", (key,))
             for slot in window:
-                self._count(key, *slot)
+                self._count_in_second(key, *slot)
         return window
 
-    def _count(self, key: str, second: int, requests: int, tokens: int) -> None:
+    def _count_in_second(self, key: str, second: int, requests: int, tokens: int) -> None:
         self._database.execute(
             "INSERT INTO minutes VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
             " requests = requests + excluded.requests, tokens = tokens + excluded.tokens",
@@ -187,21 +188,23 @@ class KeyLedger:
             total = add_cents(total, add_cents(Decimal(cents), Decimal(perhaps)))
         return total
 
-    def _set_aside(self, journal: str, number: int, charge: Charge, second: int | None) -> None:
-        *rest, cents = charge
-        text = None if cents is None else str(cents)
+    def _insert_reservation(
+        self, journal: str, number: int, charge: Charge, second: int | None
+    ) -> None:
+        *fields, cents = charge
+        cents_text = None if cents is None else str(cents)
         self._database.execute(
             "INSERT INTO reservations VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (journal, number, *rest, text, second),
+            (journal, number, *fields, cents_text, second),
         )
 
     # --- folding ---------------------------------------------------------------------------
 
-    def _fold_all(self) -> None:
+    def _add_all(self) -> None:
         for path in survey_journals(self._journals):
-            self._fold(path)
+            self._add_journal(path)
 
-    def _fold(self, path: Path) -> None:
+    def _add_journal(self, path: Path) -> None:
         name = path.name
         query = "SELECT folded FROM journals WHERE name = ?"
         start = (self._database.execute(query, (name,)).fetchone() or (0,))[0]
@@ -211,25 +214,25 @@ class KeyLedger:
             entries, end = read_entries(path, start)
         except FileNotFoundError:  # another process has written it off; its name is never reused
             return
-        begun: dict[int, Charge] = {}
-        sums: dict[Bin, KeySpending] = {}
+        started: dict[int, Charge] = {}
+        sums: dict[SpendingBucket, KeySpending] = {}
         for entry in entries:
-            if isinstance(entry, Begun):
-                begun[entry.number] = entry.charge
+            if isinstance(entry, StartedRequest):
+                started[entry.number] = entry.charge
             else:
-                charge = begun.pop(entry.number, None) or self._take(name, entry)
-                if charge is not None and entry.used is not None:
-                    _add(sums, charge, settle(charge, entry.used))
-        for number, charge in begun.items():
-            self._set_aside(name, number, charge, None)
+                charge = started.pop(entry.number, None) or self._end_reservation(name, entry)
+                if charge is not None and entry.usage is not None:
+                    _add(sums, charge, settle(charge, entry.usage))
+        for number, charge in started.items():
+            self._insert_reservation(name, number, charge, None)
         self._add_sums(sums)
         self._database.execute(
             "INSERT INTO journals VALUES (?, ?) ON CONFLICT DO UPDATE SET folded = excluded.folded",
             (name, end),
         )
 
-    def _take(self, journal: str, ended: EndedRequest) -> Charge | None:
-        """Release an earlier reservation, and correct its minute."""
+    def _end_reservation(self, journal: str, ended: EndedRequest) -> Charge | None:
+        """Delete a reservation, and correct the usage of its second; return its charge."""
         row = self._database.execute(
             "DELETE FROM reservations WHERE journal = ? AND number = ? RETURNING"
             " key, day, model, input_tokens, output_tokens, cents, second",
@@ -247,55 +250,52 @@ class KeyLedger:
             )
         return charge
 
-    def _write_off(self, journal: str) -> None:
+    def _end_reservations(self, journal: str) -> None:
         """Count the requests of a dead process as perhaps sent."""
         rows = self._database.execute(
             "DELETE FROM reservations WHERE journal = ? RETURNING"
             " key, day, model, input_tokens, output_tokens, cents",
             (journal,),
         ).fetchall()
-        sums: dict[Bin, KeySpending] = {}
+        sums: dict[SpendingBucket, KeySpending] = {}
         for row in rows:
             charge = _read_charge(row)
             _add(sums, charge, settle(charge, UNKNOWN))
         self._add_sums(sums)
 
-    def _forget_gone(self) -> None:
+    def _delete_gone_journals(self) -> None:
         """Delete rows of deleted journals, whose names are never reused."""
         names = self._database.execute("SELECT name FROM journals").fetchall()
-        gone = [each for each in names if not (self._journals / each[0]).exists()]
-        self._database.executemany("DELETE FROM journals WHERE name = ?", gone)
+        deleted = [(name,) for (name,) in names if not (self._journals / name).exists()]
+        self._database.executemany("DELETE FROM journals WHERE name = ?", deleted)
 
-    def _add_sums(self, sums: Mapping[Bin, KeySpending]) -> None:
-        for place, more in sums.items():
+    def _add_sums(self, sums: Mapping[SpendingBucket, KeySpending]) -> None:
+        for bucket, more in sums.items():
             query = f"SELECT {_COLUMNS} FROM spending WHERE key = ? AND day = ? AND model = ?"
-            row = self._database.execute(query, place).fetchone()
+            row = self._database.execute(query, bucket).fetchone()
             total = add_spending(_read_spending(row), more) if row else more
             values = [f"{each:f}" if isinstance(each, Decimal) else each for each in total]
             self._database.execute(
-                f"INSERT OR REPLACE INTO spending (key, day, model, {_COLUMNS}) VALUES ({_PLACES})",
-                (*place, *values),
+                f"INSERT OR REPLACE INTO spending (key, day, model, {_COLUMNS})"
+                f" VALUES ({_PLACEHOLDERS})",
+                (*bucket, *values),
             )
 
 
-def _seize(path: Path) -> tuple[Path, DeadJournal] | None:
-    journal = DeadJournal.seize(path)
-    return None if journal is None else (path, journal)
-
-
-def _add(sums: dict[Bin, KeySpending], charge: Charge, more: KeySpending) -> None:
-    place = Bin(charge.key, charge.day, charge.model)
-    sums[place] = add_spending(sums[place], more) if place in sums else more
+def _add(sums: dict[SpendingBucket, KeySpending], charge: Charge, more: KeySpending) -> None:
+    bucket = SpendingBucket(charge.key, charge.day, charge.model)
+    sums[bucket] = add_spending(sums[bucket], more) if bucket in sums else more
 
 
 def _find_difference(charge: Charge, ended: EndedRequest) -> tuple[int, int]:
-    """Return the correction of a minute when a request has ended."""
+    """Return by how much to change the requests and tokens of a second when a request has ended."""
     reserved = charge.input_tokens + charge.output_tokens
-    if ended.used is None:
+    if ended.usage is None:
         return -1, -reserved
-    fixed = settle(charge, ended.used)
-    known = fixed.input_tokens + fixed.output_tokens
-    return 0, known + fixed.perhaps_input_tokens + fixed.perhaps_output_tokens - reserved
+    spending = settle(charge, ended.usage)
+    known = spending.input_tokens + spending.output_tokens
+    unknown = spending.perhaps_input_tokens + spending.perhaps_output_tokens
+    return 0, known + unknown - reserved
 
 
 def _read_charge(row: tuple[str, str, str, int, int, str | None]) -> Charge:
@@ -306,6 +306,7 @@ def _read_charge(row: tuple[str, str, str, int, int, str | None]) -> Charge:
 
 
 def _read_spending(row: Iterable[object]) -> KeySpending:
+    """Return a row of sums; which columns are decimals is known from an empty value."""
     kinds = (type(each) for each in KeySpending())
     values = [
         Decimal(str(value)) if kind is Decimal else value

@@ -30,7 +30,7 @@ from vibe_llms.tables.kinds import Kind
 
 _FILE: Final = "keys.toml"
 
-_UNSETTLED_NS: Final = 100_000_000
+_RECENT_NS: Final = 100_000_000
 """Age below which a file may change again without a new modification time."""
 
 _HEADER: Final = b"""\
@@ -95,14 +95,14 @@ class Register:
 
     Attributes:
         directory: The folder.
-        tell_time: Returns seconds since 1970.
+        read_time: Returns seconds since 1970.
         path: The file.
     """
 
     directory: Path
-    tell_time: Callable[[], float] = time.time
+    read_time: Callable[[], float] = time.time
     _keys: Mapping[str, Key] = attrs.field(factory=dict, init=False, repr=False)
-    _stamp: object = attrs.field(default=None, init=False, repr=False)
+    _signature: object = attrs.field(default=None, init=False, repr=False)
     _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False, repr=False)
     path: Path = attrs.field(init=False)
 
@@ -112,7 +112,7 @@ class Register:
 
     def access_keys(self) -> Mapping[str, Key] | None:
         """Return the keys by public part; ``None`` if the file must be read again."""
-        return self._keys if self._stamp == self._read_stamp() else None
+        return self._keys if self._signature == self._read_signature() else None
 
     def load(self) -> Mapping[str, Key]:
         """Read the file; return the keys. Blocks on the disk.
@@ -121,12 +121,12 @@ class Register:
             ConfigurationError: The file has mistakes; the error lists all of them.
         """
         with self._lock:
-            stamp = self._read_stamp()
-            keys = read_keys(str(self.path)) if stamp is not None else {}
+            signature = self._read_signature()
+            keys = read_keys(str(self.path)) if signature is not None else {}
             self._keys = keys
             # A recent modification time does not prove that nothing was written since.
-            is_settled = stamp is None or _is_settled(stamp[1], self.tell_time())
-            self._stamp = stamp if is_settled else _UNKNOWN
+            is_reliable = signature is None or not _is_recent(signature[1], self.read_time())
+            self._signature = signature if is_reliable else _UNKNOWN
             return keys
 
     def add(self, identity: str, key: Key) -> None:
@@ -137,12 +137,12 @@ class Register:
             StoreError: A valid key has this name, or the file cannot be written.
         """
         with self._edit() as (keys, document):
-            for other, each in keys.items():
-                if each.name == key.name and each.revoked is None:
+            for other_id, other in keys.items():
+                if other.name == key.name and other.revoked is None:
                     raise StoreError(
                         path=str(self.path),
-                        detail=f"A key named {key.name!r} already exists: {other}.",
-                        remedy=f"Choose another name, or revoke it: vibe keys revoke {other}",
+                        detail=f"A key named {key.name!r} already exists: {other_id}.",
+                        remedy=f"Choose another name, or revoke it: vibe keys revoke {other_id}",
                     )
             document[identity] = _write_key(key)
 
@@ -160,7 +160,7 @@ class Register:
         with self._edit() as (keys, document):
             identity = find_key(keys, word)
             if keys[identity].revoked is None:
-                now = datetime.fromtimestamp(int(self.tell_time()), UTC)
+                now = datetime.fromtimestamp(int(self.read_time()), UTC)
                 document[identity]["revoked"] = now
                 keys[identity] = attrs.evolve(keys[identity], revoked=now)
             return identity, keys[identity]
@@ -173,9 +173,9 @@ class Register:
         try:
             make_folders(Disk(), str(self.directory))
             with locked(f"{self.path}.lock"):
-                is_there = self.path.exists()
-                keys = read_keys(str(self.path)) if is_there else {}
-                text = self.path.read_bytes() if is_there else _HEADER
+                exists = self.path.exists()
+                keys = read_keys(str(self.path)) if exists else {}
+                text = self.path.read_bytes() if exists else _HEADER
                 document = tomlkit.parse(text.decode())
                 yield keys, document
                 replace_file(self.path, tomlkit.dumps(document).encode(), mode=0o600)
@@ -188,20 +188,21 @@ class Register:
                 remedy=advise(error),
             ) from error
 
-    def _read_stamp(self) -> tuple[int, ...] | None:
-        """Return what changes when the file is written; ``None`` without a file."""
+    def _read_signature(self) -> tuple[int, ...] | None:
+        """Return values that change when the file is written; ``None`` without a file."""
         try:
-            found = self.path.stat()
+            status = self.path.stat()
         except FileNotFoundError:
             return None
-        return found.st_ino, found.st_mtime_ns, found.st_size, found.st_ctime_ns
+        return status.st_ino, status.st_mtime_ns, status.st_size, status.st_ctime_ns
 
 
 _UNKNOWN: Final = object()
+"""Equals no signature, so that the file is read again."""
 
 
-def _is_settled(modified_ns: int, now: float) -> bool:
-    return abs(now * 1e9 - modified_ns) > _UNSETTLED_NS
+def _is_recent(modified_ns: int, now: float) -> bool:
+    return abs(now * 1e9 - modified_ns) <= _RECENT_NS
 
 
 def read_keys(path: str) -> dict[str, Key]:
@@ -226,8 +227,8 @@ def find_key(keys: Mapping[str, Key], word: str) -> str:
     """
     if word in keys:
         return word
-    named = [identity for identity, key in keys.items() if key.name == word]
-    if not named:
+    matching = [identity for identity, key in keys.items() if key.name == word]
+    if not matching:
         names = [key.name for key in keys.values()]
         raise UnknownNameError(
             kind="key",
@@ -235,7 +236,8 @@ def find_key(keys: Mapping[str, Key], word: str) -> str:
             known=order_by_nearness(word, [*dict.fromkeys(names), *keys]),
             remedy="`vibe keys list` lists the keys.",
         )
-    return next((each for each in named if keys[each].revoked is None), named[-1])
+    valid = (identity for identity in matching if keys[identity].revoked is None)
+    return next(valid, matching[-1])
 
 
 def _write_key(key: Key) -> dict[str, object]:

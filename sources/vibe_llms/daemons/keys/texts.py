@@ -1,7 +1,7 @@
 """Text of a key: generated once, and never stored.
 
 ``vk-``, eight public letters, a hyphen, thirty-two secret letters (160 bits), and six letters of
-checksum, so that a typing error can be told from an unknown key. The letters are Crockford's
+checksum, which distinguishes a typing error from an unknown key. The letters are Crockford's
 base32, without similar ones (https://www.crockford.com/base32.html, read 2026-11-23).
 """
 
@@ -23,21 +23,21 @@ LENGTH: Final = _PUBLIC_END + 1 + _SECRET + _CHECK
 _IDENTITY = re.compile(f"[{_LETTERS}]{{{_PUBLIC}}}")
 
 Compare: TypeAlias = Callable[[str, str], bool]
-"""Compare two texts in constant time."""
+"""Compares two texts in constant time."""
 
-NOBODY: Final = sha256(secrets.token_bytes(32)).hexdigest()
-"""Digest of no key; unknown keys are compared with it, to take the same time."""
+DUMMY_DIGEST: Final = sha256(secrets.token_bytes(32)).hexdigest()
+"""A random digest; unknown keys are compared with it, to take the same time as known ones."""
 
 
-def make_text() -> str:
+def generate_key() -> str:
     """Generate a key."""
     letters = "".join(secrets.choice(_LETTERS) for _ in range(_PUBLIC + _SECRET))
     body = f"{PREFIX}{letters[:_PUBLIC]}-{letters[_PUBLIC:]}"
     return body + _compute_check(body)
 
 
-def access_identity(text: str) -> str:
-    """Return the public part of a key; for other texts, anything."""
+def extract_identity(text: str) -> str:
+    """Return the public part of a key; for other texts, the characters in its place."""
     return text[len(PREFIX) : _PUBLIC_END]
 
 
@@ -54,12 +54,12 @@ def compute_digest(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def fits(text: str, digest: str, compare: Compare = hmac.compare_digest) -> bool:
+def matches(text: str, digest: str, compare: Compare = hmac.compare_digest) -> bool:
     """Return whether a digest belongs to a key."""
     return compare(compute_digest(text), digest)
 
 
-def find_slip(text: str) -> str:
+def find_typo(text: str) -> str:
     """Describe the typing error in a key; empty if there is none."""
     if not text.startswith(PREFIX):
         return f"Invalid key: keys of this server begin with {PREFIX}."
@@ -72,4 +72,4 @@ def find_slip(text: str) -> str:
 
 def _compute_check(body: str) -> str:
     number = zlib.crc32(body.encode("utf-8", "surrogateescape"))
-    return "".join(_LETTERS[number >> 5 * place & 31] for place in range(_CHECK))
+    return "".join(_LETTERS[number >> 5 * index & 31] for index in range(_CHECK))

@@ -31,7 +31,7 @@ from vibe_llms.application import Application
 from vibe_llms.daemons.keys.charges import MOST_CENTS, MOST_TOKENS, KeySpending
 from vibe_llms.daemons.keys.ledger import KeyAccount, KeyLedger
 from vibe_llms.daemons.keys.register import Register
-from vibe_llms.daemons.keys.texts import NOBODY, access_identity, compute_digest
+from vibe_llms.daemons.keys.texts import DUMMY_DIGEST, compute_digest, extract_identity
 from vibe_llms.exceptions import AccessError, ConfigurationError, ProviderFault, StoreError
 from vibe_llms.logs.disk import Disk
 from vibe_llms.plugins.specification.daemons import Authorizer
@@ -41,7 +41,7 @@ from vibe_llms.testing.contracts import AuthorizerContract
 def survey(directory: Path) -> KeyAccount:
     """Looks at the account as ``vibe keys usage`` does, from another process."""
     clocks = Clocks()
-    ledger = KeyLedger(directory, read_clock=clocks.read, tell_time=clocks.tell_time)
+    ledger = KeyLedger(directory, read_clock=clocks.read, read_time=clocks.read_time)
     with closing(ledger):
         return ledger.survey()
 
@@ -83,7 +83,7 @@ async def test_what_is_used_takes_the_place_of_what_was_set_aside(tmp_path: Path
     await authorizer.close()
 
     (place,) = account.spent
-    assert (place.key, place.day, place.model) == (access_identity(text), "2026-11-24", MODEL)
+    assert (place.key, place.day, place.model) == (extract_identity(text), "2026-11-24", MODEL)
     assert account.spent[place] == KeySpending(
         requests=4,
         input_tokens=28,
@@ -172,9 +172,9 @@ async def test_what_is_found_is_compared_through_one_seam(tmp_path: Path) -> Non
     digest = compute_digest(text)
     assert seen == [
         (digest, digest),
-        (compute_digest(stranger), NOBODY),
+        (compute_digest(stranger), DUMMY_DIGEST),
         (compute_digest(forged), digest),
-        (compute_digest(""), NOBODY),
+        (compute_digest(""), DUMMY_DIGEST),
     ]
 
 

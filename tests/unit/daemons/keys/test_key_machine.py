@@ -161,7 +161,7 @@ class Gateways(RuleBasedStateMachine):
     def end(self, process: int, is_killed: bool) -> None:
         authorizer = self.processes[process]
         if is_killed:  # nothing of what it has in mind happens any more
-            keeper, authorizer._keeper = authorizer._keeper, None
+            keeper, authorizer._folding = authorizer._folding, None
             if keeper is not None:
                 keeper.cancel()
             authorizer._journal._log.close()

@@ -10,7 +10,7 @@ import pytest
 
 from support.gateways.key_holders import give_key
 from vibe_llms.daemons.keys.register import Register, read_keys
-from vibe_llms.daemons.keys.texts import access_identity
+from vibe_llms.daemons.keys.texts import extract_identity
 from vibe_llms.exceptions import ConfigurationError, StoreError, UnknownNameError
 
 
@@ -22,7 +22,7 @@ def test_what_was_given_out_is_read_again(tmp_path: Path) -> None:
         tokens_per_minute=4, cents_per_day=5,
     )  # fmt: skip
 
-    key = read_keys(str(tmp_path / "keys.toml"))[access_identity(text)]
+    key = read_keys(str(tmp_path / "keys.toml"))[extract_identity(text)]
 
     assert (key.name, key.expires, key.models) == ("ada", expires, ("gpt-*", "o?"))
     assert (key.requests_per_minute, key.tokens_per_minute, key.cents_per_day) == (3, 4, 5)
@@ -43,7 +43,7 @@ def test_others_comments_stay(tmp_path: Path) -> None:
     give_key(tmp_path, "bob")
 
     assert "# of the team in Oslo" in file.read_text()
-    key = read_keys(str(file))[access_identity(text)]
+    key = read_keys(str(file))[extract_identity(text)]
     assert (key.requests_per_minute, key.revoked is not None) == (7, True)
 
 
@@ -55,7 +55,7 @@ def test_a_change_is_seen_whoever_made_it(tmp_path: Path) -> None:
 
     text = give_key(tmp_path)
     assert looked.access_keys() is None
-    assert access_identity(text) in looked.load()
+    assert extract_identity(text) in looked.load()
 
     file = tmp_path / "keys.toml"
     status = file.stat()
@@ -78,12 +78,12 @@ def test_a_file_that_has_settled_is_read_once(tmp_path: Path) -> None:
 
 def test_a_key_is_revoked_by_name_or_id_and_stays_so(tmp_path: Path) -> None:
     """A name can be given again then."""
-    first = access_identity(give_key(tmp_path))
+    first = extract_identity(give_key(tmp_path))
     register = Register(tmp_path)
 
     assert register.revoke("ada")[0] == first
     moment = read_keys(str(register.path))[first].revoked
-    second = access_identity(give_key(tmp_path))
+    second = extract_identity(give_key(tmp_path))
     register.revoke(first)
 
     keys = read_keys(str(register.path))

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from vibe_llms.daemons.keys.texts import (
     LENGTH,
-    access_identity,
     compute_digest,
-    find_slip,
-    fits,
+    extract_identity,
+    find_typo,
+    generate_key,
     is_identity,
-    make_text,
+    matches,
 )
 
 LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -21,32 +21,32 @@ LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
 
 def test_no_two_keys_are_alike_and_each_fits_its_digest() -> None:
     """Each has a public part by which it is found, and nothing wrong with it."""
-    texts = [make_text() for _ in range(200)]
+    texts = [generate_key() for _ in range(200)]
 
-    assert len({access_identity(text) for text in texts}) == 200
-    assert all(is_identity(access_identity(text)) for text in texts)
+    assert len({extract_identity(text) for text in texts}) == 200
+    assert all(is_identity(extract_identity(text)) for text in texts)
     assert {len(text) for text in texts} == {LENGTH}
-    assert not any(map(find_slip, texts))
-    assert all(fits(text, compute_digest(text)) for text in texts)
-    assert not fits(texts[0], compute_digest(texts[1]))
+    assert not any(map(find_typo, texts))
+    assert all(matches(text, compute_digest(text)) for text in texts)
+    assert not matches(texts[0], compute_digest(texts[1]))
 
 
 @given(place=st.integers(3, LENGTH - 1), letter=st.sampled_from(LETTERS))
 def test_one_wrong_letter_is_always_noticed(place: int, letter: str) -> None:
     """Wherever it stands, those that check the others included."""
-    text = make_text()
+    text = generate_key()
     wrong = text[:place] + letter + text[place + 1 :]
 
-    assert (find_slip(wrong) == "") == (wrong == text)
+    assert (find_typo(wrong) == "") == (wrong == text)
 
 
 @given(place=st.integers(3, LENGTH - 2))
 def test_two_letters_in_the_wrong_order_are_noticed(place: int) -> None:
     """As of whoever types quickly."""
-    text = make_text()
+    text = generate_key()
     wrong = text[:place] + text[place + 1] + text[place] + text[place + 2 :]
 
-    assert (find_slip(wrong) == "") == (wrong == text)
+    assert (find_typo(wrong) == "") == (wrong == text)
 
 
 @pytest.mark.parametrize(
@@ -61,6 +61,6 @@ def test_two_letters_in_the_wrong_order_are_noticed(place: int) -> None:
 )
 def test_what_is_wrong_with_a_key_is_said(text: str, said: str) -> None:
     """Whatever a client sends, and without repeating it."""
-    assert said in find_slip(text)
-    assert text not in find_slip(text)
-    assert not fits(text, compute_digest(make_text()))
+    assert said in find_typo(text)
+    assert text not in find_typo(text)
+    assert not matches(text, compute_digest(generate_key()))

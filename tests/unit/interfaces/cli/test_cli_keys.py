@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from support.gateways.key_holders import Clocks, enter, open_authorizer, use, want
-from vibe_llms.daemons.keys.texts import find_slip
+from vibe_llms.daemons.keys.texts import find_typo
 from vibe_llms.interfaces.cli.errors import ExitCode
 
 Vibe = Callable[..., Any]
@@ -29,7 +29,7 @@ def test_a_key_is_shown_once_and_is_good(vibe: Vibe, directory: Path) -> None:
 
     listed = vibe("keys"), vibe("keys", "list", "--json"), vibe("keys", "usage")
 
-    assert find_slip(text) == ""
+    assert find_typo(text) == ""
     assert "shown only once" in made.err
     assert text not in made.err + "".join(each.out + each.err for each in listed)
     assert text not in (directory / "keys.toml").read_text()
@@ -92,7 +92,7 @@ def test_a_key_is_taken_back_by_its_name(vibe: Vibe) -> None:
     states = {row["id"]: row["state"] for row in vibe("keys", "list", "--json").read_json()}
     assert sorted(states.values()) == ["good", "revoked"]
     assert states[again["id"]] == "good"
-    assert find_slip(again["key"]) == ""
+    assert find_typo(again["key"]) == ""
 
 
 async def test_what_keys_spend_is_told_by_key_model_and_day(vibe: Vibe, directory: Path) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vibe_llms.daemons.keys.charges import KeySpending
-    from vibe_llms.daemons.keys.ledger import Bin
+    from vibe_llms.daemons.keys.ledger import SpendingBucket
     from vibe_llms.daemons.keys.register import Key, Register
 
 
@@ -81,12 +81,12 @@ def add(
     from datetime import UTC, datetime
 
     from vibe_llms.daemons.keys.register import Key
-    from vibe_llms.daemons.keys.texts import access_identity, compute_digest, make_text
+    from vibe_llms.daemons.keys.texts import compute_digest, extract_identity, generate_key
 
     if not name.strip() or not name.isprintable():
         raise click.UsageError("NAME must be one line of visible text.")
     now = datetime.now(UTC).replace(microsecond=0)
-    text = make_text()
+    text = generate_key()
     key = Key(
         name=name,
         digest=compute_digest(text),
@@ -95,9 +95,9 @@ def add(
         models=models,
         **bounds,
     )
-    _open_register().add(access_identity(text), key)
+    _open_register().add(extract_identity(text), key)
     if as_json:
-        write_json({"key": text, **_export(access_identity(text), key)})
+        write_json({"key": text, **_export(extract_identity(text), key)})
         return
     click.echo(text)
     note(f"The key of {name} is shown only once. Anyone with this key can make requests as {name}.")
@@ -174,7 +174,9 @@ def _open_register() -> Register:
     return Register(_find_directory())
 
 
-def _survey_spending() -> tuple[Mapping[Bin, KeySpending], Mapping[Bin, KeySpending]]:
+def _survey_spending() -> tuple[
+    Mapping[SpendingBucket, KeySpending], Mapping[SpendingBucket, KeySpending]
+]:
     """Return the spending of finished requests, and that of running ones."""
     import time
 
@@ -185,7 +187,7 @@ def _survey_spending() -> tuple[Mapping[Bin, KeySpending], Mapping[Bin, KeySpend
 
     from vibe_llms.daemons.keys.ledger import KeyLedger
 
-    with closing(KeyLedger(directory, read_clock=time.monotonic, tell_time=time.time)) as ledger:
+    with closing(KeyLedger(directory, read_clock=time.monotonic, read_time=time.time)) as ledger:
         return ledger.survey()
 
 
@@ -244,7 +246,11 @@ def _write_moment(moment: datetime | None) -> str:
 
 
 def _export_spending(
-    bucket: Bin, spending: KeySpending, keys_by_id: Mapping[str, Key], *, is_finished: bool
+    bucket: SpendingBucket,
+    spending: KeySpending,
+    keys_by_id: Mapping[str, Key],
+    *,
+    is_finished: bool,
 ) -> dict[str, Any]:
     """Return the spending of a key with a model on a day as plain data."""
     key = keys_by_id.get(bucket.key)
