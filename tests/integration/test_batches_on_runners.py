@@ -33,7 +33,7 @@ from vibe_llms.agents.batches import access_batches, open_batches
 from vibe_llms.agents.durable.database import open_database as open_durable
 from vibe_llms.agents.queues import BATCHES, Queue
 from vibe_llms.application import Application
-from vibe_llms.batches import ask_backend
+from vibe_llms.batches import direct_backend
 from vibe_llms.batches.batch_specs import decode_spec
 from vibe_llms.batches.batches import Batches
 from vibe_llms.batches.budgets import RowLedger
@@ -64,13 +64,13 @@ pytestmark = NEEDS_DBOS
 ADDRESS = "openai_conversations:gpt-4o-mini"
 WORKER = """
 import asyncio, os, signal, sys
-from vibe_llms.batches import ask_backend
+from vibe_llms.batches import direct_backend
 from vibe_llms.agents.durable.runner import DurableRunner
 from vibe_llms.agents.executing import RunExecutor
 from vibe_llms.agents.queues import BATCHES
 from vibe_llms.application import Application
 
-plain = ask_backend.attempt
+plain = direct_backend.attempt
 
 async def attempt(work, due):
     item = await plain(work, due)
@@ -79,7 +79,7 @@ async def attempt(work, due):
     return item
 
 async def main(url):
-    ask_backend.attempt = attempt
+    direct_backend.attempt = attempt
     application = Application.load()
     executor = RunExecutor(store=application.store, application=application)
     runner = DurableRunner(url, executor, queues=(BATCHES,), lease_seconds=0.6)
@@ -211,7 +211,7 @@ async def test_what_failed_and_may_pass_is_asked_again_by_policy(
     tmp_path: Path, vendor: Vendor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And what still fails is told, and asked again when somebody wants it."""
-    monkeypatch.setattr(ask_backend, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(direct_backend, "_PAUSE_SECONDS", 0.0)
     vendor.status = 500
     async with working(vendor, tmp_path) as place:
         report = await place.channel(key="k", retries=2).collect(["One?", "Two?"])
@@ -382,7 +382,7 @@ async def test_a_cap_counts_what_did_not_fit_before_a_refusal(
     where: dict[str, Any],
 ) -> None:
     """The first answer was billed, though the second try at it is refused, and is free."""
-    monkeypatch.setattr(ask_backend, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(direct_backend, "_PAUSE_SECONDS", 0.0)
     plain, billed = Vendor.compose, 0
 
     def refuse_second(self: Vendor, text: str) -> bytes:
@@ -548,14 +548,14 @@ async def test_who_has_waited_for_room_begins_nothing_that_nobody_wants(
 ) -> None:
     """Two chunks ask one input at a time: when the worker leaves, one is under way and no more."""
     begun, leave = asyncio.Event(), asyncio.Event()
-    plain = ask_backend.attempt
+    plain = direct_backend.attempt
 
     async def attempt(work: Any, due: Any) -> Any:
         begun.set()
         await leave.wait()
         return await plain(work, due)
 
-    monkeypatch.setattr(ask_backend, "attempt", attempt)
+    monkeypatch.setattr(direct_backend, "attempt", attempt)
     application = load(vendor, tmp_path)
     database, queue = open_database(choose_url("sqlite", tmp_path)), FakeQueue()
     executor = produce_executor(database, application)
@@ -579,9 +579,9 @@ async def test_a_database_that_is_away_breaks_off_nothing_under_a_cap(
     tmp_path: Path, vendor: Vendor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was asked meanwhile was paid for: it is kept, and nobody is asked twice."""
-    monkeypatch.setattr(ask_backend, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(direct_backend, "_PAUSE_SECONDS", 0.0)
     is_away = asyncio.Event()
-    plain, grant, asked = ask_backend.attempt, RowLedger._change, 0
+    plain, grant, asked = direct_backend.attempt, RowLedger._change, 0
 
     async def attempt(work: Any, due: Any) -> Any:
         item = await plain(work, due)
@@ -599,7 +599,7 @@ async def test_a_database_that_is_away_breaks_off_nothing_under_a_cap(
             raise StoreError(detail="away")
         return grant(self, amounts)
 
-    monkeypatch.setattr(ask_backend, "attempt", attempt)
+    monkeypatch.setattr(direct_backend, "attempt", attempt)
     monkeypatch.setattr(RowLedger, "_change", fail_once)
     async with working(vendor, tmp_path) as place:
         channel = place.channel(cap=Decimal(1), concurrency=2, controls={"max_tokens": 10})
@@ -618,7 +618,7 @@ async def test_after_three_deaths_inputs_are_asked_one_by_one(
     What came of those before an input is kept when that is asked: it may end the worker, and they
     would be asked again with it, and be set aside as it is.
     """
-    plain, kept = ask_backend.attempt, []
+    plain, kept = direct_backend.attempt, []
 
     async def attempt(work: Any, due: Any) -> Any:
         with database.transact(reading=True) as transaction:
@@ -632,14 +632,14 @@ async def test_after_three_deaths_inputs_are_asked_one_by_one(
             assert await asyncio.to_thread(take, database, batch, 0)
         for _ in range(2):
             await asyncio.to_thread(begin_alone, database, batch, 0, 3)
-    monkeypatch.setattr(ask_backend, "attempt", attempt)
+    monkeypatch.setattr(direct_backend, "attempt", attempt)
     async with working(vendor, tmp_path) as place:
         database = place.runner.database
         report = await place.channel(key="k").collect([f"{n}?" for n in range(6)])
         (failure,) = report.failures
         assert failure.index == 3
         assert kept == [*range(6)]  # the one that is set aside is journaled as the others
-        assert "Skipped: it was asked alone 2 times" in str(failure.error)
+        assert "Skipped: it was processed alone 2 times" in str(failure.error)
         assert vendor.asked == {f"{n}?": 1 for n in range(6) if n != 3}
         assert vendor.most == 1
 
@@ -650,14 +650,14 @@ async def test_a_worker_that_was_asleep_asks_nothing_twice(
 ) -> None:
     """Others have put back what it has, and it takes that again: the first goes on."""
     asked, woken = asyncio.Event(), asyncio.Event()
-    plain = ask_backend.attempt
+    plain = direct_backend.attempt
 
     async def attempt(work: Any, due: Any) -> Any:
         asked.set()
         await woken.wait()
         return await plain(work, due)
 
-    monkeypatch.setattr(ask_backend, "attempt", attempt)
+    monkeypatch.setattr(direct_backend, "attempt", attempt)
     async with working(vendor, tmp_path) as place:
         database = place.runner.database
         collecting = asyncio.create_task(place.channel().collect(["Who?"]))

@@ -1,4 +1,4 @@
-"""Waiting for a run through any :class:`.interfaces.Runs`: its events tell when to check again."""
+"""Waiting for a run through any :class:`.interfaces.Runs`: check its state after each event."""
 
 from __future__ import annotations
 

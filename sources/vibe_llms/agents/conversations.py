@@ -235,8 +235,8 @@ class LocalConversations:
 
     def _adopt(self, child: str, parent: ConversationMetadata, subject: str) -> str:
         """Set the owner of a fork, which is not a part of another conversation."""
-        kept = [tag for tag in parent.tags if not tag.startswith((PART_TAG, OWNER_TAG))]
-        tags = (*kept, *([OWNER_TAG + subject] if subject else []))
+        inherited = [tag for tag in parent.tags if not tag.startswith((PART_TAG, OWNER_TAG))]
+        tags = (*inherited, *([OWNER_TAG + subject] if subject else []))
         if self.store.read_metadata(child).tags != tags:
             self.store.update_metadata(child, tags=tags)
         return child

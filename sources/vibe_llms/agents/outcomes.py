@@ -23,7 +23,7 @@ TEMPORARY_ERRORS: Final[tuple[type[ConverseError], ...]] = (
     StreamTruncatedError,
     TransportError,
 )
-"""Temporary failures: a gateway, a database or a server of tools is unreachable."""
+"""Temporary failures: a gateway, a database or a tool server is unreachable."""
 
 
 def write_outcome(

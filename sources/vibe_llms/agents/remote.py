@@ -97,8 +97,8 @@ class RemoteRuns(Closing):
         query = {} if {*states} == {*STATES} else {"state": ",".join(states)}
         found: dict[str, RunSummary] = {}  # a run that is updated in the meantime moves up
         while limit is None or len(found) < limit:
-            left = _PAGE if limit is None else min(limit - len(found), _PAGE)
-            page_query = {**query, "limit": str(left), **({"after": after} if after else {})}
+            page_limit = _PAGE if limit is None else min(limit - len(found), _PAGE)
+            page_query = {**query, "limit": str(page_limit), **({"after": after} if after else {})}
             page = await self._read(_Page, f"/runs?{urlencode(page_query, safe=',')}")
             found |= {each.id: each for each in page.data}
             if not page.has_more or not page.data:

@@ -29,7 +29,7 @@ from vibe_llms.wire.frames import Frame
 from vibe_llms.wire.sse import SseFramer
 
 REJOINS: Final = 12
-"""Consecutive attempts to reconnect a broken stream: for about a minute, in which a daemon can
+"""Consecutive attempts to reconnect a broken stream; they take about a minute, so that a daemon can
 restart."""
 
 DELETED_WORD: Final = "run.deleted"
@@ -95,7 +95,7 @@ class Follower:
         return policy.decide(error, self._attempt, random.random())
 
     async def _is_over(self) -> bool:
-        """Tell whether the stream is complete: a proxy may have ended it, too."""
+        """Tell whether the run is over and the stream is complete; a proxy may have closed it."""
         summary = await self._connection.ask(RunSummary, "GET", self._path, is_repeatable=True)
         return summary.state in RESTS and summary.sequence <= self.after
 

@@ -106,10 +106,10 @@ class RunRules:
     limits: Limits = attrs.field(factory=Limits)
 
     def complete(self, spec: RunSpec, application: Application) -> RunSpec:
-        """Return the specification; if it names no model and there is one provider, with its model.
+        """Return the specification with a model, if it names none and one provider is allowed.
 
-        A configured model comes first, if its provider is allowed. For a gateway, the model is the
-        gateway's default model.
+        The configured default model is used if its provider is allowed; otherwise the model is that
+        of the only allowed provider. For a gateway, that is the gateway's default model.
         """
         if spec.model or spec.task is not None or self.providers is None:
             return spec

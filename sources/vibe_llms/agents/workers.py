@@ -44,7 +44,7 @@ from vibe_llms.runs.surveying import OPEN, is_pausing
 _LOGGER = logging.getLogger(__name__)
 
 _PAUSE_SECONDS: Final = 0.5
-"""Pause before a store that refused is tried again; messages do not cut it short."""
+"""Pause before the next attempt after an error of the store; messages do not shorten it."""
 
 
 @frozen(kw_only=True)
@@ -162,7 +162,7 @@ class RunWorker:
         return not self._room.locked() and not self._is_closing
 
     def wake(self, run_id: str) -> None:
-        """Take a run on, or look at it again: there is a message, or it is due."""
+        """Take on a run that is due; if it was taken on before, notify its task of a message."""
         if (active := self._active.get(run_id)) is not None:
             active.woken.set()
             return

@@ -28,7 +28,7 @@ class BatchSpec(msgspec.Struct, frozen=True, kw_only=True):
         schema: Schema of the answers; ``None`` for text.
         name: Name of the schema.
         attempts: Maximum number of attempts to get an answer that fits the schema.
-        concurrency: Number of inputs that each worker asks at once.
+        concurrency: Number of inputs that each worker has in progress at once.
         retries: Number of retries of an input after a temporary error.
         cap_usd: Cap of the cost, as a decimal number of dollars; ``None`` for none.
         priority: A batch with a higher priority goes first.
@@ -140,8 +140,8 @@ class BatchSummary:
         output_tokens: Output tokens of all answers.
         cost: Cost in dollars of the answers with a known price.
         unpriced: Number of answers without a price.
-        doubted: Maximum number of inputs that were asked again because a worker died or left while
-            it asked them; both requests may be billed.
+        doubted: Maximum number of inputs that were processed again because a worker died or left
+            before it had their results; both requests may be billed.
         cap: Maximum cost.
         created: Time of submission, in seconds since 1970.
         ended: Time of completion or failure.

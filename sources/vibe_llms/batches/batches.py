@@ -241,7 +241,7 @@ class Batches:
 
 
 def _forget_failures(transaction: Transaction, batch: str, chunk: int) -> None:
-    """Remove the failures of a chunk, so that they are asked again."""
+    """Remove the failures of a chunk, so that their inputs are processed again."""
     ((first, bits, alone_data),) = transaction.fetch(
         "SELECT first, answered, begun FROM vibe_chunks WHERE batch = ? AND number = ?",
         batch,

@@ -1,4 +1,4 @@
-"""Budget of a batch: reserve the maximum cost of an input before it is asked, then correct it.
+"""Budget of a batch: reserve the maximum cost of an input before it is sent, then correct it.
 
 Reservations cover the inputs in progress, so a batch never exceeds its cap. If a worker dies, the
 reservation of its request stays, since the request may have been billed.
@@ -196,7 +196,7 @@ class RowLedger:
 
 
 class BatchBudget:
-    """Remaining budget of a batch, for all of its inputs that this process asks.
+    """Remaining budget of a batch, for all of its inputs in this process.
 
     Args:
         ledger: Ledger with the sums.

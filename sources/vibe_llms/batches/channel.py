@@ -15,8 +15,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
-from vibe_llms.batches.ask_backend import AskBackend
 from vibe_llms.batches.batch_specs import BatchRunner
+from vibe_llms.batches.direct_backend import DirectBackend
 from vibe_llms.batches.file_journals import FileJournal, open_file_journal
 from vibe_llms.batches.functions import FunctionWork
 from vibe_llms.batches.item_lines import digest
@@ -244,7 +244,7 @@ class BatchChannel(ItemsChannel[T]):
             RequestError: The journal is of other settings or of other inputs; two inputs have
                 the same name.
             StoreError: The journal cannot be used; its contents are intact.
-            LimitError: The cap was reached; the results of all asked inputs were yielded.
+            LimitError: The cap was reached; the results of all processed inputs were yielded.
             ConverseError: The model cannot be used for any input.
         """
         self.tally = BatchTally(total=measure(inputs) if total is None else total)
@@ -273,7 +273,7 @@ class BatchChannel(ItemsChannel[T]):
                 journal = await open_file_journal(stack, self.journal, settings)
                 self.findings = journal.findings
             refuse_open_chunks(self.journal)
-            backend = AskBackend(
+            backend = DirectBackend(
                 ask,
                 concurrency=self._concurrency,
                 ordered=ordered,

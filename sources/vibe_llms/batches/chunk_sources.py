@@ -23,10 +23,10 @@ from vibe_llms.foundation.portal import finish
 _LOGGER = logging.getLogger(__name__)
 
 ATTEMPTS: Final = 3
-"""Attempts at a chunk before its inputs are asked one by one, as one of them may kill workers."""
+"""Attempts at a chunk before its inputs are processed one by one: one of them may kill workers."""
 
 ALONE: Final = 2
-"""Attempts at an input that is asked alone before it is skipped."""
+"""Attempts at an input that is processed alone before it is skipped."""
 
 
 class ChunkSource:
@@ -34,19 +34,21 @@ class ChunkSource:
 
     Args:
         database: Database with the rows.
-        taken: The chunk.
+        taken_chunk: The chunk.
         performer: Work applied to each input.
 
     Attributes:
-        is_careful: Whether to ask inputs one by one, since workers have died on the chunk.
+        is_careful: Whether to process inputs one by one, since workers have died on the chunk.
         delay_cause: The error of an input that another worker has, or whose store is unreachable.
     """
 
-    def __init__(self, database: BatchDatabase, taken: TakenChunk, performer: Performer) -> None:
+    def __init__(
+        self, database: BatchDatabase, taken_chunk: TakenChunk, performer: Performer
+    ) -> None:
         self._database = database
-        self._taken = taken
+        self._taken_chunk = taken_chunk
         self._performer = performer
-        self.is_careful = taken.attempts > ATTEMPTS
+        self.is_careful = taken_chunk.attempts > ATTEMPTS
         self.keeps_runs = performer.keeps_runs
         self.delay_cause: StoreError | None = None
 
@@ -62,9 +64,9 @@ class ChunkSource:
 
     async def open(self) -> None:
         """Remove runs that an earlier worker kept of inputs that have a result."""
-        if not self.keeps_runs or self._taken.epoch == 1:
+        if not self.keeps_runs or self._taken_chunk.epoch == 1:
             return
-        answered = await finish(asyncio.to_thread(read_answered, self._database, self._taken))
+        answered = await finish(asyncio.to_thread(read_answered, self._database, self._taken_chunk))
         for row in answered:
             await self._performer.discard_run(row, is_mine=False)
 
@@ -81,8 +83,8 @@ class ChunkSource:
         stored: str = due.value.input
         return stored
 
-    async def ask(self, row: InputRow) -> BatchItem[Any] | None:
-        """Ask an input; return ``None`` where another worker has its run."""
+    async def process(self, row: InputRow) -> BatchItem[Any] | None:
+        """Process an input; return ``None`` where another worker has its run."""
         if self.is_careful:
             await self._begin_alone(row)
         if not self.keeps_runs:
@@ -102,18 +104,18 @@ class ChunkSource:
             await self._performer.discard_run(due.value)
 
     def _is_answered(self, row: InputRow) -> bool:
-        return is_answered(self._database, self._taken, row.number)
+        return is_answered(self._database, self._taken_chunk, row.number)
 
     async def _begin_alone(self, row: InputRow) -> None:
-        """Record that an input is asked alone; refuse one that was asked alone too often."""
+        """Record that an input is processed alone; refuse it if that has happened too often."""
         if row.alone_attempts >= ALONE:
             error = ConverseError(
-                detail=f"Skipped: it was asked alone {row.alone_attempts} times, and its worker "
-                "died each time.",
+                detail=f"Skipped: it was processed alone {row.alone_attempts} times, and its "
+                "worker died each time.",
                 remedy="Retry it if the input did not cause the crashes.",
                 stage=Stage.EXECUTE,
             )
             error.keep_arrived((), sent=0)
             raise error
-        batch, chunk = self._taken.batch, self._taken.chunk
+        batch, chunk = self._taken_chunk.batch, self._taken_chunk.chunk
         await finish(asyncio.to_thread(begin_alone, self._database, batch, chunk, row.number))

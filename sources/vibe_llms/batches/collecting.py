@@ -9,7 +9,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import attrs
 
-from vibe_llms.batches.ask_backend import wrap_error
+from vibe_llms.batches.direct_backend import wrap_error
 from vibe_llms.batches.file_journals import FileJournal
 from vibe_llms.batches.items import BatchItem, DueInput
 from vibe_llms.batches.runs import BatchRun

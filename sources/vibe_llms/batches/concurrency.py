@@ -23,7 +23,7 @@ _In = TypeVar("_In")
 _Out = TypeVar("_Out")
 
 Perform = Callable[[int, _In], Awaitable[_Out | None]]
-"""Performs one input, given its place; ``None`` is not yielded."""
+"""Function that processes one input, given its place; a result of ``None`` is not yielded."""
 
 
 async def perform_all(
@@ -34,7 +34,7 @@ async def perform_all(
     ordered: bool,
     window: int,
 ) -> AsyncGenerator[_Out, None]:
-    """Perform work on each input; yield the results, in order or as they come.
+    """Process each input; yield the results, in order or as they come.
 
     An error of the work ends everything at once. After an error of the source, the pool stops
     taking inputs; inputs in progress are finished and yielded before it is raised. Leaving early
@@ -83,7 +83,7 @@ class _Workers(Generic[_In, _Out]):
     ) -> None:
         self._perform = perform
         self._loop = asyncio.get_running_loop()
-        self._room = window  # results that no caller awaits
+        self._room = window  # number of further inputs that may be taken
         self._queue: deque[asyncio.Future[None]] = deque()
         # An asynchronous generator must not be advanced concurrently.
         self._source_lock = asyncio.Lock()
@@ -161,7 +161,7 @@ class _Workers(Generic[_In, _Out]):
         return self._number_input(value)
 
     async def _take_next(self) -> tuple[int, _In] | None:
-        if not self._has_more:  # the previous worker at the gate reached the end
+        if not self._has_more:  # another worker has reached the end while this one waited
             return None
         assert self._asynchronous is not None
         return self._number_input(await anext(self._asynchronous))

@@ -157,7 +157,7 @@ class SqliteBatches:
                 self.location, _has_table(connection, TABLE), _has_table(connection, EARLIER)
             )
         # Commits survive the death of any process. A power failure loses writes since the last
-        # checkpoint; their items are asked again.
+        # checkpoint; their inputs are processed again.
         for pragma in (
             "journal_mode=WAL",
             "synchronous=NORMAL",

@@ -1,4 +1,4 @@
-"""Executor of chunks: asks each input of a chunk that does not have a result yet."""
+"""Executor of chunks: processes the inputs of a chunk that have no result yet."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from contextlib import aclosing, suppress
 from decimal import Decimal
 from typing import Any, Final
 
-from vibe_llms.batches.ask_backend import AskBackend
 from vibe_llms.batches.batch_specs import BatchSpec, decode_spec
 from vibe_llms.batches.budgets import BatchBudget, RowLedger
 from vibe_llms.batches.chunk_sources import ChunkSource
 from vibe_llms.batches.databases import BatchDatabase
+from vibe_llms.batches.direct_backend import DirectBackend
 from vibe_llms.batches.items import BatchTally
 from vibe_llms.batches.queues import ChunkQueue, enqueue_due, enqueue_missing
 from vibe_llms.batches.row_chunks import TakenChunk, leave, take
@@ -128,12 +128,12 @@ class ChunkExecutor:
     async def _execute(self, batch: str, chunk: int) -> str:
         while not self.is_leaving:
             try:
-                taken = await finish(asyncio.to_thread(take, self._database, batch, chunk))
-                if taken is None:
+                taken_chunk = await finish(asyncio.to_thread(take, self._database, batch, chunk))
+                if taken_chunk is None:
                     await finish(asyncio.to_thread(self._cancel, batch))
                     return "not due"
-                _log_doubt(taken)
-                if outcome := await self.perform(taken):
+                _log_doubt(taken_chunk)
+                if outcome := await self.perform(taken_chunk):
                     return outcome
                 continue
             except Exception as error:  # a bug in this program counts as an attempt
@@ -156,56 +156,56 @@ class ChunkExecutor:
             async with asyncio.timeout(_PAUSE_SECONDS):
                 await self._leaving.wait()
 
-    async def perform(self, taken: TakenChunk) -> str:
-        """Ask inputs without a result; return why this worker is done with the chunk.
+    async def perform(self, taken_chunk: TakenChunk) -> str:
+        """Process inputs without a result; return why this worker is done with the chunk.
 
         Raises:
             StoreError: The database is unreachable, or another worker has a run of an input.
         """
         try:
-            work = await self._access(taken)
+            work = await self._access(taken_chunk)
             work.users += 1
             try:
-                outcome = await self._ask(taken, work)
+                outcome = await self._process(taken_chunk, work)
             finally:
                 work.users -= 1
             if outcome == "done":  # it was already released
                 return outcome
         except (StoreError, asyncio.CancelledError):
-            await self._leave(taken, broke_off=True)
+            await self._leave(taken_chunk, broke_off=True)
             raise
         except ConverseError as error:
-            await self._stop(taken, "failed", encode_error(error).decode())
+            await self._stop(taken_chunk, "failed", encode_error(error).decode())
             outcome = ""
-        await self._leave(taken)
+        await self._leave(taken_chunk)
         return outcome
 
-    async def _ask(self, taken: TakenChunk, work: Work) -> str:
-        source = ChunkSource(self._database, taken, work.performer)
+    async def _process(self, taken_chunk: TakenChunk, work: Work) -> str:
+        source = ChunkSource(self._database, taken_chunk, work.performer)
         spec = work.spec
         # Wait for each write: a budget knows the cost of an answer only once it is written; if an
         # input may kill this process, earlier results must not be lost with it; and a run is
         # removed only after its result is written.
-        waits = taken.cap is not None or source.is_careful or source.keeps_runs
+        waits = taken_chunk.cap is not None or source.is_careful or source.keeps_runs
         journal = RowJournal(
             self._database,
-            taken,
+            taken_chunk,
             settings=spec.settings,
             room=0 if waits else spec.concurrency,
             is_leaving=lambda: self.is_leaving,
         )
-        backend = AskBackend(
-            source.ask,
-            concurrency=1 if source.is_careful else min(spec.concurrency, len(taken.rows)),
+        backend = DirectBackend(
+            source.process,
+            concurrency=1 if source.is_careful else min(spec.concurrency, len(taken_chunk.rows)),
             retries=spec.retries,
-            budget=None if taken.cap is None else work.budget,
+            budget=None if taken_chunk.cap is None else work.budget,
             room=work.room,
             must_stop=lambda: bool(journal.must_stop or source.must_stop or self.is_leaving),
         )
         run: BatchRun[Any] = BatchRun(source, journal, backend, BatchTally())
         await source.open()
         try:
-            async with aclosing(backend.perform(run, taken.rows)) as items:
+            async with aclosing(backend.perform(run, taken_chunk.rows)) as items:
                 async for _ in items:
                     pass
         finally:
@@ -213,30 +213,32 @@ class ChunkExecutor:
         if source.delay_cause is not None:
             raise source.delay_cause
         if backend.is_capped:
-            await self._stop(taken, "capped")
+            await self._stop(taken_chunk, "capped")
         if journal.is_done:
             return "done"
         return "taken by another worker" if journal.is_lost else ""
 
-    async def _leave(self, taken: TakenChunk, *, broke_off: bool = False) -> None:
+    async def _leave(self, taken_chunk: TakenChunk, *, broke_off: bool = False) -> None:
         """Release a chunk, unless the process dies or fails: that counts as an attempt."""
         with suppress(StoreError):
-            await finish(asyncio.to_thread(leave, self._database, taken, broke_off=broke_off))
+            await finish(asyncio.to_thread(leave, self._database, taken_chunk, broke_off=broke_off))
 
-    async def _access(self, taken: TakenChunk) -> Work:
+    async def _access(self, taken_chunk: TakenChunk) -> Work:
         """Return the shared state of a batch's chunks.
 
         Raises:
             ConverseError: The model cannot be asked, or a cap cannot be enforced for it.
         """
         async with self._lock:
-            batch = taken.batch
+            batch = taken_chunk.batch
             work = self._works.get(batch)
             if work is None:
-                work = self._works[batch] = await self._prepare(batch, decode_spec(taken.spec))
+                work = self._works[batch] = await self._prepare(
+                    batch, decode_spec(taken_chunk.spec)
+                )
                 await self._make_room()
-            if taken.cap is not None and work.budget is None:
-                estimator = await self._estimate(work.spec, read_money(taken.cap))
+            if taken_chunk.cap is not None and work.budget is None:
+                estimator = await self._estimate(work.spec, read_money(taken_chunk.cap))
                 work.budget = BatchBudget(RowLedger(self._database, batch), estimator)
             return work
 
@@ -262,13 +264,13 @@ class ChunkExecutor:
         for name in idle[: max(0, len(self._works) - _MOST_BATCHES)]:
             await self._works.pop(name).performer.close()
 
-    async def _stop(self, taken: TakenChunk, state: BatchState, detail: str = "") -> None:
+    async def _stop(self, taken_chunk: TakenChunk, state: BatchState, detail: str = "") -> None:
         """Record why a batch stops, unless its cap was raised in the interim."""
-        values: list[Any] = [state, detail, taken.batch, *WORKING]
+        values: list[Any] = [state, detail, taken_chunk.batch, *WORKING]
         condition = ""
         if state == "capped":
             condition = " AND cap = ?"
-            values.append(taken.cap)
+            values.append(taken_chunk.cap)
 
         def record() -> None:
             with self._database.transact() as transaction:
@@ -281,12 +283,12 @@ class ChunkExecutor:
         await finish(asyncio.to_thread(record))
 
 
-def _log_doubt(taken: TakenChunk) -> None:
-    if taken.doubted:
+def _log_doubt(taken_chunk: TakenChunk) -> None:
+    if taken_chunk.doubted:
         _LOGGER.warning(
-            "took over chunk %s of batch %s; up to %s of its inputs are asked again and may "
+            "took over chunk %s of batch %s; up to %s of its inputs are processed again and may "
             "be billed twice",
-            taken.chunk,
-            taken.batch,
-            taken.doubted,
+            taken_chunk.chunk,
+            taken_chunk.batch,
+            taken_chunk.doubted,
         )

@@ -1,8 +1,8 @@
 """Result journal as a file with one line per item; it is also the output.
 
 A line is written in full before its item is yielded, and never changed. After a kill the file has
-all yielded items, and only inputs in progress are asked again. The last line of an item counts: an
-item that failed and was retried has two lines until the batch is done.
+all yielded items, and only inputs in progress are processed again. The last line of an item counts:
+an item that failed and was retried has two lines until the batch is done.
 """
 
 from __future__ import annotations
@@ -254,7 +254,7 @@ class FileJournal:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Torn lines that were set aside; their items are asked again."""
+        """Torn lines that were set aside; their inputs are processed again."""
         return self._log.notices
 
     def _ensure_journal(self, descriptor: int) -> None:
@@ -277,7 +277,7 @@ class FileJournal:
             raise StoreError(
                 path=f"{self.path}:{number}",
                 detail=f"{self.path}:{number}: {error.detail}",
-                remedy="Remove the line, and the item is asked again; or name another file.",
+                remedy="Remove the line, and the input is processed again; or name another file.",
             ) from error
         if head.batch != self._batch:
             raise RequestError(

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from vibe_llms.batches.ask_backend import AskInput
+from vibe_llms.batches.direct_backend import ProcessInput
 from vibe_llms.batches.item_lines import digest
 from vibe_llms.batches.items import BatchItem
 from vibe_llms.exceptions import ConfigurationError, RequestError
@@ -77,7 +77,7 @@ class FunctionWork:
     def __init__(self, function: Function) -> None:
         self._function = function
 
-    async def prepare(self) -> AskInput:
+    async def prepare(self) -> ProcessInput:
         """Return a function that calls it with one input."""
         return self._call
 

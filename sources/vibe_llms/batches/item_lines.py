@@ -23,7 +23,7 @@ class LineHead(msgspec.Struct, gc=False):
     """Head of a line: the place of its item in the batch, and its error.
 
     Attributes:
-        batch: Digest of the settings under which it was asked.
+        batch: Digest of the settings under which it was processed.
         input: Digest of the input.
         index: Place of the input, from 0.
         id: Its name, if it has one.

@@ -39,7 +39,7 @@ class BatchInput:
 
 @define
 class DueInput:
-    """Input to ask.
+    """Input to process.
 
     Attributes:
         index: Place of the input, from 0.

@@ -25,7 +25,7 @@ class InputRow(msgspec.Struct, frozen=True, gc=False):
         name: Its name, if it has one.
         digest: Digest of the input.
         input: The input in its stored form.
-        alone_attempts: How often it was asked alone without a result.
+        alone_attempts: How often it was processed alone without a result.
     """
 
     number: int
@@ -46,7 +46,7 @@ class TakenChunk(NamedTuple):
         spec: Specification of the batch, in its stored form.
         cap: Maximum cost of the batch; ``None`` for no cap.
         rows: Inputs without a result.
-        doubted: How many of these a previous worker that died may have asked.
+        doubted: How many of these a previous worker that died may have processed.
     """
 
     batch: str
@@ -148,9 +148,9 @@ def _record_doubt(
 ) -> int:
     """Record the number of inputs without a result that may be billed twice; return it.
 
-    These are the inputs asked at once, plus as many whose results wait for the database, and as
-    many whose results are being written. A run of an engine resumes where it was, and itself
-    records what it has asked twice.
+    These are the inputs in progress, plus as many whose results wait for the database, and as many
+    whose results are being written. A run of an engine does not count: it resumes where it was, and
+    itself records the requests that it has sent twice.
     """
     batch_spec = decode_spec(spec)
     count = 0 if batch_spec.is_engine else min(remaining, 3 * batch_spec.concurrency)
@@ -165,11 +165,11 @@ def _record_doubt(
     return count
 
 
-def leave(database: BatchDatabase, taken: TakenChunk, *, broke_off: bool = False) -> None:
+def leave(database: BatchDatabase, taken_chunk: TakenChunk, *, broke_off: bool = False) -> None:
     """Release an incomplete chunk; this does not count as a failed attempt.
 
     Args:
-        broke_off: Whether inputs were being asked.
+        broke_off: Whether inputs were in progress.
 
     Raises:
         StoreError: The database is unreachable.
@@ -179,13 +179,18 @@ def leave(database: BatchDatabase, taken: TakenChunk, *, broke_off: bool = False
             "UPDATE vibe_chunks SET held = 0,"
             " attempts = CASE WHEN attempts > 0 THEN attempts - 1 ELSE 0 END"
             " WHERE batch = ? AND number = ? AND epoch = ? RETURNING size - done",
-            taken.batch,
-            taken.chunk,
-            taken.epoch,
+            taken_chunk.batch,
+            taken_chunk.chunk,
+            taken_chunk.epoch,
         )
         if broke_off and found:
             _record_doubt(
-                transaction, taken.batch, taken.chunk, taken.epoch, taken.spec, found[0][0]
+                transaction,
+                taken_chunk.batch,
+                taken_chunk.chunk,
+                taken_chunk.epoch,
+                taken_chunk.spec,
+                found[0][0],
             )
 
 
@@ -199,33 +204,33 @@ def _choose_rows(
     ]
 
 
-def read_answered(database: BatchDatabase, taken: TakenChunk) -> list[InputRow]:
+def read_answered(database: BatchDatabase, taken_chunk: TakenChunk) -> list[InputRow]:
     """Return the inputs of a chunk that have a result. Raises StoreError."""
     with database.transact(reading=True) as transaction:
         for first, answered in transaction.fetch(
             "SELECT first, answered FROM vibe_chunks WHERE batch = ? AND number = ?",
-            taken.batch,
-            taken.chunk,
+            taken_chunk.batch,
+            taken_chunk.chunk,
         ):
-            inputs = read_inputs(transaction, taken.batch, taken.chunk)
+            inputs = read_inputs(transaction, taken_chunk.batch, taken_chunk.chunk)
             return _choose_rows(inputs, first, read_bits(answered), {})
     return []
 
 
-def is_answered(database: BatchDatabase, taken: TakenChunk, number: int) -> bool:
+def is_answered(database: BatchDatabase, taken_chunk: TakenChunk, number: int) -> bool:
     """Return whether an input has a result by now. Raises StoreError."""
     with database.transact(reading=True) as transaction:
         for first, answered in transaction.fetch(
             "SELECT first, answered FROM vibe_chunks WHERE batch = ? AND number = ?",
-            taken.batch,
-            taken.chunk,
+            taken_chunk.batch,
+            taken_chunk.chunk,
         ):
             return bool(read_bits(answered) >> (number - first) & 1)
     return True  # the batch was deleted
 
 
 def begin_alone(database: BatchDatabase, batch: str, chunk: int, number: int) -> None:
-    """Record that an input is asked alone, in case it kills its worker."""
+    """Record that an input is processed alone, in case it kills its worker."""
     with database.transact() as transaction:
         for first, alone_attempts in transaction.fetch(
             "UPDATE vibe_chunks SET begun = begun WHERE batch = ? AND number = ?"
@@ -287,12 +292,12 @@ def write_bits(bits: int) -> bytes:
 
 
 def read_alone_counts(data: str) -> dict[int, int]:
-    """Read how often inputs were asked alone, by their places in the chunk."""
+    """Read how often inputs were processed alone, by their places in the chunk."""
     return _decode_alone_counts(data) if data else {}
 
 
 def write_alone_counts(counts: dict[int, int]) -> str:
-    """Write how often inputs were asked alone."""
+    """Write how often inputs were processed alone."""
     return _encode(counts).decode() if counts else ""
 
 

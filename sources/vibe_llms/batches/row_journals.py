@@ -55,7 +55,7 @@ class RowJournal:
 
     Args:
         database: Database with the rows.
-        taken: The chunk.
+        taken_chunk: The chunk.
         settings: Digest of the batch's settings.
         room: Number of results that may wait to be written. At 0 each :meth:`put` returns when its
             result is written.
@@ -69,16 +69,16 @@ class RowJournal:
     def __init__(
         self,
         database: BatchDatabase,
-        taken: TakenChunk,
+        taken_chunk: TakenChunk,
         *,
         settings: str = "",
         room: int = 0,
         is_leaving: Callable[[], bool] = lambda: False,
     ) -> None:
         self._database = database
-        self._batch = taken.batch
-        self._chunk = taken.chunk
-        self._epoch = taken.epoch
+        self._batch = taken_chunk.batch
+        self._chunk = taken_chunk.chunk
+        self._epoch = taken_chunk.epoch
         self._settings = settings
         self._is_leaving = is_leaving
         self._room = room
@@ -164,7 +164,7 @@ class RowJournal:
                 has_waited = time.monotonic() - start >= _PATIENCE_SECONDS
                 if has_waited or self._is_leaving() or self._closed.wait(_PAUSE_SECONDS):
                     _LOGGER.error(
-                        "%s billed results of batch %s are lost and asked for again: %s",
+                        "%s billed results of batch %s are lost and processed again: %s",
                         len(results),
                         self._batch,
                         error,

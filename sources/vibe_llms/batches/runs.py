@@ -28,7 +28,7 @@ class BatchSource(Protocol):
         """Number of inputs that have a result from earlier runs."""
 
     async def admit(self, place: int, raw_input: Any) -> DueInput | DoneItem:
-        """Admit an input; return the journal's entry if it must not be asked again.
+        """Admit an input; return the journal's entry if it must not be processed again.
 
         Raises:
             RequestError: Another input has its name, or the journal has its place for another.
@@ -45,7 +45,7 @@ class BatchSource(Protocol):
 
 
 class BatchBackend(Protocol):
-    """Backend of a batch: asks directly, through workers, or through a vendor's batches."""
+    """Backend of a batch: processes inputs itself, by workers, or by a vendor's batches."""
 
     def perform(self, run: BatchRun[Any], inputs: Inputs) -> AsyncGenerator[BatchItem[Any]]:
         """Yield the result of each input once it is journaled."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from vibe_llms.batches.ask_backend import AskInput
+from vibe_llms.batches.direct_backend import ProcessInput
 from vibe_llms.batches.file_journals import FileJournal
 from vibe_llms.batches.item_lines import decode_item, digest
 from vibe_llms.batches.items import BatchInput, BatchItem, DueInput
@@ -17,8 +17,8 @@ from vibe_llms.messages.requests import Request
 class BatchWork(Protocol):
     """Work applied to each input: a model, an engine or a function."""
 
-    async def prepare(self) -> AskInput:
-        """Return the function that asks one input. Raises ConverseError."""
+    async def prepare(self) -> ProcessInput:
+        """Return the function that processes one input. Raises ConverseError."""
 
     def describe(self) -> Any:
         """Return a description that identifies the work."""
@@ -55,7 +55,7 @@ class UniqueNames:
 
 
 class InputSource:
-    """Inputs from the caller; those that the journal has are not asked again.
+    """Inputs from the caller; those that the journal has are not processed again.
 
     Args:
         work: Work applied to each input.
@@ -79,7 +79,7 @@ class InputSource:
         return 0 if self._journal is None else self._journal.stored
 
     async def admit(self, place: int, raw_input: Any) -> DueInput | DoneItem:
-        """Admit an input; return the journal's entry if it must not be asked again."""
+        """Admit an input; return the journal's entry if it must not be processed again."""
         name, value = (
             (raw_input.id, raw_input.value)
             if isinstance(raw_input, BatchInput)
@@ -111,7 +111,7 @@ class InputSource:
             )
         try:
             return write_input(await self._work.compose_input(due.value))
-        except ConverseError:  # it will not be asked; its error has the reason
+        except ConverseError:  # it will not be processed; its error has the reason
             return ""
 
     async def release(self, due: DueInput) -> None:

@@ -28,17 +28,24 @@ BatchState: TypeAlias = Literal["filling", "open", "done", "stopped", "capped", 
 WORKING: Final[tuple[BatchState, ...]] = ("filling", "open")
 """States in which workers process inputs."""
 
-# A chunk is the unit that a worker takes from a DBOS queue: its inputs are one row, and results
-# that were written together are one row, so that an item does not cost a row. `epoch` rises each
-# time a worker takes the chunk and is the fence of its results; `attempts` rises unless the worker
-# left, and `held` is 1 until it leaves. `answered` has a bit for each input with a result, the
-# lowest for the first. `begun` counts how often inputs were asked alone, when each is asked alone.
-# `placed` counts the rows of results: the `place` of a row is its number among them, so that a
-# follower can ask for new rows only, and its `mark` identifies the write. `start` of a batch is the
-# position of its first chunk in the queue. `committed` is the sum of spending and reservations. A
-# budget's `next` is the time at which its reservations will be used up. A doubt counts the inputs
-# of a chunk that a worker may have asked before it died or left under that epoch: they are asked
-# again, and both requests may be billed.
+# A chunk is the unit that a worker takes from a DBOS queue. Its inputs are one row, and results
+# that were written together are one row, so that there are fewer rows than items.
+#
+# vibe_batches: `start` is the position of its first chunk in the queue; `committed` is the sum of
+# spending and reservations.
+#
+# vibe_chunks: `epoch` rises each time a worker takes the chunk (fencing token); `attempts` rises,
+# too, unless the worker leaves in an orderly way; `held` is 1 until the worker leaves. `answered`
+# is a bit set of the inputs with a result, the lowest bit for the first. `begun` counts how often
+# each input was processed alone. `placed` counts the rows of results.
+#
+# vibe_results: `place` is the number of the row among those of its chunk, so that a follower can
+# read only new rows; `mark` identifies the write.
+#
+# vibe_budgets: `next` is the time at which all reservations will be used up.
+#
+# vibe_doubts: `count` inputs of the chunk may have been processed before the worker with that epoch
+# died or left; they are processed again, and both requests may be billed.
 TABLES: Final = """
 CREATE TABLE IF NOT EXISTS vibe_batches (
     id text PRIMARY KEY,

@@ -10,8 +10,8 @@ from typing import Any, Final, Generic, TypeVar
 
 import attrs
 
-from vibe_llms.batches.ask_backend import attempt
 from vibe_llms.batches.collecting import Collector
+from vibe_llms.batches.direct_backend import attempt
 from vibe_llms.batches.file_journals import FileJournal
 from vibe_llms.batches.items import BatchInput, BatchItem, DueInput
 from vibe_llms.batches.journals import DoneItem, refuse_input
@@ -58,7 +58,7 @@ class Forecast:
         requests: Number of requests.
         bytes: Total size of the requests.
         input_tokens: Approximate total of their tokens.
-        unfit: Number of inputs that cannot be asked and will be failures.
+        unfit: Number of inputs that cannot be submitted and will be failures.
     """
 
     provider: str
@@ -258,7 +258,7 @@ class VendorBackend(Generic[T]):
         return None
 
     async def _translate(self, due: DueInput) -> Translation[BatchRequest] | BatchItem[Any]:
-        """Return the request of an input, or a failed item if it cannot be asked."""
+        """Return the request of an input, or a failed item if it cannot be submitted."""
         translated: list[Translation[BatchRequest]] = []
 
         async def translate(value: Any) -> BatchItem[Any]:
@@ -270,7 +270,7 @@ class VendorBackend(Generic[T]):
         return item if item.error is not None else translated[0]
 
     async def _submit(self, run: BatchRun[T], inputs: Inputs) -> AsyncGenerator[BatchItem[T], None]:
-        """Submit inputs without a result; yield those with one and those that cannot be asked."""
+        """Submit inputs without a result; yield the others, and those that cannot be submitted."""
         async for place, raw_input in _number(inputs):
             due = await self._admit(run, place, raw_input)
             if due is None:

@@ -61,7 +61,7 @@ class Chunk(msgspec.Struct, kw_only=True):
 
     Attributes:
         chunk: Own name of the chunk.
-        batch: Digest of the settings under which its items are asked.
+        batch: Digest of the settings under which its items are processed.
         at: Time just before it was submitted, in seconds since 1970.
         sent: Time just before it was last resubmitted; 0 if it was not.
         items: Its requests; the name of each at the vendor contains its place here.
@@ -253,7 +253,7 @@ def find_path(output: Path) -> Path:
 
 
 def refuse_open_chunks(output: Path | None) -> None:
-    """Refuse to ask inputs directly that may be in progress at a vendor.
+    """Refuse to process inputs directly that may be in progress at a vendor.
 
     Raises:
         RequestError: This output has a chunk log.
@@ -262,6 +262,6 @@ def refuse_open_chunks(output: Path | None) -> None:
         raise RequestError(
             path=str(path),
             detail=f"Inputs of {output} are in batches at the vendor, listed in {path.name}.",
-            remedy="Continue with --channel vendor until these are read; asking them here would "
-            "bill them twice.",
+            remedy="Continue with --channel vendor until these are read; processing them here "
+            "would bill them twice.",
         )

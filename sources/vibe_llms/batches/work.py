@@ -80,14 +80,14 @@ class InputComposer:
         try:
             canisters = await self.compose(value)
         except ConverseError:
-            # An error here would end the batch; when the input is asked, the error fails only this
+            # An error here would end the batch; when the input is processed, it fails only this
             # input.
             return value
         return {"variables": value, "said": [[each.role, text_of(each)] for each in canisters]}
 
 
 class ModelWork:
-    """Model or engine that is asked about each input.
+    """Model or engine that processes each input.
 
     Args:
         target: The model or engine; data that its answers share is looked up once per run.
@@ -120,11 +120,11 @@ class ModelWork:
 
     @property
     def is_engine(self) -> bool:
-        """True if an engine is asked."""
+        """True if the work is an engine."""
         return isinstance(self._target, Engine)
 
     async def prepare(self) -> Ask:
-        """Look up what all requests share; return the function that asks one.
+        """Look up what all requests share; return the function that processes one input.
 
         Raises:
             ConverseError: The model or a tool cannot be used for any input.
@@ -184,7 +184,7 @@ class ModelWork:
         return conclude_run(await self._target.answer(await self.composer.compose(value)))
 
     async def access_model(self) -> ConverserModel:
-        """Return the model that is asked."""
+        """Return the model."""
         return await self._model.access()
 
     async def produce_estimator(self, cap: Decimal) -> AnyEstimator:
@@ -374,7 +374,8 @@ def produce_outcome(answer: Answer) -> BatchItem[Any]:
 
 def _gather_usage(answer: Answer) -> Origin | None:
     origin, usage = answer.origin, answer.usage
-    if origin is not None and origin.usage is not usage:  # of a run, or with summaries
+    # The usage of a run covers all of its answers, and that of an answer may include summaries.
+    if origin is not None and origin.usage is not usage:
         return attrs.evolve(origin, usage=usage)
     return origin
 

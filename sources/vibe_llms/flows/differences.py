@@ -95,13 +95,14 @@ def compare_tasks(old: Task, new: Task) -> TaskDifference:
     names = dict.fromkeys([*after.flow.nodes, *before.flow.nodes])
     nodes = [each for name in names if (each := _compare_nodes(before, after, name))]
     # The diagram is compared by its nodes and edges; the place of the file does not matter.
-    seen = {"flow_diagram", "place"}
+    compared = {"flow_diagram", "place"}
     if any(each.old != each.new for each in nodes):
-        seen.add("prompts")
+        compared.add("prompts")
     others = (
         each.name
         for each in attrs.fields(Task)
-        if each.name not in seen and not is_same(before.plain[each.name], after.plain[each.name])
+        if each.name not in compared
+        and not is_same(before.plain[each.name], after.plain[each.name])
     )
     return TaskDifference(
         nodes=tuple(nodes),

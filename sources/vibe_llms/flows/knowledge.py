@@ -37,8 +37,8 @@ class Knowledge:
             if lost and name in self._responded:
                 # Intermediate node: only paths after a successful visit lead through it.
                 self._responded[name] = after = name + _RESPONDED
-                kept = [edge.target for edge in edges if edge.kind not in _LOST]
-                self._successors[after] = kept
+                followers = [edge.target for edge in edges if edge.kind not in _LOST]
+                self._successors[after] = followers
                 self._successors[name] = [after, *lost]
             else:
                 self._successors[name] = [edge.target for edge in edges]

@@ -79,8 +79,8 @@ def style_edges(diagram: Diagram, styles: Mapping[int, str]) -> Iterator[str]:
     numbers_by_style: dict[str, list[int]] = {}
     for number, style in styles.items():
         # A linkStyle replaces an earlier one: repeat its styles. Mermaid itself adds fill:none.
-        kept = [each for each in diagram.edges[number].styles if each != "fill:none"]
-        combined = ",".join([*(each.replace(",", "\\,") for each in kept), style])
+        own_styles = [each for each in diagram.edges[number].styles if each != "fill:none"]
+        combined = ",".join([*(each.replace(",", "\\,") for each in own_styles), style])
         numbers_by_style.setdefault(combined, []).append(number)
     for combined, numbers in numbers_by_style.items():
         yield f"linkStyle {','.join(map(str, numbers))} {combined}"

@@ -18,9 +18,9 @@ def survey_responding(flow: Flow) -> list[str]:
 
 def find_unused_prompts(count: int, flow: Flow) -> Iterator[Found]:
     """Yield prompts that are never used."""
-    used = {node.prompt for node in flow.nodes.values()}
+    used_prompts = {node.prompt for node in flow.nodes.values()}
     for index in range(count):
-        if index not in used:
+        if index not in used_prompts:
             message = (
                 f"The prompt is never used, because the diagram has no node P{index}: draw it."
             )

@@ -182,8 +182,8 @@ def shorten(lines: Sequence[bytes], canisters: Sequence[AnyCanister]) -> list[by
         CorruptionError: A line cannot be read.
     """
     stored = {each.id: each for each in canisters}  # oldest first
-    kept = [line for line in lines if read_head(line).word not in _REMOVABLE]
-    return [_shorten(line, stored) for line in kept]
+    needed = [line for line in lines if read_head(line).word not in _REMOVABLE]
+    return [_shorten(line, stored) for line in needed]
 
 
 def _shorten(line: bytes, stored: Mapping[str, AnyCanister]) -> bytes:

@@ -196,8 +196,8 @@ class RunIndex:
                 return
             self._dirty.clear()
             stamps = self.store.measure_logs()
-            for gone in self._entries.keys() - stamps.keys():
-                self._remove(gone)
+            for deleted in self._entries.keys() - stamps.keys():
+                self._remove(deleted)
             for identity, stamp in stamps.items():
                 entry = self._entries.get(identity)
                 if entry is None or entry.stamp != stamp:
@@ -232,7 +232,7 @@ class RunIndex:
 
     @contextmanager
     def _changing(self, entry: _Entry) -> Iterator[None]:
-        """Move a run to its place in order, by what the block has learned about it."""
+        """Move an entry to its new position after the block has changed it."""
         with self._lock:
             is_kept = self._entries.get(entry.identity) is entry
             if is_kept:
@@ -280,16 +280,16 @@ class RunIndex:
         Args:
             parts: Include parts of other runs.
         """
-        wanted = frozenset(states)
-        for entry in self._walk(wanted, owner, after, parts=parts):
+        wanted_states = frozenset(states)
+        for entry in self._walk(wanted_states, owner, after, parts=parts):
             with suppress(StoreError):
-                if self._may_be(entry, wanted) and (parts or self._belongs_to(entry, owner)):
+                if self._may_be(entry, wanted_states) and (parts or self._belongs_to(entry, owner)):
                     summary = self._summarize(entry.identity)
-                    if summary is not None and summary.state in wanted:
+                    if summary is not None and summary.state in wanted_states:
                         yield summary
 
     def _walk(
-        self, wanted: frozenset[RunState], owner: str | None, after: str, *, parts: bool
+        self, wanted_states: frozenset[RunState], owner: str | None, after: str, *, parts: bool
     ) -> Iterator[_Entry]:
         """Yield possible matches, the newest first, in their current order."""
         with self._lock:
@@ -303,7 +303,7 @@ class RunIndex:
                 order[: None if place is None else bisect_left(order, place)]
                 for (is_part, entry_owner, possible), order in self._orders.items()
                 if (parts or not is_part)
-                and possible & wanted
+                and possible & wanted_states
                 and (owner is None or entry_owner in (owner, None))
             ]
         for _, identity in merge(*map(reversed, orders), reverse=True):
@@ -311,15 +311,15 @@ class RunIndex:
             if entry is not None:  # otherwise it was deleted in the meantime
                 yield entry
 
-    def _may_be(self, entry: _Entry, wanted: frozenset[RunState]) -> bool:
+    def _may_be(self, entry: _Entry, wanted_states: frozenset[RunState]) -> bool:
         possible = entry.possible
         # Most have come to rest: whether they were requested again while they worked is read once.
-        if wanted & possible == {"queued"}:
+        if wanted_states & possible == {"queued"}:
             log = self.store.open_log(entry.identity)
             if not is_requested_again(log, possible):
                 with self._changing(entry):
                     entry.possible = possible = possible - {"queued"}
-        return bool(wanted & possible)
+        return bool(wanted_states & possible)
 
     def _belongs_to(self, entry: _Entry, owner: str | None) -> bool:
         if entry.is_part is None:

@@ -85,7 +85,7 @@ class ConversationJournal:
             await finish(asyncio.to_thread(self.catch_up_blocking))
 
     def catch_up_blocking(self) -> None:
-        """Do as :meth:`catch_up`, in a thread that file operations may block."""
+        """Blocking variant of :meth:`catch_up`, for use in a thread."""
         store = self._store
         if store is None:
             return

@@ -86,7 +86,7 @@ class LocalRunContext:
                 await wait_for_room(error)
 
     async def settle(self) -> None:
-        """Write events that still wait for a later event to be written with."""
+        """Write the events that were waiting to be written together with a later one."""
         if self._unwritten:
             last = self._unwritten.pop()
             await self.emit(last)

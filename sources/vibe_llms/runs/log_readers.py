@@ -130,7 +130,7 @@ class LogReader:
     # --- lines out -------------------------------------------------------------------------------
 
     def hand_out(self, now: float, keep_alive: bytes = b"") -> None:
-        """Hand out what came, and wake the subscribers; ``keep_alive`` if nothing came for long."""
+        """Hand out new data and wake the subscribers; after a long pause, hand out a keep-alive."""
         lines, self._pending, self._pending_bytes = self._pending, [], 0
         self.recent.add(lines)
         is_quiet = not lines and now - self._handed_out > KEEP_ALIVE_SECONDS

@@ -42,10 +42,10 @@ PAUSE_SECONDS: Final = 0.1
 pause is as long as handing out took: the more subscribers, the larger the batches."""
 
 REST_SECONDS: Final = 2.0
-"""How often a subscription that ends with its run looks again whether the run is over."""
+"""Interval at which a subscription that ends with its run checks whether the run is over."""
 
 DELETED_SECONDS: Final = 2.0
-"""Interval at which deleted runs are looked for."""
+"""Interval at which the reader checks for deleted runs."""
 
 BEHIND_BYTES: Final = 1 << 24
 """Approximate memory for all subscribers that are behind: the more of them there are, the smaller

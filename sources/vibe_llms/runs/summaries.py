@@ -354,7 +354,7 @@ class RunFold:
                 spending.count(event.usage, event.cost_cents)
 
     def _note_visit(self, event: NodeStartedEvent | NodeFinishedEvent) -> tuple[str, int, int]:
-        """Count a visit at its first event: some only have an end, others have a start before."""
+        """Count a visit at its first event, which is its end if it has no start event."""
         key = (event.node, event.visit, event.branch)
         if key not in self._open_visit_keys:
             self._open_visit_keys.add(key)

@@ -82,7 +82,7 @@ def survey_states(last: LogEvent) -> frozenset[RunState]:
 
 
 def is_requested_again(log: RunLog, possible: frozenset[RunState]) -> bool:
-    """Tell whether a possibly queued run is queued: whether it was requested after it began.
+    """Tell whether a run that may be queued is queued: it was requested again after it began.
 
     Decodes lines only as far as needed.
 

@@ -100,10 +100,10 @@ def answer(
     """
     require_logs(store)
     log = store.open_log(conversation_id)
-    wanted = choose(_find_waiting(conversation_id, log), approval.digest, key)
+    call = choose(_find_waiting(conversation_id, log), approval.digest, key)
     # Before it is written: the next run must not find an invalid answer.
-    settle(wanted.request, approval)
-    answered = produce_answer(wanted.key, wanted.request, approval)
+    settle(call.request, approval)
+    answered = produce_answer(call.key, call.request, approval)
     message = attrs.evolve(answered, message_id=produce_identity(), subject=subject)
     store.open_inbox(conversation_id).put(message)
     deliver(store, conversation_id)
@@ -113,7 +113,7 @@ def answer(
             if isinstance(logged.event, ApprovalRefusedEvent):
                 raise _describe_unknown(approval.digest, key, ())
             break
-    return wanted
+    return call
 
 
 def choose(waiting: Sequence[Waiting], digest: str, key: str | None) -> Waiting:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from vibe_llms.batches.ask_backend import AskBackend
+from vibe_llms.batches.direct_backend import DirectBackend
 from vibe_llms.batches.functions import FunctionWork
 from vibe_llms.batches.items import BatchItem, BatchTally
 from vibe_llms.batches.runs import BatchRun
@@ -34,7 +34,7 @@ class Asked:
         return BatchItem(value=number)
 
 
-async def perform(backend: AskBackend, inputs: Any) -> list[Any]:
+async def perform(backend: DirectBackend, inputs: Any) -> list[Any]:
     async def never(_: Any) -> None:
         raise AssertionError
 
@@ -46,7 +46,7 @@ async def perform(backend: AskBackend, inputs: Any) -> list[Any]:
 
 async def test_several_chunks_of_a_batch_ask_no_more_at_once_than_one() -> None:
     asked, room = Asked(), asyncio.Semaphore(4)
-    backends = [AskBackend(asked.ask, concurrency=4, room=room) for _ in range(3)]
+    backends = [DirectBackend(asked.ask, concurrency=4, room=room) for _ in range(3)]
     found = await asyncio.gather(
         *(perform(each, range(10 * n, 10 * n + 10)) for n, each in enumerate(backends))
     )
@@ -61,17 +61,17 @@ async def test_a_backend_that_fails_leaves_the_room_to_the_others() -> None:
     async def refuse(number: int) -> BatchItem[Any]:
         raise ConfigurationError.at("model", "None.")
 
-    failing = AskBackend(refuse, concurrency=2, room=room)
+    failing = DirectBackend(refuse, concurrency=2, room=room)
     with pytest.raises(ConfigurationError):
         await perform(failing, range(10))
-    assert sorted(await perform(AskBackend(asked.ask, concurrency=2, room=room), range(6))) == [
+    assert sorted(await perform(DirectBackend(asked.ask, concurrency=2, room=room), range(6))) == [
         *range(6)
     ]
 
 
 async def test_a_backend_that_must_stop_begins_nothing_more() -> None:
     asked = Asked()
-    backend = AskBackend(asked.ask, concurrency=2, must_stop=lambda: len(asked.seen) >= 3)
+    backend = DirectBackend(asked.ask, concurrency=2, must_stop=lambda: len(asked.seen) >= 3)
     assert sorted(await perform(backend, range(100))) == [0, 1, 2]
     assert len(asked.seen) == 3
 
@@ -80,5 +80,5 @@ async def test_what_another_has_is_not_yielded() -> None:
     async def ask(number: int) -> BatchItem[Any] | None:
         return None if number == 1 else BatchItem(value=number)
 
-    backend = AskBackend(ask, concurrency=2, ordered=True)
+    backend = DirectBackend(ask, concurrency=2, ordered=True)
     assert await perform(backend, range(4)) == [0, 2, 3]

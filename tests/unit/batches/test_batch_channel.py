@@ -744,7 +744,7 @@ async def test_one_line_too_long_for_a_disk_costs_none_of_the_others(
 
 async def test_what_may_pass_is_tried_again_here_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """As often as it may be, as by workers; what will not pass is not."""
-    monkeypatch.setattr("vibe_llms.batches.ask_backend._PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr("vibe_llms.batches.direct_backend._PAUSE_SECONDS", 0.0)
     asked: Counter[int] = Counter()
 
     async def ask(number: int) -> int:

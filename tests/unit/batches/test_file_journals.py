@@ -118,7 +118,7 @@ def test_a_line_that_does_not_read_is_named(path: Path) -> None:
     """With file and line, and the way on."""
     path.write_bytes(compose_line(0) + b'{"batch":"x"}\n')
 
-    with pytest.raises(StoreError, match=r"answers.jsonl:2: .*asked again"):
+    with pytest.raises(StoreError, match=r"answers.jsonl:2: .*processed again"):
         FileJournal(path, BATCH)
 
 

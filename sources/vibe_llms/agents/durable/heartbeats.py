@@ -70,13 +70,13 @@ class Heartbeats:
         )
         for (worker,) in rows:
             # One worker wins the update. If it dies before the end, the heartbeat expires again.
-            taken = self._execute(
+            is_ours = self._execute(
                 f"UPDATE {self._table} SET beat = {self._now} WHERE worker = :worker AND {expired}"
                 " RETURNING worker",
                 worker=worker,
                 seconds=self._lease_seconds,
             )
-            if taken:
+            if is_ours:
                 self._hand_back(worker)
 
     def leave(self) -> None:

@@ -1,8 +1,8 @@
-"""Enqueue runs in DBOS: once for each last event of a run.
+"""Enqueue runs in DBOS: at most once for the same last event of a run.
 
-The id of the work is the run's id and the number of its last event, so that any process may
-enqueue a run again without duplicates. Work that ended while the run did not advance, such as
-when another process had claimed its log, is followed by work with the next suffix.
+The workflow's id is the run's id and the number of its last event, so that any process may enqueue
+a run again without duplicates. If a workflow ended although the run did not advance, such as when
+another process had claimed its log, the next workflow gets a suffix.
 """
 
 from __future__ import annotations

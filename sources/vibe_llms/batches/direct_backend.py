@@ -1,4 +1,4 @@
-"""Backend that asks inputs one by one, with bounded concurrency, a budget and retries."""
+"""Backend that processes inputs in this process, with bounded concurrency, a budget and retries."""
 
 from __future__ import annotations
 
@@ -47,25 +47,25 @@ _FATAL_FAULTS = frozenset({ProviderFault.AUTHENTICATION, ProviderFault.QUOTA})
 
 _PAUSE_SECONDS: Final = 1.0
 _LONGEST_SECONDS: Final = 30.0
-"""Pauses before an input is asked again; they double from the first to the longest."""
+"""Pauses before an input is retried; they double from the first to the longest."""
 
 _WINDOW: Final = 4
-"""Number of inputs that may be taken but not yet yielded, per input that may be asked at once."""
+"""Number of inputs that may be taken but not yet yielded, per input in progress."""
 
-AskInput: TypeAlias = Callable[[Any], Awaitable[BatchItem[Any] | None]]
+ProcessInput: TypeAlias = Callable[[Any], Awaitable[BatchItem[Any] | None]]
 """Returns the result of one input; ``None`` where another worker has it."""
 
 
-class AskBackend:
-    """Backend that asks inputs one by one, with bounded concurrency.
+class DirectBackend:
+    """Backend that processes inputs in this process, with bounded concurrency.
 
     Args:
-        ask: Function that asks one input.
-        concurrency: Number of inputs asked at once.
+        process: Function that asks one input.
+        concurrency: Number of inputs in progress at once.
         ordered: Whether to yield results in the order of the inputs.
         retries: Number of retries of an input after a temporary error.
         budget: Budget of the batch; ``None`` for no cap.
-        room: Semaphore for the inputs that several backends ask at once.
+        room: Semaphore for the inputs that several backends have in progress.
         must_stop: Function that returns whether to begin no new inputs.
 
     Attributes:
@@ -74,7 +74,7 @@ class AskBackend:
 
     def __init__(
         self,
-        ask: AskInput,
+        process: ProcessInput,
         *,
         concurrency: int,
         ordered: bool = False,
@@ -83,7 +83,7 @@ class AskBackend:
         room: asyncio.Semaphore | None = None,
         must_stop: Callable[[], bool] | None = None,
     ) -> None:
-        self._ask = ask
+        self._process = process
         self._concurrency = concurrency
         self._ordered = ordered
         self._retries = retries
@@ -93,7 +93,7 @@ class AskBackend:
         self.is_capped = False
 
     async def perform(self, run: BatchRun[Any], inputs: Inputs) -> AsyncGenerator[BatchItem[Any]]:
-        """Ask all inputs; yield each result once it is journaled."""
+        """Process all inputs; yield each result once it is journaled."""
         results = perform_all(
             self._limit(run, inputs),
             partial(self._perform, run),
@@ -130,7 +130,7 @@ class AskBackend:
     async def _try(
         self, run: BatchRun[Any], due: DueInput, retries_left: int
     ) -> BatchItem[Any] | None:
-        """Ask an input once; journal its result, unless it will be retried.
+        """Process an input once; journal its result, unless it will be retried.
 
         Args:
             retries_left: Number of retries that are left.
@@ -139,7 +139,7 @@ class AskBackend:
             return None
         if self._budget is not None:
             return await self._try_within(self._budget, run, due, retries_left)
-        item = await attempt(self._ask, due)
+        item = await attempt(self._process, due)
         if item is None or (item.error is not None and _may_retry(item, retries_left)):
             return item
         return await run.deliver(due, item)
@@ -151,7 +151,7 @@ class AskBackend:
         if reserved is None:
             return None
         try:
-            item = await attempt(self._ask, due)
+            item = await attempt(self._process, due)
             if item is None:  # the worker that has the run accounts for it
                 with suppress(StoreError):
                     await budget.correct(-reserved)
@@ -222,8 +222,8 @@ async def back_off(turn: int) -> None:
     await asyncio.sleep(compute_backoff(_PAUSE_SECONDS, turn, _LONGEST_SECONDS))
 
 
-async def attempt(work: AskInput, due: DueInput) -> BatchItem[Any] | None:
-    """Ask one input; return its error as a failed item.
+async def attempt(work: ProcessInput, due: DueInput) -> BatchItem[Any] | None:
+    """Process one input; return its error as a failed item.
 
     Raises:
         ConverseError: The error would affect every other input as well.
