@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, assert_never
 
 from vibe_llms.foundation.sentinels import ABSENT
@@ -21,7 +21,7 @@ from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.pictures import estimate_image
-from vibe_llms.models.tokens import TokenCount, count_text
+from vibe_llms.models.tokens import TokenCount, count_text, count_texts
 
 MESSAGE_OVERHEAD: Final = TokenCount(tokens=4, error_tokens=4)
 """Tokens that mark the beginning and end of a message: 3 and its role in OpenAI's formats.
@@ -62,9 +62,7 @@ def estimate_request(
         overhead: The part outside of its canisters, if it was estimated before.
     """
     total = overhead or estimate_overhead(request, attributes)
-    for canister in request.canisters:
-        total += count_canister(canister, attributes)
-    return total
+    return total + count_canisters(request.canisters, attributes)
 
 
 def estimate_overhead(request: Request, attributes: ModelAttributes | None = None) -> TokenCount:
@@ -81,10 +79,28 @@ def estimate_overhead(request: Request, attributes: ModelAttributes | None = Non
 
 def count_canister(canister: AnyCanister, attributes: ModelAttributes | None) -> TokenCount:
     """Estimate the tokens of one canister, including the overhead of a message."""
-    total = MESSAGE_OVERHEAD
-    if isinstance(canister, InvocationCanister):
-        total += count_text(canister.name, attributes) + count_text(canister.arguments, attributes)
-    return total + estimate_contents(canister.content, attributes)
+    return count_canisters((canister,), attributes)
+
+
+def count_canisters(
+    canisters: Sequence[AnyCanister], attributes: ModelAttributes | None
+) -> TokenCount:
+    """Estimate the tokens of canisters, including the overhead of their messages."""
+    texts: list[str] = []
+    total = TokenCount(tokens=0)
+    for canister in canisters:
+        if isinstance(canister, InvocationCanister):
+            texts += (canister.name, canister.arguments)
+        for content in canister.content:
+            if isinstance(content, TextualContent | RefusalContent):
+                texts.append(content.text)
+            else:
+                total += _count_content(content, attributes)
+    overhead = TokenCount(
+        tokens=MESSAGE_OVERHEAD.tokens * len(canisters),
+        error_tokens=MESSAGE_OVERHEAD.error_tokens * len(canisters),
+    )
+    return total + overhead + count_texts(texts, attributes)
 
 
 def estimate_contents(
