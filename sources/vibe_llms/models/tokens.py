@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 import re
+import string
 import warnings
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache, lru_cache
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from vibe_llms.exceptions import DependencyError
@@ -115,19 +115,22 @@ def estimate_text(text: str) -> TokenCount:
 
 
 def estimate_texts(texts: Sequence[str]) -> TokenCount:
-    """Estimate the tokens of some texts together: texts repeat words, and each is estimated once.
+    """Estimate the tokens of some texts together.
 
-    In a conversation of 1,000 messages, this takes a fifth of the time of one text after the other.
+    An estimate depends on the shape of a word, not on its letters. Texts have few shapes, so that
+    each is estimated once, and the rest is done by functions in C.
     """
-    pieces = Counter(chain.from_iterable(map(_compile_pieces().findall, texts)))
-    count, size = len(texts) - texts.count(""), sum(map(_measure, texts))
-    tokens = error = 0.0
-    for piece, times in pieces.items():
-        piece_tokens, piece_error = (
-            _estimate_short_piece(piece) if len(piece) <= _SHORT_PIECE else _estimate_piece(piece)
+    # More than one blank is a piece of its own, and a single one separates words.
+    joined = " ".join(texts).translate(_SHAPES).replace("  ", "\t\t")
+    shapes = Counter(joined.split(" "))
+    tokens = error = _BLANK * (shapes.total() - len(texts))
+    for shape, times in shapes.items():
+        shape_tokens, shape_error = (
+            _estimate_short_shape(shape) if len(shape) <= _SHORT_SHAPE else _estimate_shape(shape)
         )
-        tokens += times * piece_tokens
-        error += times * piece_error
+        tokens += times * shape_tokens
+        error += times * shape_error
+    count, size = len(texts) - texts.count(""), sum(map(_measure, texts))
     estimate = min(max(round(tokens), count), size)  # no token is shorter than a byte
     return TokenCount(tokens=estimate, error_tokens=math.ceil(error) + 2 * count)
 
@@ -141,7 +144,7 @@ def _measure(text: str) -> int:
 def _compile_pieces() -> re.Pattern[str]:
     """Compile when first needed: every command imports this module, and few count tokens."""
     return re.compile(
-        r" ?[A-Za-z0-9]+|[ \t]+|\s+|[!-/:-@\[-`{-~]+|[^\x00-\x7f]+|.",
+        r"[A-Za-z0-9]+|[ \t]+|\s+|[!-/:-@\[-`{-~]+|[^\x00-\x7f]+|.",
         re.DOTALL,
     )
 
@@ -169,14 +172,29 @@ _SCRIPTS: Final = (
 _STARTS: Final = tuple(start for start, _, _ in _SCRIPTS)
 
 
-_SHORT_PIECE: Final = 32
-"""Maximum characters of a piece whose estimate is cached."""
+_SHAPES: Final = str.maketrans(
+    dict.fromkeys(string.ascii_letters, "a") | dict.fromkeys(string.digits, "0")
+)
+_BLANK: Final = 0.05
+"""Tokens of one blank, and the error: one before a word belongs to it."""
+
+_SHORT_SHAPE: Final = 32
+"""Maximum characters of a shape whose estimate is cached."""
 
 
 @lru_cache(4096)
-def _estimate_short_piece(piece: str) -> tuple[float, float]:
-    """Estimate a short piece; cached, as texts repeat the same words."""
-    return _estimate_piece(piece)
+def _estimate_short_shape(shape: str) -> tuple[float, float]:
+    return _estimate_shape(shape)
+
+
+def _estimate_shape(shape: str) -> tuple[float, float]:
+    """Return the estimated tokens of text without single blanks, and the maximum error."""
+    tokens = error = 0.0
+    for piece in _compile_pieces().findall(shape):
+        piece_tokens, piece_error = _estimate_piece(piece)
+        tokens += piece_tokens
+        error += piece_error
+    return tokens, error
 
 
 def _estimate_piece(piece: str) -> tuple[float, float]:
@@ -184,11 +202,6 @@ def _estimate_piece(piece: str) -> tuple[float, float]:
     size, first = len(piece), piece[0]
     if first.isascii() and first.isalnum():
         return _estimate_word(piece)
-    if first == " " and piece[-1].isalnum():  # one blank before a word belongs to it
-        tokens, error = _estimate_word(piece[1:])
-        return tokens + 0.05, error + 0.05
-    if first in " \t":
-        return (0.05, 0.05) if size == 1 else (1.0, 0.3)
     if re.match(r"\s", first):
         return 1.0, 0.3
     if "!" <= first <= "~":
