@@ -225,7 +225,7 @@ class ChunkLog:
                 write_new_file(self._disk, str(self.path), b"")
                 self._disk.synchronize_folder(str(self.path.parent))
                 self._log = Log(str(self.path), self._disk)
-            self._log.append(data, certain=True)
+            self._log.append(data, durable=True)
         except OSError as error:
             raise self._explain(error) from error
 

@@ -47,7 +47,7 @@ WINDOWS = ("stop", "drop", "summarize")
 
 ADDRESS = Kind("text of the form provider:model, or a provider's name", _is_address)
 DIRECTORY = Kind("the path of a directory", is_text)
-NAMES = Kind("a list of names", TEXTS.is_right, TEXTS.convert, parse=TEXTS.parse)
+NAMES = Kind("a list of names", TEXTS.is_valid, TEXTS.convert, parse=TEXTS.parse)
 MODULE = Kind("the dotted name of a module", _is_module_name)
 WINDOW = Choice(WINDOWS)
 TERMINAL_APPROVER = "terminal"
@@ -208,7 +208,7 @@ PLUGIN_KEYS: Mapping[str, Kind] = {"module": MODULE, "package": TEXT, "enabled":
 
 OVERRIDE_KEYS: Mapping[str, Kind] = {
     "pattern": PATTERN,
-    "provider": Kind("a provider's name", STRING.is_right),
+    "provider": Kind("a provider's name", STRING.is_valid),
 }
 """Keys of each of [[models]] that we read; all others are attributes of the models."""
 

@@ -203,7 +203,7 @@ def _find_details(
 
 
 def _find_missing(side: _Side, other: _Side, change: Change) -> Iterator[EdgeChange]:
-    """Yield the edges missing on the other side; one that it has less often, by the difference."""
+    """Yield the edges missing on the other side: of several alike, as many as are missing."""
     unmatched = [(edge.source, edge.target, edge.label) for edge in other.flow.edges]
     for edge, number in zip(side.flow.edges, side.numbers, strict=True):
         key = (edge.source, edge.target, edge.label)

@@ -178,7 +178,7 @@ class Flow:
 
     @functools.cached_property
     def loops(self) -> Mapping[str, frozenset[str]]:
-        """Nodes that each loop node encloses, including itself; only that without a back edge."""
+        """Nodes that each loop node encloses, including itself; only itself without a back edge."""
         heads = (node.id for node in self.nodes.values() if node.kind is NodeKind.LOOP)
         return find_natural_loops(self.successors, self.dominators, heads)
 

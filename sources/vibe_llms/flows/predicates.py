@@ -64,7 +64,7 @@ def survey_predicates(plugins: PluginManager) -> Predicates:
 
 
 def gather_predicates(argument: PredicatesArgument) -> Predicates:
-    """Return predicates by name; functions without a given name have their own.
+    """Return predicates by name; functions in a list are named by themselves.
 
     Raises:
         TypeError: One of them is not a function, or has no name, or two have the same.

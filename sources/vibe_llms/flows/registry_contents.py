@@ -192,7 +192,7 @@ class RegistryContents:
             raise _refuse(name, detail, SOURCES_ADVICE) from refusal
 
     def _find_fault(self, entry: RegistryEntry) -> str:
-        """Return the fault found in advance; none for an address whose scheme the bounds admit."""
+        """Return the fault of an address, if any; none if the bounds admit the address's scheme."""
         is_admitted = entry.source_url.partition(":")[0] in self.bounds.schemes
         return "" if is_admitted else find_address_fault(entry, self.folder)
 

@@ -44,8 +44,7 @@ def find_graph_faults(flow: Flow) -> Iterator[FlowFault]:
         node = flow.nodes[name]
         if node.kind is not NodeKind.LOOP:
             yield from _check_choice(flow, node)
-        # If another path leads into the round, the loop's node dominates and encloses nothing
-        # there.
+        # A loop node on a cycle encloses nothing but itself if another path leads into the cycle.
         elif name in cycles_by_node and len(flow.loops[name]) == 1:
             yield _compose_entry_fault(flow, node, cycles_by_node[name])
         else:

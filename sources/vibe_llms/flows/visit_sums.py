@@ -143,7 +143,7 @@ class _Sum:
         return sums[self._find(start)]
 
     def _add_cycle(self, group: set[str], following: Mapping[str, list[str]]) -> float:
-        """Add up a cycle that repeats to the end: two neighbours have half of the visits each."""
+        """Return the sum of a cycle that repeats to the end: two neighbours share the visits."""
         joins = [self._find(self._flow.joins[name]) for name in group if name in self._flow.joins]
         if not all(each in group for each in joins):
             raise _Crossing

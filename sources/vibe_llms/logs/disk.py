@@ -44,7 +44,7 @@ class Disk:
         while written < len(data):
             written += os.write(descriptor, memoryview(data)[written:])
 
-    def note(self, descriptor: int, data: bytes) -> None:
+    def overwrite_start(self, descriptor: int, data: bytes) -> None:
         """Overwrite the beginning of a file with a tally or a mark; do not wait for the disk.
 
         For data that a power failure may lose without harm.

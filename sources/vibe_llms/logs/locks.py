@@ -107,7 +107,7 @@ def _wait(descriptor: int, path: str, shared: bool, deadline: float) -> None:
     pause = _FIRST_PAUSE_SECONDS
     while not _try_lock(descriptor, shared):
         if time.monotonic() >= deadline:
-            from vibe_llms.exceptions import StoreError  # `vibe list` locks, and needs no error
+            from vibe_llms.exceptions import StoreError  # `vibe list` rarely raises it
 
             raise StoreError(
                 path=path,

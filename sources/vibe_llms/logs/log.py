@@ -123,13 +123,13 @@ class Log:
 
     # --- writing ---------------------------------------------------------------------------
 
-    def append(self, data: bytes, lines: int = 1, *, certain: bool = False) -> None:
+    def append(self, data: bytes, lines: int = 1, *, durable: bool = False) -> None:
         """Append lines. When this returns, they survive the end of this process.
 
         Args:
             data: The lines; several as :func:`.lines.join_lines` makes them.
             lines: Number of the lines.
-            certain: Wait for the disk, so that they also survive a loss of power.
+            durable: Wait for the disk, so that they also survive a loss of power.
 
         Raises:
             OSError: They could not be written. The file contains none of them, as after an
@@ -139,7 +139,7 @@ class Log:
             if self._is_torn:
                 self._undo_append()
             self._disk.write(self.descriptor, data)
-            if certain:
+            if durable:
                 self._disk.synchronize(self.descriptor)
             self.end = Tally(self.end.lines + lines, self.end.size + len(data))
         except BaseException as error:  # also Ctrl-C: an append that is not acknowledged is undone
@@ -149,7 +149,7 @@ class Log:
             if isinstance(error, OSError):
                 name_file(error, self.path)
             raise
-        if certain:
+        if durable:
             self._advance_tally(self.end)
 
     def _undo_append(self) -> None:

@@ -103,7 +103,7 @@ def advance_tally(
         tally = file.fileno()
         lines = _count_acknowledged(tally, descriptor, previous) if recorded is None else recorded
         lines += end.lines - previous.lines
-        disk.note(tally, _FORMAT % (lines, end.size))
+        disk.overwrite_start(tally, _FORMAT % (lines, end.size))
         return lines, file
     except OSError:
         if file is not None:
@@ -130,7 +130,7 @@ def renew_tally(disk: Disk, path: str, end: Tally) -> None:
         end: Number of the last line, and size of the log now.
     """
     with suppress(OSError), open_handle(path, _FOR_WRITING, 0o600) as file:
-        disk.note(file.fileno(), _FORMAT % end)
+        disk.overwrite_start(file.fileno(), _FORMAT % end)
 
 
 def find_loss(path: str, lines: int, place: str) -> Finding | None:

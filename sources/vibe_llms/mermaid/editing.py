@@ -228,7 +228,7 @@ def _reduce(
 
 
 def _commit(diagram: Diagram, expected: Diagram, *candidates: Iterable[Edit]) -> Diagram:
-    """Return the first of several variants that is parsed as the wanted diagram."""
+    """Return the first of several variants that is parsed as the expected diagram."""
     # The edited text is parsed, to see Mermaid's result instead of guessing it.
     for edits in candidates:
         try:

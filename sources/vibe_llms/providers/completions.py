@@ -62,8 +62,8 @@ def read_model(entry: Mapping[str, Any]) -> SurveyedModel:
 
     names = ("max_model_len", "context_window", "context_length", "max_context_length")
     meta = entry.get("meta")
-    window = next((entry[name] for name in names if COUNT.is_right(entry.get(name))), None)
-    if window is None and isinstance(meta, Mapping) and COUNT.is_right(meta.get("n_ctx")):
+    window = next((entry[name] for name in names if COUNT.is_valid(entry.get(name))), None)
+    if window is None and isinstance(meta, Mapping) and COUNT.is_valid(meta.get("n_ctx")):
         window = meta["n_ctx"]  # llama.cpp
     limit = entry.get("max_completion_tokens")
     title = entry.get("name")
@@ -71,7 +71,7 @@ def read_model(entry: Mapping[str, Any]) -> SurveyedModel:
         name=str(entry["id"]),
         title=title if isinstance(title, str) and title != entry["id"] else None,
         context_window_tokens=window,
-        output_limit_tokens=limit if COUNT.is_right(limit) else None,
+        output_limit_tokens=limit if COUNT.is_valid(limit) else None,
         capabilities=_read_capabilities(entry),
     )
 

@@ -114,7 +114,7 @@ class TableKind(Kind):
     __slots__ = ("cls",)
 
     def __init__(self, cls: type) -> None:
-        super().__init__(TABLE.words, TABLE.is_right)
+        super().__init__(TABLE.words, TABLE.is_valid)
         self.cls = cls
 
     def read(self, value: Any, path: KeyPath, reader: KindReader) -> Any:
@@ -148,7 +148,7 @@ class MappingKind(Kind):
     __slots__ = ("element",)
 
     def __init__(self, element: Kind) -> None:
-        super().__init__(f"a table, each value {element.words}", TABLE.is_right)
+        super().__init__(f"a table, each value {element.words}", TABLE.is_valid)
         self.element = element
 
     def read(self, value: Any, path: KeyPath, reader: KindReader) -> Any:
@@ -178,7 +178,7 @@ class OptionalKind(Kind):
     __slots__ = ("inner",)
 
     def __init__(self, inner: Kind) -> None:
-        super().__init__(inner.words, inner.is_right)
+        super().__init__(inner.words, inner.is_valid)
         self.inner = inner
 
     def read(self, value: Any, path: KeyPath, reader: KindReader) -> Any:

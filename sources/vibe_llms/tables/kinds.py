@@ -52,33 +52,33 @@ class Kind:
 
     Args:
         words: Description for people; completes the sentence "It must be".
-        is_right: Checks a value of any type.
+        is_valid: Checks a value of any type.
         convert: Converts a valid value. The text of its ValueError is reported.
         parse: Parses the text of an environment variable. It returns invalid text unchanged, so
-            that ``is_right`` refuses it.
+            that ``is_valid`` refuses it.
         is_shown: Whether an error may repeat a wrong text, which could be a secret.
     """
 
-    __slots__ = ("convert", "is_right", "is_shown", "parse", "words")
+    __slots__ = ("convert", "is_shown", "is_valid", "parse", "words")
 
     def __init__(
         self,
         words: str,
-        is_right: Callable[[Any], bool],
+        is_valid: Callable[[Any], bool],
         convert: Callable[[Any], Any] = _return_unchanged,
         *,
         parse: Callable[[str], Any] = str,
         is_shown: bool = True,
     ) -> None:
         self.words = words
-        self.is_right = is_right
+        self.is_valid = is_valid
         self.convert = convert
         self.parse = parse
         self.is_shown = is_shown
 
     def read(self, value: Any, path: KeyPath, reader: KindReader) -> Any:
         """Return the converted value, or report it and return ``FAULTY``."""
-        if not self.is_right(value):
+        if not self.is_valid(value):
             reader.report(path, f"It must be {self.words}{self.contrast(value)}")
             return FAULTY
         try:
@@ -161,9 +161,9 @@ def is_list(value: Any) -> bool:
     return isinstance(value, (list, tuple))
 
 
-def is_list_of(is_right: Callable[[Any], bool]) -> Callable[[Any], bool]:
+def is_list_of(is_valid: Callable[[Any], bool]) -> Callable[[Any], bool]:
     """Return a check for lists, perhaps empty, of valid values."""
-    return lambda value: is_list(value) and all(map(is_right, value))
+    return lambda value: is_list(value) and all(map(is_valid, value))
 
 
 def is_web_address(value: Any) -> bool:
@@ -219,7 +219,10 @@ def _parse_list(text: str) -> list[str]:
 
 
 def _compile(text: str) -> Any:
-    from vibe_llms.foundation.linear_regex import PatternError, compile_pattern  # few write any
+    from vibe_llms.foundation.linear_regex import (
+        PatternError,
+        compile_pattern,
+    )  # few files have any
 
     try:
         return compile_pattern(text)
@@ -252,5 +255,5 @@ TABLE_OF_TEXTS = Kind(
     lambda value: is_table(value) and all(isinstance(each, str) for each in value.values()),
 )
 FILLED = Kind(
-    "a list with at least one name", lambda value: TEXTS.is_right(value) and len(value) > 0, tuple
+    "a list with at least one name", lambda value: TEXTS.is_valid(value) and len(value) > 0, tuple
 )

@@ -51,7 +51,7 @@ class TableReader:
             fixed: Fields that the table may not set.
         """
         from vibe_llms.exceptions import ConfigurationError
-        from vibe_llms.tables.annotations import survey_kinds, survey_required  # few need classes
+        from vibe_llms.tables.annotations import survey_kinds, survey_required  # rarely needed
 
         attrs_class: Any = cls
         kinds = {

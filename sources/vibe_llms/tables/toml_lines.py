@@ -155,4 +155,4 @@ class _TomlScanner(Scanner):
         # Continue the last count: starting over would take quadratic time.
         self.line += self.text.count("\n", self.counted, self.position)
         self.counted = self.position
-        self.lines.setdefault(path, self.line)  # noted again by each key below it
+        self.lines.setdefault(path, self.line)  # each key below it records it again

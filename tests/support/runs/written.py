@@ -22,9 +22,9 @@ class CountingDisk(HastyDisk):
         self.written += len(data)
         super().write(descriptor, data)
 
-    def note(self, descriptor: int, data: bytes) -> None:
+    def overwrite_start(self, descriptor: int, data: bytes) -> None:
         self.written += len(data)
-        super().note(descriptor, data)
+        super().overwrite_start(descriptor, data)
 
 
 def look(where: str) -> str:

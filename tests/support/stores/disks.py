@@ -92,7 +92,7 @@ def _make_crash(name: str) -> Callable[..., object]:
 
     def step(self: CrashingDisk, *args: object) -> object:
         self.steps -= 1
-        if self.steps == 0 and name in ("write", "note"):
+        if self.steps == 0 and name in ("write", "overwrite_start"):
             place, data = args
             original(self, place, data[: len(data) // 2])  # type: ignore[index]
         if self.steps <= 0:
@@ -105,7 +105,7 @@ def _make_crash(name: str) -> Callable[..., object]:
 for _name in [
     "create",
     "write",
-    "note",
+    "overwrite_start",
     "truncate",
     "synchronize",
     "synchronize_folder",

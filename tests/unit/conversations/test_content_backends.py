@@ -69,9 +69,9 @@ def test_keys_have_no_place_in_a_url() -> None:
     with pytest.raises(ConfigurationError) as caught:
         produce_backend("s3://AKIA1:hidden@bucket/x")
     assert "hidden" not in str(caught.value)
-    assert STORE.is_right("postgresql://u@h/d?content=az://account/container")
-    assert STORE.is_right("postgresql://u@h/d?content=s3://bucket/x")
-    assert not STORE.is_right("postgresql://u@h/d?content=s3://AKIA1:hidden@bucket/x")
+    assert STORE.is_valid("postgresql://u@h/d?content=az://account/container")
+    assert STORE.is_valid("postgresql://u@h/d?content=s3://bucket/x")
+    assert not STORE.is_valid("postgresql://u@h/d?content=s3://AKIA1:hidden@bucket/x")
 
 
 def test_an_empty_step_is_refused() -> None:

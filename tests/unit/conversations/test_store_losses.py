@@ -159,20 +159,20 @@ def test_a_tally_that_failed_once_is_caught_up_with(
     failing = False
 
     class Disk(HastyDisk):
-        def note(self, descriptor: int, data: bytes) -> None:
+        def overwrite_start(self, descriptor: int, data: bytes) -> None:
             if failing:
                 raise failure
-            super().note(descriptor, data)
+            super().overwrite_start(descriptor, data)
 
     path, tally = str(messages_of(store)), store.layout.tally("a")
     with Log(path, Disk(), tally=tally) as log:
-        log.append(b"{}\n", certain=True)
+        log.append(b"{}\n", durable=True)
         failing = True
         with suppress(KeyboardInterrupt):
-            log.append(b"{}\n", certain=True)
+            log.append(b"{}\n", durable=True)
         assert log.acknowledged is None
         failing = False
-        log.append(b"{}\n", certain=True)
+        log.append(b"{}\n", durable=True)
 
     assert log.acknowledged == 6
     assert read_tally(tally) == Tally(6, messages_of(store).stat().st_size)
@@ -182,7 +182,7 @@ def test_a_tally_that_cannot_be_written_fails_no_append(store: DirectoryStore) -
     """What is on the disk was said, whether it is tallied or not."""
 
     class DiskWithoutNotes(HastyDisk):
-        def note(self, descriptor: int, data: bytes) -> None:
+        def overwrite_start(self, descriptor: int, data: bytes) -> None:
             raise OSError(28, "No space left on device")
 
     DirectoryStore(messages_of(store).parents[3], disk=DiskWithoutNotes()).append(

@@ -96,7 +96,7 @@ def test_the_tally_counts_over_all_who_wrote(
             with Log(str(path), HastyDisk(), tally=f"{path}.tally", known=known) as log:
                 for lines in appends:
                     data = join_lines(b"".join(line + b"\n" for line in lines), len(lines))
-                    log.append(data, len(lines), certain=True)
+                    log.append(data, len(lines), durable=True)
             if log.acknowledged is not None:
                 memories[writer] = Tally(log.acknowledged, log.end.size)
             if appends:
@@ -144,9 +144,9 @@ class CarefulDisk(Ledger):
     notes = 0
     is_interrupted = False
 
-    def note(self, descriptor: int, data: bytes) -> None:
+    def overwrite_start(self, descriptor: int, data: bytes) -> None:
         assert self.settle() == set(), "tallied before it was certain"
-        super().note(descriptor, data)
+        super().overwrite_start(descriptor, data)
         self.notes += 1
         if self.is_interrupted:
             raise KeyboardInterrupt
@@ -273,13 +273,13 @@ def test_what_is_certain_is_tallied_once_and_only_then(tmp_path: Path) -> None:
         assert disk.notes == 0
         log.synchronize()
         log.synchronize()
-        log.append(b"{}\n", certain=True)
+        log.append(b"{}\n", durable=True)
         assert disk.notes == 2
         disk.is_interrupted = True
         with pytest.raises(KeyboardInterrupt):
-            log.append(b"{}\n", certain=True)
+            log.append(b"{}\n", durable=True)
         disk.is_interrupted = False
-        log.append(b"{}\n", certain=True)
+        log.append(b"{}\n", durable=True)
 
     assert read_tally(f"{path}.tally") == (4, 12)
 

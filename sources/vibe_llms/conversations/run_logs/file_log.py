@@ -193,7 +193,7 @@ class FileLog(LogDefaults):
         if self._log is None:
             raise StoreError(path=self.path, detail=f"{self.path} was not claimed for a run.")
         data = join_lines(b"".join([line + b"\n" for line in lines]), len(lines))
-        self._log.append(data, len(lines), certain=True)
+        self._log.append(data, len(lines), durable=True)
 
     @mapping_errors
     def replace(self, lines: Sequence[bytes], until: int) -> None:

@@ -122,7 +122,7 @@ class FileInbox:
         try:
             if log.read().count(b"\n") >= MESSAGES:
                 raise describe_full()
-            log.append(encode_event(message) + b"\n", certain=True)
+            log.append(encode_event(message) + b"\n", durable=True)
         finally:
             log.close()
 

@@ -158,7 +158,7 @@ class DirectoryStore(StoreDefaults):
             former_ns = log.modified_ns if moment is not None and log.end.size else 0
             self.marks.mark(log.path)
             if data:
-                log.append(data, len(canisters), certain=True)
+                log.append(data, len(canisters), durable=True)
             if moment is not None:
                 self._date(log.path, moment, former_ns)
             self.marks.mark(log.path)

@@ -72,7 +72,7 @@ def put_in_place(
                 continue
             with disk.create(f"{temporary}/{name}") as file:
                 if data:  # no sync: a lost tally is harmless
-                    disk.note(file.fileno(), data)
+                    disk.overwrite_start(file.fileno(), data)
         if written_ns is not None:
             with suppress(OSError, OverflowError):  # then the time of storing counts
                 disk.touch(f"{temporary}/{MESSAGES}", written_ns)

@@ -34,7 +34,7 @@ def _remove_duplicates(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-_MODEL: Final = Kind(ADDRESS.words, ADDRESS.is_right, _check_model)
+_MODEL: Final = Kind(ADDRESS.words, ADDRESS.is_valid, _check_model)
 
 
 @frozen(kw_only=True, slots=False)

@@ -63,7 +63,7 @@ def _summarize(reported: ReportedModel) -> SurveyedModel:
 
 
 def _count(value: Any) -> int | None:
-    return value if COUNT.is_right(value) else None
+    return value if COUNT.is_valid(value) else None
 
 
 def _produce_provenance(value: ReportedValue, provider: str) -> Provenance:

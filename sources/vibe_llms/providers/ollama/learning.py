@@ -53,7 +53,7 @@ def _find_window(info: object) -> int | None:
         return None
     architecture = info.get("general.architecture", "")
     window = info.get(f"{architecture}.context_length")
-    return window if COUNT.is_right(window) else None
+    return window if COUNT.is_valid(window) else None
 
 
 def _read_capabilities(words: object) -> dict[str, CapabilityWord]:

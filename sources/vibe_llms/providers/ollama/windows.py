@@ -79,7 +79,7 @@ def read_limit(attributes: ModelAttributes) -> int | None:
 
 
 def _count(value: Any) -> int | None:
-    return value if COUNT.is_right(value) else None
+    return value if COUNT.is_valid(value) else None
 
 
 def _refuse(

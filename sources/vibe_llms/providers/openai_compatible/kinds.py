@@ -66,7 +66,7 @@ class QuirksKind(Kind):
         return reader.read_fields(kinds, table, path)
 
 
-QUIRKS: Final = QuirksKind("a table of quirks", TABLE.is_right)
+QUIRKS: Final = QuirksKind("a table of quirks", TABLE.is_valid)
 
 
 def add_quirks(base: Quirks, values: Mapping[str, Any]) -> Quirks:

@@ -194,7 +194,7 @@ def _check_expression(text: str) -> str:
 _TABLES = Kind("a list of tables", is_list_of(is_table))
 _SCRIPT: Mapping[str, Kind] = {"responses": _TABLES}
 _RESPONSE: Mapping[str, Kind] = {
-    "match": Kind("a regular expression", STRING.is_right, _check_expression),
+    "match": Kind("a regular expression", STRING.is_valid, _check_expression),
     "delay_seconds": NUMBER,
     "chunk_characters": AMOUNT,
     "stop_reason": Choice(StopReason, StopReason),

@@ -286,9 +286,9 @@ def test_010d_what_takes_the_place_of_the_first_lines_is_certain_before_it_is_th
             super().__init__()
             self.noted: list[bytes] = []
 
-        def note(self, descriptor: int, data: bytes) -> None:
+        def overwrite_start(self, descriptor: int, data: bytes) -> None:
             self.noted.append(find_path(store).read_bytes())
-            super().note(descriptor, data)
+            super().overwrite_start(descriptor, data)
 
     disk = NotingDisk()
     store = DirectoryStore(tmp_path, disk=disk)
