@@ -94,8 +94,8 @@ async def test_000_runs_are_seen_with_what_happens_in_them(
         for _ in range(2):
             run_id = await premises.start(spec)
             await premises.wait(run_id, "waiting")
-        app.feed.hurry()
-        await wait_for(app, lambda text: "2 runs · 2 approvals wanted" in text)
+        app.feed.poll_now()
+        await wait_for(app, lambda text: "2 runs · 2 approvals requested" in text)
         assert "vibe top [b]here" in read(app)
         await pilot.press("home")
         text = await wait_for(app, lambda text: "awaits 1 approval" in text)
@@ -134,7 +134,7 @@ async def test_005_calls_are_answered_with_their_arguments_whole(
         )
         run_id = await premises.start(spec)
         await premises.wait(run_id, "waiting")
-        app.feed.hurry()
+        app.feed.poll_now()
         await wait_for(app, lambda text: "3 calls to approve: press a" in text)
         await pilot.press("a")
         text = await wait_for(app, lambda text: "pay asks to be executed: Pays." in text)
@@ -168,7 +168,7 @@ async def test_005_calls_are_answered_with_their_arguments_whole(
         await wait_for(app, lambda text: "Reason for the model" in text)
         (waiting,) = await premises.runs.survey_approvals(run_id)
         await premises.runs.approve(run_id, allow(waiting.request), key=waiting.key)
-        app.feed.hurry()
+        app.feed.poll_now()
         await wait_for(app, lambda text: "pay no longer awaits approval" in text)
         assert len(app.screen_stack) == 1
         await premises.wait(run_id, "ended")
@@ -189,7 +189,7 @@ async def test_008_a_small_terminal_tells_all_keys_and_no_half_of_a_number(
     async with premises, app.run_test(size=(40, 20)) as pilot:
         run_id = await premises.start(premises.spec([invoke("pay")], [say("Done.")]))
         await premises.wait(run_id, "waiting")
-        app.feed.hurry()
+        app.feed.poll_now()
         text = await wait_for(app, lambda text: "press a" in text and "q Quit" in text)
         assert "cos" not in text
         await pilot.press("a")
@@ -209,7 +209,7 @@ async def test_006_who_is_too_late_is_told(premises: Premises) -> None:
     async with premises, app.run_test(size=(80, 24)) as pilot:
         run_id = await premises.start(premises.spec([invoke("pay")], [say("Done.")]))
         await premises.wait(run_id, "waiting")
-        app.feed.hurry()
+        app.feed.poll_now()
         await wait_for(app, lambda text: "press a" in text)
         await pilot.press("a")
         await wait_for(app, lambda text: "asks to be executed" in text)
@@ -232,7 +232,7 @@ async def test_007_a_run_is_told_something_and_stopped(premises: Premises) -> No
     async with premises, app.run_test(size=(80, 24)) as pilot:
         run_id = await premises.start(premises.spec([invoke("pay")], [say("Done.")]))
         await premises.wait(run_id, "waiting")
-        app.feed.hurry()
+        app.feed.poll_now()
         await wait_for(app, lambda text: "press a" in text)
         await pilot.press("m")
         await wait_for(app, lambda text: f"Message to {run_id[:8]}" in text)

@@ -21,23 +21,23 @@ def run(arguments: Sequence[str]) -> int:
     """
     _prepare_streams()
     remember_arguments(arguments)
-    # Text after -- is an argument, even if it looks like an option.
-    ours = list(arguments)[: list(arguments).index("--")] if "--" in arguments else arguments
+    # What follows `--` is an argument, even if it looks like an option.
+    options = list(arguments)[: list(arguments).index("--")] if "--" in arguments else arguments
     try:
         code = _perform(arguments)
-        sys.stdout.flush()  # at interpreter exit, a closed pipe could only be reported
+        sys.stdout.flush()  # now, because an error at interpreter exit cannot be handled
         return code
     except BrokenPipeError:
         _silence()
         return ExitCode.PIPE_CLOSED
     except (KeyboardInterrupt, click.Abort):
-        if "--debug" in ours:
+        if "--debug" in options:
             raise
         return ExitCode.INTERRUPTED
     except Exception as error:
-        if "--debug" in ours and not isinstance(error, click.ClickException):
+        if "--debug" in options and not isinstance(error, click.ClickException):
             raise
-        return _report(error, as_json="--json" in ours)
+        return _report(error, as_json="--json" in options)
 
 
 def _perform(arguments: Sequence[str]) -> int:
@@ -55,8 +55,8 @@ def _perform(arguments: Sequence[str]) -> int:
     try:
         with group.make_context("vibe", list(arguments)) as context:
             outcome = group.invoke(context)
-    except click.exceptions.Exit as leaving:
-        return leaving.exit_code
+    except click.exceptions.Exit as request:
+        return request.exit_code
     return outcome if isinstance(outcome, int) else ExitCode.SUCCESS
 
 
@@ -76,7 +76,8 @@ def _report(error: Exception, *, as_json: bool) -> int:
 def _prepare_streams() -> None:
     """Prevent encoding errors: characters that the terminal cannot show become ``?``.
 
-    Undecodable input is left to :func:`repair`. Closed streams discard their output.
+    Input that cannot be decoded is repaired later by :func:`repair`. Closed streams discard their
+    output.
     """
     streams = {"stdin": ("r", "surrogateescape")} | dict.fromkeys(
         ("stdout", "stderr"), ("w", "replace")
@@ -91,11 +92,11 @@ def _prepare_streams() -> None:
 
 
 def _silence() -> None:
-    """Suppress the interpreter's second error message when it flushes at exit."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
+    """Discard further output, so that the interpreter reports no other error at exit."""
+    null_device = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         try:
-            os.dup2(nowhere, stream.fileno())
+            os.dup2(null_device, stream.fileno())
         except (OSError, ValueError):
             continue
-    os.close(nowhere)
+    os.close(null_device)

@@ -12,7 +12,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "embed": ("embed:embed", "Turn texts into vectors."),
         "rank": ("rank:rank", "Order texts by their relevance to a query."),
         "draw": ("draw:draw", "Draw or edit images."),
-        "moderate": ("moderate:moderate", "Tell which texts are harmful."),
+        "moderate": ("moderate:moderate", "Classify texts as harmful or harmless."),
     },
     "Conversations": {
         "list": ("listing:list_", "List conversations, newest first."),
@@ -60,7 +60,7 @@ SUBCOMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "list": ("listing:list_", "List batches, newest first."),
         "watch": ("watching:watch", "Follow a batch until it stops."),
         "results": ("watching:results", "Write the results that a batch has so far."),
-        "stop": ("stopping:stop", "Stop a batch; requests under way still finish."),
+        "stop": ("stopping:stop", "Stop a batch; running requests still finish."),
         "resume": ("stopping:resume", "Resume a stopped or finished batch."),
         "delete": ("stopping:delete", "Delete a batch with its results."),
         "convert": ("watching:convert", "Convert a file of lines to a Parquet table."),
@@ -74,7 +74,7 @@ SUBCOMMANDS: dict[str, dict[str, tuple[str, str]]] = {
             "Show a run's path, its cost, and whether it met its goal.",
         ),
         "resume": ("resuming:resume", "Resume a run that stopped before its end."),
-        "fork": ("forking:fork", "Run again from a node on, with other variables."),
+        "fork": ("forking:fork", "Run again from a node, with other variables."),
         "diff": ("comparing:diff", "Show how two versions of a task differ."),
     },
     "recall": {
@@ -89,7 +89,7 @@ SUBCOMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "watch": ("watching:watch", "Follow the events of a run."),
         "approve": ("approving:approve", "Allow, deny or edit a call that awaits approval."),
         "send": ("messaging:send", "Send a message to a run; the model reads it next."),
-        "stop": ("messaging:stop", "Stop a run; what it has received stays."),
+        "stop": ("messaging:stop", "Stop a run; it can be resumed."),
         "detach": ("messaging:detach", "Let a run continue after its watchers disconnect."),
         "resume": ("resuming:resume", "Resume a run in this process."),
         "fork": ("forking:fork", "Start a conversation that shares a run's history."),
@@ -116,7 +116,7 @@ SUBCOMMANDS: dict[str, dict[str, tuple[str, str]]] = {
 GROUP_HELPS = {
     "batches": (
         "Batches submitted with `vibe batch --runner URL` and processed by `vibe worker`.\n\n"
-        "Name a batch by its id or the first letters of it.\n"
+        "Name a batch by its id or the first letters of its id.\n"
     ),
     "flow": (
         "Run tasks: a goal, a model, prompts, and a Mermaid diagram as the program.\n\n"

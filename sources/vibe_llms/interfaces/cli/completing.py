@@ -1,6 +1,6 @@
 """Shell completion: candidates, and the protocol with bash.
 
-Each survey takes the beginning of a word, and returns candidates with short descriptions.
+Each survey function takes the start of a word, and returns candidates with short descriptions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from vibe_llms.interfaces.cli.access import (
 
 Candidates: TypeAlias = list[tuple[str, str]]
 
-# Click's own, with two changes: the line is passed as typed, because bash splits words at
+# The script of click, with two changes: the line is passed as typed, because bash splits words at
 # colons; and no space follows incomplete candidates.
 _BASH = """\
 %(complete_func)s() {
@@ -47,9 +47,10 @@ _LISTING = frozenset({33, 63, 64})
 
 
 class Bash(BashComplete):
-    """Bash completion; colons split words in bash, so text before them is not repeated.
+    """Bash completion, which also handles words with colons and shows descriptions.
 
-    Descriptions appear beside candidates when these are listed, not when one is inserted.
+    Bash splits words at colons, so the text before a colon must not be part of a candidate.
+    Descriptions are added when candidates are listed, not when one is inserted.
     """
 
     source_template = _BASH
@@ -62,21 +63,21 @@ class Bash(BashComplete):
         return words[1:], incomplete
 
     def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem]:
-        """Remove from each candidate the part that bash considers a word of its own."""
-        found = super().get_completions(args, incomplete)
-        # Otherwise click's candidates lack the option.
+        """Remove from each candidate the part that bash considers an earlier word."""
+        items = super().get_completions(args, incomplete)
+        # For --option=value, click's candidates are values without the option.
         is_option = incomplete.startswith("-") and "=" in incomplete
         typed = incomplete.partition("=")[2] if is_option else incomplete
-        breaks = set(os.environ.get("COMP_WORDBREAKS", "")) & {":", "="}
-        cut = max((typed.rfind(mark) + 1 for mark in breaks), default=0)
-        is_shown = len(found) > 1 and int(os.environ.get("COMP_TYPE") or 0) in _LISTING
-        for item in found:
-            if item.type == "plain" and item.value.startswith(typed[:cut]):
-                item.value = item.value[cut:]
-            if is_shown and item.help:
-                # Each line of the response is one candidate: a line break in the help makes two.
+        separators = set(os.environ.get("COMP_WORDBREAKS", "")) & {":", "="}
+        word_start = max((typed.rfind(mark) + 1 for mark in separators), default=0)
+        is_listing = len(items) > 1 and int(os.environ.get("COMP_TYPE") or 0) in _LISTING
+        for item in items:
+            if item.type == "plain" and item.value.startswith(typed[:word_start]):
+                item.value = item.value[word_start:]
+            if is_listing and item.help:
+                # In one line, because each line of the response is a candidate.
                 item.value = f"{item.value}  ({' '.join(item.help.split())[:60]})"
-        return found
+        return items
 
 
 def survey_conversations(incomplete: str) -> Candidates:
@@ -104,8 +105,8 @@ def survey_runs(incomplete: str) -> Candidates:
     from vibe_llms.interfaces.cli.access import open_store
     from vibe_llms.runs.indexing import survey_runs as survey
 
-    found = (each for each in survey(open_store()) if each.id.startswith(incomplete))
-    return [(each.id, f"{each.state} {each.name}".strip()) for each in islice(found, 50)]
+    runs = (each for each in survey(open_store()) if each.id.startswith(incomplete))
+    return [(each.id, f"{each.state} {each.name}".strip()) for each in islice(runs, 50)]
 
 
 def survey_examples(incomplete: str) -> Candidates:
@@ -125,18 +126,18 @@ def survey_providers(incomplete: str) -> Candidates:
 def survey_models(incomplete: str) -> Candidates:
     """Providers and aliases; after a colon, or if only one provider matches, its models."""
     configuration = load_configuration()
-    words = {**dict.fromkeys(configuration.providers, ""), **configuration.aliases}
-    found = _select(words, incomplete)
-    provider = incomplete.partition(":")[0]
+    names = {**dict.fromkeys(configuration.providers, ""), **configuration.aliases}
+    providers = _select(names, incomplete)
+    typed_name = incomplete.partition(":")[0]
     if ":" not in incomplete:
-        if len(found) != 1:
-            return found
-        provider = found[0][0]
-    meant = configuration.follow_aliases(provider)
-    addresses = survey_addresses(configuration, meant)[1:]  # the first is the provider itself
-    # Under the typed name: the shell drops candidates with another beginning.
-    models = {f"{provider}:{each.partition(':')[2]}": "" for each in addresses}
-    return [*found, *_select(models, incomplete)]
+        if len(providers) != 1:
+            return providers
+        typed_name = providers[0][0]
+    provider = configuration.follow_aliases(typed_name)
+    addresses = survey_addresses(configuration, provider)[1:]  # the first is the provider itself
+    # With the typed name, because the shell drops candidates that start differently.
+    models = {f"{typed_name}:{each.partition(':')[2]}": "" for each in addresses}
+    return [*providers, *_select(models, incomplete)]
 
 
 def survey_settings(incomplete: str) -> Candidates:
@@ -161,18 +162,18 @@ def survey_skills(incomplete: str) -> Candidates:
     """Skills by name."""
     from vibe_llms.instruments.skills.finding import survey_skills as survey
 
-    found = survey(load_configuration())
-    return _select({skill.name: str(skill.layer) for skill in found}, incomplete)
+    skills = survey(load_configuration())
+    return _select({skill.name: str(skill.layer) for skill in skills}, incomplete)
 
 
 def survey_invocables(incomplete: str) -> Candidates:
-    """``all``, and the invocables of the ensembles named in the line, which are connected."""
+    """``all``, and the invocables of the ensembles in the line, which are connected for it."""
     from vibe_llms.interfaces.cli.commands.tools import survey_names
 
     context = click.get_current_context(silent=True)
-    named = context.params.get("tools") if context is not None else None
-    words = {"all": "all tools", **dict.fromkeys(survey_names(named or ()), "")}
-    return _select(words, incomplete, several=True)
+    ensembles = context.params.get("tools") if context is not None else None
+    names = {"all": "all tools", **dict.fromkeys(survey_names(ensembles or ()), "")}
+    return _select(names, incomplete, several=True)
 
 
 def survey_invocable(incomplete: str) -> Candidates:
@@ -184,8 +185,8 @@ def survey_approvers(incomplete: str) -> Candidates:
     """The user as approver, and the approvers of plugins."""
     from vibe_llms.plugins.specification.runs import ApproverSpecification
 
-    brought = _survey_pieces(ApproverSpecification)
-    return _select({**brought, "terminal": "you, at the terminal"}, incomplete)
+    from_plugins = _survey_pieces(ApproverSpecification)
+    return _select({**from_plugins, "terminal": "you, at the terminal"}, incomplete)
 
 
 def survey_gateway_keys(incomplete: str) -> Candidates:
@@ -194,8 +195,8 @@ def survey_gateway_keys(incomplete: str) -> Candidates:
     from vibe_llms.interfaces.cli.access import load_configuration
 
     register = Register(load_configuration().data_directory / "authorizers" / "keys")
-    given = register.load().items()
-    return _select({key.name: id_ for id_, key in given if key.revoked is None}, incomplete)
+    keys = register.load().items()
+    return _select({key.name: id_ for id_, key in keys if key.revoked is None}, incomplete)
 
 
 def survey_exporters(incomplete: str) -> Candidates:
@@ -218,7 +219,7 @@ def _survey_pieces(kind: type[Any]) -> dict[str, str]:
 
 
 def survey_controls(incomplete: str) -> Candidates:
-    """Controls, each with the sign before its value."""
+    """Controls, each followed by ``=``."""
     from vibe_llms.models.keys import KEYS, KeyRole
 
     controls = {f"{key.name}=": "" for key in KEYS if key.role is KeyRole.CONTROL}
@@ -242,12 +243,16 @@ def survey_roles(incomplete: str) -> Candidates:
 
 
 def _select(words: Mapping[str, str], incomplete: str, *, several: bool = False) -> Candidates:
-    """Return the words with this beginning; comma-separated words are completed once each."""
-    begun = incomplete.rpartition(",")[0] + "," if several and "," in incomplete else ""
+    """Return the words that start with a text.
+
+    Args:
+        several: Whether the text is a comma-separated list, whose last word is completed.
+    """
+    complete_part = incomplete.rpartition(",")[0] + "," if several and "," in incomplete else ""
     return [
-        (f"{begun}{word}", text)
+        (f"{complete_part}{word}", text)
         for word, text in words.items()
-        if f"{begun}{word}".startswith(incomplete) and word not in begun.split(",")
+        if f"{complete_part}{word}".startswith(incomplete) and word not in complete_part.split(",")
     ]
 
 
@@ -279,5 +284,5 @@ def complete(kind: str, incomplete: str) -> Candidates:
     """List the candidates of a kind that begin with a text; none if they are unavailable."""
     try:
         return SURVEYS[kind](incomplete)
-    except Exception:  # no tracebacks in a shell's prompt
+    except Exception:  # a traceback would appear in the shell's prompt
         return []

@@ -1,4 +1,4 @@
-"""Checks of ``vibe config check``: everything configured, without requests."""
+"""Checks of ``vibe config check``: everything in the configuration, without requests."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def survey_mistakes(application: Application, *, about: Sequence[str] = ()) -> I
     """Yield all mistakes, each with file and line if it has one.
 
     Args:
-        about: The parts of a setting's name: report only the mistakes of its table.
+        about: The parts of a setting's name, to report only mistakes in its table.
     """
-    places = {".".join(about[:2])}
+    tables = {".".join(about[:2])}
     if about[:1] == ("providers",) and len(about) > 1:
-        places.add(f"providers.{application.configuration.follow_aliases(about[1])}")
-    beginnings = tuple(f"{place}." for place in places)
+        tables.add(f"providers.{application.configuration.follow_aliases(about[1])}")
+    prefixes = tuple(f"{table}." for table in tables)
     for finding in _survey(application):
-        if not about or f"{finding.path}.".startswith(beginnings):
+        if not about or f"{finding.path}.".startswith(prefixes):
             yield finding
 
 
@@ -52,10 +52,14 @@ def _survey_plugins(application: Application) -> Iterator[Finding]:
 
 
 def _survey_ensembles(application: Application) -> Iterator[Finding]:
-    """Yield mistakes in ensembles' tables; one without settings depends on where it is."""
+    """Yield mistakes in the tables of ensembles.
+
+    An ensemble without settings is not loaded: whether that succeeds depends on the directory in
+    which the command runs.
+    """
     for listing in application.plugins.survey():
-        is_said = listing.entry.table == "ensembles" and listing.entry.settings
-        if is_said and listing.is_usable:
+        has_settings = listing.entry.table == "ensembles" and listing.entry.settings
+        if has_settings and listing.is_usable:
             try:
                 application.plugins.load_ensemble(listing.entry.name)
             except ConverseError as error:
@@ -79,11 +83,11 @@ def _survey_names(application: Application) -> Iterator[Finding]:
 
     configuration = application.configuration
     known = configuration.providers
-    named = configuration.provider_names
+    suggested_names = configuration.provider_names
     for alias in configuration.aliases:
         provider = configuration.follow_aliases(alias).partition(":")[0]
         if provider not in known:
-            message = f"Unknown provider {provider!r}{suggest(provider, named)}"
+            message = f"Unknown provider {provider!r}{suggest(provider, suggested_names)}"
             yield Finding(place=f"aliases.{alias}", message=message)
     place = "model"
     try:
@@ -94,7 +98,7 @@ def _survey_names(application: Application) -> Iterator[Finding]:
     except ConfigurationError:
         return  # already reported with the others
     if provider not in known:
-        message = f"Unknown provider {provider!r}{suggest(provider, named)}"
+        message = f"Unknown provider {provider!r}{suggest(provider, suggested_names)}"
         yield Finding(place=place, message=message)
         return
     for requirement in survey_missing(application.plugins, [provider])[provider].requirements:
@@ -105,6 +109,7 @@ def _survey_names(application: Application) -> Iterator[Finding]:
             yield Finding(place=place, message=message)
 
 
-def _read_error(error: ConverseError, place: str, otherwise: str) -> tuple[Finding, ...]:
-    found = error.findings if isinstance(error, ConfigurationError) else ()
-    return found or (Finding(place=place, message=otherwise),)
+def _read_error(error: ConverseError, place: str, message: str) -> tuple[Finding, ...]:
+    """Return the findings of an error; if it has none, one with this place and message."""
+    findings = error.findings if isinstance(error, ConfigurationError) else ()
+    return findings or (Finding(place=place, message=message),)

@@ -9,10 +9,10 @@ from vibe_llms.foundation.attrs_classes import define
 
 @define
 class TerminalConsent:
-    """Consent asked on the terminal once per subject; without a terminal, only ``yes`` consents.
+    """Asks for consent on the terminal, once per subject; without a terminal, it is denied.
 
     Attributes:
-        yes: Whether every question counts as answered with yes.
+        yes: Whether to consent to everything without asking.
     """
 
     yes: bool = False
@@ -43,7 +43,7 @@ def confirm(question: str) -> bool:
 
 
 def require_consent(question: str, *, remedy: str) -> None:
-    """Ask before data is destroyed.
+    """Ask for consent before data is deleted, or before a cost.
 
     Raises:
         TrustError: The user declined, or no user can be asked.

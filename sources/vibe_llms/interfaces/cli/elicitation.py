@@ -1,4 +1,4 @@
-"""Answer the questions of MCP servers to the user, on the terminal."""
+"""Ask the user the questions of MCP servers, on the terminal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class TerminalElicitor:
     """``Elicitor`` for the user at the terminal; without a terminal, it declines everything.
 
     Attributes:
-        screen: Paused during a question.
+        screen: Display that is paused during a question.
         has_user: Returns whether a user can be asked.
     """
 
@@ -42,11 +42,11 @@ async def _ask(question: Question) -> ElicitationAnswer:
         _write(f"Invalid value: {str(fault).removeprefix('arguments.')}", "red")
     if question.address:
         _write(f"It asks you to open {question.address}")
-        went = await ask_text_async("Open it? Press Enter when you are done there, or type no: ")
-        if went is None:  # the end of input is not consent
+        answer = await ask_text_async("Open it? Press Enter when you are done there, or type no: ")
+        if answer is None:  # the end of input is not consent
             return ElicitationAnswer(action=Action.CANCEL)
-        has_been = went.lower() in ("", "y", "yes")
-        return ElicitationAnswer(action=Action.ACCEPT if has_been else Action.DECLINE)
+        is_accepted = answer.lower() in ("", "y", "yes")
+        return ElicitationAnswer(action=Action.ACCEPT if is_accepted else Action.DECLINE)
     _write(f"The server receives what you type here; {_REFUSAL} declines.", "dim")
     values: dict[str, JsonValue] = {}
     for field in question.fields:
@@ -74,7 +74,7 @@ def _compose_prompt(field: FormField) -> str:
 
 
 def _read_value(field: FormField, text: str) -> JsonValue:
-    """Parse typed text as the requested type; the schema reports invalid values."""
+    """Convert typed text to the requested type; the schema rejects invalid values later."""
     match field.kind:
         case "boolean":
             answers: dict[str, JsonValue] = {"y": True, "yes": True, "n": False, "no": False}

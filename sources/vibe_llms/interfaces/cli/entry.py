@@ -1,17 +1,20 @@
-"""Entry point of ``vibe``: the version immediately, everything else through the group."""
+"""Entry point of ``vibe``: prints the version immediately, and passes the rest to the group."""
 
 from __future__ import annotations
 
 import sys
 
 _GARBAGE_THRESHOLD = 100_000
-"""New objects between two garbage collections: imports create no garbage; each one costs time."""
+"""Number of new objects between two garbage collections.
+
+Imports create many objects but no garbage, so that frequent collections only cost time.
+"""
 
 
 def main() -> None:
     """Execute the process's command line, and exit with its code."""
     arguments = sys.argv[1:]
-    # This avoids the slow imports of the rest.
+    # Without the imports below, which are slow.
     if arguments and arguments[0] in ("--version", "-V"):
         from vibe_llms.foundation.version import __version__
 
@@ -23,7 +26,7 @@ def main() -> None:
     from vibe_llms.interfaces.cli.command_line import run
 
     code = run(arguments)
-    gc.freeze()  # the final garbage collections cost half an interpreter start
+    gc.freeze()  # skips garbage collection at exit, which takes half as long as a start
     sys.exit(code)
 
 

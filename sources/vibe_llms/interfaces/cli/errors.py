@@ -1,4 +1,4 @@
-"""One line per error, and the exit code of its kind."""
+"""Error messages for users, one line each, and exit codes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class ExitCode(enum.IntEnum):
 
     SUCCESS = 0
     DEFECT = 1
-    INCOMPLETE = 1  # the same number: the command finished, with partial failures
+    INCOMPLETE = 1  # the same number as DEFECT: the command finished, with partial failures
     USAGE = 2
     CONFIGURATION = 3
     NOT_FOUND = 4
@@ -116,26 +116,27 @@ def compose_lines(error: Exception) -> list[str]:
     elif isinstance(error, OSError):
         from vibe_llms.foundation.files import advise
 
-        what = (
-            (f"Cannot read or write {error.filename}")
+        problem = (
+            f"Cannot read or write {error.filename}"
             if error.filename
-            else ("Cannot write standard output")
+            else "Cannot write standard output"
         )
-        text = f"{what}: {error.strerror or error}. {advise(error, is_named=True)}"
+        text = f"{problem}: {error.strerror or error}. {advise(error, is_named=True)}"
     else:
         text = f"This is a bug: {type(error).__name__}: {error} (add --debug for the traceback)"
     return [sanitize(respell(" ".join(text.split())))]
 
 
 def _suggest_choice(error: click.UsageError) -> str:
-    """Suggest the nearest of an option's choices; click suggests only option names."""
+    """Suggest the most similar choice of an option; click suggests only names of options."""
     from vibe_llms.foundation.suggestions import find_nearest
 
     kind = error.param.type if isinstance(error, click.BadParameter) and error.param else None
-    wrong = re.match(r"'(.*)' is not one of ", str(error.message)) if kind else None
-    if wrong is None or not isinstance(kind, click.Choice):
+    match = re.match(r"'(.*)' is not one of ", str(error.message)) if kind else None
+    if match is None or not isinstance(kind, click.Choice):
         return ""
-    nearest = find_nearest(wrong[1], map(str, kind.choices))
+    invalid_choice = match[1]
+    nearest = find_nearest(invalid_choice, map(str, kind.choices))
     return f" Did you mean {nearest!r}?" if nearest else ""
 
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 def choose_form(
     plugins: PluginManager, name: str = "", path: Path | None = None
 ) -> ExporterSpecification:
-    """Return the form by name, else by the file's extension, else Markdown.
+    """Return the export format by its name, else by the file's extension, else Markdown.
 
-    A name without an extension selects nothing, for example that of a pipe.
+    A path without an extension, for example that of a pipe, does not choose a format.
 
     Raises:
         UnknownNameError: The form is unknown.
@@ -38,7 +38,7 @@ def choose_form(
 
 
 def choose_reader(plugins: PluginManager, name: str, path: Path) -> ImporterSpecification:
-    """Return the form by name, else by the file's content.
+    """Return the import format by its name, else by the file's content.
 
     Raises:
         UnknownNameError: The form is unknown.
@@ -52,7 +52,7 @@ def choose_reader(plugins: PluginManager, name: str, path: Path) -> ImporterSpec
 
 
 def compose_document(store: ConversationStore, identity: str, form: ExporterSpecification) -> str:
-    """Export a stored conversation as a document of a form."""
+    """Export a stored conversation as a document in a format."""
     from vibe_llms.conversations.conversation import Conversation
     from vibe_llms.conversations.exchange.formats import write_document
 
@@ -67,7 +67,7 @@ def save_document(document: str, path: Path) -> None:
     """
     try:
         write_file(path, document.encode("utf-8"))
-    except BrokenPipeError:  # the reader closed the pipe early, as standard output's may
+    except BrokenPipeError:  # handled like a closed standard output
         raise
     except OSError as error:
         raise StoreError(

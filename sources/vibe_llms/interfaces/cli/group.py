@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def _access_plugin_command(name: str) -> click.Command | None:
-    """Return the plugins' command of this name; load the plugins."""
-    if name.startswith("-"):  # known without loading a plugin
+    """Return the command of this name that a plugin adds; loads the plugins."""
+    if name.startswith("-"):  # an unknown option, not a command
         return None
     from vibe_llms.interfaces.cli.access import load_configuration
     from vibe_llms.plugins.manager import PluginManager
@@ -52,7 +52,7 @@ def _access_function(name: str, reference: str) -> Callable[[list[str]], int | N
         function: Callable[[list[str]], int | None] = getattr(
             importlib.import_module(module), attribute
         )
-    except (Exception, SystemExit) as error:  # a module may exit the process on import
+    except (Exception, SystemExit) as error:  # importing a module may exit the process
         from vibe_llms.plugins.loading import describe_error
 
         raise PluginError(
@@ -64,7 +64,7 @@ def _access_function(name: str, reference: str) -> Callable[[list[str]], int | N
 
 _HELP = """Converse with any language model from your terminal.
 
-Begin with a small model that runs on this machine, without an account or a key:
+Start with a small model that runs on this machine, without an account or a key:
 
 \b
     vibe chat --yes
@@ -74,17 +74,17 @@ With a vendor's key in the environment, name a model:
 \b
     vibe ask --model anthropic:claude-sonnet-5-5 "What is a queue?"
 
-Conversations are kept; see `vibe list`.
+Conversations are stored; see `vibe list`.
 """
 
 _EPILOG = "Run `vibe COMMAND --help` for the options of a command."
 
 
 class LazyGroup(Group):
-    """Group that imports a command when it is executed, never for help texts.
+    """Group that imports a command only when it is executed, not for the list of commands.
 
     Args:
-        home: The package of the commands.
+        package: The package of the commands.
         sections: Maps sections of the help to commands, each with its module and description.
         find_other: Returns another command by name, or ``None``.
     """
@@ -92,27 +92,29 @@ class LazyGroup(Group):
     def __init__(
         self,
         *,
-        home: str,
+        package: str,
         sections: Mapping[str, Mapping[str, tuple[str, str]]],
         find_other: Callable[[str], click.Command | None] = lambda name: None,
         **settings: Any,
     ) -> None:
         super().__init__(**settings)
-        self._home = home
+        self._package = package
         self._sections = sections
         self._find_other = find_other
-        self._found = {name: entry for each in sections.values() for name, entry in each.items()}
+        self._entries = {
+            name: entry for commands in sections.values() for name, entry in commands.items()
+        }
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self._found)  # listing plugins' commands would load them
+        return list(self._entries)  # without commands of plugins, which would have to be loaded
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self._found:
+        if cmd_name not in self._entries:
             return self._find_other(cmd_name)
-        module, _, attribute = self._found[cmd_name][0].partition(":")
+        module, _, attribute = self._entries[cmd_name][0].partition(":")
         if not module:
             return _produce_subgroup(cmd_name)
-        command = getattr(importlib.import_module(f"{self._home}.{module}"), attribute)
+        command = getattr(importlib.import_module(f"{self._package}.{module}"), attribute)
         assert isinstance(command, click.Command)
         return command
 
@@ -126,7 +128,7 @@ class LazyGroup(Group):
 
         items = [
             CompletionItem(name, help=text)
-            for name, (_, text) in self._found.items()
+            for name, (_, text) in self._entries.items()
             if name.startswith(incomplete)
         ]
         return items if not incomplete.startswith("-") else super().shell_complete(ctx, incomplete)
@@ -136,7 +138,7 @@ def produce_group() -> LazyGroup:
     """Build the command ``vibe``."""
     return LazyGroup(
         name="vibe",
-        home="vibe_llms.interfaces.cli.commands",
+        package="vibe_llms.interfaces.cli.commands",
         sections=COMMANDS,
         find_other=_access_plugin_command,
         help=_HELP,
@@ -155,7 +157,7 @@ def _produce_subgroup(name: str) -> LazyGroup:
     """Build a command with subcommands."""
     return LazyGroup(
         name=name,
-        home=f"vibe_llms.interfaces.cli.commands.{name}",
+        package=f"vibe_llms.interfaces.cli.commands.{name}",
         sections={"Commands": SUBCOMMANDS[name]},
         help=GROUP_HELPS[name],
         callback=_show_help,

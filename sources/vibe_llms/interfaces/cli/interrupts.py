@@ -1,4 +1,4 @@
-"""Ctrl-C cancels the current work, not the program."""
+"""Handling of Ctrl-C: it cancels the current work, not the program."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _T = TypeVar("_T")
 
 @frozen
 class Interruption:
-    """Signal to the threads of some work, which cannot be cancelled, that it has ended.
+    """Signal to the threads of a piece of work that it has ended; threads cannot be cancelled.
 
     Attributes:
-        terminal: Lock of the thread that reads the terminal for this work.
+        terminal: Lock that is held by the thread that reads the terminal for this work.
     """
 
     terminal: threading.Lock = attrs.field(factory=threading.Lock)
@@ -38,9 +38,9 @@ class Interruption:
         return self._event.is_set()
 
 
-# Default outside of any work, where nothing can be interrupted: never set.
+# The default is used outside of any work and never set.
 _interruption = contextvars.ContextVar("interruption", default=Interruption())  # noqa: B039
-"""The interruption of the current work, also in its threads."""
+"""The interruption of the current work and its threads."""
 
 
 def access_interruption() -> Interruption:
@@ -50,7 +50,7 @@ def access_interruption() -> Interruption:
 
 @contextmanager
 def begin_work() -> Iterator[Interruption]:
-    """Give work its own interruption; at the end, no thread of it reads the terminal."""
+    """Set a new interruption for a block; at its end, wait until no thread reads the terminal."""
     interruption = Interruption()
     token = _interruption.set(interruption)
     try:
@@ -78,10 +78,11 @@ async def run_interruptibly(work: Coroutine[Any, Any, _T]) -> _T:
             interruption.set()
             if presses > 1 or task.done():
                 raise KeyboardInterrupt
-            # Cancelling alone would not wake a loop that waits for input.
+            # Thread-safe, because a plain `cancel` does not wake a loop that waits for input.
             loop.call_soon_threadsafe(task.cancel)
 
-        # A handler of the loop itself would wait for the loop; a second Ctrl-C must not wait.
+        # Not a handler of the loop, which runs only when the loop does: a second Ctrl-C must work
+        # at once.
         previous = signal.signal(signal.SIGINT, stop)
         try:
             result = await task
@@ -92,7 +93,7 @@ async def run_interruptibly(work: Coroutine[Any, Any, _T]) -> _T:
             raise
         finally:
             signal.signal(signal.SIGINT, previous)
-        if presses:  # pressed too late to cancel: no keypress is lost
+        if presses:  # pressed too late to cancel the work
             raise KeyboardInterrupt
         return result
 
@@ -108,10 +109,10 @@ def run(work: Coroutine[Any, Any, _T]) -> _T:
 
 @contextmanager
 def block() -> Iterator[None]:
-    """Let Ctrl-C raise at once in code that blocks the loop on purpose, or just before it."""
+    """Let Ctrl-C raise KeyboardInterrupt at once in a block that blocks the event loop."""
     previous = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        # Pressed while the loop was busy: nothing else would raise it.
+        # Pressed shortly before the block.
         if access_interruption().is_set():
             raise KeyboardInterrupt
         yield

@@ -1,8 +1,9 @@
-"""Read lines from the user at the terminal; the only way to do so, from any thread.
+"""Read lines from the user at the terminal, from any thread.
 
-This prevents two deadlocks. A thread that waits for a line cannot be cancelled, so it polls
-whether the work that asked has ended. And a read never blocks: between the arrival of a line and
-its read, Ctrl-C may discard the line, or another process may change the terminal's mode.
+All code of the command line uses this module, because it prevents two deadlocks. A thread that
+waits for a line cannot be cancelled, so it polls whether its work has ended. And a read never
+blocks: before an available line is read, Ctrl-C may discard it, or another process may change the
+terminal's mode.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ _POLL_SECONDS = 0.1
 _BLOCK_BYTES = 4096
 """Maximum length of a line that a terminal returns."""
 
-_reading = threading.Lock()
-"""Lock of the one thread that reads the terminal."""
+_terminal_lock = threading.Lock()
+"""Lock that is held by the thread that reads the terminal."""
 
 
 class Screen(Protocol):
@@ -38,7 +39,7 @@ class Screen(Protocol):
         """Take the terminal back."""
 
 
-# A lock belongs to one event loop and is deleted with it.
+# Locks by event loop; a lock is deleted with its loop.
 _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
 
@@ -47,7 +48,7 @@ async def take_turn(screen: Screen | None = None) -> AsyncIterator[None]:
     """Lock the terminal for one question at a time, so that answers are not mixed up.
 
     Args:
-        screen: Paused during the question.
+        screen: Display that is paused during the question.
     """
     async with _turns.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
         if screen is not None:
@@ -62,7 +63,7 @@ async def take_turn(screen: Screen | None = None) -> AsyncIterator[None]:
 
 def can_ask() -> bool:
     """Return whether a user can be asked."""
-    # Questions go to standard error: output may be piped.
+    # Questions are printed to standard error, because standard output may be piped.
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
@@ -77,7 +78,7 @@ def discard_typed_text() -> None:
 
 
 def ask_text(prompt: str) -> str | None:
-    """Ask for a line; ``None`` if the work that asks was interrupted, or at the end of input."""
+    """Ask for a line; ``None`` if the work was interrupted, or at the end of input."""
     answer = read_answer(prompt)
     if not answer.endswith("\n"):
         sys.stderr.write("\n")  # after Ctrl-C or Ctrl-D, the cursor is still behind the prompt
@@ -85,7 +86,7 @@ def ask_text(prompt: str) -> str | None:
 
 
 def ask_line(prompt: str) -> str:
-    """Ask for a line, as :func:`ask_text`; also empty if there is none."""
+    """Ask for a line, as :func:`ask_text`; empty instead of ``None``."""
     return ask_text(prompt) or ""
 
 
@@ -96,7 +97,7 @@ async def ask_text_async(prompt: str) -> str | None:
 
 
 async def ask_line_async(prompt: str) -> str:
-    """Ask for a line, as :func:`ask_text_async`; also empty if there is none."""
+    """Ask for a line, as :func:`ask_text_async`; empty instead of ``None``."""
     return await ask_text_async(prompt) or ""
 
 
@@ -107,9 +108,10 @@ def read_answer(prompt: str) -> str:
         return sys.stdin.readline()
     interruption = access_interruption()
     line = b""
-    # The work's own lock first: its end also waits for a thread that waits for the other lock.
-    with interruption.terminal, _take_hold(interruption.is_set) as is_held:
-        if is_held:
+    # The work's own lock is acquired first: the end of the work waits for it, also while the thread
+    # still waits for the other lock.
+    with interruption.terminal, _lock_terminal(interruption.is_set) as is_locked:
+        if is_locked:
             with _open_terminal() as descriptor:
                 _show(prompt)
                 line = _read_line(descriptor, interruption.is_set)
@@ -122,16 +124,16 @@ def _show(prompt: str) -> None:
 
 
 @contextmanager
-def _take_hold(is_over: Callable[[], bool]) -> Iterator[bool]:
-    """Wait until no other thread reads the terminal; false if the work ends first."""
-    is_held = False
-    while not is_held and not is_over():
-        is_held = _reading.acquire(timeout=_POLL_SECONDS)
+def _lock_terminal(is_over: Callable[[], bool]) -> Iterator[bool]:
+    """Lock the terminal, unless the work ends first; yield whether it is locked."""
+    is_locked = False
+    while not is_locked and not is_over():
+        is_locked = _terminal_lock.acquire(timeout=_POLL_SECONDS)
     try:
-        yield is_held
+        yield is_locked
     finally:
-        if is_held:
-            _reading.release()
+        if is_locked:
+            _terminal_lock.release()
 
 
 def _read_line(descriptor: int, is_over: Callable[[], bool]) -> bytes:
@@ -146,8 +148,7 @@ def _read_line(descriptor: int, is_over: Callable[[], bool]) -> bytes:
         except OSError:  # the terminal is gone
             return b""
         line += piece
-        # Ctrl-D returns nothing at the start of a line; within one, the text so far without a
-        # line end.
+        # Ctrl-D at the start of a line returns nothing; within a line, the text without a line end.
         if not piece or piece.endswith(b"\n"):
             return line
     return b""
@@ -155,34 +156,34 @@ def _read_line(descriptor: int, is_over: Callable[[], bool]) -> bytes:
 
 @contextmanager
 def _open_terminal() -> Iterator[int]:
-    """Reopen the terminal of standard input: with line editing and echo.
+    """Open the terminal of standard input again, for reads that do not block.
 
-    Non-blocking mode belongs to the open file description, which is shared with the parent shell
-    and with this program's output; so this opens the terminal again, if the system allows that.
+    Non-blocking mode applies to an open file description, and that of standard input is shared with
+    the parent shell. Line editing and echo are switched on.
     """
     import termios
 
     try:
         name = os.ttyname(sys.stdin.fileno())
-        # O_NOCTTY: opening it must not make it the controlling terminal.
+        # O_NOCTTY: it must not become the controlling terminal.
         descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError:
-        # It belongs to another user, as after su: a duplicate also works, but may block.
+        # The terminal belongs to another user, as after su. A duplicate works, but may block.
         descriptor = os.dup(sys.stdin.fileno())
     try:
         former = termios.tcgetattr(descriptor)
-        plain = [*former]
-        # Raw modes disable line ends by Return, the echo, and interruption by
-        # Ctrl-C.
-        plain[0] |= termios.ICRNL
-        plain[3] |= termios.ICANON | termios.ECHO | termios.ISIG
-        if plain != former:
-            # Now, and not after a flush: a flush would discard text that is already typed.
-            termios.tcsetattr(descriptor, termios.TCSANOW, plain)
+        modes = [*former]
+        # Another program may have left the terminal in raw mode: without line ends by Return, line
+        # editing, echo, and interruption by Ctrl-C.
+        modes[0] |= termios.ICRNL
+        modes[3] |= termios.ICANON | termios.ECHO | termios.ISIG
+        if modes != former:
+            # TCSANOW does not flush: text that was already typed is kept.
+            termios.tcsetattr(descriptor, termios.TCSANOW, modes)
         try:
             yield descriptor
         finally:
-            if plain != former:
+            if modes != former:
                 with suppress(termios.error):  # the terminal is gone
                     termios.tcsetattr(descriptor, termios.TCSANOW, former)
     finally:

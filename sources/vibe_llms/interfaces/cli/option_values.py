@@ -8,7 +8,7 @@ import click
 
 
 def compose_address(model: str | None, provider: str | None) -> str | None:
-    """Join ``--provider`` and ``--model`` to one address; ``None`` if neither is given.
+    """Join ``--provider`` and ``--model`` to one address; ``None`` without both options.
 
     Raises:
         click.UsageError: They contradict each other, or are empty.

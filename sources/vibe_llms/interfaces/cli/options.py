@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 Complete: TypeAlias = Callable[[str, str], list[tuple[str, str]]]
-"""Lists the candidates of a kind that begin with a text, with short descriptions."""
+"""Function that lists the candidates of a kind that begin with a text, with descriptions."""
 
 
-class _Completed(click.ParamType[str]):
+class _CompletedText(click.ParamType[str]):
     """Text parameter with shell completion by the :data:`Complete` of the context.
 
     Args:
-        kind: Kind of the candidates: a key of ``completing.SURVEYS``.
-        is_path: Whether it may also be a file, which the shell completes.
+        kind: The kind of the candidates: a key of ``completing.SURVEYS``.
+        is_path: Whether the text may also be a path, which the shell completes.
     """
 
     def __init__(self, name: str, kind: str, *, is_path: bool = False) -> None:
@@ -40,33 +40,33 @@ class _Completed(click.ParamType[str]):
         from click.shell_completion import CompletionItem
 
         complete: Complete = ctx.obj
-        # Surveys read the rest of the line from click; the context is closed by its owner.
+        # The functions read the rest of the line from click's current context.
         with ctx.scope(cleanup=False):
-            found = complete(self.kind, incomplete)
-        if self._is_path and not found:
-            return [CompletionItem(incomplete, type="file")]  # the shell itself completes a path
-        return [CompletionItem(word, help=text) for word, text in found]
+            candidates = complete(self.kind, incomplete)
+        if self._is_path and not candidates:
+            return [CompletionItem(incomplete, type="file")]  # the shell completes the path
+        return [CompletionItem(word, help=text) for word, text in candidates]
 
 
-APPROVER = _Completed("text", "approvers")
-CONTROL = _Completed("text", "controls")
-CONVERSATION = _Completed("id", "conversations")
-ENSEMBLES = _Completed("text", "ensembles")
-GATEWAY_KEY = _Completed("key", "gateway_keys")
-EXPORTER = _Completed("text", "exporters")
-IMPORTER = _Completed("text", "importers")
-INVOCABLE = _Completed("text", "invocable")
-INVOCABLES = _Completed("text", "invocables")
-MODEL = _Completed("model", "models")
-PROVIDER = _Completed("provider", "providers")
-PLUGIN = _Completed("text", "plugins")
-ROLE = _Completed("text", "roles")
-SERVER = _Completed("text", "servers", is_path=True)
-SETTING = _Completed("setting", "settings")
-SKILL = _Completed("text", "skills", is_path=True)
-EXAMPLE = _Completed("text", "examples")
-FLOW_RUN = _Completed("id", "flow_runs")
-RUN = _Completed("id", "runs")
+APPROVER = _CompletedText("text", "approvers")
+CONTROL = _CompletedText("text", "controls")
+CONVERSATION = _CompletedText("id", "conversations")
+ENSEMBLES = _CompletedText("text", "ensembles")
+GATEWAY_KEY = _CompletedText("key", "gateway_keys")
+EXPORTER = _CompletedText("text", "exporters")
+IMPORTER = _CompletedText("text", "importers")
+INVOCABLE = _CompletedText("text", "invocable")
+INVOCABLES = _CompletedText("text", "invocables")
+MODEL = _CompletedText("model", "models")
+PROVIDER = _CompletedText("provider", "providers")
+PLUGIN = _CompletedText("text", "plugins")
+ROLE = _CompletedText("text", "roles")
+SERVER = _CompletedText("text", "servers", is_path=True)
+SETTING = _CompletedText("setting", "settings")
+SKILL = _CompletedText("text", "skills", is_path=True)
+EXAMPLE = _CompletedText("text", "examples")
+FLOW_RUN = _CompletedText("id", "flow_runs")
+RUN = _CompletedText("id", "runs")
 
 
 class _Dollars(click.ParamType["Decimal"]):
@@ -92,7 +92,7 @@ DOLLARS = _Dollars()
 
 
 class _Number(click.FloatRange):
-    """Number within bounds; NaN fails every comparison, and is rejected."""
+    """Number within bounds; rejects NaN, which click accepts."""
 
     name = "number"
 
@@ -106,15 +106,15 @@ class _Number(click.FloatRange):
 
 
 DAYS = _Number(min=0, max=36_500)
-"""Up to a century: more than the age of any data, and dates can go back that far."""
+"""Days, up to a century: larger numbers would be before the first date that Python supports."""
 GRACE = _Number(min=0, max=86_400)
-"""In seconds, up to a day: no user waits longer for a process that shuts down."""
+"""Seconds of a grace period, up to a day."""
 
 
 def refuse_empty(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
-    """Reject an empty text, such as that of an unset variable.
+    """Reject an empty text, such as that of an unset variable in a script.
 
-    If it restricts access or the offer, an empty value would mean everyone and everything.
+    For options that restrict something, an empty value would remove the restriction.
 
     Raises:
         BadParameter: The text, or one of several, is empty.
@@ -134,7 +134,7 @@ runner_option = click.option(
 
 
 class Command(click.Command):
-    """Command with ``--debug``, which `running` finds at any position.
+    """Command with ``--debug``, which `command_line` finds at any position.
 
     Its function may be asynchronous: then it runs in its own event loop, and Ctrl-C cancels it.
     """
@@ -176,7 +176,8 @@ class Group(click.Group):
         self._default = default
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if not args and self._default and not ctx.resilient_parsing:  # completion needs all
+        # Not during completion, which completes the names of subcommands.
+        if not args and self._default and not ctx.resilient_parsing:
             args = [self._default]
         return super().parse_args(ctx, args)
 
@@ -191,9 +192,9 @@ class Group(click.Group):
             if name.startswith("-"):
                 ctx.fail(f"Unknown option {name}.")
             options = [each for param in self.get_params(ctx) for each in param.opts]
-            meant = find_command(name, (*self.list_commands(ctx), *options))
-            end = f"; did you mean {meant!r}?" if meant else "."
-            ctx.fail(f"Unknown command {name!r}{end}")
+            suggestion = find_command(name, (*self.list_commands(ctx), *options))
+            hint = f"; did you mean {suggestion!r}?" if suggestion else "."
+            ctx.fail(f"Unknown command {name!r}{hint}")
         return name, command, args[1:]
 
 
@@ -215,7 +216,7 @@ def continue_option(function: _Function) -> _Function:
         "continued",
         type=CONVERSATION,
         is_flag=False,
-        flag_value="",  # the value if it is given without one
+        flag_value="",  # the value of the option without an id
         metavar="[ID]",
         help="Continue a conversation; without ID, the newest.",
     )
@@ -237,7 +238,7 @@ def yes_option(function: _Function) -> _Function:
 
 
 def consent_option(function: _Function) -> _Function:
-    """Add ``--yes`` beside ``--allow``: consent to a download approves no call."""
+    """Add ``--yes`` to a command with ``--allow``: it permits downloads, but approves no calls."""
     help_ = "Allow downloads and installs (tool calls: --allow)."
     return click.option("--yes", "-y", is_flag=True, help=help_)(function)
 
@@ -246,7 +247,7 @@ lenient_option = click.option(
     "--lenient",
     is_flag=True,
     default=None,
-    help="Drop unsupported controls, and say so.",
+    help="Drop unsupported controls, and report it.",
 )
 
 
@@ -287,6 +288,6 @@ def model_options(function: _Function) -> _Function:
         strict_option,
         lenient_option,
     ]
-    for option in reversed(options):  # the last one applied is the first in the help
+    for option in reversed(options):  # the option that is applied last is the first in the help
         function = option(function)
     return consent_option(function)

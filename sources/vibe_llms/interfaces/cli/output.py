@@ -1,9 +1,9 @@
 """Output of commands: results to standard output, remarks to standard error.
 
-Text of a model or a file cannot control the terminal or reorder its display: such characters are
-escaped. Characters that join letters or mark the direction of a script are kept in text to read,
-and escaped in text that the user must approve: see :func:`reveal`.
-Colour goes to terminals only, and not if ``NO_COLOR`` is set.
+In text of models and files, characters that control the terminal or reorder its display are
+escaped. Characters that join letters or mark the direction of a script are escaped only in text
+that the user must approve: see :func:`reveal`. Colour is used on terminals, unless ``NO_COLOR`` is
+set.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from vibe_llms.interfaces.cli.program import respell
 if TYPE_CHECKING:
     from datetime import datetime
 
-_UNSEEN = re.compile(
+_INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
     "\U00016fe4\U0001d159\U000e0100-\U000e01ef]"
 )
 """Invisible characters that Python considers printable: fillers, blanks, variant selectors."""
-_SEQUENCES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+_STYLE_CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
-_LEAST_COLUMNS = 16
-"""Minimum width of the last column of a table before others are cut."""
+_MIN_LAST_COLUMNS = 16
+"""Width to which the last column of a table is cut before others are."""
 
-_USEFUL_COLUMNS = 20
-"""Minimum useful width of the other columns; below it, rows are not shown as a table."""
+_MIN_COLUMNS = 20
+"""Minimum useful width of the other columns; if one is narrower, no table is shown."""
 
 _INDENT = "    "
 
@@ -39,13 +39,13 @@ _INDENT = "    "
 def reveal(text: str) -> str:
     """Escape invisible characters, as in JSON, in a text that the user must approve.
 
-    These are every control, format and separating character, line ends included, and every space
-    but the usual one: the shown text takes one line and hides nothing.
+    These are all control, format and separator characters, including line ends and unusual spaces.
+    The result has one line and no hidden text.
     """
     if text.isascii() and text.isprintable():
         return text
     return "".join(
-        letter if letter.isprintable() and not _UNSEEN.match(letter) else _escape(letter)
+        letter if letter.isprintable() and not _INVISIBLE.match(letter) else _escape(letter)
         for letter in text
     )
 
@@ -54,7 +54,7 @@ def reveal_lines(text: str, *, indent: str = "") -> str:
     """Escape a text as :func:`reveal` does, but keep its line ends.
 
     Args:
-        indent: Before each line, so that none looks like the program's own.
+        indent: Prefix of each line, so that users can tell it from the program's own output.
     """
     return "\n".join(indent + reveal(line) for line in text.split("\n"))
 
@@ -65,8 +65,8 @@ def reveal_head(text: str) -> str:
 
 
 def _escape(letter: str) -> str:
-    # JSON escapes UTF-16 units, of which some letters take two; file names may contain
-    # half of one.
+    # JSON escapes UTF-16 code units; some characters have two. File names may contain a single
+    # surrogate.
     units = letter.encode("utf-16-be", "surrogatepass")
     short = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
     return short.get(letter) or "".join(
@@ -75,7 +75,7 @@ def _escape(letter: str) -> str:
 
 
 def repair(text: str) -> str:
-    """Repair typed text: in a poor locale, Python takes UTF-8 for single bytes."""
+    """Repair typed text: in a locale such as C, Python does not decode its UTF-8."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
@@ -90,7 +90,7 @@ def style(text: str, *names: str, stream: TextIO | None = None) -> str:
     """Apply the named styles to a text if the stream supports colour."""
     if not text or not wants_colour(sys.stdout if stream is None else stream):
         return text
-    return f"\x1b[{';'.join(_SEQUENCES[name] for name in names)}m{text}\x1b[0m"
+    return f"\x1b[{';'.join(_STYLE_CODES[name] for name in names)}m{text}\x1b[0m"
 
 
 def mark_error() -> str:
@@ -109,7 +109,7 @@ def write_styled(text: str, *names: str) -> None:
 
 
 def note(text: str) -> None:
-    """Write a remark to standard error, dimmed on a terminal; its commands can be copied."""
+    """Write a remark to standard error, dimmed on a terminal; see :func:`respell`."""
     sys.stderr.write(style(sanitize(respell(text)), "dim", stream=sys.stderr) + "\n")
     sys.stderr.flush()
 
@@ -118,7 +118,7 @@ def write_json(value: Any) -> None:
     """Write a result as one line of JSON. Times are written as ISO 8601."""
     import json
 
-    # Text that cannot be encoded would fail in the middle of the line: JSON can escape it.
+    # With another encoding than UTF-8, JSON escapes characters that it might lack.
     encoding = (sys.stdout.encoding or "").lower().replace("-", "")
     text = json.dumps(value, ensure_ascii=encoding != "utf8", default=_encode_value)
     sys.stdout.write(text + "\n")
@@ -132,16 +132,16 @@ def write_moment(moment: datetime) -> str:
 def _encode_value(value: Any) -> Any:
     from datetime import date
 
-    if isinstance(value, date):  # or a moment
+    if isinstance(value, date):  # or its subclass, datetime
         return value.isoformat()
     return value.hex() if isinstance(value, bytes) else str(value)
 
 
 def measure_width() -> int:
     """Return the terminal's width in columns; 80 without a terminal."""
-    given = os.environ.get("COLUMNS", "")  # overrides the terminal's width, as elsewhere
-    if given.isdigit() and int(given) > 0:
-        return int(given)
+    columns = os.environ.get("COLUMNS", "")  # overrides the terminal's width, by convention
+    if columns.isdigit() and int(columns) > 0:
+        return int(columns)
     # Standard output may be piped while remarks still go to a terminal.
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -157,14 +157,12 @@ def measure_text(text: str) -> int:
         return len(text)
     import unicodedata
 
-    return sum(
-        0
-        if unicodedata.combining(letter) or unicodedata.category(letter) in ("Cf", "Me", "Mn")
-        else 2
-        if unicodedata.east_asian_width(letter) in "WF"
-        else 1
-        for letter in text
-    )
+    def measure(letter: str) -> int:
+        if unicodedata.combining(letter) or unicodedata.category(letter) in ("Cf", "Me", "Mn"):
+            return 0
+        return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+
+    return sum(map(measure, text))
 
 
 def shorten(text: str, columns: int) -> str:
@@ -172,12 +170,12 @@ def shorten(text: str, columns: int) -> str:
     text = " ".join(text.split())
     if measure_text(text) <= columns:
         return text
-    kept = ""
+    start = ""
     for letter in text:
-        if measure_text(kept + letter) > columns - 1:
+        if measure_text(start + letter) > columns - 1:
             break
-        kept += letter
-    return kept.rstrip() + "…" if columns > 0 else ""
+        start += letter
+    return start.rstrip() + "…" if columns > 0 else ""
 
 
 def write_table(
@@ -187,16 +185,15 @@ def write_table(
     styles: Sequence[str] = (),
     whole: bool = False,
 ) -> None:
-    """Write rows under their headers, cut to fit the terminal, the last column first.
+    """Write rows under their headers, cut to fit the terminal; the last column is cut first.
 
-    In a terminal too narrow for columns, the cells of a row follow each other, over several lines.
-    In a file or pipe there are only the rows, uncut and with tabs between columns: programs
-    that read them rely on one line per row.
+    On a terminal that is too narrow for columns, the cells of a row follow each other, over several
+    lines. A file or a pipe gets only the rows, uncut, one line each, with tabs between columns.
 
     Args:
-        rows: All with the same number of columns.
-        headers: Headers of the columns.
-        styles: The style of each column; an empty name is none.
+        rows: The rows, with equal numbers of columns.
+        headers: The headers of the columns.
+        styles: The style of each column; empty for none.
         whole: Whether nothing may be cut, for example if the last column is a suggestion.
     """
     table = [[sanitize(" ".join(cell.split())) for cell in row] for row in rows]
@@ -207,15 +204,15 @@ def write_table(
     if not table:
         return
     table.insert(0, list(headers))
-    natural = [max(map(measure_text, column)) for column in zip(*table, strict=True)]
-    widths = _fit(natural)
-    cramped = any(
-        kept < min(width, _USEFUL_COLUMNS)
-        for kept, width in zip(widths[:-1], natural[:-1], strict=True)
+    full_widths = [max(map(measure_text, column)) for column in zip(*table, strict=True)]
+    widths = _fit(full_widths)
+    is_too_narrow = any(
+        width < min(full_width, _MIN_COLUMNS)
+        for width, full_width in zip(widths[:-1], full_widths[:-1], strict=True)
     )
     for row in table:
         names = styles if row is not table[0] else ["bold"] * len(headers)
-        if cramped or (whole and widths != natural):
+        if is_too_narrow or (whole and widths != full_widths):
             sys.stdout.write(_compose_lines(row, names, whole=whole) + "\n")
         else:
             sys.stdout.write(_compose_row(row, widths, names) + "\n")
@@ -232,13 +229,14 @@ def _compose_lines(row: Sequence[str], styles: Sequence[str], *, whole: bool) ->
         room = columns - len(_INDENT if text else "")
         is_last = index == len(row) - 1
         cell = shorten(cell, columns - len(_INDENT)) if is_last and not whole else cell
-        # Words that are too long stay whole: a split path cannot be copied.
+        # Long words are not split, because a split path cannot be copied.
         for piece in textwrap.wrap(cell, room, break_long_words=False, break_on_hyphens=False):
             width = measure_text(piece)
             fits = used + 2 + width <= columns
-            lead = "" if not text else "  " if fits else f"\n{_INDENT}"
-            used = used + len(lead) + width if fits else len(_INDENT) + width
-            text += lead + (style(piece, name) if name else piece)
+            separator = "  " if fits else f"\n{_INDENT}"
+            separator = separator if text else ""
+            used = used + len(separator) + width if fits else len(_INDENT) + width
+            text += separator + (style(piece, name) if name else piece)
     return text
 
 
@@ -270,12 +268,12 @@ def write_explanations(rows: Iterable[tuple[str, str, str]]) -> None:
 
 
 def _fit(widths: list[int]) -> list[int]:
-    """Shrink the last column to a minimum, and then the widest other than the first."""
+    """Shrink columns to the terminal: first the last, then always the widest except the first."""
     fitted = list(widths)
     excess = sum(fitted) + 2 * (len(fitted) - 1) - measure_width()
-    taken = max(0, min(excess, fitted[-1] - _LEAST_COLUMNS))
-    fitted[-1] -= taken
-    excess -= taken
+    reduction = max(0, min(excess, fitted[-1] - _MIN_LAST_COLUMNS))
+    fitted[-1] -= reduction
+    excess -= reduction
     while excess > 0 and len(fitted) > 2:
         widest = max(range(1, len(fitted)), key=fitted.__getitem__)
         if fitted[widest] <= 1:

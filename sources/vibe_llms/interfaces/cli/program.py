@@ -1,4 +1,4 @@
-"""Name and arguments of this program, so that printed commands can be copied."""
+"""Name and arguments of this program, for printed commands that users can copy."""
 
 from __future__ import annotations
 
@@ -17,19 +17,21 @@ if TYPE_CHECKING:
 _NAME = "vibe"
 _arguments: list[str] = []
 _user_names: dict[str, str] = {}
+"""Names that the user uses for providers, by the providers' own names."""
 
 
 def name_program() -> str:
-    """Return the name to type in order to call this program in the same place again.
+    """Return the text with which a shell calls this program again.
 
-    That is the plain name if the shell finds this very program by it; else the path, or
+    That is the plain name if the shell finds this installation by it; else the path, or
     ``python -m``, as typed.
     """
-    given = sys.orig_argv
-    if "-m" in given[1:] and not _is_script(sys.argv[0]):
-        module = given[given.index("-m", 1) + 1 : given.index("-m", 1) + 2]
-        if module and module[0].partition(".")[0] == "vibe_llms":
-            return f"{_quote(given[0])} -m {module[0]}"
+    words = sys.orig_argv
+    if "-m" in words[1:] and not _is_script(sys.argv[0]):
+        position = words.index("-m", 1) + 1
+        module = words[position] if position < len(words) else ""
+        if module.partition(".")[0] == "vibe_llms":
+            return f"{_quote(words[0])} -m {module}"
     if not _is_script(sys.argv[0]) or _is_found(sys.argv[0]):
         return _NAME
     return _quote(sys.argv[0])
@@ -46,26 +48,34 @@ def remember_arguments(arguments: Sequence[str]) -> None:
 
 
 def remember_names(configuration: Configuration) -> None:
-    """Remember the names of providers, for :func:`respell`: as typed, or the short name."""
-    given = (*_arguments, configuration.model)
-    words = {part for word in given for part in re.split("[:=]", word)}
+    """Remember which names the user uses for providers, for :func:`respell`.
+
+    These are aliases that the user has typed or configured, and short names, such as ``openai`` for
+    ``openai_responses``.
+    """
+    texts = (*_arguments, configuration.model)
+    used_words = {word for text in texts for word in re.split("[:=]", text)}
     _user_names.clear()
-    for word in sorted(configuration.aliases, key=words.__contains__):  # typed names first
-        meant = configuration.follow_aliases(word)
-        is_used = word in words or meant.startswith(f"{word}_")  # openai, of openai_responses
-        is_other = word not in configuration.providers and meant not in words
-        if is_used and is_other and meant in configuration.providers:
-            _user_names[meant] = word
+    # Used aliases come last, so that they override short names.
+    for alias in sorted(configuration.aliases, key=used_words.__contains__):
+        provider = configuration.follow_aliases(alias)
+        is_used = alias in used_words or provider.startswith(f"{alias}_")
+        is_other_name = alias not in configuration.providers and provider not in used_words
+        if is_used and is_other_name and provider in configuration.providers:
+            _user_names[provider] = alias
 
 
 def is_option_value(option: str, value: str) -> bool:
-    """Return whether an option's optional value is its own, and not a following argument."""
+    """Return whether a text is certainly the value of an option that may have none.
+
+    It is uncertain if other arguments follow: the text may be the first of them.
+    """
     return _arguments[-2:] == [option, value] or f"{option}={value}" in _arguments
 
 
 def compose_again(*more: str) -> str:
-    """Return the given command with more options, in a form that can be copied."""
-    # Only arguments follow --.
+    """Return the current command with more options, in a form that can be copied."""
+    # Options must precede `--`.
     end = _arguments.index("--") if "--" in _arguments else len(_arguments)
     return compose_command(*_arguments[:end], *more, *_arguments[end:])
 
@@ -73,21 +83,23 @@ def compose_again(*more: str) -> str:
 def respell(text: str) -> str:
     """Rewrite the program's commands in a text, such as ``vibe list``, so that they can be copied.
 
-    Providers get the names that the user uses, except in lists of all names.
+    Names of providers are replaced by those that the user uses, except in lists of known names.
     """
-    text, known, names = text.partition(" Known: ")
-    for name, word in _user_names.items():
-        before = r"(?:(?<![\w./\\-])|(?<=\[providers\.))"  # but not within a path or a module
-        text = re.sub(rf"{before}{re.escape(name)}(?![\w/-])", word, text)
-    text += known + names
+    text, separator, known_names = text.partition(" Known: ")
+    for provider, user_name in _user_names.items():
+        before = r"(?:(?<![\w./\\-])|(?<=\[providers\.))"  # not within a path or a module
+        text = re.sub(rf"{before}{re.escape(provider)}(?![\w/-])", user_name, text)
+    text += separator + known_names
     if f"{_NAME} " not in text:
         return text
     program = name_program()
     if program == _NAME:
         return text
-    words = "|".join((*(name for each in COMMANDS.values() for name in each), "--help"))
+    command_names = (name for commands in COMMANDS.values() for name in commands)
+    words = "|".join((*command_names, "--help"))
+    pattern = rf"(?<![\w./\\-]){_NAME}(?= (?:{words})(?![\w-]))"
     # A function, because backslashes in a path are special in a replacement.
-    return re.sub(rf"(?<![\w./\\-]){_NAME}(?= (?:{words})(?![\w-]))", lambda _: program, text)
+    return re.sub(pattern, lambda _: program, text)
 
 
 def _is_script(path: str) -> bool:
@@ -97,10 +109,10 @@ def _is_script(path: str) -> bool:
 def _is_found(path: str) -> bool:
     """Return whether the first program of that name on the search path is this one."""
     for folder in os.get_exec_path():
-        found = Path(folder) / Path(path).name
-        if found.is_file() and os.access(found, os.X_OK):
+        program = Path(folder) / Path(path).name
+        if program.is_file() and os.access(program, os.X_OK):
             try:
-                return found.samefile(path)
+                return program.samefile(path)
             except OSError:
                 return False
     return False

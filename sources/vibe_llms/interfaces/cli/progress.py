@@ -63,7 +63,7 @@ class TerminalProgress:
             amount = f"{self._format(self._done)} of {self._format(self._total)}"
         else:
             bar, amount = f"{seconds:.0f} s", self._format(self._done)
-        # Some terminals begin the next row when one is full, and \r cannot return from there.
+        # One column is left empty: some terminals start the next row when one is full.
         columns = measure_width() - 1
         details = f" {bar}  {amount}  {speed}"
         if len(details) + 8 > columns:

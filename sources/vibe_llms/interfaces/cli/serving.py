@@ -23,8 +23,8 @@ def daemon_options(port: int, *, config: str) -> Callable[[Callable[..., Any]], 
     """Add the options of every daemon: its file, authorization, log, and where it listens.
 
     Args:
-        port: Default port, as in its settings; these are not loaded for a help text.
-        config: Description of its file.
+        port: The default port in the daemon's settings, whose import would slow down the help.
+        config: The help text of the option ``--config``.
     """
     options = (
         click.option("--config", "file", type=_FILE, help=config),
@@ -79,12 +79,17 @@ def produce_guards(
 
         listeners.append(AccessLog())
         atexit.register(listeners[0].flush)
-    asked = application.plugins.load_authorizer(authorizer) if authorizer else None
-    return {"authorizer": asked, "listeners": listeners}
+    loaded = application.plugins.load_authorizer(authorizer) if authorizer else None
+    return {"authorizer": loaded, "listeners": listeners}
 
 
-def serve(produce: Produce, settings: ServerSettings, **how: Any) -> None:
-    """Serve until a signal; the metrics of several worker processes are added up."""
+def serve(produce: Produce, settings: ServerSettings, **options: Any) -> None:
+    """Serve until a signal; the metrics of several worker processes are added up.
+
+    Args:
+        produce: Creates the service.
+        options: Further arguments of :func:`vibe_llms.daemons.server.run`.
+    """
     import os
     import tempfile
 
@@ -92,8 +97,8 @@ def serve(produce: Produce, settings: ServerSettings, **how: Any) -> None:
     from vibe_llms.daemons.server import run
 
     if settings.workers == 1 or os.environ.get(FOLDER_VARIABLE):
-        run(produce, settings, **how)
+        run(produce, settings, **options)
         return
     with tempfile.TemporaryDirectory() as folder:
         os.environ[FOLDER_VARIABLE] = folder
-        run(produce, settings, **how)
+        run(produce, settings, **options)

@@ -1,11 +1,11 @@
-"""Synonyms of this program's commands, from other programs."""
+"""Suggestions for unknown commands: synonyms from other programs, and similar names."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from types import MappingProxyType
 
-_OURS = {
+_SYNONYMS_BY_COMMAND = {
     "add": "install new set store",
     "call": "exec execute invoke run try",
     "chat": "converse new repl run shell start talk",
@@ -39,26 +39,30 @@ _OURS = {
     "usage": "costs spending spent",
     "verify": "check doctor fsck test validate",
 }
+_ALL_SYNONYMS = {word for words in _SYNONYMS_BY_COMMAND.values() for word in words.split()}
 SYNONYMS = MappingProxyType(
     {
-        word: tuple(ours for ours, others in _OURS.items() if word in others.split())
-        for word in sorted({word for others in _OURS.values() for word in others.split()})
+        synonym: tuple(
+            command for command, words in _SYNONYMS_BY_COMMAND.items() if synonym in words.split()
+        )
+        for synonym in sorted(_ALL_SYNONYMS)
     }
 )
-"""Maps foreign words to possible commands of this program; the first available one is chosen."""
+"""Maps synonyms to possible commands of this program; the first available one is suggested."""
 
 
 def find_command(word: str, known: Iterable[str]) -> str | None:
-    """Return the most likely intended command, by synonym or else by spelling.
+    """Return the command that a user probably meant: by a synonym, or else by similar spelling.
 
     Args:
+        word: The unknown command.
         known: The available commands; with a slash if the word has one.
     """
     from vibe_llms.foundation.suggestions import find_nearest
 
     known = list(known)
     slash = "/" if word.startswith("/") else ""
-    for ours in SYNONYMS.get(word.removeprefix("/").lower(), ()):
-        if f"{slash}{ours}" in known:
-            return f"{slash}{ours}"
+    for command in SYNONYMS.get(word.removeprefix("/").lower(), ()):
+        if f"{slash}{command}" in known:
+            return f"{slash}{command}"
     return find_nearest(word, known)

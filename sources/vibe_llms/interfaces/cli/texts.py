@@ -29,14 +29,14 @@ def gather_texts(texts: Sequence[str], path: str | None) -> list[str]:
     """Return the texts of the arguments, or the lines of the file that are not blank.
 
     Raises:
-        click.UsageError: Both are given or neither, or the file cannot be read or has no lines.
+        click.UsageError: There are both or neither, or the file cannot be read or has no lines.
     """
     if texts and path is not None:
-        raise click.UsageError("Give texts or --file, not both.")
+        raise click.UsageError("Pass texts or --file, not both.")
     if texts:
         return list(map(repair, texts))
     if path is None and sys.stdin.isatty():
-        raise click.UsageError("The text is missing. Give one, or --file.")
+        raise click.UsageError("The text is missing. Pass one, or --file.")
     from vibe_llms.foundation.encodings import explain_misencoding
     from vibe_llms.foundation.files import read_file
 
@@ -90,7 +90,7 @@ def report_result(result: CallResult, summary: str) -> None:
 
 
 def describe_call(result: CallResult) -> dict[str, object]:
-    """Return what ``--json`` shows of every result: its model, usage and losses."""
+    """Return the fields that ``--json`` shows for every command: model, usage and losses."""
     usage = result.usage
     return {
         "model": f"{result.origin.provider}:{result.origin.model}",

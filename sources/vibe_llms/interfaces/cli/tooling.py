@@ -1,4 +1,4 @@
-"""Tools of a command: their options, and the ensembles that they name."""
+"""Tools for commands: options that name ensembles, and sessions that use them."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ skill_option = click.option(
 )
 
 
-def _explain(context: click.Context, option: click.Parameter, is_wanted: bool) -> None:
-    if not is_wanted or context.resilient_parsing:  # a completing shell parses the line, too
+def _explain(context: click.Context, option: click.Parameter, is_set: bool) -> None:
+    if not is_set or context.resilient_parsing:  # shell completion parses the line, too
         return
     from vibe_llms.engine.table import write_table
 
@@ -98,9 +98,9 @@ def _explain(context: click.Context, option: click.Parameter, is_wanted: bool) -
     context.exit()
 
 
-def split_names(given: Sequence[str]) -> tuple[str, ...]:
+def split_names(texts: Sequence[str]) -> tuple[str, ...]:
     """Split comma-separated names and remove duplicates."""
-    names = (name.strip() for text in given for name in text.split(","))
+    names = (name.strip() for text in texts for name in text.split(","))
     return tuple(dict.fromkeys(name for name in names if name))
 
 
@@ -114,8 +114,8 @@ def produce_session(
     """Build the session of a command from its options.
 
     Args:
-        address: Of the model; if the options name none, it is empty and the conversation's applies.
-        settings: The command's own settings.
+        address: The address of the model; empty for the model of the conversation.
+        settings: Further arguments of the session.
     """
     from vibe_llms.interfaces.cli.chat.session import ChatSession
 
@@ -138,7 +138,7 @@ async def open_session(session: ChatSession, options: Mapping[str, Any], screen:
     Raises:
         UnknownNameError: The ensemble, server, skill, approver or invocable is unknown.
         ConfigurationError: The settings of a server, or the skill, are invalid.
-        TrustError: The skill is the project's, and the user has not agreed to it.
+        TrustError: The skill is the project's, and the user does not trust it.
     """
     names, servers = split_names(options["tools"]), tuple(options["servers"])
     instructions = [options["system"] or ""]
@@ -149,7 +149,7 @@ async def open_session(session: ChatSession, options: Mapping[str, Any], screen:
     if names or servers:
         await _add_tools(session, names, servers, options, screen)
     elif options["approver"]:
-        await session.application.produce_approver()  # else a misspelled name would pass silently
+        await session.application.produce_approver()  # only to report an unknown name
     await session.open()  # before anything is stored
     ensure_allowed(options["allowed"], session.registry)
     text = "\n\n".join(each.strip() for each in instructions if each.strip())
@@ -160,10 +160,10 @@ async def open_session(session: ChatSession, options: Mapping[str, Any], screen:
 def ensure_allowed(allowed: Sequence[str], registry: Registry | None) -> None:
     """Check that the names in ``--allow`` exist; a misspelled name would silently allow nothing.
 
-    If more invocables may appear later, such as those of an MCP server, it is only a warning.
+    If more invocables may appear later, such as those of an MCP server, it only warns.
 
     Raises:
-        UnknownNameError: The invocable is not among those that were given.
+        UnknownNameError: An invocable does not exist.
     """
     known = [each.description.name for each in registry.survey()] if registry else []
     hidden = registry.survey_hidden() if registry else ()
@@ -191,23 +191,23 @@ def _warn_of_unknown_tool(name: str, known: Sequence[str]) -> None:
 async def produce_ensembles(
     application: Application, names: Sequence[str], from_option: Sequence[str]
 ) -> tuple[Ensemble, ...]:
-    """Build ensembles; errors without a place in a file refer to the option.
+    """Create ensembles; errors without a place in a file refer to the option.
 
     Args:
         names: All names, also those of a skill.
-        from_option: The names given with ``--tools``.
+        from_option: The names from the option ``--tools``.
 
     Raises:
-        ConverseError: Errors of the application.
+        ConverseError: An ensemble cannot be created.
     """
     import attrs
 
     from vibe_llms.exceptions import ConfigurationError
 
-    made: list[Ensemble] = []
+    ensembles: list[Ensemble] = []
     for name in dict.fromkeys(names):
         try:
-            made += await application.produce_ensembles([name])
+            ensembles += await application.produce_ensembles([name])
         except ConfigurationError as error:
             if name in from_option:
                 error.findings = tuple(
@@ -215,11 +215,11 @@ async def produce_ensembles(
                     for finding in error.findings
                 )
             raise
-    return tuple(made)
+    return tuple(ensembles)
 
 
 async def _use_skill(session: ChatSession, name: str) -> Skill:
-    """Let a skill fill in omitted options."""
+    """Use the skill's values for options that were omitted, and return the skill."""
     import asyncio
 
     from vibe_llms.instruments.skills import ensure_configured, find_skill
@@ -247,8 +247,9 @@ async def _add_tools(
         split_names(options["allowed"]), screen, policy=policy, is_stored=session.store is not None
     )
     from_option = split_names(options["tools"])
-    tools = ("--tools", ",".join(names)) if names else ()
-    session.tool_options = (*tools, *(each for server in servers for each in ("--mcp", server)))
+    ensemble_options = ("--tools", ",".join(names)) if names else ()
+    server_options = [word for server in servers for word in ("--mcp", server)]
+    session.tool_options = (*ensemble_options, *server_options)
     session.tools = await produce_ensembles(application, names, from_option)
     if servers:
         from vibe_llms.interfaces.cli.elicitation import TerminalElicitor

@@ -59,7 +59,9 @@ def test_two_providers_are_refused() -> None:
 
 def test_every_completed_option_has_its_survey() -> None:
     """A misspelled kind of candidates would silently complete nothing."""
-    kinds = {each.kind for each in vars(options).values() if isinstance(each, options._Completed)}
+    kinds = {
+        each.kind for each in vars(options).values() if isinstance(each, options._CompletedText)
+    }
 
     assert kinds == set(SURVEYS)
 

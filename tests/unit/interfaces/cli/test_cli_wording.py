@@ -30,7 +30,7 @@ Vibe = Callable[..., Any]
         (("keys", "usage"), "No key has spent anything", "vibe keys list"),
         (("list",), "There are no conversations yet", "vibe chat"),
         (("search", "walnut"), "There are no conversations yet", "vibe chat"),
-        (("plugins",), "No plugins are added", "vibe plugins add"),
+        (("plugins",), "No plugins were added", "vibe plugins add"),
         (("models", "list", "--provider", "lmstudio"), "No models of lmstudio", "--refresh"),
     ],
 )

@@ -15,7 +15,7 @@ from vibe_llms.events.engine import InvocationFinishedEvent, InvocationStartedEv
 from vibe_llms.events.stream import ContentDeltaEvent
 from vibe_llms.interfaces.cli.output import measure_text
 from vibe_llms.interfaces.cli.top import screen_texts
-from vibe_llms.interfaces.cli.top.courses import LINES, SAID, RunCourse, tell
+from vibe_llms.interfaces.cli.top.courses import LINES, TEXT_CHARACTERS, RunCourse, add_event
 from vibe_llms.interfaces.cli.top.views import (
     FILTERS,
     CourseFailed,
@@ -33,7 +33,7 @@ from vibe_llms.interfaces.cli.top.views import (
     View,
     WaitingRead,
     WordsChosen,
-    fold,
+    apply,
 )
 from vibe_llms.messages.canisters import ResultCanister
 from vibe_llms.runs.summaries import RunSummary
@@ -102,7 +102,7 @@ def test_000_a_run_is_looked_at_wherever_one_is_shown(updates: list[Update]) -> 
     """What is shown of it is of no other; what is told of another page or run is passed over."""
     view = View()
     for update in updates:
-        before, view = view, fold(view, update)
+        before, view = view, apply(view, update)
         identities = [each.id for each in view.shown]
         if view.rows is not None:
             assert (view.selected in identities) == bool(identities)
@@ -113,7 +113,7 @@ def test_000_a_run_is_looked_at_wherever_one_is_shown(updates: list[Update]) -> 
         if isinstance(update, EventReceived) and update.run_id != before.selected:
             assert view is before
         if isinstance(update, RowsRead) and before.selected in [each.id for each in update.rows]:
-            assert before.words or view.selected == before.selected
+            assert before.text or view.selected == before.selected
 
 
 @given(st.lists(EVENTS, max_size=30))
@@ -121,9 +121,9 @@ def test_001_who_joins_again_takes_nothing_twice(events: list[Any]) -> None:
     """Numbers only grow; a call that is over is under way no longer; all has a bound."""
     course = RunCourse()
     for event in events:
-        course = tell(course, event)
+        course = add_event(course, event)
         if isinstance(event, LoggedEvent):
-            assert tell(course, event) is course
+            assert add_event(course, event) is course
     numbers = [line.number for line in course.lines]
     assert numbers == sorted(set(numbers))
     assert len(course.lines) <= LINES
@@ -133,25 +133,25 @@ def test_002_no_course_grows_without_a_bound() -> None:
     course = RunCourse()
     event = RunStartedEvent(run_id="r", conversation_id="c", length=1, model="m")
     for number in range(1, LINES * 2):
-        course = tell(course, log(number, event))
-    for _ in range(SAID):
-        course = tell(course, ContentDeltaEvent(index=0, text="word"))
+        course = add_event(course, log(number, event))
+    for _ in range(TEXT_CHARACTERS):
+        course = add_event(course, ContentDeltaEvent(index=0, text="word"))
     assert [each.number for each in course.lines] == [*range(LINES, LINES * 2)]
-    assert len(course.said) == SAID
+    assert len(course.text) == TEXT_CHARACTERS
 
 
 def test_002_what_a_run_says_is_its_words_and_not_its_reasoning_or_arguments() -> None:
     course = RunCourse()
-    course = tell(course, ContentDeltaEvent(0, "hm, annoying", kind="reasoning"))
-    course = tell(course, ContentDeltaEvent(1, "hello"))
-    course = tell(course, ContentDeltaEvent(2, '{"a": 1}', "arguments", "invocation"))
-    assert course.said == "hello"
+    course = add_event(course, ContentDeltaEvent(0, "hm, annoying", kind="reasoning"))
+    course = add_event(course, ContentDeltaEvent(1, "hello"))
+    course = add_event(course, ContentDeltaEvent(2, '{"a": 1}', "arguments", "invocation"))
+    assert course.text == "hello"
 
 
 def test_003_who_goes_from_the_list_leaves_the_place_to_the_next() -> None:
-    view = fold(View(), RowsRead(Query(), tuple(map(summarize, NAMES))))
-    view = fold(view, RunSelected("run2"))
-    view = fold(view, RowsRead(Query(), tuple(map(summarize, ["run0", "run1", "run5"]))))
+    view = apply(View(), RowsRead(Query(), tuple(map(summarize, NAMES))))
+    view = apply(view, RunSelected("run2"))
+    view = apply(view, RowsRead(Query(), tuple(map(summarize, ["run0", "run1", "run5"]))))
     assert view.selected == "run5"
 
 
@@ -179,12 +179,12 @@ def test_004_whatever_somebody_said_is_one_line_of_text(
 
 
 def test_005_pages_are_turned_where_there_are_any() -> None:
-    view = fold(View(), RowsRead(Query(), tuple(map(summarize, NAMES)), True))
-    second = fold(view, PageTurned(True))
+    view = apply(View(), RowsRead(Query(), tuple(map(summarize, NAMES)), True))
+    second = apply(view, PageTurned(True))
     assert second.query.after == "run5"
-    assert fold(second, PageTurned(False)).query == Query()
-    assert fold(view, PageTurned(False)) is view
-    assert fold(second, PagesLost(second.query)).query == Query()
+    assert apply(second, PageTurned(False)).query == Query()
+    assert apply(view, PageTurned(False)) is view
+    assert apply(second, PagesLost(second.query)).query == Query()
 
 
 def test_a_column_that_has_no_room_is_left_out_whole() -> None:

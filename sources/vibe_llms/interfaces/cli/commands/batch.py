@@ -66,7 +66,7 @@ LOCAL = "local:"
 @click.option(
     "--ordered/--unordered", default=True, help="Keep the order on standard output (the default)."
 )
-@click.option("--retry-failed", is_flag=True, help="Ask again what failed before.")
+@click.option("--retry-failed", is_flag=True, help="Ask again about inputs that failed before.")
 @click.option(
     "--channel",
     type=click.Choice(["direct", "vendor"]),
@@ -78,7 +78,7 @@ LOCAL = "local:"
 @click.option(
     "--resubmit",
     is_flag=True,
-    help="Submit again, though the vendor may bill it twice.",
+    help="Submit again, although the vendor may bill it twice.",
 )
 @click.option(
     "--runner",
@@ -175,9 +175,10 @@ def _check_channel(prompts: str, output: str, options: dict[str, Any]) -> None:
     if options["retries"] and options["channel"] == "vendor":
         raise click.UsageError("--channel vendor does not take --retries; use --retry-failed.")
     if not is_shared:
-        # local: accepts options without effect, so that only the URL has to change.
-        shared = ("detach",) if options["runner"] else ("key", "priority", "detach")
-        for name in shared:
+        # With the runner local:, other options are accepted without effect, so that a user can
+        # change only the URL.
+        refused = ("detach",) if options["runner"] else ("key", "priority", "detach")
+        for name in refused:
             if options[name]:
                 raise click.UsageError(f"--{name} needs --runner.")
         if output.lower().endswith(".parquet"):
@@ -209,12 +210,12 @@ def _choose_form(prompts: str, options: dict[str, Any]) -> InputForm:
     if prompt is None:
         return InputForm(is_text=options["text"] or prompts.lower().endswith(".txt"))
     if options["text"]:
-        raise click.UsageError("Lines of --text have no variables for --prompt.")
+        raise click.UsageError("--text lines have no variables for --prompt: remove one of both.")
     return InputForm(fill=prompt.compose, takes_id="id" in prompt.variables)
 
 
 def _open_source(prompts: str, form: InputForm) -> tuple[Inputs, int | None]:
-    """Check the input beforehand, if it can be read twice."""
+    """Return the inputs, and their number if they are in a file, which is checked first."""
     from pathlib import Path
 
     from vibe_llms.interfaces.cli.batches.inputs import check_file, read_file, read_pipe
@@ -231,7 +232,7 @@ def _is_standard_input(path: Path) -> bool:
     import sys
 
     try:
-        # A file redirected to standard input can be checked beforehand.
+        # A file that is redirected to standard input can be read twice, like any file.
         return not path.is_file() and os.path.samestat(path.stat(), os.fstat(sys.stdin.fileno()))
     except (OSError, ValueError):
         return False
@@ -249,14 +250,14 @@ async def _perform(
     model = produce_model(options)
     concurrency = options["concurrency"]
     channel: BatchChannel[Any]
-    own = {"concurrency": concurrency, "retries": options["retries"], "cap": options["cap"]}
-    channel = produce_channel(BatchChannel, model, output, options, **own)
+    settings = {"concurrency": concurrency, "retries": options["retries"], "cap": options["cap"]}
+    channel = produce_channel(BatchChannel, model, output, options, **settings)
     notes = BatchNotes()
     try:
         await _work(channel, source, total, notes, options)
     except BaseException as error:  # including Ctrl-C
         if channel.tally.done or not isinstance(error, ConverseError):
-            _tell_how_to_continue(channel, output)
+            _note_how_to_continue(channel, output)
         raise
     finally:
         await model.application.close()
@@ -289,7 +290,7 @@ async def _work(
 
     is_shown = channel.journal is None
     items = channel.run(source, ordered=is_shown and options["ordered"], stored=False, total=total)
-    # Leaving early cancels running work at once, not at garbage collection.
+    # `aclosing` cancels running work at once after an error, not at garbage collection.
     async with show_progress(channel, notes), aclosing(items):
         async for item in items:
             notes.add(item)
@@ -298,13 +299,13 @@ async def _work(
                 sys.stdout.flush()  # readers of a pipe wait for each line
 
 
-def _tell_how_to_continue(channel: BatchChannel[Any], output: str) -> None:
-    """Say how many answers an interrupted batch has, and how to continue it."""
+def _note_how_to_continue(channel: BatchChannel[Any], output: str) -> None:
+    """Report how many answers an interrupted batch has, and how to continue it."""
     tally = channel.tally
     if not tally.done + tally.stored + tally.failed:
         return  # nothing to continue
-    of = "" if tally.total is None else f" of {tally.total:,}"
-    answers = f"{tally.done + tally.stored:,}{of} answers"
+    of_total = "" if tally.total is None else f" of {tally.total:,}"
+    answers = f"{tally.done + tally.stored:,}{of_total} answers"
     if output == STANDARD:
         note(f"Stopped after {answers}. A batch with --output FILE can be continued.")
     else:

@@ -10,7 +10,7 @@ from vibe_llms.interfaces.cli.options import command
 @command("completion")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print the script that teaches a shell to complete commands, ids, models and providers.
+    """Print a script for shell completion of commands, ids, models and providers. To install it:
 
     \b
         bash:  echo 'eval "$(vibe completion bash)"' >> ~/.bashrc

@@ -72,7 +72,7 @@ def _find_mistakes() -> tuple[Finding, ...]:
 
     configuration = load_configuration()
     warn_untrusted(configuration)
-    # A mistake in [[models]] is found once per provider.
+    # Without duplicates: a mistake in [[models]] is found once per provider.
     return tuple(dict.fromkeys(survey_mistakes(Application(configuration))))
 
 
@@ -93,15 +93,14 @@ def set_(name: str, value: str) -> None:
 
     path = read_name(name)
     if path[0] == "providers" and (path[-1] == "api_key" or "headers" in path):
-        advice = (
-            f"vibe credentials set {path[1]}" if path[-1] == "api_key" else "write it into the file"
-        )
+        is_key = path[-1] == "api_key"
+        advice = f"use vibe credentials set {path[1]}" if is_key else "write it into the file"
         raise click.UsageError(
             f"Other users can read command lines, so do not pass secrets: {advice}"
         )
     draft = FileDraft()
     draft.set(name, value)
-    _keep(draft, name)
+    _save(draft, name)
 
 
 @config.command("unset", cls=Command)
@@ -112,11 +111,11 @@ def unset(name: str) -> None:
 
     draft = FileDraft()
     draft.unset(name)
-    _keep(draft, name)
+    _save(draft, name)
 
 
-def _keep(draft: FileDraft, name: str) -> None:
-    """Write the file unless that adds a mistake that it does not have yet."""
+def _save(draft: FileDraft, name: str) -> None:
+    """Write the file, unless the change is a mistake."""
     from vibe_llms.application import Application
     from vibe_llms.configuration.editing import find_overriding_place, read_name
     from vibe_llms.exceptions import ConfigurationError

@@ -11,7 +11,7 @@ from vibe_llms.interfaces.cli.output import note, write_json, write_styled
 
 
 class PromiseResult(Protocol):
-    """Result of one promise, reported by the test kit."""
+    """Result of testing one promise of the contract, as the test kit reports it."""
 
     name: str
     meaning: str
@@ -40,14 +40,14 @@ def conformance(
     """
     import importlib
 
-    # By name: the package must not import its test kit.
+    # Imported by its name, because the package must not depend on its test kit.
     kit = importlib.import_module("vibe_llms.testing.conformance")
     promises: list[PromiseResult] = kit.run_contract(
         module,
         provider=provider,
         model=model,
         settings=settings,
-        report=(lambda promise: None) if as_json else _tell,
+        report=(lambda promise: None) if as_json else _report,
     )
     broken = [promise for promise in promises if not promise.is_kept]
     if as_json:
@@ -57,7 +57,7 @@ def conformance(
     return 1 if broken else None
 
 
-def _tell(promise: PromiseResult) -> None:
+def _report(promise: PromiseResult) -> None:
     if promise.is_kept:
         write_styled(f"holds   {promise.name}", "green")
         return

@@ -38,13 +38,13 @@ def set_(provider: str) -> None:
 
     name, directory = _find_directory(provider)
     key = ensure_key(_read_key(name), f"the key of {name}")
-    note(f"Kept in {store_key(name, directory, key)}.")
+    note(f"Stored in {store_key(name, directory, key)}.")
 
 
 @credentials.command("list", cls=Command)
 @json_option
 def list_(as_json: bool) -> None:
-    """List whose keys are kept, and where. No key is shown."""
+    """List the providers whose keys are stored, and where. No key is shown."""
     from vibe_llms.providers.key_storage import find_stored_key
 
     configuration = load_configuration()

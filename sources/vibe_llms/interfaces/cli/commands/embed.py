@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from vibe_llms.messages.vectors import Purpose, Vectors
 
 _SLICE = 1024
-"""Texts between two steps of the progress bar."""
+"""Number of texts between two updates of the progress bar."""
 _PURPOSES = ("query", "passage", "similarity", "classification", "clustering")
-"""The known purposes, without an import of what knows them: help must come at once."""
+"""The values of ``Purpose``, listed here because importing them would slow down the help."""
 _SHOWN_NUMBERS = 4
 
 
@@ -48,9 +48,9 @@ _SHOWN_NUMBERS = 4
 @json_option
 @yes_option
 async def embed(texts: tuple[str, ...], path: str | None, **options: Any) -> None:
-    """Turn texts into vectors, which are near each other if the texts have similar meanings.
+    """Turn texts into vectors, which are similar if the texts have similar meanings.
 
-    TEXT is a text; without it, each line of --file or of standard input is one:
+    Without TEXT, each line of --file or of standard input is a text:
 
     \b
         vibe embed "Where is the bridge?" "The bridge is closed."
@@ -95,8 +95,8 @@ async def _embed(embedder: Any, lines: Sequence[str]) -> Vectors:
     progress.start(len(lines), "Embedding")
     parts = []
     try:
-        for place in range(0, len(lines), _SLICE):
-            parts.append(await embedder.embed(lines[place : place + _SLICE]))
+        for start in range(0, len(lines), _SLICE):
+            parts.append(await embedder.embed(lines[start : start + _SLICE]))
             progress.advance(len(parts[-1]))
     finally:
         progress.finish()

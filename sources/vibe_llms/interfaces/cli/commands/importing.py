@@ -44,8 +44,8 @@ class ImportReport:
     known: list[str] = attrs.field(factory=list)
     losses: list[tuple[str, Path, Loss]] = attrs.field(factory=list)
 
-    def tell(self, as_json: bool) -> None:
-        """Write the stored conversations, and report the others."""
+    def write(self, as_json: bool) -> None:
+        """Print the stored conversations, and report the others."""
         from vibe_llms.interfaces.cli.output import note, write, write_json
 
         if as_json:
@@ -69,17 +69,17 @@ class ImportReport:
             return
         for identity, name in self.imported:
             write(f"{identity}\t{' '.join((name or '').split())}")
-        counted = Counter((str(loss.kind), loss.reason) for _, _, loss in self.losses)
-        for (kind, reason), count in sorted(counted.items()):
+        counts = Counter((str(loss.kind), loss.reason) for _, _, loss in self.losses)
+        for (kind, reason), count in sorted(counts.items()):
             note(f"{kind}, {count} times: {reason}" if count > 1 else f"{kind}: {reason}")
-        words = [f"{len(self.imported)} imported"]
-        words += [f"{len(self.extended)} extended"] if self.extended else []
-        words += [f"{len(self.known)} already there"] if self.known else []
-        note(", ".join(words))
+        parts = [f"{len(self.imported)} imported"]
+        parts += [f"{len(self.extended)} extended"] if self.extended else []
+        parts += [f"{len(self.known)} already stored"] if self.known else []
+        note(", ".join(parts))
 
 
 def examine(form: ImporterSpecification, path: Path) -> int:
-    """Read a whole file and count its conversations, so that nothing of an invalid file is stored.
+    """Read a whole file and count its conversations. Then nothing of an invalid file is stored.
 
     Raises:
         CodecError: The file does not have this form; names the place.
@@ -91,7 +91,7 @@ def examine(form: ImporterSpecification, path: Path) -> int:
     count = 0
     with _show_count() as show:
         for found in read_document(form, path):
-            ensure_identity(found.value.id)  # file names are made from it
+            ensure_identity(found.value.id)  # the id becomes part of file names
             count += 1
             show(f"{count:,} conversations read")
     if not count:
@@ -142,30 +142,31 @@ def _store(store: ConversationStore, conversation: Conversation, report: ImportR
 
     identity = conversation.id
     try:
-        there = Conversation.restore(store, identity)
+        stored = Conversation.restore(store, identity)
     except UnknownConversationError:
-        _store_anew(store, conversation)
+        _store_new(store, conversation)
         report.imported.append((identity, conversation.metadata.name))
         return True
-    count = len(there)
-    ours = [canister.id for canister in conversation.canisters]
-    theirs = [canister.id for canister in there.canisters]
-    if theirs == ours or theirs != ours[:count]:  # equal, or continued here
+    count = len(stored)
+    imported_ids = [canister.id for canister in conversation.canisters]
+    stored_ids = [canister.id for canister in stored.canisters]
+    is_continued_here = stored_ids != imported_ids[:count]
+    if stored_ids == imported_ids or is_continued_here:
         report.known.append(identity)
         return False
-    there.add_canisters(conversation.canisters[count:])
-    there.save(store)
+    stored.add_canisters(conversation.canisters[count:])
+    stored.save(store)
     report.extended.append(identity)
     return True
 
 
-def _store_anew(store: ConversationStore, conversation: Conversation) -> None:
+def _store_new(store: ConversationStore, conversation: Conversation) -> None:
     """Store a conversation completely or not at all."""
     from vibe_llms.exceptions import StoreError
 
     try:
         conversation.save(store)
-    except BaseException:  # including Ctrl-C: a partial one would look complete
+    except BaseException:  # including Ctrl-C: a partial conversation would look complete
         with suppress(StoreError):
             store.delete(conversation.id)
         raise
@@ -201,4 +202,4 @@ def import_(files: tuple[Path, ...], form: str, as_json: bool) -> None:
         for (reader, path), count in zip(chosen, counts, strict=True):
             store_all(store, reader, path, count, report)
     finally:
-        report.tell(as_json)
+        report.write(as_json)

@@ -81,9 +81,9 @@ def list_(provider: str | None, refresh: bool, genus: str | None, as_json: bool)
         )
         return
     if not rows:
-        named = provider or "any provider"
+        shown_name = provider or "any provider"
         note(
-            f"No models of {named} are listed, but you can use any model that it has. To "
+            f"No models of {shown_name} are listed, but you can use any model that it has. To "
             f"fetch its list: `vibe models list --provider {provider or 'NAME'} --refresh`."
         )
     write_table(
@@ -108,7 +108,7 @@ def _find_genus(application: Application, address: str) -> str:
 
 
 def _select_ready(application: Application, providers: Sequence[str]) -> list[str]:
-    """Remove providers that lack something, and note them in one line."""
+    """Return the providers that lack nothing, such as a key; note the others in one line."""
     from vibe_llms.plugins.missing_requirements import survey_missing
 
     missing = survey_missing(application.plugins, providers)
@@ -149,11 +149,11 @@ def _survey(application: Application, provider: str) -> list[tuple[str, Survey |
     default = str(configuration.providers[provider].settings.get("model", ""))
     known = [f"{provider}:{default}"] if default else []
     known += [str(address) for address in application.catalogue.survey_models(provider)]
-    told = [f"{provider}:{model.name}" for model in survey.models] if survey else []
-    if not told:
+    listed = [f"{provider}:{model.name}" for model in survey.models] if survey else []
+    if not listed:
         return [(address, None) for address in dict.fromkeys(known)]
-    first = [address for address in known if address in told]
-    return [(address, survey) for address in dict.fromkeys((*first, *told))]
+    first = [address for address in known if address in listed]
+    return [(address, survey) for address in dict.fromkeys((*first, *listed))]
 
 
 @models.command("show", cls=Command)
@@ -198,7 +198,7 @@ def show(address: str | None, refresh: bool, as_json: bool) -> None:
 
 
 def _acquire_attributes(application: Application, address: ModelAddress) -> ModelAttributes:
-    """Return the data of a model, including its provider's answer if it is asked."""
+    """Return the data of a model, including the data that its provider reports."""
     from vibe_llms.interfaces.cli.interrupts import run
 
     async def perform() -> ModelAttributes:
@@ -256,9 +256,9 @@ def _format(value: JsonValue | Absence) -> str:
 
 def _describe_source(row: AttributeRow) -> str:
     source = row.source or row.file
-    dated = f"{source}, {row.date}" if row.date else source
+    text = f"{source}, {row.date}" if row.date else source
     former = ", ".join(f"{_format(each.value)} ({each.provenance})" for each in row.earlier_values)
-    return f"{dated}; before: {former}" if former else dated
+    return f"{text}; before: {former}" if former else text
 
 
 def _encode(row: AttributeRow) -> dict[str, object]:
@@ -273,7 +273,7 @@ def _encode(row: AttributeRow) -> dict[str, object]:
         "source": row.source,
         "date": row.date,
         "overrode": [
-            {"value": None if is_absent(e.value) else e.value, "layer": str(e.provenance)}
-            for e in row.earlier_values
+            {"value": None if is_absent(each.value) else each.value, "layer": str(each.provenance)}
+            for each in row.earlier_values
         ],
     }

@@ -26,10 +26,10 @@ from vibe_llms.interfaces.cli.texts import describe_call, file_option, gather_te
 @json_option
 @yes_option
 async def moderate(texts: tuple[str, ...], path: str | None, **options: Any) -> int:
-    """Tell which texts are harmful, and in which way.
+    """Classify texts as harmful or harmless, with the kind of harm.
 
-    TEXT is a text; without it, each line of --file or of standard input is one. The exit code is 1
-    if one of them is harmful.
+    Without TEXT, each line of --file or of standard input is a text. The exit code is 1 if a text
+    is harmful.
     """
     lines = gather_texts(texts, path)
     application = load_application(yes=options["yes"])

@@ -13,20 +13,20 @@ from vibe_llms.interfaces.cli.output import note, write_json, write_table
 
 @click.group("plugins", cls=Group, default="list")
 def plugins() -> None:
-    """List, add, remove and create plugins. Without a command: list the added ones."""
+    """List, add, remove and create plugins. Without a command: list added plugins."""
 
 
 @plugins.command("list", cls=Command)
-@click.option("--all", "every", is_flag=True, help="Include the plugins that ship with vibe.")
+@click.option("--all", "everything", is_flag=True, help="Include the built-in plugins.")
 @json_option
-def list_(every: bool, as_json: bool) -> None:
+def list_(everything: bool, as_json: bool) -> None:
     """List plugins, their state, and where they are configured. Imports none of them."""
     from vibe_llms.configuration.classes import Layer
 
     listings = [
         listing
         for listing in open_plugins().survey()
-        if every or listing.entry.source.layer is not Layer.DEFAULTS
+        if everything or listing.entry.source.layer is not Layer.DEFAULTS
     ]
     if as_json:
         write_json(
@@ -59,8 +59,8 @@ def list_(every: bool, as_json: bool) -> None:
     )
     if not listings:
         note(
-            "No plugins are added. See `vibe plugins add --help`; --all lists those that ship "
-            "with vibe."
+            "No plugins were added. See `vibe plugins add --help`; --all lists the built-in "
+            "plugins."
         )
 
 

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 @command("providers")
 @json_option
 def providers(as_json: bool) -> None:
-    """List the configured providers, what each one is missing, and how to get it.
+    """List the configured providers, what each one lacks, and how to get it.
 
-    Contacts no vendor; checks for servers on this machine only.
+    Contacts no vendor, but looks for servers on this machine.
     """
     from vibe_llms.plugins.manager import PluginManager
     from vibe_llms.plugins.missing_requirements import survey_missing
@@ -32,8 +32,8 @@ def providers(as_json: bool) -> None:
         return
     warn_untrusted(configuration)
     other_names: dict[str, list[str]] = {}
-    for alias, meant in configuration.aliases.items():
-        other_names.setdefault(meant, []).append(alias)
+    for alias, target in configuration.aliases.items():
+        other_names.setdefault(target, []).append(alias)
     write_table(
         (
             (

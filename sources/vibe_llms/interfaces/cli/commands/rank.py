@@ -25,7 +25,7 @@ from vibe_llms.interfaces.cli.texts import describe_call, file_option, gather_te
 async def rank(query: str, texts: tuple[str, ...], path: str | None, **options: Any) -> None:
     """Order texts by their relevance to QUERY, the most relevant first.
 
-    TEXT is a text; without it, each line of --file or of standard input is one:
+    Without TEXT, each line of --file or of standard input is a text:
 
     \b
         vibe rank "Where is the bridge?" --file lines.txt --limit 5

@@ -34,6 +34,6 @@ def rename(words: tuple[str, ...]) -> None:
         raise click.UsageError(f"{words[0]} is a conversation; the new name is missing.")
     else:
         identity = find_newest_identity(store)
-    called = read_name(repair(" ".join(words[1:] or words)))
-    store.update_metadata(identity, name=called)
-    note(f"{identity} is now called {called}." if called else f"{identity} has no name now.")
+    name = read_name(repair(" ".join(words[1:] or words)))
+    store.update_metadata(identity, name=name)
+    note(f"{identity} is now called {name}." if name else f"{identity} has no name now.")

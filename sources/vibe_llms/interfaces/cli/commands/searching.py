@@ -104,8 +104,8 @@ def _write_hit(hit: SearchHit) -> None:
 
     place = f"{hit.id}\t{hit.index}\t{hit.role}\t"
     if sys.stdout.isatty():
-        named = f" {hit.name}" if hit.name else ""
-        place = style(sanitize(f"{hit.id} [{hit.index}] {hit.role}{named}:"), "cyan") + " "
+        name = f" {hit.name}" if hit.name else ""
+        place = style(sanitize(f"{hit.id} [{hit.index}] {hit.role}{name}:"), "cyan") + " "
     text, end = "", 0
     for start, stop in hit.marks:
         text += sanitize(hit.snippet[end:start])

@@ -24,7 +24,7 @@ def show(identity: str | None, usage: bool, as_json: bool) -> None:
     """Show the messages of a conversation, or its usage.
 
     Without ID, show the newest. The first letters of an id are enough if no other id begins with
-    them. Damaged parts are left out and reported.
+    them. Damaged parts are omitted and reported.
     """
     store = open_store()
     history = store.read(find_identity(store, identity), tolerant=True)
@@ -70,12 +70,12 @@ def _measure(store: ConversationStore, history: History) -> Account:
     account = measure_canisters(history.canisters)
     try:
         log = store.open_log(history.identity).read()
-    except ConverseError as error:  # the canisters' data do not depend on it
+    except ConverseError as error:  # the usage in the canisters is complete without the log
         note(str(error))
         return account
     if log:
-        heard = measure_events((logged.timestamp, logged.event) for logged in log)
-        account = add_times(account, heard)
+        event_account = measure_events((logged.timestamp, logged.event) for logged in log)
+        account = add_times(account, event_account)
     visits = [each.event for each in log if isinstance(each.event, NodeStartedEvent)]
     for identity in dict.fromkeys(visit.conversation_id for visit in visits):
         with suppress(UnknownConversationError):  # interrupted before the first message

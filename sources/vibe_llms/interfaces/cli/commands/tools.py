@@ -52,8 +52,8 @@ def tools() -> None:
 def list_(as_json: bool, **options: Any) -> None:
     """List the tools of all configured ensembles, or of those named.
 
-    Connects to them. The last column estimates the tokens that the tool's schema adds to every
-    request. Ensembles that cannot be connected are reported.
+    Connects to the ensembles, and reports those that cannot be connected. The column `tokens`
+    estimates how many tokens each tool adds to every request.
     """
     application = load_application()
     warn_untrusted(application.configuration)
@@ -79,10 +79,10 @@ def list_(as_json: bool, **options: Any) -> None:
             ),
             *(
                 (f"{name}: {count} in all", "", "", f"~{tokens}", "")
-                for name, count, tokens in _sum(rows)
+                for name, count, tokens in _sum_by_ensemble(rows)
             ),
         ],
-        headers=("name", "ensemble", "effect", "tokens", "what for"),
+        headers=("name", "ensemble", "effect", "tokens", "purpose"),
         styles=("cyan", "", "dim", "", ""),
     )
 
@@ -139,13 +139,13 @@ async def call(
     from vibe_llms.messages.contents import NativeContent, TextualContent
 
     application = load_application(yes=yes, approver=options["approver"])
-    given = _read_arguments(arguments)
+    values = _read_arguments(arguments)
     async with _connect(application, options) as registry:
         invoker = registry.access(name)
         ensure_allowed(options["allowed"], registry)
-        settled = await _approve(application, invoker, given, options)
+        approved = await _approve(application, invoker, values, options)
         context = InvocationContext(invocation_id="call", listener=note)
-        outcome = await perform(invoker, settled, context)
+        outcome = await perform(invoker, approved, context)
     if as_json:
         unstructure = produce_converter().unstructure
         contents = [unstructure(content) for content in outcome.contents]
@@ -161,13 +161,19 @@ async def call(
 async def _approve(
     application: Application, invoker: Any, arguments: JsonObject, options: dict[str, Any]
 ) -> JsonObject:
-    """Ask for approval if the invocable needs it, although the user typed the call."""
+    """Ask for approval if the invocable needs it; return the approved arguments.
+
+    The user has typed the call, but an approver of a plugin may decide otherwise.
+
+    Raises:
+        TrustError: The call was not approved.
+    """
     from vibe_llms.exceptions import Stage, TrustError
     from vibe_llms.interfaces.cli.approving import TerminalApprover, advise_to_allow
     from vibe_llms.interfaces.cli.keyboard import can_ask
     from vibe_llms.invocables.approvals import produce_approval_request, settle
 
-    # Invalid arguments are refused later: no approval is needed.
+    # Invalid arguments need no approval: the call fails anyway.
     if not invoker.needs_approval or await invoker.examine(arguments):
         return arguments
     request = produce_approval_request(
@@ -175,35 +181,38 @@ async def _approve(
     )
     policy = await application.produce_approver()
     allowed = split_names(options["allowed"])
-    approver = TerminalApprover(allowed, report=str, policy=policy)  # the error contains it
+    # The hint is not printed, because it is the remedy of the error below.
+    approver = TerminalApprover(allowed, report=lambda hint: None, policy=policy)
     approval = await approver.approve(request)
-    assert approval is not None  # a single call is never stored
-    settled = settle(request, approval)
-    if settled is None:
+    assert approval is not None  # `None` is only for runs that are stored
+    approved = settle(request, approval)
+    if approved is None:
         reason = f" {approval.reason}" if policy is not None and approval.reason else ""
+        if not can_ask():
+            remedy = advise_to_allow(invoker.name)
+        else:
+            remedy = "Answer yes when asked." if policy is None else "Its approver refused it."
         raise TrustError(
             detail=f"{invoker.name} was not executed: it was not approved.{reason}",
-            remedy=("Answer yes when asked." if policy is None else "Its approver refused it.")
-            if can_ask()
-            else advise_to_allow(invoker.name),
+            remedy=remedy,
             stage=Stage.EXECUTE,
         )
-    return settled
+    return approved
 
 
-def _read_arguments(given: Sequence[str]) -> JsonObject:
+def _read_arguments(texts: Sequence[str]) -> JsonObject:
     import json
 
     from vibe_llms.interfaces.cli.option_values import parse_controls
 
-    if len(given) == 1 and given[0].lstrip().startswith("{"):
+    if len(texts) == 1 and texts[0].lstrip().startswith("{"):
         try:
-            value = json.loads(given[0])
+            value = json.loads(texts[0])
         except ValueError as error:
             raise click.UsageError(f"The arguments are not valid JSON: {error}.") from error
         if isinstance(value, dict):
             return value
-    return parse_controls(tuple(given), kind="argument", example="path=notes.txt")
+    return parse_controls(tuple(texts), kind="argument", example="path=notes.txt")
 
 
 @asynccontextmanager
@@ -225,7 +234,7 @@ async def _connect(application: Application, options: dict[str, Any]) -> AsyncIt
                 note(f"{name}: {error}")
         if servers or (not is_named and application.configuration.servers):
             ensembles += await _produce_servers(application, servers or None)
-        # One failure does not hide others.
+        # If all are listed, an ensemble that cannot be connected must not hide the others.
         async with Registry(ensembles, tolerant=not is_named) as registry:
             yield registry
 
@@ -261,7 +270,7 @@ def _survey(
     return run(perform())
 
 
-def _sum(rows: Sequence[tuple[Registration, int]]) -> list[tuple[str, int, int]]:
+def _sum_by_ensemble(rows: Sequence[tuple[Registration, int]]) -> list[tuple[str, int, int]]:
     sums: dict[str, tuple[int, int]] = {}
     for each, tokens in rows:
         count, total = sums.get(each.ensemble, (0, 0))
@@ -288,7 +297,7 @@ def _describe(registration: Registration) -> str:
 
 
 def survey_names(ensembles: Sequence[str]) -> list[str]:
-    """Return the names in ensembles; connect the named ones, and no server."""
+    """Return the names of the tools in these ensembles, which are connected for it."""
     from vibe_llms.application import Application
 
     names = split_names(ensembles)

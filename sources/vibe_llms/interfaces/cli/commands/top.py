@@ -29,5 +29,5 @@ async def top(address: str) -> None:
     from vibe_llms.interfaces.cli.top.screen import TopApp
 
     async with open_runs(address) as runs:
-        await runs.survey(limit=1)  # otherwise an unreachable daemon would be an empty screen
+        await runs.survey(limit=1)  # raises an error if the daemon is unreachable
         await TopApp(runs, address, partial(Titles().name, runs)).run_async()

@@ -15,7 +15,7 @@ from vibe_llms.interfaces.cli.output import note
 def trust(folder: str, revoke: bool, yes: bool) -> None:
     """Trust the configuration in a project FOLDER to load code, packages and directories.
 
-    You see first what its file asks for. If the file changes, you are asked again.
+    The settings that need trust are shown first. If the file changes, you are asked again.
     """
     from pathlib import Path
 
@@ -24,15 +24,15 @@ def trust(folder: str, revoke: bool, yes: bool) -> None:
     from vibe_llms.exceptions import TrustError
     from vibe_llms.interfaces.cli.consent import TerminalConsent
 
-    place = Path(folder).resolve()
-    configuration = load_configuration(working_directory=place)
+    path = Path(folder).resolve()
+    configuration = load_configuration(working_directory=path)
     if revoke:
-        was_trusted = revoke_trust(place, configuration.data_directory)
-        note(f"{place} is {'no longer' if was_trusted else 'not'} trusted.")
+        was_trusted = revoke_trust(path, configuration.data_directory)
+        note(f"{path} is {'no longer' if was_trusted else 'not'} trusted.")
         return
     request = configuration.trust_request
     if request is None:
-        note(f"Nothing in {place} needs trust.")
+        note(f"Nothing in {path} needs trust.")
         return
     if not ask_for_trust(request, TerminalConsent(yes or configuration.yes)):
         raise TrustError(

@@ -28,12 +28,12 @@ def verify(identities: tuple[str, ...], as_json: bool) -> int:
 
     Changes nothing. The exit code is 7 if anything is damaged.
     """
-    from vibe_llms.conversations.proof import verify as prove
+    from vibe_llms.conversations.proof import verify as verify_conversations
 
     store = open_store()
-    found = [resolve_identity(store, prefix) for prefix in identities] or None
-    proof = prove(store, found)
-    events, findings = _prove_logs(store, found)
+    chosen = [resolve_identity(store, prefix) for prefix in identities] or None
+    proof = verify_conversations(store, chosen)
+    events, findings = _verify_logs(store, chosen)
     findings = [*proof.findings, *findings]
     if as_json:
         write_json(
@@ -58,7 +58,7 @@ def verify(identities: tuple[str, ...], as_json: bool) -> int:
     return ExitCode.STORE if findings else ExitCode.SUCCESS
 
 
-def _prove_logs(
+def _verify_logs(
     store: ConversationStore, identities: list[str] | None
 ) -> tuple[int, list[Finding]]:
     """Verify the logs of the conversations' runs; return the number of events, and the errors."""
@@ -95,8 +95,8 @@ def gc(dry_run: bool, strays: bool, as_json: bool, yes: bool) -> None:
     a program may be about to use it.
 
     If content is stored outside the database (`content=`), an interrupted move can leave bytes
-    there. `--strays` finds them. Do not use it on a copy of a database that is in use: content that
-    only the original knows would look unused.
+    there. `--strays` finds them. Do not use it with a copy of a database if the original is in use:
+    content that only the original refers to would look unused.
     """
     from vibe_llms.conversations.proof import collect_content, plan_collection
     from vibe_llms.interfaces.cli.consent import require_consent
@@ -116,14 +116,14 @@ def gc(dry_run: bool, strays: bool, as_json: bool, yes: bool) -> None:
         plan = collect_content(store, plan)
         amount = _describe(plan)
     if as_json:
-        told: dict[str, JsonValue] = {
+        document: dict[str, JsonValue] = {
             "removable": list(plan.content_ids),
             "removed": [] if dry_run else list(plan.content_ids),
             "size_bytes": plan.size_bytes,
         }
         if strays:
-            told["strays"] = [f"{stray.location} {stray.content_id}" for stray in plan.strays]
-        write_json(told)
+            document["strays"] = [f"{stray.location} {stray.content_id}" for stray in plan.strays]
+        write_json(document)
     else:
         note(f"{'Could be removed' if dry_run else 'Removed'}: {amount}.")
 

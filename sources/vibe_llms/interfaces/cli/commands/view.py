@@ -21,9 +21,9 @@ _HOST = "127.0.0.1"
 def view(port: int) -> None:
     """Open runs and conversations of this machine in a browser, until Ctrl-C.
 
-    The page is available to this machine only, and only with the key in the printed address, which
-    is new each time. The page starts no runs itself: approvals, messages and stops reach runs in
-    other processes, as with vibe runs.
+    The page is available only on this machine, and only with the key in the printed address, which
+    is new each time. The page cannot start runs. Its approvals, messages and stops reach runs in
+    other processes, as those of `vibe runs` do.
     """
     from vibe_llms.daemons.agents.viewing import produce_view
     from vibe_llms.daemons.arrivals import find_hosts
@@ -39,8 +39,8 @@ def view(port: int) -> None:
         index = open_index(store)
         return produce_view(application, store, key=key, hosts=hosts, conversation_index=index)
 
-    def tell(urls: Sequence[str]) -> None:
+    def note_urls(urls: Sequence[str]) -> None:
         for url in urls:
             note(f"Open {url}/page/#key={key}. Press Ctrl-C to stop.")
 
-    run(produce, ServerSettings(host=_HOST, port=port), is_guarded=True, on_ready=tell)
+    run(produce, ServerSettings(host=_HOST, port=port), is_guarded=True, on_ready=note_urls)

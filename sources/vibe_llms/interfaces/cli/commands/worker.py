@@ -1,4 +1,4 @@
-"""``vibe worker``: execute queued runs."""
+"""``vibe worker``: process queued runs and batches."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def worker(runner: str, queues: str, functions: str, grace: float, yes: bool) ->
 
     Start any number of workers; with PostgreSQL, on any machine. If a worker dies, other workers
     take over its runs after 15 seconds. On Ctrl-C or SIGTERM, a worker takes no new work and
-    releases what it has not finished.
+    releases unfinished work.
 
     \b
         vibe worker --runner postgresql://… --queues runs=16,batches=2
@@ -57,17 +57,17 @@ def worker(runner: str, queues: str, functions: str, grace: float, yes: bool) ->
     The queue `batches` holds chunks of batches; each worker processes two at once. If a batch calls
     a function, start the worker with --functions.
 
-    Runs and conversations are in the configured store; by default with PostgreSQL, in the same
+    Runs and conversations are in the configured store. With PostgreSQL, the default is the same
     database.
     """
     from vibe_llms.agents.queues import read_queues
     from vibe_llms.batches.functions import load_functions
     from vibe_llms.interfaces.cli.access import load_application, warn_untrusted
 
-    named, callables = read_queues(queues), load_functions(functions)
+    parsed_queues, callables = read_queues(queues), load_functions(functions)
     application = load_application(yes=yes)
     warn_untrusted(application.configuration)
-    asyncio.run(_work(application, runner, named, callables, grace))
+    asyncio.run(_work(application, runner, parsed_queues, callables, grace))
 
 
 async def _work(

@@ -42,7 +42,7 @@ from vibe_llms.runs.summaries import RunSummary, describe_ending
 
 _COLUMNS = 100
 ANSWERED = {"allow": "Allowed", "deny": "Denied", "edit": "Allowed with other arguments"}
-"""Effects of an answer that applies."""
+"""Effects of an answer to a call, for messages; by its decision."""
 
 _DECISIONS = {"allow": "allowed", "deny": "denied", "edit": "allowed with other arguments"}
 
@@ -65,21 +65,21 @@ def count(number: int, noun: str) -> str:
 
 
 def describe_logged(logged: LoggedEvent) -> str:
-    """Describe a logged event with its number and time; empty if it is of no interest."""
-    words = describe_event(logged.event)
+    """Describe a logged event with its number and time; empty for events that users do not need."""
+    text = describe_event(logged.event)
     moment = logged.timestamp.astimezone().strftime("%H:%M:%S")
-    return f"{logged.sequence:>4}  {moment}  {words}" if words else ""
+    return f"{logged.sequence:>4}  {moment}  {text}" if text else ""
 
 
 def describe_event(event: LogEvent) -> str:
-    """Describe an event; empty if it is of no interest to users."""
+    """Describe an event; empty for events that users do not need."""
     return _describe_step(event) or _describe_message(event) or _describe_node(event)
 
 
 def _describe_step(event: LogEvent) -> str:
     match event:
         case RunStartedEvent():
-            return f"started with {event.model}" if event.model else "begun"
+            return f"started with {event.model}" if event.model else "started"
         case GenerationStartedEvent():
             return f"asks {event.model}"
         case GenerationFinishedEvent():
@@ -140,8 +140,8 @@ def _describe_node(event: LogEvent) -> str:
         case NodeStartedEvent():
             return f"{event.node} starts" + (f" ({event.purpose})" if event.purpose else "")
         case NodeFinishedEvent():
-            said = event.detail or event.response or ""
-            return _cut(f"{event.node} completed: {said}".removesuffix(": "))
+            result = event.detail or event.response or ""
+            return _cut(f"{event.node} completed: {result}".removesuffix(": "))
     return ""
 
 

@@ -36,8 +36,9 @@ async def compare_live(word: str, options: Mapping[str, Any], *, as_json: bool, 
     if summary.kind == "flow":
         raise click.UsageError(f"{summary.id} is a flow: name one of its visits.")
     application = load_application(yes=yes)
-    own = summary.spec.get("ensembles")
-    names = split_names(options["tools"] or (own if isinstance(own, (list, tuple)) else ()))
+    recorded = summary.spec.get("ensembles")
+    run_ensembles = recorded if isinstance(recorded, (list, tuple)) else ()
+    names = split_names(options["tools"] or run_ensembles)
     async with (
         application,
         LiveComparison(
@@ -78,8 +79,8 @@ async def _perform(
     comparison: LiveComparison, options: Mapping[str, Any], *, as_json: bool
 ) -> list[LiveStep]:
     steps: list[LiveStep] = []
-    async with aclosing(comparison.perform(options["cap"])) as found:
-        async for step in found:
+    async with aclosing(comparison.perform(options["cap"])) as live_steps:
+        async for step in live_steps:
             steps.append(step)
             if not as_json:
                 write(f"event {step.sequence}: {step.difference or 'unchanged'}")
@@ -90,8 +91,8 @@ def _report(preview: ComparisonPreview, steps: list[LiveStep], *, as_json: bool)
     cost = sum((each.cost for each in steps), Decimal(0))
     different = next((each for each in steps if each.difference), None)
     if as_json:
-        told = [{**attrs.asdict(each), "cost": float(each.cost)} for each in steps]
-        write_json({"steps": told, "of": preview.steps, "cost": float(cost)})
+        exported = [{**attrs.asdict(each), "cost": float(each.cost)} for each in steps]
+        write_json({"steps": exported, "of": preview.steps, "cost": float(cost)})
     elif different is None:
         note(f"All {_count(preview.steps, 'step')} are unchanged; {write_dollars(cost)}.")
     else:

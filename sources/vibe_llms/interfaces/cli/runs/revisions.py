@@ -16,7 +16,7 @@ class Revision(NamedTuple):
     """One version of a file.
 
     Attributes:
-        name: Its short hash and commit subject.
+        name: The short hash and the subject of its commit.
         data: The file's content.
     """
 
@@ -28,34 +28,36 @@ def read_revisions(file: Path, between: str) -> list[Revision]:
     """Return the file's content at a revision, and at each later one that changed it.
 
     Args:
-        file: In the work tree of a repository; it may have been deleted.
-        between: ``GOOD..BAD``, in git's syntax; an omitted one is ``HEAD``.
+        file: A file in the work tree of a repository; it may have been deleted.
+        between: ``GOOD..BAD``, in git's syntax; ``BAD`` is ``HEAD`` if it is omitted.
 
     Raises:
-        RequestError: Git is missing, or does not find one of them.
+        RequestError: Git is missing, or does not know a revision or the file.
     """
     good, dots, bad = between.partition("..")
     if not dots or not good or bad.startswith("."):
         raise _refuse(f"Invalid range of revisions {between!r}.", "Write GOOD..BAD.")
-    listed = _ask(file, "log", "-1", "--format=%h %s", "--end-of-options", good, "--")
+    log = _run_git(file, "log", "-1", "--format=%h %s", "--end-of-options", good, "--")
     later = ("--reverse", "--format=%h %s", "--end-of-options", f"{good}..{bad or 'HEAD'}")
-    listed += _ask(file, "log", *later, "--", file.name)
-    names = listed.decode("utf-8", "replace").splitlines()
-    return [
-        Revision(name, _ask(file, "show", "--end-of-options", f"{name.split()[0]}:./{file.name}"))
-        for name in names
-    ]
+    log += _run_git(file, "log", *later, "--", file.name)
+    revisions = []
+    for name in log.decode("utf-8", "replace").splitlines():
+        commit = name.split()[0]
+        data = _run_git(file, "show", "--end-of-options", f"{commit}:./{file.name}")
+        revisions.append(Revision(name, data))
+    return revisions
 
 
-def _ask(file: Path, *words: str) -> bytes:
-    command = ["git", "-C", str(file.parent), *words]
+def _run_git(file: Path, *arguments: str) -> bytes:
+    command = ["git", "-C", str(file.parent), *arguments]
     try:
-        ended = run_program(command, seconds=_SECONDS)
+        result = run_program(command, seconds=_SECONDS)
     except OSError as error:
         raise _refuse(f"Cannot start git: {error}.", "Install git.") from error
-    if why := ended.explain():
-        raise _refuse(f"git {words[0]}: {why}.", "Name revisions and a file in its repository.")
-    return ended.output
+    if failure := result.explain():
+        remedy = "Name revisions and a file in its repository."
+        raise _refuse(f"git {arguments[0]}: {failure}.", remedy)
+    return result.output
 
 
 def _refuse(detail: str, remedy: str) -> RequestError:

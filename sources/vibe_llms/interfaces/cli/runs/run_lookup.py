@@ -1,4 +1,4 @@
-"""Find the run that a command names, what it waits for, and how to resume it."""
+"""Find the run that a command names, read its events, and describe how to resume it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def address_option(function: _Function) -> _Function:
 
 
 def _refuse_empty_address(context: click.Context, option: click.Parameter, value: str) -> str:
-    """Reject an empty address: usually that of an unset variable."""
+    """Reject an empty address, usually from an unset variable in a script."""
     source = context.get_parameter_source(option.name or "")
     if not value.strip() and source is not ParameterSource.DEFAULT:
         raise click.BadParameter("it is empty. Remove it to use the runs of this machine.")
@@ -46,7 +46,7 @@ def _refuse_empty_address(context: click.Context, option: click.Parameter, value
 
 @asynccontextmanager
 async def open_runs(address: str) -> AsyncIterator[LocalRuns | RemoteRuns]:
-    """Open the runs of a daemon, or without an address those of this machine's store.
+    """Open the runs of a daemon; without an address, those of this machine's store.
 
     Raises:
         ConfigurationError: The address is invalid.
@@ -74,12 +74,12 @@ async def find_run(runs: LocalRuns | RemoteRuns, word: str) -> RunSummary:
     from vibe_llms.agents.local import LocalRuns
 
     if isinstance(runs, LocalRuns):
-        return _find_here(runs.store, word)
+        return _find_in_store(runs.store, word)
     with _adding_list_command(word, "--address", runs.connection.address):
-        return await _find_there(runs, word)
+        return await _find_remotely(runs, word)
 
 
-def _find_here(store: ConversationStore, word: str) -> RunSummary:
+def _find_in_store(store: ConversationStore, word: str) -> RunSummary:
     """Find a run of a store by its id or a prefix of it."""
     from vibe_llms.interfaces.cli.access import resolve_identity
     from vibe_llms.runs.surveying import read_summary
@@ -90,7 +90,7 @@ def _find_here(store: ConversationStore, word: str) -> RunSummary:
 
 @contextmanager
 def _adding_list_command(word: str, *place: str) -> Iterator[None]:
-    """Add to an unknown-run error how to list the existing runs."""
+    """Add the command that lists the runs to an error about an unknown run."""
     from vibe_llms.exceptions import UnknownConversationError
     from vibe_llms.interfaces.cli.program import compose_command
 
@@ -102,7 +102,7 @@ def _adding_list_command(word: str, *place: str) -> Iterator[None]:
         raise
 
 
-async def _find_there(runs: Runs, word: str) -> RunSummary:
+async def _find_remotely(runs: Runs, word: str) -> RunSummary:
     """Find a run of a daemon by its id or a prefix of it."""
     from vibe_llms.conversations.stores.identities import is_identity_form
     from vibe_llms.exceptions import AmbiguousIdentityError, UnknownConversationError
@@ -112,27 +112,27 @@ async def _find_there(runs: Runs, word: str) -> RunSummary:
     try:
         return await runs.find(word)
     except UnknownConversationError:
-        found = [each for each in await runs.survey() if each.id.startswith(word)]
-    if not found:
+        matches = [each for each in await runs.survey() if each.id.startswith(word)]
+    if not matches:
         raise UnknownConversationError(identity=word)
-    if len(found) > 1:
-        candidates = tuple(each.id for each in found[:5])
+    if len(matches) > 1:
+        candidates = tuple(each.id for each in matches[:5])
         raise AmbiguousIdentityError(identity=word, candidates=candidates)
-    return found[0]
+    return matches[0]
 
 
 async def read_logged(runs: Runs, summary: RunSummary) -> list[LoggedEvent]:
     """Return the events of a run up to now."""
     from vibe_llms.conversations.run_logs.log import LoggedEvent
 
-    found = []
-    async with aclosing(runs.watch(summary.id)) as told:
-        async for event in told:
+    logged = []
+    async with aclosing(runs.watch(summary.id)) as events:
+        async for event in events:
             if isinstance(event, LoggedEvent):
-                found.append(event)
+                logged.append(event)
                 if event.sequence >= summary.sequence:
                     break
-    return found
+    return logged
 
 
 def open_run(word: str) -> tuple[ConversationStore, RunSummary]:
@@ -146,7 +146,7 @@ def open_run(word: str) -> tuple[ConversationStore, RunSummary]:
     from vibe_llms.interfaces.cli.access import open_store
 
     store = open_store()
-    return store, _find_here(store, word)
+    return store, _find_in_store(store, word)
 
 
 def compose_run_command(verb: str, summary: RunSummary, address: str = "") -> str:
@@ -163,7 +163,7 @@ def advise_to_resume(summary: RunSummary, address: str = "") -> str:
     """Describe how to resume a run that was answered or is idle."""
     command = compose_run_command("resume", summary, address)
     if (address or summary.spec) and summary.state in ("stopped", "ended"):
-        return f"Resume it with: {command}"  # its host does not resume it
+        return f"Resume it with: {command}"  # nothing resumes it automatically
     if address:
         return "The daemon continues it."
     if summary.state == "working":

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from vibe_llms.agents.remote import RemoteRuns
     from vibe_llms.runs.summaries import RunSummary
 
-_MOST: Final = 500
+_DAEMON_LIMIT: Final = 500
 """Maximum number of recent conversations that a daemon lists at once."""
 
 
@@ -31,20 +31,20 @@ class Titles:
         """Return the runs, unnamed ones titled with their first words. Raises ConverseError."""
         unknown = [each.id for each in rows if not each.name and each.id not in self._known]
         if unknown:
-            self._known |= dict.fromkeys(unknown, "") | await _read_words(runs)
+            self._known |= dict.fromkeys(unknown, "") | await _read_first_words(runs)
         return tuple(
             each if each.name else attrs.evolve(each, name=self._known[each.id]) for each in rows
         )
 
 
-async def _read_words(runs: LocalRuns | RemoteRuns) -> dict[str, str]:
+async def _read_first_words(runs: LocalRuns | RemoteRuns) -> dict[str, str]:
     from vibe_llms.agents.local import LocalRuns
 
     if isinstance(runs, LocalRuns):
-        return await asyncio.to_thread(_read_words_here)
-    path = f"/conversations?limit={_MOST}"
-    found = await runs.connection.ask(dict[str, object], "GET", path, is_repeatable=True)
-    rows = found.get("data")
+        return await asyncio.to_thread(_read_local_first_words)
+    path = f"/conversations?limit={_DAEMON_LIMIT}"
+    document = await runs.connection.ask(dict[str, object], "GET", path, is_repeatable=True)
+    rows = document.get("data")
     return {
         str(each.get("id")): str(each.get("first_words") or "")
         for each in (rows if isinstance(rows, list) else ())
@@ -52,7 +52,7 @@ async def _read_words(runs: LocalRuns | RemoteRuns) -> dict[str, str]:
     }
 
 
-def _read_words_here() -> dict[str, str]:
+def _read_local_first_words() -> dict[str, str]:
     from vibe_llms.interfaces.cli.access import open_index
 
     return {row.id: row.first_words for row in open_index().survey(limit=None)}

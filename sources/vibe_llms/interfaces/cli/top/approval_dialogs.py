@@ -1,4 +1,4 @@
-"""Dialogs that show a call waiting for an approval completely, and take its answer."""
+"""Dialogs that show a call that awaits approval, and ask for the answer."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from vibe_llms.runs.waiting import Waiting
 
 
 class ApprovalScreen(ModalScreen[Approval | None]):
-    """Dialog that asks to approve a call; ``None`` if the user leaves with Escape.
+    """Dialog that asks to approve a call; returns ``None`` if the user leaves with Escape.
 
-    Keys typed before it was drawn are ignored: the user has not seen the call yet.
+    Keys that are pressed before it is drawn are ignored: the user has not seen the call yet.
 
     Args:
         waiting: The call.
@@ -41,11 +41,12 @@ class ApprovalScreen(ModalScreen[Approval | None]):
         super().__init__()
         self.waiting = waiting
         self._others = others
-        self._is_seen = False
+        self._is_drawn = False
 
     def compose(self) -> ComposeResult:
         request = self.waiting.request
-        about = f"Effect: {request.effect}" + (f" · {self._others} more" if self._others else "")
+        more = f" · {self._others} more" if self._others else ""
+        about = f"Effect: {request.effect}{more}"
         with Vertical(id="call"):
             yield Static(write_head(request), classes="head", markup=False)
             yield Static(reveal(about), classes="about", markup=False)
@@ -56,13 +57,13 @@ class ApprovalScreen(ModalScreen[Approval | None]):
 
     def on_mount(self) -> None:
         self.query_one("#arguments").focus()
-        self.call_after_refresh(self._see)
+        self.call_after_refresh(self._note_drawn)
 
-    def _see(self) -> None:
-        self._is_seen = True
+    def _note_drawn(self) -> None:
+        self._is_drawn = True
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return self._is_seen or action not in ("allow", "refuse", "refuse_all", "edit")
+        return self._is_drawn or action not in ("allow", "refuse", "refuse_all", "edit")
 
     def action_leave(self) -> None:
         """Leave without an answer."""
@@ -74,31 +75,31 @@ class ApprovalScreen(ModalScreen[Approval | None]):
 
     def action_refuse(self) -> None:
         """Deny the call once."""
-        self._ask_why(Scope.ONCE)
+        self._ask_reason(Scope.ONCE)
 
     def action_refuse_all(self) -> None:
         """Deny the call and all identical ones."""
-        self._ask_why(Scope.CALL)
+        self._ask_reason(Scope.CALL)
 
-    def _ask_why(self, scope: Scope) -> None:
-        def take(reason: str | None) -> None:
+    def _ask_reason(self, scope: Scope) -> None:
+        def on_close(reason: str | None) -> None:
             if reason is not None:
                 self.dismiss(deny(self.waiting.request, reason, scope=scope))
 
-        self.app.push_screen(LineScreen("Reason for the model (Enter for none)"), take)
+        self.app.push_screen(LineScreen("Reason for the model (Enter for none)"), on_close)
 
     def action_edit(self) -> None:
         """Approve the call with other arguments."""
 
-        def take(approval: Approval | None) -> None:
+        def on_close(approval: Approval | None) -> None:
             if approval is not None:
                 self.dismiss(approval)
 
-        self.app.push_screen(EditScreen(self.waiting), take)
+        self.app.push_screen(EditScreen(self.waiting), on_close)
 
 
 class EditScreen(ModalScreen[Approval | None]):
-    """Dialog for other arguments; ``None`` if the user leaves with Escape.
+    """Dialog for other arguments; returns ``None`` if the user leaves with Escape.
 
     Args:
         waiting: The call.
@@ -122,7 +123,7 @@ class EditScreen(ModalScreen[Approval | None]):
             yield Footer(show_command_palette=False)
 
     def action_leave(self) -> None:
-        """Leave the arguments unchanged."""
+        """Leave without an answer."""
         self.dismiss(None)
 
     def action_take(self) -> None:

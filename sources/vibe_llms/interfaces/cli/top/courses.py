@@ -1,4 +1,4 @@
-"""Recent events of the selected run, folded to as much as a screen needs."""
+"""Recent events of the selected run, in the form in which they are shown."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.interfaces.cli.runs.event_texts import describe_event
 
 LINES: Final = 200
-"""Number of lines kept of a run: `vibe runs watch` shows the earlier ones."""
+"""Number of events of a run that are kept; `vibe runs watch` shows earlier ones."""
 
-SAID: Final = 2_000
-"""Number of characters kept of the text that a model is writing."""
+TEXT_CHARACTERS: Final = 2_000
+"""Number of characters that are kept of the text that a model is writing."""
 
 _CALLS: Final = 20
-_ASKED: Final = (GenerationStartedEvent,)
-_ANSWERED: Final = (
+"""Number of running calls that are kept."""
+_REQUEST_ENDINGS: Final = (
     GenerationFinishedEvent,
     GenerationFailedEvent,
     GenerationDoubtedEvent,
     GenerationDeferredEvent,
 )
-_TOOLS: Final = (InvocationStartedEvent, InvocationFinishedEvent)
-_TURNING: Final = (
+_TOOL_EVENTS: Final = (InvocationStartedEvent, InvocationFinishedEvent)
+_RUN_EVENTS: Final = (
     RunStartedEvent,
     RunEndedEvent,
     RunSuspendedEvent,
@@ -55,15 +55,15 @@ class CourseLine:
     """One event of a run.
 
     Attributes:
-        number: Of the event; 0 for events within a visit, which are numbered elsewhere.
+        number: The number of the event; 0 for events within a visit, which has its own numbers.
         moment: Its time; ``None`` if unknown.
-        words: Its description, in one line.
+        text: Its description, in one line.
         is_tool: Whether it concerns a call.
     """
 
     number: int
     moment: datetime | None
-    words: str
+    text: str
     is_tool: bool = False
 
 
@@ -72,59 +72,60 @@ class RunCourse:
     """Past and current events of a run.
 
     Attributes:
-        after: The number of the event after which it begins.
+        after: The number of the event after which it starts.
         sequence: The number of its last event.
         lines: Past events, oldest first.
-        asked: The address of the model that is being asked; empty if there is none.
-        calls: Running calls by their keys, in the order of their start.
-        said: The end of the text that a model is currently writing.
+        model: The address of the model that is currently answering; empty if there is none.
+        calls: Running calls, each with its key and name, in the order of their start.
+        text: The end of the text that a model is currently writing.
     """
 
     after: int = 0
     sequence: int = 0
     lines: tuple[CourseLine, ...] = ()
-    asked: str = ""
+    model: str = ""
     calls: tuple[tuple[str, str], ...] = ()
-    said: str = ""
+    text: str = ""
 
 
 def start_course(after: int = 0) -> RunCourse:
-    """Return an empty course that begins after an event."""
+    """Return an empty course that starts after an event."""
     return RunCourse(after=after, sequence=after)
 
 
-def tell(course: RunCourse, event: WatchedEvent) -> RunCourse:
+def add_event(course: RunCourse, event: WatchedEvent) -> RunCourse:
     """Add an event to the course; ignore an event that it already has."""
     if not isinstance(event, LoggedEvent):
-        return _pass(course, event)
+        return _add_unlogged(course, event)
     if event.sequence <= course.sequence:
         return course
     course = attrs.evolve(course, sequence=event.sequence)
-    return _write(_go_on(course, event.event), event.event, event.sequence, event.timestamp)
+    course = _update_activity(course, event.event)
+    return _add_line(course, event.event, event.sequence, event.timestamp)
 
 
-def _pass(course: RunCourse, event: object) -> RunCourse:
-    """Add an event that is not logged, or is logged in a visit."""
+def _add_unlogged(course: RunCourse, event: object) -> RunCourse:
+    """Add an event that is not in the run's own log: a piece of text, or an event of a visit."""
     place = ""
     while isinstance(event, VisitEvent):
         place, event = f"{place}{event.node}: ", event.event
     match event:
         case ResponseStartedEvent():
-            return attrs.evolve(course, said="")
+            return attrs.evolve(course, text="")
         case ContentDeltaEvent(text=text, kind="text"):
-            return attrs.evolve(course, said=(course.said + text)[-SAID:])
+            return attrs.evolve(course, text=(course.text + text)[-TEXT_CHARACTERS:])
         case LoggedEvent():
             return course
     if not place:
         return course
-    return _write(_go_on(course, event), event, 0, None, place)
+    return _add_line(_update_activity(course, event), event, 0, None, place)
 
 
-def _go_on(course: RunCourse, event: object) -> RunCourse:
-    """Update the running model and calls."""
+def _update_activity(course: RunCourse, event: object) -> RunCourse:
+    """Update the answering model and the running calls."""
     match event:
         case GenerationStartedEvent(model=model):
-            return attrs.evolve(course, asked=model, said="")
+            return attrs.evolve(course, model=model, text="")
         case InvocationStartedEvent(key=key, name=name):
             calls = (*(each for each in course.calls if each[0] != key), (key, name))
             return attrs.evolve(course, calls=calls[-_CALLS:])
@@ -132,20 +133,20 @@ def _go_on(course: RunCourse, event: object) -> RunCourse:
             return attrs.evolve(
                 course, calls=tuple(each for each in course.calls if each[0] != key)
             )
-    if isinstance(event, _ANSWERED):
-        return attrs.evolve(course, asked="", said="")
-    if isinstance(event, _TURNING):
-        return attrs.evolve(course, asked="", said="", calls=())
+    if isinstance(event, _REQUEST_ENDINGS):
+        return attrs.evolve(course, model="", text="")
+    if isinstance(event, _RUN_EVENTS):
+        return attrs.evolve(course, model="", text="", calls=())
     return course
 
 
-def _write(
+def _add_line(
     course: RunCourse, event: object, number: int, moment: datetime | None, place: str = ""
 ) -> RunCourse:
-    words = describe_event(event) if isinstance(event, LogEvent) else ""
-    if not words:
+    text = describe_event(event) if isinstance(event, LogEvent) else ""
+    if not text:
         return course
     line = CourseLine(
-        number=number, moment=moment, words=place + words, is_tool=isinstance(event, _TOOLS)
+        number=number, moment=moment, text=place + text, is_tool=isinstance(event, _TOOL_EVENTS)
     )
     return attrs.evolve(course, lines=(*course.lines, line)[-LINES:])

@@ -1,6 +1,6 @@
-"""Poll the states of runs and the events of one run, and publish them.
+"""Poll the states of runs and follow the events of one run, and publish both as updates.
 
-Errors do not end the polling: they are reported, and it is retried.
+Errors do not end the polling: they are reported, and polling is retried.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from vibe_llms.interfaces.cli.top.views import (
     Update,
     View,
     WaitingRead,
-    fold,
+    apply,
 )
 from vibe_llms.runs.summaries import RunSummary
 
@@ -38,16 +38,16 @@ Naming: TypeAlias = Callable[[Sequence[RunSummary]], Awaitable[Sequence[RunSumma
 _POLL_SECONDS: Final = 1.0
 _SLOW_SECONDS: Final = 2.0
 _LONGEST_SECONDS: Final = 8.0
-_REST_SECONDS: Final = 0.2
-"""Delay before following a run, so that runs passed while scrolling are not followed."""
+_SELECTION_SECONDS: Final = 0.2
+"""Delay before a selected run is followed: the user may be scrolling past it."""
 
-_SHARE: Final = 5
-"""Factor of the pause after a poll to the poll's duration."""
+_PAUSE_FACTOR: Final = 5
+"""Minimum pause after a poll, relative to the duration of the poll."""
 
 
 @define(eq=False)
 class Board:
-    """Current view, with notification of changes.
+    """The current view, with notifications of its changes.
 
     Attributes:
         view: The current view.
@@ -56,36 +56,36 @@ class Board:
     view: View = attrs.field(factory=View)
     _changed: asyncio.Event = attrs.field(factory=asyncio.Event)
 
-    def tell(self, update: Update) -> None:
-        """Fold an update into the view."""
-        view = fold(self.view, update)
+    def update(self, update: Update) -> None:
+        """Apply an update to the view."""
+        view = apply(self.view, update)
         if view is not self.view:
             self.view = view
             self._changed.set()
             self._changed = asyncio.Event()
 
-    async def wait(self, is_so: Callable[[View], bool]) -> None:
-        """Wait until a condition is true."""
-        while not is_so(self.view):
+    async def wait(self, condition: Callable[[View], bool]) -> None:
+        """Wait until a condition on the view is true."""
+        while not condition(self.view):
             await self._changed.wait()
 
 
 @define(eq=False)
 class BoardFeed:
-    """Feed of a board: polls runs until cancelled.
+    """Feed of a board: polls runs until it is cancelled.
 
     Attributes:
-        runs: Source of the runs.
-        board: Receiver of the updates.
+        runs: The source of the runs.
+        board: The receiver of the updates.
 
     Args:
-        name: Returns a title for runs without a name.
+        name: Function that adds titles to runs without names.
     """
 
     runs: Runs
     board: Board
     _name: Naming | None = None
-    _wanted: asyncio.Event = attrs.field(factory=asyncio.Event)
+    _poll_requested: asyncio.Event = attrs.field(factory=asyncio.Event)
 
     async def run(self) -> None:
         """Poll until cancelled."""
@@ -93,60 +93,62 @@ class BoardFeed:
             group.create_task(self._survey())
             group.create_task(self._follow_selected())
 
-    def hurry(self) -> None:
+    def poll_now(self) -> None:
         """Poll the states of the runs immediately."""
-        self._wanted.set()
+        self._poll_requested.set()
 
     # --- the list --------------------------------------------------------------------------------
 
     async def _survey(self) -> None:
         failures = 0
         while True:
-            query, begun = self.board.view.query, time.monotonic()
-            self._wanted.clear()
+            query, started = self.board.view.query, time.monotonic()
+            self._poll_requested.clear()
             try:
-                await self._tell_slow(self._read_rows())
+                await self._report_if_slow(self._read_rows())
                 await self._read_waiting()
                 failures = 0
             except (ConverseError, OSError) as error:
                 failures += 1
                 if isinstance(error, RequestError) and query.after:
-                    self.board.tell(PagesLost(query))
+                    self.board.update(PagesLost(query))
                 else:
-                    self.board.tell(RowsFailed(query, str(error)))
-            pause = max(_POLL_SECONDS, _SHARE * (time.monotonic() - begun) * (not failures))
+                    self.board.update(RowsFailed(query, str(error)))
+            pause = _POLL_SECONDS
+            if not failures:  # a longer pause follows a slow poll
+                pause = max(pause, _PAUSE_FACTOR * (time.monotonic() - started))
             await self._pause(compute_backoff(pause, failures, _LONGEST_SECONDS))
 
     async def _read_rows(self) -> None:
         query = self.board.view.query
         rows = await self.runs.survey(states=query.states, after=query.after, limit=PAGE + 1)
         page = rows[:PAGE] if self._name is None else await self._name(rows[:PAGE])
-        self.board.tell(RowsRead(query, tuple(page), len(rows) > PAGE))
+        self.board.update(RowsRead(query, tuple(page), len(rows) > PAGE))
 
     async def _read_waiting(self) -> None:
         view = self.board.view
         summary = view.summary
         if summary is not None and (summary.waiting or view.waiting):
             with suppress(UnknownConversationError):
-                found = await self.runs.survey_approvals(summary.id)
-                self.board.tell(WaitingRead(summary.id, tuple(found)))
+                waiting = await self.runs.survey_approvals(summary.id)
+                self.board.update(WaitingRead(summary.id, tuple(waiting)))
 
-    async def _tell_slow(self, work: Coroutine[Any, Any, None]) -> None:
-        """Execute work, and report if it is slow."""
+    async def _report_if_slow(self, work: Coroutine[Any, Any, None]) -> None:
+        """Await work, and report meanwhile if it is slow."""
         query, task = self.board.view.query, asyncio.ensure_future(work)
         try:
             await asyncio.wait({task}, timeout=_SLOW_SECONDS)
             if not task.done():
-                self.board.tell(RowsFailed(query, "There are no answers yet."))
+                self.board.update(RowsFailed(query, "There are no answers yet."))
             await task
         finally:
             task.cancel()
 
     async def _pause(self, seconds: float) -> None:
-        """Wait for the interval, a hurry, or another query."""
+        """Wait for the interval, a requested poll, or another query or selection."""
         query, selected = self.board.view.query, self.board.view.selected
-        other = self.board.wait(lambda view: (view.query, view.selected) != (query, selected))
-        waits = {asyncio.ensure_future(each) for each in (self._wanted.wait(), other)}
+        changed = self.board.wait(lambda view: (view.query, view.selected) != (query, selected))
+        waits = {asyncio.ensure_future(each) for each in (self._poll_requested.wait(), changed)}
         try:
             await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -170,30 +172,30 @@ class BoardFeed:
         await self.board.wait(lambda view: view.selected != run_id)
 
     async def _follow(self, run_id: str) -> None:
-        """Follow the events of a run, with reconnects; of a long run, only the end."""
-        await asyncio.sleep(_REST_SECONDS)
+        """Follow the events of a run, with reconnects; only the last events of a long run."""
+        await asyncio.sleep(_SELECTION_SECONDS)
         summary, failures = self.board.view.summary, 0
         if summary is None:
             return
-        self.board.tell(CourseStarted(run_id, max(0, summary.sequence - LINES)))
+        self.board.update(CourseStarted(run_id, max(0, summary.sequence - LINES)))
         while True:
-            known = self.board.view.course.sequence
+            before = self.board.view.course.sequence
             try:
                 await self._listen(run_id)
             except UnknownConversationError:
-                self.board.tell(CourseFailed(run_id, "This run was deleted."))
+                self.board.update(CourseFailed(run_id, "This run was deleted."))
                 return
-            except RequestError:  # the log is shorter than what was read: another run replaced it
-                self.board.tell(CourseStarted(run_id, 0))
+            except RequestError:  # the log has become shorter: another run has replaced it
+                self.board.update(CourseStarted(run_id, 0))
             except (ConverseError, OSError) as error:
-                self.board.tell(CourseFailed(run_id, str(error)))
-            has_heard = self.board.view.course.sequence > known
-            failures = 0 if has_heard else failures + 1
+                self.board.update(CourseFailed(run_id, str(error)))
+            has_new_events = self.board.view.course.sequence > before
+            failures = 0 if has_new_events else failures + 1
             await asyncio.sleep(compute_backoff(_POLL_SECONDS, failures, _LONGEST_SECONDS))
 
     async def _listen(self, run_id: str) -> None:
         after = self.board.view.course.sequence
-        async with aclosing(self.runs.watch(run_id, after=after)) as told:
-            async for event in told:
-                self.board.tell(EventReceived(run_id, event))
-                await asyncio.sleep(0)  # lets the screen draw between many events
+        async with aclosing(self.runs.watch(run_id, after=after)) as events:
+            async for event in events:
+                self.board.update(EventReceived(run_id, event))
+                await asyncio.sleep(0)  # lets the screen draw if there are many events

@@ -8,11 +8,11 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 SMALL_COLUMNS: Final = 70
-"""From this width on, all keys of each screen fit a footer of one line."""
+"""Minimum width at which the keys of each screen fit into a footer of one line."""
 
 
 class Keys(Static):
-    """Display of the active key bindings; a footer suffices if it is wide enough."""
+    """Display of the active key bindings, for terminals that are too narrow for a footer."""
 
     DEFAULT_CSS = """
     Keys { height: auto; display: none; color: $text-muted; padding: 0 1; }
@@ -23,10 +23,10 @@ class Keys(Static):
 
     def on_mount(self) -> None:
         """Subscribe to changes of the active key bindings."""
-        self.screen.bindings_updated_signal.subscribe(self, self._tell)
-        self._tell(self.screen)
+        self.screen.bindings_updated_signal.subscribe(self, self._show_bindings)
+        self._show_bindings(self.screen)
 
-    def _tell(self, screen: Screen[object]) -> None:
+    def _show_bindings(self, screen: Screen[object]) -> None:
         active = [each for each in screen.active_bindings.values() if each.enabled]
         self.update(
             "  ".join(

@@ -12,7 +12,7 @@ from textual.widgets import Input, Static
 
 
 class LineScreen(ModalScreen[str | None]):
-    """Dialog for a line of text; ``None`` if the user leaves with Escape.
+    """Dialog for a line of text; returns ``None`` if the user leaves with Escape.
 
     Args:
         question: The question.

@@ -55,9 +55,9 @@ class TopApp(App[None]):
     """Textual application of ``vibe top``.
 
     Args:
-        runs: Source of the runs.
-        place: Their location, shown above them.
-        name: Returns a title for runs without a name.
+        runs: The source of the runs.
+        place: The location of the runs, shown above them.
+        name: Function that adds titles to runs without names.
     """
 
     ENABLE_COMMAND_PALETTE = False
@@ -68,7 +68,7 @@ class TopApp(App[None]):
     ]
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("a", "answer", "Answer"),
-        Binding("m", "say", "Say"),
+        Binding("m", "send", "Message"),
         Binding("s", "stop", "Stop"),
         Binding("t", "turn_filter(1)", "State"),
         Binding("T", "turn_filter(-1)", "Previous state", show=False),
@@ -99,11 +99,11 @@ class TopApp(App[None]):
                 yield OptionList(id="rows", markup=False)
             with Vertical(id="run"):
                 yield Static(id="title", classes="line", markup=False)
-                yield Static(id="stands", classes="line", markup=False)
+                yield Static(id="status", classes="line", markup=False)
                 yield Static(id="waiting", classes="line", markup=False)
                 with VerticalScroll(id="course", can_focus=True):
                     yield Static(id="lines", classes="line", markup=False)
-                yield Static(id="said", markup=False)
+                yield Static(id="text", markup=False)
         yield Static(id="notice", classes="line", markup=False)
         yield Keys()
         yield Footer(show_command_palette=False)
@@ -121,7 +121,7 @@ class TopApp(App[None]):
         if not self.screen_stack[0].query("#rows"):
             return  # the application is shutting down
         self._take_selection()
-        self._leave_answered()
+        self._close_answered()
         view, now = self.board.view, datetime.now(UTC)
         list_width = self._find("#rows").scrollable_content_region.width - 2
         state = (view, list_width, int(now.timestamp() / _AGE_SECONDS))
@@ -152,35 +152,34 @@ class TopApp(App[None]):
         self._write("#empty", screen_texts.describe_nothing(view), hides=True)
         rows = [(each.id, screen_texts.compose_row(each, columns, now)) for each in view.shown]
         options: OptionList = self._find("#rows")
-        looks = [_colour(each, row) for each, (_, row) in zip(view.shown, rows, strict=True)]
+        contents = [_colour(each, row) for each, (_, row) in zip(view.shown, rows, strict=True)]
         if [identity for identity, _ in rows] == [identity for identity, _ in self._rows]:
             for index, (old, new) in enumerate(zip(self._rows, rows, strict=True)):
                 if old != new:
-                    options.replace_option_prompt_at_index(index, looks[index])
+                    options.replace_option_prompt_at_index(index, contents[index])
         else:
-            at = options.scroll_offset.y
-            names = [identity for identity, _ in rows]
+            scroll_position = options.scroll_offset.y
+            identities = [identity for identity, _ in rows]
             options.set_options(
-                Option(look, id=name) for name, look in zip(names, looks, strict=True)
+                Option(content, id=identity)
+                for identity, content in zip(identities, contents, strict=True)
             )
-            options.scroll_to(y=at, animate=False)
-            # A page that is not read yet has no rows; the selected run is shown nevertheless.
-            lit = view.selected in names
-            options.highlighted = names.index(view.selected) if lit else None
+            options.scroll_to(y=scroll_position, animate=False)
+            # The selected run may not be listed: a page that is not read yet has no rows.
+            is_listed = view.selected in identities
+            options.highlighted = identities.index(view.selected) if is_listed else None
         self._rows = rows
 
     def _draw_run(self, view: View, before: View | None) -> None:
         summary = view.summary
-        title, stands = screen_texts.describe_head(summary) if summary else ("", "")
+        title, status = screen_texts.describe_head(summary) if summary else ("", "")
+        activity = screen_texts.describe_activity(view)
         self._write("#title", title)
-        self._write(
-            "#stands",
-            " · ".join(each for each in (screen_texts.describe_now(view), stands) if each),
-        )
+        self._write("#status", " · ".join(filter(None, (activity, status))))
         self._write("#waiting", screen_texts.describe_waiting(view, self._location), hides=True)
         if before is None or before.course.lines != view.course.lines:
             self._write("#lines", _compose_course(view))
-        self._write("#said", sanitize(view.course.said.strip()), hides=True)
+        self._write("#text", sanitize(view.course.text.strip()), hides=True)
         if before is None or before.selected != view.selected:
             self._find("#course").anchor()
 
@@ -190,11 +189,11 @@ class TopApp(App[None]):
         self._take_selection()
 
     def _take_selection(self) -> None:
-        """Read the highlighted row before the rows are drawn again, so that no key is lost."""
+        """Select the highlighted row, before rows are drawn again, so that no keypress is lost."""
         option = self._find("#rows").highlighted_option
         selected = self._drawn[0].selected if self._drawn else ""
         if option is not None and option.id not in (selected, self.board.view.selected):
-            self.board.tell(RunSelected(option.id))
+            self.board.update(RunSelected(option.id))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if len(self.screen_stack) > 1:
@@ -203,7 +202,7 @@ class TopApp(App[None]):
         match action, parameters:
             case "answer", _:
                 return bool(view.waiting)
-            case "say", _:
+            case "send", _:
                 return view.summary is not None
             case "stop", _:
                 return view.summary is not None and view.summary.state not in RESTS
@@ -216,22 +215,22 @@ class TopApp(App[None]):
     def action_turn_filter(self, step: int) -> None:
         """Filter by the next or previous state."""
         index = FILTERS.index(self.board.view.query.state)
-        self.board.tell(FilterChosen(FILTERS[(index + step) % len(FILTERS)]))
+        self.board.update(FilterChosen(FILTERS[(index + step) % len(FILTERS)]))
 
     def action_turn_page(self, forward: bool) -> None:
         """Show the next or previous page."""
-        self.board.tell(PageTurned(forward))
+        self.board.update(PageTurned(forward))
 
     def action_find(self) -> None:
         """Ask for words to filter the runs."""
         question = "Filter the runs of this page; empty for all"
-        known = self.board.view.words
+        current = self.board.view.words
 
-        def take(text: str | None) -> None:
+        def on_close(text: str | None) -> None:
             if text is not None:
-                self.board.tell(WordsChosen(text))
+                self.board.update(WordsChosen(text))
 
-        self.push_screen(LineScreen(question, known), take)
+        self.push_screen(LineScreen(question, current), on_close)
 
     # --- messages to the selected run ------------------------------------------------------------
 
@@ -240,7 +239,7 @@ class TopApp(App[None]):
         run_id, (waiting, *others) = self.board.view.selected, self.board.view.waiting
         name = screen_texts.flatten(waiting.request.name)
 
-        async def give(approval: Approval) -> None:
+        async def send(approval: Approval) -> None:
             try:
                 await self.runs.approve(run_id, approval, key=waiting.key)
             except UnknownNameError:
@@ -248,26 +247,26 @@ class TopApp(App[None]):
             else:
                 self._notice(f"{ANSWERED[approval.decision]}: {name}")
 
-        def take(approval: Approval | None) -> None:
+        def on_close(approval: Approval | None) -> None:
             if approval is not None:
-                self._perform(give(approval))
+                self._perform(send(approval))
 
-        self.push_screen(ApprovalScreen(waiting, len(others)), take)
+        self.push_screen(ApprovalScreen(waiting, len(others)), on_close)
 
-    def _leave_answered(self) -> None:
+    def _close_answered(self) -> None:
         """Close the dialog of a call that was answered elsewhere, and report it."""
-        shown = [each for each in self.screen_stack if isinstance(each, ApprovalScreen)]
-        known = {(each.conversation_id, each.key) for each in self.board.view.waiting}
-        for screen in shown:
+        dialogs = [each for each in self.screen_stack if isinstance(each, ApprovalScreen)]
+        still_waiting = {(each.conversation_id, each.key) for each in self.board.view.waiting}
+        for screen in dialogs:
             waiting = screen.waiting
-            if (waiting.conversation_id, waiting.key) not in known:
+            if (waiting.conversation_id, waiting.key) not in still_waiting:
                 name = screen_texts.flatten(waiting.request.name)
                 self._notice(f"{name} no longer awaits approval: it has been answered.")
                 while self.screen is not screen:  # close the dialogs in front of it
                     self.pop_screen()
                 screen.dismiss(None)
 
-    def action_say(self) -> None:
+    def action_send(self) -> None:
         """Ask for a message to the run."""
         run_id = self.board.view.selected
 
@@ -275,11 +274,11 @@ class TopApp(App[None]):
             await self.runs.send(run_id, UserCanister(text))
             self._notice("Sent: the model reads it at its next request.")
 
-        def take(text: str | None) -> None:
+        def on_close(text: str | None) -> None:
             if text and text.strip():
                 self._perform(send(repair(text)))
 
-        self.push_screen(LineScreen(f"Message to {run_id[:8]}"), take)
+        self.push_screen(LineScreen(f"Message to {run_id[:8]}"), on_close)
 
     def action_stop(self) -> None:
         """Ask whether to stop the run."""
@@ -289,11 +288,12 @@ class TopApp(App[None]):
             await self.runs.stop(run_id, reason=reason)
             self._notice(f"Stopping {run_id[:8]}.")
 
-        def take(reason: str | None) -> None:
+        def on_close(reason: str | None) -> None:
             if reason is not None:
                 self._perform(stop(repair(reason)))
 
-        self.push_screen(LineScreen(f"Reason to stop {run_id[:8]} (shown with the run)"), take)
+        question = f"Reason to stop {run_id[:8]} (shown with the run)"
+        self.push_screen(LineScreen(question), on_close)
 
     def _perform(self, work: Coroutine[Any, Any, None]) -> None:
         """Send a message to a run, and report the result."""
@@ -303,16 +303,16 @@ class TopApp(App[None]):
                 await work
             except (ConverseError, OSError) as error:
                 self._notice(str(error))
-            self.feed.hurry()
+            self.feed.poll_now()
 
         self.run_worker(perform())
 
     def _notice(self, text: str) -> None:
-        self.board.tell(NoticeSet(text))
+        self.board.update(NoticeSet(text))
 
 
 def _colour(summary: RunSummary, row: str) -> Content:
-    """Colour the state of a run, the first word of its row."""
+    """Colour the state of a run at the start of its row."""
     return Content(row).stylize(_STYLES.get(summary.tone, ""), 0, len(summary.tone))
 
 

@@ -1,6 +1,6 @@
-"""Texts of the screen: rows of the list, and the lines above it and about one run.
+"""Texts of the screen: the list of runs, the lines above it, and the lines about one run.
 
-All texts are single lines without characters that could control a terminal.
+All lines are free of characters that could control a terminal.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ from vibe_llms.interfaces.cli.top.views import View
 from vibe_llms.runs.summaries import RunSummary
 
 _COLUMNS: Final = (("state", 10), ("last", 4), ("run", 8), ("tokens", 6), ("cost", 8))
-_LESSER: Final = frozenset({"tokens", "cost"})
-_NAME: Final = 14
-"""Minimum width of a run's name before less important columns are shown."""
-_MODEL_SHARE: Final = 3
+"""Columns of the list with their widths; the name and the model follow them."""
+_OPTIONAL_COLUMNS: Final = frozenset({"tokens", "cost"})
+_NAME_COLUMNS: Final = 14
+"""Minimum width of a run's name; optional columns are shown only if more is left."""
+_MODEL_DIVISOR: Final = 3
+"""The model gets this fraction of the width that is left for it and the name."""
 _GAP: Final = "  "
 
 
@@ -54,29 +56,29 @@ def describe_name(summary: RunSummary) -> str:
 
 
 def _compose(cells: list[str], model: str, name: str, columns: int) -> str:
-    fixed = ""
+    text = ""
     for cell, (column, width) in zip(cells, _COLUMNS, strict=True):
-        wider = f"{fixed}{_GAP if fixed else ''}{_fit(cell, width)}"
-        # A cut number is a different number; and a run is identified by its name, not its cost.
-        room = columns - (_NAME if column in _LESSER else 0)
-        if measure_text(wider) > room:
+        with_cell = f"{text}{_GAP if text else ''}{_fit(cell, width)}"
+        # Columns that do not fit are omitted, because a cut number would be wrong. The name is more
+        # important than optional columns.
+        room = columns - (_NAME_COLUMNS if column in _OPTIONAL_COLUMNS else 0)
+        if measure_text(with_cell) > room:
             break
-        fixed = wider
-    rest = columns - measure_text(fixed) - len(_GAP)
-    if rest < _NAME // 2:
-        return fixed.rstrip()
-    share = rest // _MODEL_SHARE if rest >= _MODEL_SHARE * _NAME else 0
-    parts = [fixed]
-    if share:
-        rest -= share + len(_GAP)
-    parts.append(_fit(name, rest))
-    if share:
-        parts.append(_fit(model, share))
+        text = with_cell
+    rest = columns - measure_text(text) - len(_GAP)
+    if rest < _NAME_COLUMNS // 2:
+        return text.rstrip()
+    has_model = rest >= _MODEL_DIVISOR * _NAME_COLUMNS
+    model_columns = rest // _MODEL_DIVISOR if has_model else 0
+    name_columns = rest - model_columns - len(_GAP) if has_model else rest
+    parts = [text, _fit(name, name_columns)]
+    if has_model:
+        parts.append(_fit(model, model_columns))
     return shorten_end(_GAP.join(parts).rstrip(), columns)
 
 
 def _fit(text: str, columns: int) -> str:
-    # An id is identified by its beginning: an ellipsis would replace a significant letter.
+    # An id is cut without an ellipsis, which would replace a significant letter.
     flat = flatten(text)
     cut = flat[:columns] if flat.isascii() and flat.isalnum() else shorten(flat, columns)
     return cut + " " * max(0, columns - measure_text(cut))
@@ -98,7 +100,7 @@ def describe_age(seconds: float) -> str:
 def describe_page(view: View, place: str) -> str:
     """Return the top line: the place, the listed runs, and their usage."""
     rows = view.shown
-    known = [each.cents for each in rows if each.cents is not None]
+    known_costs = [each.cents for each in rows if each.cents is not None]
     parts = [
         f"vibe top {flatten(place)}".rstrip(),
         view.query.state or "",
@@ -107,7 +109,7 @@ def describe_page(view: View, place: str) -> str:
         f"page {len(view.query.passed) + 1}" if view.has_more or view.query.passed else "",
         _describe_waiting(rows),
         describe_tokens(sum(each.tokens for each in rows) or None),
-        describe_cost(sum(known)) if known else "",
+        describe_cost(sum(known_costs)) if known_costs else "",
     ]
     return " · ".join(part for part in parts if part)
 
@@ -123,7 +125,7 @@ def _describe_count(view: View) -> str:
 
 def _describe_waiting(rows: tuple[RunSummary, ...]) -> str:
     waiting = sum(each.waiting for each in rows)
-    return f"{count(waiting, 'approval')} wanted" if waiting else ""
+    return f"{count(waiting, 'approval')} requested" if waiting else ""
 
 
 def describe_nothing(view: View) -> str:
@@ -160,33 +162,30 @@ def describe_head(summary: RunSummary) -> tuple[str, str]:
     return flatten(title), flatten(" · ".join(part for part in parts if part))
 
 
-def describe_now(view: View) -> str:
+def describe_activity(view: View) -> str:
     """Describe the current activity of a run."""
     course = view.course
     if course.calls:
         return flatten(f"calls {', '.join(name for _, name in course.calls)} …")
-    return flatten(f"asks {course.asked} …") if course.asked else ""
+    return flatten(f"asks {course.model} …") if course.model else ""
 
 
 def describe_waiting(view: View, address: str) -> str:
-    """Describe what a run waits for: an approval, or a user here who resumes it."""
+    """Describe what a run waits for: approvals, or a user on this machine who resumes it."""
     if not view.waiting:
         summary = view.summary
-        is_left = (
-            not address
-            and summary is not None
-            and summary.state in ("due", "broken_off", "stopped")
-        )
-        return advise_to_resume(summary) if summary is not None and is_left else ""
-    asked = [
+        if address or summary is None or summary.state not in ("due", "broken_off", "stopped"):
+            return ""
+        return advise_to_resume(summary)
+    calls = [
         flatten(f"{each.request.name} {reveal(each.request.arguments)}") for each in view.waiting
     ]
-    head = f"{count(len(asked), 'call')} to approve: press a"
-    return "\n".join((head, *asked))
+    head = f"{count(len(calls), 'call')} to approve: press a"
+    return "\n".join((head, *calls))
 
 
 def describe_line(line: CourseLine) -> str:
     """Format a line about an event of a run."""
     number = f"{line.number:>4}" if line.number else "   ·"
     moment = line.moment.astimezone().strftime("%H:%M:%S") if line.moment else " " * 8
-    return f"{number}  {moment}  {'  ' * line.is_tool}{flatten(line.words)}"
+    return f"{number}  {moment}  {'  ' * line.is_tool}{flatten(line.text)}"

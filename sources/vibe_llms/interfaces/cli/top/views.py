@@ -9,7 +9,7 @@ import attrs
 
 from vibe_llms.agents.interfaces import WatchedEvent
 from vibe_llms.foundation.attrs_classes import frozen
-from vibe_llms.interfaces.cli.top.courses import RunCourse, start_course, tell
+from vibe_llms.interfaces.cli.top.courses import RunCourse, add_event, start_course
 from vibe_llms.runs.summaries import RunState, RunSummary
 from vibe_llms.runs.surveying import STATES
 from vibe_llms.runs.waiting import Waiting
@@ -58,15 +58,15 @@ class View:
     """State of the screen.
 
     Attributes:
-        query: Query of the listed runs.
-        words: Words that the shown runs contain.
+        query: The query of the listed runs.
+        words: The words that shown runs must contain.
         rows: The runs of the page; ``None`` before the first read.
         has_more: Whether there is another page.
         selected: The id of the selected run; empty if there is none.
-        course: Its events.
-        waiting: Its calls that wait for an approval.
-        fault: The reason why the states of runs are currently unknown; empty if they are known.
-        course_fault: The same for the selected run.
+        course: The events of the selected run.
+        waiting: The calls of the selected run that await approval.
+        fault: The reason why the runs cannot be read currently; empty if they can.
+        course_fault: The reason why the events of the selected run cannot be read currently.
         notice: The result of the last action.
     """
 
@@ -154,7 +154,7 @@ class CourseStarted:
 
 @frozen
 class EventReceived:
-    """Update: an event of a run arrived."""
+    """Update: an event of a run was received."""
 
     run_id: str
     event: WatchedEvent
@@ -162,7 +162,7 @@ class EventReceived:
 
 @frozen
 class CourseFailed:
-    """Update: a run currently cannot be followed; empty if it can be again."""
+    """Update: a run currently cannot be followed; the fault is empty if it can be again."""
 
     run_id: str
     fault: str
@@ -170,7 +170,7 @@ class CourseFailed:
 
 @frozen
 class WaitingRead:
-    """Update: the calls of a run that wait for an approval."""
+    """Update: the calls of a run that await approval were read."""
 
     run_id: str
     waiting: tuple[Waiting, ...]
@@ -178,7 +178,7 @@ class WaitingRead:
 
 @frozen
 class NoticeSet:
-    """Update: the result of an action."""
+    """Update: an action has a result to show."""
 
     notice: str
 
@@ -199,10 +199,10 @@ Update: TypeAlias = (
 )
 
 
-def fold(view: View, update: Update) -> View:
+def apply(view: View, update: Update) -> View:
     """Return the view after an update.
 
-    Updates of another page or run than the current one are ignored.
+    Updates about another page or run than the current one are ignored.
     """
     match update:
         case RowsRead() | RowsFailed() | PagesLost() if update.query != view.query:
@@ -214,28 +214,28 @@ def fold(view: View, update: Update) -> View:
         case CourseStarted(after=after):
             return attrs.evolve(view, course=start_course(after), course_fault="")
         case EventReceived(event=event):
-            return attrs.evolve(view, course=tell(view.course, event), course_fault="")
+            return attrs.evolve(view, course=add_event(view.course, event), course_fault="")
         case CourseFailed(fault=fault):
             return attrs.evolve(view, course_fault=fault)
         case WaitingRead(waiting=waiting):
             return attrs.evolve(view, waiting=waiting)
         case NoticeSet(notice=notice):
             return attrs.evolve(view, notice=notice)
-    return _select_anew(view, _fold_page(view, update))
+    return _update_selection(view, _apply_to_page(view, update))
 
 
-def _fold_page(view: View, update: Update) -> View:
+def _apply_to_page(view: View, update: Update) -> View:
     match update:
         case RowsRead(rows=rows, has_more=has_more):
             return attrs.evolve(view, rows=rows, has_more=has_more, fault="")
         case RowsFailed(fault=fault):
             return attrs.evolve(view, fault=fault)
         case FilterChosen(state=state):
-            return _ask(view, Query(state=state))
+            return _change_query(view, Query(state=state))
         case PagesLost():
-            return _ask(view, Query(state=view.query.state))
+            return _change_query(view, Query(state=view.query.state))
         case PageTurned(forward=forward):
-            return _turn(view, forward=forward)
+            return _turn_page(view, forward=forward)
         case WordsChosen(words=words):
             return attrs.evolve(view, words=words)
         case RunSelected(run_id=run_id) if any(each.id == run_id for each in view.shown):
@@ -243,23 +243,23 @@ def _fold_page(view: View, update: Update) -> View:
     return view
 
 
-def _turn(view: View, *, forward: bool) -> View:
+def _turn_page(view: View, *, forward: bool) -> View:
     passed = view.query.passed
     if forward and view.has_more and view.rows:
-        return _ask(view, attrs.evolve(view.query, passed=(*passed, view.rows[-1].id)))
+        return _change_query(view, attrs.evolve(view.query, passed=(*passed, view.rows[-1].id)))
     if not forward and passed:
-        return _ask(view, attrs.evolve(view.query, passed=passed[:-1]))
+        return _change_query(view, attrs.evolve(view.query, passed=passed[:-1]))
     return view
 
 
-def _ask(view: View, query: Query) -> View:
+def _change_query(view: View, query: Query) -> View:
     if query == view.query:
         return view
     return attrs.evolve(view, query=query, rows=None, has_more=False)
 
 
-def _select_anew(before: View, view: View) -> View:
-    """Select a run that is shown: the same, or the one now in its place."""
+def _update_selection(before: View, view: View) -> View:
+    """Keep the selected run if it is shown, or else select the run at its former position."""
     identities = [each.id for each in view.shown]
     if view.rows is not None and view.selected not in identities:
         old = [each.id for each in before.shown]

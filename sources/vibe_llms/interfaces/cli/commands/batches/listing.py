@@ -25,20 +25,20 @@ def list_(runner: str, limit: int, as_json: bool) -> None:
     """List batches, newest first.
 
     \b
-    filling  its inputs are still being added
-    open     all inputs are there; some are not done
-    done     every input is answered or has failed
-    stopped  stopped with `vibe batches stop`
+    filling  inputs are still being added
+    open     all inputs were added, and some are not done
+    done     every input was answered or has failed
+    stopped  was stopped with `vibe batches stop`
     capped   the next request might exceed the cost limit
-    failed   stopped by an error that affects every input, such as a missing key
+    failed   was stopped by an error that affects every input, such as a missing key
     """
     from vibe_llms.interfaces.cli.batches.shared import export_summary
 
-    found = run(_survey(runner, limit))
+    batches = run(_survey(runner, limit))
     if as_json:
-        write_json([export_summary(each) for each in found])
+        write_json([export_summary(each) for each in batches])
         return
-    if not found:
+    if not batches:
         note("There are no batches yet.")
     write_table(
         (
@@ -51,7 +51,7 @@ def list_(runner: str, limit: int, as_json: bool) -> None:
                 write_moment(datetime.fromtimestamp(each.created)),
                 each.model,
             )
-            for each in found
+            for each in batches
         ),
         headers=("id", "state", "done", "failed", "cost", "submitted", "model"),
         styles=("cyan", "", "", "red", "", "dim", "dim"),

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 @click.argument("batch", metavar="ID")
 @runner_option
 async def stop(batch: str, runner: str) -> None:
-    """Stop a batch. Requests under way still finish, and their answers are written."""
-    _tell("Stopped", await _change(batch, runner, lambda batches, found: batches.stop(found)))
+    """Stop a batch. Running requests still finish, and their answers are stored."""
+    _report("Stopped", await _change(batch, runner, lambda batches, name: batches.stop(name)))
 
 
 @command("resume")
 @click.argument("batch", metavar="ID")
 @runner_option
-@click.option("--retry-failed", is_flag=True, help="Also ask again what failed.")
+@click.option("--retry-failed", is_flag=True, help="Also ask again about inputs that failed.")
 @click.option("--cap", type=DOLLARS, metavar="DOLLARS", help="New limit of the cost.")
 async def resume(batch: str, runner: str, retry_failed: bool, cap: Decimal | None) -> None:
     """Resume a batch that was stopped, has reached its cap, has failed, or is done.
@@ -37,10 +37,10 @@ async def resume(batch: str, runner: str, retry_failed: bool, cap: Decimal | Non
     Workers pick it up within a few seconds.
     """
 
-    async def change(batches: Batches, found: str) -> None:
-        await batches.resume(found, retry_failed=retry_failed, cap=cap)
+    async def change(batches: Batches, name: str) -> None:
+        await batches.resume(name, retry_failed=retry_failed, cap=cap)
 
-    _tell("Resumed", await _change(batch, runner, change))
+    _report("Resumed", await _change(batch, runner, change))
 
 
 @command("delete")
@@ -52,16 +52,16 @@ def delete(batch: str, runner: str, yes: bool) -> None:
     from vibe_llms.interfaces.cli.access import load_configuration
     from vibe_llms.interfaces.cli.consent import require_consent
 
-    found = run(_change(batch, runner, None))
+    summary = run(_change(batch, runner, None))
     if not (yes or load_configuration().yes):
-        question = f"Delete batch {found.id} with {found.done:,} results?"
+        question = f"Delete batch {summary.id} with {summary.done:,} results?"
         require_consent(question, remedy="Add --yes to delete it.")
-    run(_change(found.id, runner, lambda batches, name: batches.delete(name)))
-    note(f"Deleted: batch {found.id}.")
+    run(_change(summary.id, runner, lambda batches, name: batches.delete(name)))
+    note(f"Deleted: batch {summary.id}.")
 
 
-def _tell(what: str, found: BatchSummary) -> None:
-    note(f"{what}: batch {found.id}, {found.done:,} of {found.known:,} done.")
+def _report(action: str, summary: BatchSummary) -> None:
+    note(f"{action}: batch {summary.id}, {summary.done:,} of {summary.known:,} done.")
 
 
 async def _change(
@@ -71,7 +71,7 @@ async def _change(
 
     async with access_batches(url) as batches:
         identity = await batches.resolve(batch)
-        found = await batches.find(identity)
+        summary = await batches.find(identity)
         if change is not None:
             await change(batches, identity)
-        return found
+        return summary

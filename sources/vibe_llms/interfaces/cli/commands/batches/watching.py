@@ -30,9 +30,9 @@ async def watch(batch: str, runner: str, output: str, as_json: bool) -> int:
     from vibe_llms.runs.patience import PATIENCE_SECONDS
 
     async with access_batches(runner, patience_seconds=PATIENCE_SECONDS) as batches:
-        found = await batches.resolve(batch)
-        told = describe_runner(runner)
-        return await follow_to_end(batches, found, output, told, as_json=as_json)
+        identity = await batches.resolve(batch)
+        runner_option = describe_runner(runner)
+        return await follow_to_end(batches, identity, output, runner_option, as_json=as_json)
 
 
 @command("results")
@@ -40,7 +40,7 @@ async def watch(batch: str, runner: str, output: str, as_json: bool) -> int:
 @runner_option
 @_OUTPUT
 async def results(batch: str, runner: str, output: str) -> None:
-    """Write what there is of a batch, in the order of its inputs."""
+    """Write the results that a batch has so far, in the order of its inputs."""
     from vibe_llms.agents.batches import access_batches
     from vibe_llms.interfaces.cli.batches.shared import write_output
 

@@ -62,16 +62,16 @@ def check(
     warnings: list[Finding] = []
     for file in files:
         try:
-            found = run(_check(application, file, config, tools, servers))
+            checked = run(_check(application, file, config, tools, servers))
         except ConfigurationError as error:  # such as an unreadable file
             errors += error.findings
             continue
-        errors += found.errors
-        warnings += found.warnings
-        if not found.errors:
-            warnings += _survey_wants(application, found, model)
-        if found.bound is not None:
-            bounds[file] = found.bound
+        errors += checked.errors
+        warnings += checked.warnings
+        if not checked.errors:
+            warnings += _find_missing_requirements(application, checked, model)
+        if checked.bound is not None:
+            bounds[file] = checked.bound
     if as_json:
         write_json(
             {
@@ -90,15 +90,17 @@ def check(
     return ExitCode.SUCCESS
 
 
-def _survey_wants(application: Application, found: TaskCheck, model: str | None) -> list[Finding]:
-    """Return the missing requirements of a task's models here, such as a key."""
+def _find_missing_requirements(
+    application: Application, checked: TaskCheck, model: str | None
+) -> list[Finding]:
+    """Return what a task's models need and this machine lacks, such as a key."""
     import os
 
     from vibe_llms.flows.refusals import asks_model
     from vibe_llms.plugins.missing_requirements import survey_missing
 
-    lacking: dict[Finding, None] = {}
-    for part in found.survey_parts():
+    findings: dict[Finding, None] = {}  # without duplicates
+    for part in checked.survey_parts():
         llm = part.task.resource_llm
         if not asks_model(part):
             continue
@@ -114,22 +116,22 @@ def _survey_wants(application: Application, found: TaskCheck, model: str | None)
         path = ("resource_llm", "provider")
         for requirement in requirements:
             message = f"Cannot use {model or llm.address} on this machine yet. {requirement}"
-            lacking[part.reading.find(path, message)] = None
-    return list(lacking)
+            findings[part.reading.find(path, message)] = None
+    return list(findings)
 
 
 def _describe(bound: FlowBound) -> str:
     from vibe_llms.flows.number_texts import describe_cost, describe_tokens
 
-    words = [
-        f"{bound.requests:,} request{'s' * (bound.requests != 1)}",
+    parts = [
+        "1 request" if bound.requests == 1 else f"{bound.requests:,} requests",
         describe_tokens(bound.tokens),
         describe_cost(bound.cost_cents),
     ]
-    said = ", ".join(each for each in words if each)
+    text = ", ".join(part for part in parts if part)
     if bound.reasons:
-        said += f" (estimate: {bound.reasons[0].rstrip('.')})"
-    return said
+        text += f" (estimate: {bound.reasons[0].rstrip('.')})"
+    return text
 
 
 def _export(bound: FlowBound) -> dict[str, Any]:
@@ -146,8 +148,8 @@ async def _check(
 ) -> TaskCheck:
     from vibe_llms.flows.adapter import UniversalAdapter
 
-    named = split_names(tools)
-    ensembles = await produce_ensembles(application, named, named)
+    names = split_names(tools)
+    ensembles = await produce_ensembles(application, names, names)
     if servers:
         ensembles += await application.produce_mcp_ensembles(servers)
     return await UniversalAdapter(config, tools=ensembles, application=application).check(file)

@@ -52,7 +52,7 @@ def diff(old: str, new: str, mermaid: bool, html: str | None, as_json: bool) -> 
     else:
         write_table(
             compose_difference_rows(difference),
-            headers=("change", "what", "of it"),
+            headers=("change", "part", "details"),
             styles=("cyan", "", "dim"),
         )
         if not difference:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 def new(file: str | None, example: str | None, force: bool) -> None:
     """Write an example task to FILE; without FILE, list the examples.
 
-    FILE may be the name of an example. Any other name gets simple_qa_task, unless --from chooses
-    one. The suffix, .json or .toml, decides the format.
+    If FILE is named after an example, that example is written; otherwise simple_qa_task, unless
+    --from names another. The suffix, .json or .toml, decides the format.
 
     \b
         vibe flow new
@@ -46,8 +46,8 @@ def new(file: str | None, example: str | None, force: bool) -> None:
         write_table(rows, headers=("example", "form", "description"), styles=("cyan", "dim"))
         return
     names = [each.name for each in survey_examples()]
-    named = next((each for each in (Path(file).name, Path(file).stem) if each in names), FIRST)
-    path = _write(access_example(example or named), file, force=force)
+    default = next((each for each in (Path(file).name, Path(file).stem) if each in names), FIRST)
+    path = _write(access_example(example or default), file, force=force)
     note(f"Written: {path}")
     note(f"Check it: {compose_command('flow', 'check', str(path))}")
     note(f"Run it: {compose_command('flow', 'run', str(path))}")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 )
 @run_options
 def fork(identity: str, node: str, variables: tuple[str, ...], visit: int, **options: Any) -> int:
-    """Run again from NODE on, in a new run that shares everything before NODE with RUN.
+    """Run again from NODE, in a new run that shares everything before NODE with RUN.
 
     \b
         vibe flow fork abcd P1 tone=stern
@@ -37,9 +37,9 @@ def fork(identity: str, node: str, variables: tuple[str, ...], visit: int, **opt
 
     application = load_flow_application(options)
     run_id = resolve_identity(application.store, identity)
-    given = parse_controls(variables, kind="variable", example="topic=tides")
+    values = parse_controls(variables, kind="variable", example="topic=tides")
 
     async def work(adapter: UniversalAdapter) -> AdapterResult:
-        return await adapter.fork(run_id, node, visit=visit, variables=given)
+        return await adapter.fork(run_id, node, visit=visit, variables=values)
 
     return perform(options, work, application=application)

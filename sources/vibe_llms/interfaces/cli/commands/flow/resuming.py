@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @run_argument
 @run_options
 def resume(identity: str, **options: Any) -> int:
-    """Resume RUN, which stopped before its end, with the task as it was at its start.
+    """Resume RUN, which stopped before its end, with the task that it was started with.
 
     The model and limits stay the same unless you change them here. No answered request is sent
     again. The first letters of an id are enough if no other id begins with them.

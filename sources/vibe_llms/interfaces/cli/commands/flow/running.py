@@ -32,14 +32,14 @@ def run(file: str, variables: tuple[str, ...], strict: bool, **options: Any) -> 
         vibe flow run research.json topic=tides
         vibe flow run research.json topic=tides --model scripted:echo
 
-    The run is kept; its id is printed at the end. The exit code is 1 if the flow ended without
+    The run is stored; its id is printed at the end. The exit code is 1 if the flow ended without
     meeting its goal.
     """
     from vibe_llms.interfaces.cli.flows.flow_runs import perform
 
-    given = parse_controls(variables, kind="variable", example="topic=tides")
+    values = parse_controls(variables, kind="variable", example="topic=tides")
 
     async def work(adapter: UniversalAdapter) -> AdapterResult:
-        return await adapter.execute(file, given)
+        return await adapter.execute(file, values)
 
     return perform(options, work, strict=strict)

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 @command("show")
 @click.argument("argument", metavar="[RUN]", required=False, type=FLOW_RUN)
-@click.option("--run", "named", metavar="RUN", type=FLOW_RUN, hidden=True)
+@click.option("--run", "option_value", metavar="RUN", type=FLOW_RUN, hidden=True)
 @mermaid_option
 @html_option
 @json_option
 def show(
-    argument: str | None, named: str | None, mermaid: bool, html: str | None, as_json: bool
+    argument: str | None, option_value: str | None, mermaid: bool, html: str | None, as_json: bool
 ) -> None:
     """Show the path of a run, the duration and cost of each node, and the goal's result.
 
@@ -42,12 +42,12 @@ def show(
     from vibe_llms.flows.run_pages import read_run_page
     from vibe_llms.runs.surveying import read_summary
 
-    if argument and named:
-        raise click.UsageError("The run is named twice.")
-    if named:
-        note(f"--run is deprecated: pass the run as an argument: {named}")
+    if argument and option_value:
+        raise click.UsageError("The run is named twice: remove --run.")
+    if option_value:
+        note(f"--run is deprecated: pass the run as an argument: {option_value}")
     store = open_store()
-    run_id = _find_run(store, argument or named)
+    run_id = _find_run(store, argument or option_value)
     if html is not None:
         _save(read_run_page(store, run_id), html)
         return
@@ -62,7 +62,7 @@ def show(
 
 
 def _find_run(store: ConversationStore, word: str | None) -> str:
-    """Resolve a run's id or a prefix of it; return the newest run if it is omitted."""
+    """Resolve a run's id or a prefix of it; without one, return the newest run."""
     from vibe_llms.exceptions import UnknownConversationError
     from vibe_llms.flows.visiting import TAG
     from vibe_llms.interfaces.cli.access import open_index
@@ -104,7 +104,7 @@ def _write_run(record: FlowRecord, course: Course, summary: RunSummary) -> None:
         styles=("", "dim"),
     )
     write()
-    write(_sum_up(course, summary.label))
+    write(_describe_total(course, summary.label))
     if ended is not None and ended.detail:
         write(ended.detail)
     for each in ended.verdicts if ended else ():
@@ -112,10 +112,10 @@ def _write_run(record: FlowRecord, course: Course, summary: RunSummary) -> None:
         write(f"{mark} {each.get('description')}: {each.get('evidence')}")
 
 
-def _sum_up(course: Course, words: str) -> str:
+def _describe_total(course: Course, state: str) -> str:
     from vibe_llms.flows.number_texts import describe_whole
 
-    parts = (words, *describe_whole(course.total, course.measure()))
+    parts = (state, *describe_whole(course.total, course.measure()))
     return " · ".join(filter(None, parts))
 
 

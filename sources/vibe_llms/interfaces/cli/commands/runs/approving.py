@@ -45,24 +45,24 @@ if TYPE_CHECKING:
 async def approve(word: str, address: str, **options: Any) -> int:
     """Answer the calls that await approval in RUN, wherever it runs.
 
-    Calls are shown in full. Without --allow, --deny or --edit you are asked call by call. If
-    several people answer, the first answer applies; for a late one the exit code is 1.
+    Calls are shown in full. Without --allow, --deny or --edit you are asked about each call. If
+    several people answer, the first answer applies; after a later one the exit code is 1.
 
     \b
         vibe runs approve abcd
         vibe runs approve abcd --deny --reason "Ask me on Monday."
     """
-    given = [
+    decisions = [
         f"--{name}" for name in ("allow", "deny", "edit") if options[name] not in (None, False)
     ]
-    if len(given) > 1:
-        raise click.UsageError(f"{' and '.join(given)} contradict each other.")
+    if len(decisions) > 1:
+        raise click.UsageError(f"{' and '.join(decisions)} contradict each other.")
     async with open_runs(address) as runs:
         summary = await find_run(runs, word)
-        found = await runs.survey_approvals(summary.id)
-        if not found:
-            return await _tell_nothing_waits(runs, summary)
-        waiting = _select(found, options["digest"])
+        all_waiting = await runs.survey_approvals(summary.id)
+        if not all_waiting:
+            return await _report_nothing_waits(runs, summary)
+        waiting = _select(all_waiting, options["digest"])
         code = await _answer_each(runs, summary.id, waiting, options)
         after = await runs.find(summary.id)
     if after.waiting:
@@ -72,13 +72,17 @@ async def approve(word: str, address: str, **options: Any) -> int:
     return code
 
 
-def _select(found: Sequence[Waiting], digest: str) -> Sequence[Waiting]:
-    """Raise UnknownNameError if no waiting call has this digest."""
-    waiting = [each for each in found if each.request.digest.startswith(digest.lower())]
+def _select(all_waiting: Sequence[Waiting], digest: str) -> Sequence[Waiting]:
+    """Return the waiting calls whose digest has this prefix.
+
+    Raises:
+        UnknownNameError: No call has such a digest.
+    """
+    waiting = [each for each in all_waiting if each.request.digest.startswith(digest.lower())]
     if not waiting:
         from vibe_llms.exceptions import UnknownNameError
 
-        known = tuple(each.request.digest for each in found)
+        known = tuple(each.request.digest for each in all_waiting)
         raise UnknownNameError(
             kind="waiting call",
             name=digest,
@@ -106,7 +110,7 @@ async def _answer_each(
     code = ExitCode.SUCCESS
     for each in waiting:
         approval = _decide(each.request, options) if is_decided else await _ask(each.request)
-        code = max(code, await _give(runs, run_id, each, approval))
+        code = max(code, await _send(runs, run_id, each, approval))
     return code
 
 
@@ -145,8 +149,8 @@ def _decide(request: ApprovalRequest, options: dict[str, Any]) -> Approval:
     return allow(request, scope=scope)
 
 
-async def _give(runs: Runs, run_id: str, waiting: Waiting, approval: Approval) -> ExitCode:
-    """Answer one call; return the exit code, which tells whether the answer applies."""
+async def _send(runs: Runs, run_id: str, waiting: Waiting, approval: Approval) -> ExitCode:
+    """Answer one call; the exit code is 1 if another answer was faster."""
     from vibe_llms.exceptions import UnknownNameError
     from vibe_llms.interfaces.cli.runs.event_texts import ANSWERED
 
@@ -160,18 +164,18 @@ async def _give(runs: Runs, run_id: str, waiting: Waiting, approval: Approval) -
     return ExitCode.SUCCESS
 
 
-async def _tell_nothing_waits(runs: Runs, summary: RunSummary) -> ExitCode:
-    """Report that no call is waiting, and who answered it if it was ever asked."""
+async def _report_nothing_waits(runs: Runs, summary: RunSummary) -> ExitCode:
+    """Report that no call is waiting, and the last answer if there was one."""
     from vibe_llms.events.engine import ApprovalAnsweredEvent
     from vibe_llms.exceptions import end_sentence
     from vibe_llms.interfaces.cli.runs.event_texts import describe_event
 
     note(f"No call awaits approval in {summary.id}.")
-    given = [
+    answers = [
         each.event
         for each in await read_logged(runs, summary)
         if isinstance(each.event, ApprovalAnsweredEvent)
     ]
-    if given:
-        note(end_sentence(f"The last answer: {describe_event(given[-1])}"))
+    if answers:
+        note(end_sentence(f"The last answer: {describe_event(answers[-1])}"))
     return ExitCode.INCOMPLETE

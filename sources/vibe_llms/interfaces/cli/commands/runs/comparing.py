@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 _OPTIONS = {"controls": "control"}
-"""Options whose parameters have different names."""
+"""Names of options whose parameters have different names."""
 
 
 @command("diff")
@@ -108,7 +108,7 @@ def _compare_stored(first: str, second: str, as_json: bool) -> int:
 
 
 def _write_tasks(difference: RunDifference) -> bool:
-    """Write the differences of two flows' tasks and variables; return whether they are tasks."""
+    """Write the differences if tasks and variables of flows differ; return whether they do."""
     from vibe_llms.flows.differences import compare_tasks
     from vibe_llms.flows.task_reading import read_task
     from vibe_llms.foundation.json_types import is_same
@@ -119,18 +119,18 @@ def _write_tasks(difference: RunDifference) -> bool:
     tasks, variables = [], list[Mapping[str, Any]]()
     for side in sides:
         match side:
-            case Moment(step="task", meaning=(Mapping() as task, Mapping() as given)):
+            case Moment(step="task", meaning=(Mapping() as task, Mapping() as values)):
                 tasks.append(read_task(task, strict=False))
-                variables.append(given)
+                variables.append(values)
             case _:
                 return False
     rows = compose_difference_rows(compare_tasks(*tasks))
     old, new = variables
     for name in dict.fromkeys([*old, *new]):
-        values = [json.dumps(each[name]) if name in each else "(none)" for each in variables]
+        texts = [json.dumps(each[name]) if name in each else "(none)" for each in variables]
         if name not in old or name not in new or not is_same(old[name], new[name]):
-            rows.append(("changed", f"variable {name}", " -> ".join(values)))
-    write_table(rows, headers=("change", "what", "of it"), styles=("cyan", "", "dim"))
+            rows.append(("changed", f"variable {name}", " -> ".join(texts)))
+    write_table(rows, headers=("change", "part", "details"), styles=("cyan", "", "dim"))
     return bool(rows)
 
 
@@ -178,19 +178,20 @@ def bisect(word: str, versions: tuple[str, ...], revisions: str, as_json: bool) 
 
     from vibe_llms.interfaces.cli.runs.revisions import read_revisions
 
-    found = read_revisions(Path(versions[0]), revisions)
+    all_revisions = read_revisions(Path(versions[0]), revisions)
     with tempfile.TemporaryDirectory() as folder:
         files = []
-        for number, revision in enumerate(found):
-            # A task's format follows from the file name.
-            files.append(file := Path(folder) / f"{number}-{Path(versions[0]).name}")
+        for number, revision in enumerate(all_revisions):
+            # The suffix stays the same, because it decides a task's format.
+            file = Path(folder) / f"{number}-{Path(versions[0]).name}"
             file.write_bytes(revision.data)
-        return _bisect(word, [*map(str, files)], [each.name for each in found], as_json)
+            files.append(str(file))
+        return _bisect(word, files, [each.name for each in all_revisions], as_json)
 
 
 def _bisect(word: str, versions: Sequence[str], names: Sequence[str], as_json: bool) -> int:
     from vibe_llms.interfaces.cli.interrupts import run
-    from vibe_llms.runs.comparing import bisect as find
+    from vibe_llms.runs.comparing import bisect as find_first_different
     from vibe_llms.runs.replaying import Variant
 
     store, summary = open_run(word)
@@ -202,22 +203,22 @@ def _bisect(word: str, versions: Sequence[str], names: Sequence[str], as_json: b
             store, summary, Variant(instructions=read_text(f"@{file}")), None
         )
 
-    place, replayed = run(find(versions, replay))
+    index, replayed = run(find_first_different(versions, replay))
     step = replayed.difference
     assert step is not None
     if as_json:
         write_json(
             {
-                "version": names[place],
-                "before": names[place - 1],
+                "version": names[index],
+                "before": names[index - 1],
                 "event": step.sequence,
                 "difference": step.difference,
             }
         )
     else:
-        write(names[place])
+        write(names[index])
         note(
-            f"{names[place]} is the first version that differs, at event {step.sequence}: "
+            f"{names[index]} is the first version that differs, at event {step.sequence}: "
             f"{step.difference}"
         )
     return ExitCode.SUCCESS

@@ -37,7 +37,7 @@ def fork(word: str, node: str, address: str, **options: Any) -> Any:
     --address, the fork is a new run of the daemon.
     """
     if address:
-        return _fork_there(word, node, address, options)
+        return _fork_remotely(word, node, address, options)
     if node:
         raise click.UsageError("--node needs --address; without it, run: vibe flow fork RUN NODE.")
     from vibe_llms.interfaces.cli.program import compose_command
@@ -49,7 +49,7 @@ def fork(word: str, node: str, address: str, **options: Any) -> Any:
     return click.get_current_context().invoke(fork_conversation, identity=summary.id, **options)
 
 
-def _fork_there(word: str, node: str, address: str, options: dict[str, Any]) -> None:
+def _fork_remotely(word: str, node: str, address: str, options: dict[str, Any]) -> None:
     from vibe_llms.interfaces.cli.interrupts import run
 
     if options["from_index"] is not None:
@@ -57,7 +57,8 @@ def _fork_there(word: str, node: str, address: str, options: dict[str, Any]) -> 
 
     async def work() -> Any:
         async with open_runs(address) as runs:
-            return await runs.fork((await find_run(runs, word)).id, node=node)
+            original = await find_run(runs, word)
+            return await runs.fork(original.id, node=node)
 
     summary = run(work())
     if options["as_json"]:

@@ -31,18 +31,18 @@ def list_(states: tuple[str, ...], flows: bool, limit: int, address: str, as_jso
     """List runs, most recently active first.
 
     \b
-    queued      requested, but not started
-    working     running now
+    queued      was requested, but has not started
+    working     is running now
     waiting     awaits approvals
-    due         suspended, and has received a new message or approval
-    broken_off  interrupted: its process is gone
-    stopped     stopped by a user
+    due         is suspended, and has received a new message or approval
+    broken_off  was interrupted: its process is gone
+    stopped     was stopped by a user
     ended       has answered, reached a limit, or failed
     """
     from vibe_llms.interfaces.cli.runs.run_lookup import compose_run_command, export_summary
 
-    wanted = cast("tuple[RunState, ...]", states) or STATES
-    rows = run(_survey(address, wanted, limit, flows=flows, named=not as_json))
+    chosen = cast("tuple[RunState, ...]", states) or STATES
+    rows = run(_survey(address, chosen, limit, flows=flows, with_titles=not as_json))
     if as_json:
         write_json([export_summary(each) for each in rows])
         return
@@ -69,11 +69,11 @@ def list_(states: tuple[str, ...], flows: bool, limit: int, address: str, as_jso
 
 
 async def _survey(
-    address: str, states: Sequence[RunState], limit: int, *, flows: bool, named: bool
+    address: str, states: Sequence[RunState], limit: int, *, flows: bool, with_titles: bool
 ) -> Sequence[RunSummary]:
     from vibe_llms.interfaces.cli.runs.titles import Titles
 
     async with open_runs(address) as runs:
         found = await runs.survey(states=states, limit=None if flows else limit)
         rows = [each for each in found if not flows or each.kind == "flow"][:limit]
-        return await Titles().name(runs, rows) if named else rows
+        return await Titles().name(runs, rows) if with_titles else rows

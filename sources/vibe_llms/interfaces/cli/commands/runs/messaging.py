@@ -16,7 +16,7 @@ from vibe_llms.interfaces.cli.runs.run_lookup import (
     run_argument,
 )
 
-_LATER = "The run receives it between two steps."
+_DELIVERED_LATER = "The run receives it between two steps."
 
 
 @command("send")
@@ -26,7 +26,7 @@ _LATER = "The run receives it between two steps."
 async def send(word: str, text: str, address: str) -> None:
     """Send TEXT to RUN; the model reads it at its next request, after pending calls.
 
-    A run that awaits approvals keeps waiting. In a flow, the visit that asks a model receives it.
+    A run that awaits approvals keeps waiting. In a flow, the node that asks a model receives it.
     """
     from vibe_llms.messages.canisters import UserCanister
 
@@ -37,7 +37,7 @@ async def send(word: str, text: str, address: str) -> None:
         await runs.send(before.id, UserCanister(repair(text)))
         after = await runs.find(before.id)
     if before.state == "working":
-        note(_LATER)
+        note(_DELIVERED_LATER)
         return
     write("Sent.")
     sys.stdout.flush()  # before messages about it
@@ -50,7 +50,7 @@ async def send(word: str, text: str, address: str) -> None:
 @click.option("--reason", default="", help="Reason, shown with the run.")
 @address_option
 async def stop(word: str, reason: str, address: str) -> None:
-    """Stop RUN; what it has received stays, and `vibe runs resume` continues it.
+    """Stop RUN. Its messages are kept, and `vibe runs resume` continues it.
 
     A run in another process stops between two steps.
     """
@@ -65,7 +65,7 @@ async def stop(word: str, reason: str, address: str) -> None:
         write("The run was interrupted; it is now stopped.")
         note(advise_to_resume(after, address))
     elif after.state not in ("stopped", "ended"):
-        note(_LATER)
+        note(_DELIVERED_LATER)
     elif after.starts:
         write("The run received it and stops.")
     else:
@@ -76,7 +76,7 @@ async def stop(word: str, reason: str, address: str) -> None:
 @run_argument
 @address_option
 async def detach(word: str, address: str) -> None:
-    """Let RUN, which would end with its watchers, continue without them."""
+    """Let RUN continue after its watchers disconnect, which would stop it otherwise."""
     async with open_runs(address) as runs:
         before = await find_run(runs, word)
         if before.is_attached:

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 _TEST = (
     '"""Replay of the run {identity} of {day}.\n\n'
-    "No model is asked, and nothing is executed. {advice}\n"
+    "It sends no requests and executes no tools. {advice}\n"
     '"""\n\n'
     "from pathlib import Path\n\n"
     "from vibe_llms.testing.replays import check_run\n\n\n"
     'def test_run_{name}() -> None:\n    """The same requests and states as in the recorded '
-    'run."""\n    check_run(Path(__file__).parent / "{folder}", "{identity}"{given})\n'
+    'run."""\n    check_run(Path(__file__).parent / "{folder}", "{identity}"{argument})\n'
 )
 
 
@@ -35,7 +35,7 @@ _TEST = (
 @run_argument
 @click.option("--model", metavar="MODEL", help="Find the first step that differs with this model.")
 @click.option(
-    "--prompt", metavar="TEXT", help="The same with other instructions (@FILE reads a file)."
+    "--prompt", metavar="TEXT", help="Find it with other instructions (@FILE reads a file)."
 )
 @click.option(
     "--tools",
@@ -43,9 +43,9 @@ _TEST = (
     multiple=True,
     type=ENSEMBLES,
     metavar="NAME,...",
-    help="The same with these ensembles (connects them).",
+    help="Find it with these ensembles (connects them).",
 )
-@click.option("--task", metavar="FILE", help="The same with another version of the flow's task.")
+@click.option("--task", metavar="FILE", help="Find it with another version of the flow's task.")
 @json_option
 def replay(
     word: str,
@@ -57,7 +57,7 @@ def replay(
 ) -> int:
     """Replay RUN from its record, without a model or tools, and check each step.
 
-    With --model, --prompt, --tools or --task, find the first step that would send something else;
+    With --model, --prompt, --tools or --task, find the first step whose request would differ;
     nothing is sent. The exit code is 1 if a step differs.
 
     \b
@@ -92,27 +92,27 @@ def replay(
     return ExitCode.SUCCESS if replayed.difference is None else ExitCode.INCOMPLETE
 
 
-async def _digest_tools(given: Sequence[str]) -> dict[str, str]:
+async def _digest_tools(texts: Sequence[str]) -> dict[str, str]:
     """Connect ensembles and return the digest of their tools."""
     from vibe_llms.engine.patterns import digest_pattern
     from vibe_llms.interfaces.cli.access import load_application
     from vibe_llms.interfaces.cli.tooling import produce_ensembles, split_names
     from vibe_llms.invocables.registry import Registry
 
-    names = split_names(given)
+    names = split_names(texts)
     application = load_application()
     async with Registry(await produce_ensembles(application, names, names)) as registry:
         return {"tools": digest_pattern({}, registry.describe())["tools"]}
 
 
-def read_text(given: str | None) -> str | None:
-    """Return an option's value, or the content of the file that it names with an @."""
-    if given is None or not given.startswith("@"):
-        return given
+def read_text(value: str | None) -> str | None:
+    """Return the value of an option; for ``@FILE``, the content of the file."""
+    if value is None or not value.startswith("@"):
+        return value
     try:
-        return read_file(given[1:]).decode().strip()
+        return read_file(value[1:]).decode().strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise click.UsageError(f"--prompt {given}: {error}.") from error
+        raise click.UsageError(f"--prompt {value}: {error}.") from error
 
 
 async def perform_replay(
@@ -154,8 +154,8 @@ def keep(word: str, folder: Path) -> None:
     """Write a pytest file for RUN into FOLDER, with the data that it needs.
 
     The test replays the run without a model or tools. For a flow, it fails if the task would visit
-    other nodes. For a conversation, it fails if your program uses another model, other tools or
-    other settings: pass the engine that your program makes.
+    other nodes. For a conversation, pass your program's engine to the test: it fails if the engine
+    has another model, other tools or other settings than the run.
 
     \b
         vibe runs keep abcd tests/runs
@@ -175,14 +175,14 @@ def keep(word: str, folder: Path) -> None:
     report = copy_store(store, DirectoryStore(data), identities=parts)
     if not report.is_whole:
         raise StoreError(detail=str((*report.refused, "The copy is incomplete.")[0]))
-    given, advice = _compose_given(store, summary, folder)
+    argument, advice = _compose_argument(store, summary, folder)
     file.write_text(
         _TEST.format(
             identity=summary.id,
             day=summary.updated.date().isoformat(),
             name=name,
             folder=data.name,
-            given=given,
+            argument=argument,
             advice=advice,
         ),
         encoding="utf-8",
@@ -190,15 +190,17 @@ def keep(word: str, folder: Path) -> None:
     note(f"{file}: `pytest {file}` replays it.")
 
 
-def _compose_given(store: ConversationStore, summary: RunSummary, folder: Path) -> tuple[str, str]:
-    """Return the test's argument for comparing the run today, and a hint for the user."""
+def _compose_argument(
+    store: ConversationStore, summary: RunSummary, folder: Path
+) -> tuple[str, str]:
+    """Return the test's argument that names today's task, and a hint for the user."""
     if summary.kind == "flow":
         from vibe_llms.flows.records import read_record
 
         place = read_record(store, summary.id).started.place
         if place and Path(place).is_file():
-            near = Path(os.path.relpath(place, folder)).as_posix()
-            given = f', task=Path(__file__).parent / "{near}"'
-            return given, "It fails if the task would visit other nodes."
+            relative_path = Path(os.path.relpath(place, folder)).as_posix()
+            argument = f', task=Path(__file__).parent / "{relative_path}"'
+            return argument, "It fails if the task would visit other nodes."
         return "", "Add task=… to compare it with today's task."
     return "", "Add engine=… to compare it with what your program sends today."

@@ -33,19 +33,19 @@ if TYPE_CHECKING:
 def resume(word: str, address: str, **options: Any) -> int:
     """Resume RUN in this process with the same model; no answered request is sent again.
 
-    Messages and approvals that arrived since are read first. Name the tools that the run still has
-    to call with --tools and --mcp; if one is missing, the run does not start. For flows, `vibe flow
-    resume` has more options. With --address, the daemon resumes the run with its own tools.
+    New messages and approvals are read first. Use --tools and --mcp to name the tools that the run
+    still has to call; if one is missing, the run does not start. For flows, `vibe flow resume` has
+    more options. With --address, the daemon resumes the run with its own tools.
     """
     if address:
-        return _resume_there(word, address, options)
+        return _resume_remotely(word, address, options)
     _, summary = open_run(word)
     if summary.kind == "flow":
         return _resume_flow(summary, options)
     return _resume_conversation(summary, options)
 
 
-def _resume_there(word: str, address: str, options: dict[str, Any]) -> int:
+def _resume_remotely(word: str, address: str, options: dict[str, Any]) -> int:
     from vibe_llms.interfaces.cli.interrupts import run
 
     if any(value for name, value in options.items() if name != "yes"):
@@ -55,7 +55,8 @@ def _resume_there(word: str, address: str, options: dict[str, Any]) -> int:
 
     async def work() -> None:
         async with open_runs(address) as runs:
-            await runs.resume((await find_run(runs, word)).id)
+            summary = await find_run(runs, word)
+            await runs.resume(summary.id)
 
     run(work())
     note("The daemon resumes the run.")
@@ -104,7 +105,9 @@ def _resume_conversation(summary: RunSummary, options: dict[str, Any]) -> int:
 
 
 def _ensure_tools(session: ChatSession) -> None:
-    """Check that tools for the run's open calls exist: otherwise the model is told they are gone.
+    """Check that the tools of the run's open calls exist.
+
+    Otherwise the engine would report to the model that they are missing.
 
     Raises:
         RequestError: A tool is missing.
@@ -113,14 +116,14 @@ def _ensure_tools(session: ChatSession) -> None:
     from vibe_llms.exceptions import RequestError, Stage
 
     canisters = session.conversation.canisters
-    owed = read_tail(canisters).owed if canisters else ()
+    open_calls = read_tail(canisters).owed if canisters else ()
     registry = session.registry
     known = {each.description.name for each in registry.survey()} if registry else set()
-    missing = sorted({each.name for each in owed} - known)
+    missing = sorted({call.name for call in open_calls} - known)
     if missing:
         raise RequestError(
             path="tools",
-            detail=f"{session.conversation.id} has still to call {', '.join(missing)}, which is "
+            detail=f"{session.conversation.id} still has to call {', '.join(missing)}, which is "
             "missing here.",
             remedy="Name its ensemble with --tools or --mcp, or resume where it was started.",
             stage=Stage.EXECUTE,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from vibe_llms.runs.summaries import RunSummary
     from vibe_llms.runs.waiting import Waiting
 
-_LATEST = 20
+_SHOWN_EVENTS = 20
 
 
 @command("show")
@@ -42,11 +42,11 @@ def show(word: str, address: str, as_json: bool) -> None:
 
     summary, waiting, logged = run(_read(word, address))
     if as_json:
-        asked = [
+        requests = [
             {"conversation": each.conversation_id, "key": each.key, **attrs.asdict(each.request)}
             for each in waiting
         ]
-        write_json({**export_summary(summary), "requests": asked})
+        write_json({**export_summary(summary), "requests": requests})
         return
     _write_head(summary)
     _write_events(logged, summary, address)
@@ -79,9 +79,9 @@ def _write_events(logged: Sequence[LoggedEvent], summary: RunSummary, address: s
 
     lines = [line for each in logged if (line := describe_logged(each))]
     write()
-    for line in lines[-_LATEST:]:
+    for line in lines[-_SHOWN_EVENTS:]:
         write(line)
-    if len(lines) > _LATEST:
+    if len(lines) > _SHOWN_EVENTS:
         note(f"All events: {compose_run_command('watch', summary, address)}")
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from vibe_llms.runs.summaries import RunSummary
 
 _POLL_SECONDS: Final = 2.0
-"""Interval for checking whether a silent run still has a process."""
+"""Interval for checking whether a run without new events still has a process."""
 
 _END: Final = object()
 
@@ -53,11 +53,11 @@ def watch(word: str, after: int, follow: bool, as_json: bool, address: str) -> N
     from vibe_llms.interfaces.cli.interrupts import run
 
     try:
-        rested = run(_follow(word, address, after, follow=follow, as_json=as_json))
+        summary = run(_follow(word, address, after, follow=follow, as_json=as_json))
     except KeyboardInterrupt:
         note("The run continues.")
         raise
-    _tell_rest(rested, address)
+    _note_how_to_continue(summary, address)
 
 
 async def _follow(
@@ -68,10 +68,10 @@ async def _follow(
     async with open_runs(address) as runs:
         summary = await find_run(runs, word)
         after = min(after, summary.sequence)
-        if not follow and after == summary.sequence and _has_come_to_rest(summary, address):
+        if not follow and after == summary.sequence and _is_idle(summary, address):
             return summary
-        async with aclosing(_listen(runs.watch(summary.id, after=after))) as told:
-            async for event in told:
+        async with aclosing(_yield_or_time_out(runs.watch(summary.id, after=after))) as events:
+            async for event in events:
                 if isinstance(event, LoggedEvent):
                     _write(event, as_json=as_json)
                     after = event.sequence
@@ -80,32 +80,34 @@ async def _follow(
                 if follow or after < summary.sequence:
                     continue
                 summary = await runs.find(summary.id)
-                if after >= summary.sequence and _has_come_to_rest(summary, address):
+                if after >= summary.sequence and _is_idle(summary, address):
                     break
         return summary
 
 
-async def _listen(told: AsyncGenerator[WatchedEvent]) -> AsyncGenerator[WatchedEvent | None]:
-    """Yield events, and ``None`` after an interval without one: the run may have broken off.
+async def _yield_or_time_out(
+    events: AsyncGenerator[WatchedEvent],
+) -> AsyncGenerator[WatchedEvent | None]:
+    """Yield events; after each interval without one, yield ``None``.
 
-    Close the source of events at the end.
+    The caller then checks whether the run was interrupted. Closes the source of events at the end.
     """
-    coming = asyncio.ensure_future(anext(told, _END))
+    next_event = asyncio.ensure_future(anext(events, _END))
     try:
         while True:
-            await asyncio.wait([coming], timeout=_POLL_SECONDS)
-            if not coming.done():
+            await asyncio.wait([next_event], timeout=_POLL_SECONDS)
+            if not next_event.done():
                 yield None
                 continue
-            event = coming.result()
+            event = next_event.result()
             if event is _END:
                 return
             yield cast("WatchedEvent", event)
-            coming = asyncio.ensure_future(anext(told, _END))
+            next_event = asyncio.ensure_future(anext(events, _END))
     finally:
-        coming.cancel()
-        await asyncio.wait([coming])
-        await told.aclose()
+        next_event.cancel()
+        await asyncio.wait([next_event])
+        await events.aclose()
 
 
 def _write(logged: LoggedEvent, *, as_json: bool) -> None:
@@ -120,15 +122,15 @@ def _write(logged: LoggedEvent, *, as_json: bool) -> None:
     sys.stdout.flush()
 
 
-def _has_come_to_rest(summary: RunSummary, address: str) -> bool:
+def _is_idle(summary: RunSummary, address: str) -> bool:
     """Return whether the run stays idle until a user acts."""
-    if summary.state == "broken_off":  # a daemon resumes the runs that it was asked for
+    if summary.state == "broken_off":  # a daemon resumes the runs that were requested from it
         return not (address and summary.spec)
-    # A run with a stop request still has to receive it.
+    # A run that is about to start, for example to receive a stop request, is not idle.
     return not summary.starts and summary.state in ("waiting", "stopped", "ended")
 
 
-def _tell_rest(summary: RunSummary, address: str) -> None:
+def _note_how_to_continue(summary: RunSummary, address: str) -> None:
     if summary.state == "waiting":
         note(f"It awaits approval. Answer with: {compose_run_command('approve', summary, address)}")
     elif summary.state in ("broken_off", "stopped") or summary.reason in (

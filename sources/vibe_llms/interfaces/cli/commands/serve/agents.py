@@ -35,12 +35,13 @@ if TYPE_CHECKING:
     help="Shared queue: sqlite:///FILE or postgresql://… [default: a private one]",
 )
 @daemon_options(8010, config="Settings file of the daemon.")
-def agents(file: Path | None, log: bool, yes: bool, **given: Any) -> None:
+def agents(file: Path | None, log: bool, yes: bool, **options: Any) -> None:
     """Run agents in the background; they continue after the client disconnects.
 
-    Start, watch, approve, stop and fork runs over HTTP, at /runs. All models are asked through one
-    gateway, by addresses such as remote:MODEL; tools come from configured MCP servers. The daemon
-    does not start if any other provider or ensemble is configured. Interrupted runs are resumed.
+    Clients start, watch, approve, stop and fork runs over HTTP, at /runs. All requests to models go
+    to one gateway, with addresses such as remote:MODEL; tools come from configured MCP servers. The
+    daemon does not start if any other provider or ensemble is configured. It resumes interrupted
+    runs.
 
     Options on the command line take precedence over the file.
     """
@@ -52,9 +53,10 @@ def agents(file: Path | None, log: bool, yes: bool, **given: Any) -> None:
     from vibe_llms.tables.documents import read_file
 
     settings = AgentsSettings() if file is None else read_file(AgentsSettings, file)
-    named = {name: given.pop(name) for name in ("authorizer", "gateway", "runner")}
-    said = {name: value for name, value in named.items() if value}
-    settings = attrs.evolve(settings, server=override(settings.server, given), **said)
+    own_options = {name: options.pop(name) for name in ("authorizer", "gateway", "runner")}
+    changes = {name: value for name, value in own_options.items() if value}
+    # The remaining options are those of the server.
+    settings = attrs.evolve(settings, server=override(settings.server, options), **changes)
     application = _load(settings, yes=yes)
     configuration = application.configuration
     check_url(settings.runner)
@@ -62,9 +64,9 @@ def agents(file: Path | None, log: bool, yes: bool, **given: Any) -> None:
         read_queues(settings.queues)
     refuse_foreign(configuration)  # before the server listens
     warn_untrusted(configuration)
-    tell = functools.partial(_tell, describe_gateway(application.plugins))
+    on_ready = functools.partial(_note_urls, describe_gateway(application.plugins))
     produce = functools.partial(_produce, settings, log, yes)
-    serve(produce, settings.server, is_guarded=bool(settings.authorizer), on_ready=tell)
+    serve(produce, settings.server, is_guarded=bool(settings.authorizer), on_ready=on_ready)
 
 
 def _load(settings: AgentsSettings, *, yes: bool) -> Application:
@@ -74,11 +76,12 @@ def _load(settings: AgentsSettings, *, yes: bool) -> Application:
     from vibe_llms.exceptions import ConfigurationError
     from vibe_llms.wire.size_limits import describe_address
 
-    if not describe_address(settings.gateway):  # every run would wait for it, and fail
-        shown = settings.gateway.rpartition("@")[2]
+    if not describe_address(settings.gateway):  # checked now, because every run would fail later
+        without_password = settings.gateway.rpartition("@")[2]
         raise ConfigurationError.at(
             "gateway",
-            f"Invalid gateway address {shown!r}. Use a URL such as http://127.0.0.1:8000.",
+            f"Invalid gateway address {without_password!r}. Use a URL such as "
+            "http://127.0.0.1:8000.",
         )
     return load_application(yes=yes, providers={PROVIDER: {"base_url": settings.gateway}})
 
@@ -107,7 +110,7 @@ def _produce(settings: AgentsSettings, log: bool, yes: bool) -> Service:
     )
 
 
-def _tell(gateway: str, urls: Sequence[str]) -> None:
+def _note_urls(gateway: str, urls: Sequence[str]) -> None:
     for url in urls:
         note(
             f"Agents daemon on {url} (in a browser: {url}/page/); {gateway}. Press Ctrl-C to stop."

@@ -43,7 +43,7 @@ def gateway(
     log: bool,
     contents: bool,
     yes: bool,
-    **given: Any,
+    **options: Any,
 ) -> None:
     """Serve all configured models to clients of any protocol, until Ctrl-C.
 
@@ -59,40 +59,47 @@ def gateway(
     from vibe_llms.daemons.gateway.tables import find_provider
     from vibe_llms.daemons.server import override
 
-    # Before the server listens, so that all mistakes are reported first, together.
+    # All of this happens before the server listens, to report mistakes first.
     application = _load(model, yes=yes)
     resolve = functools.partial(find_provider, application)
-    read = GatewaySettings() if file is None else read_settings(file, resolve)
+    file_settings = GatewaySettings() if file is None else read_settings(file, resolve)
     if model is not None:
-        if read.models:
+        if file_settings.models:
             raise click.UsageError(
                 f"Remove --model: it is for requests without a model, and {file} lists "
                 "models, so each request must name one."
             )
         resolve(model)
-    targets = [target.model for each in read.models.values() for target in each.targets]
-    named = targets or ([] if model is None else [model])
+    targets = [target.model for each in file_settings.models.values() for target in each.targets]
+    addresses = targets or ([] if model is None else [model])
     if application.configuration.yes:
-        _fetch(application, named)
-    _report_missing(application, {resolve(each) for each in named})
-    settings = override(read.server, given)
-    contents = contents or read.log_contents
-    hosts = find_hosts(settings.host, read.hosts)
+        _download(application, addresses)
+    _report_missing(application, {resolve(address) for address in addresses})
+    server_settings = override(file_settings.server, options)
+    contents = contents or file_settings.log_contents
+    authorizer = authorizer or file_settings.authorizer
+    hosts = find_hosts(server_settings.host, file_settings.hosts)
     produce = functools.partial(
         _produce,
         model,
         yes,
-        authorizer or read.authorizer,
+        authorizer,
         log or contents,
         file=file,
-        needs_models=bool(read.models),  # also for a worker that is restarted later
+        needs_models=bool(file_settings.models),  # also for a worker that is restarted later
         keeps_contents=contents,
         hosts=hosts,
     )
-    _produce(model, yes, None, False, file=file)  # connections of an authorizer belong to a worker
+    # To report further mistakes; without the authorizer, whose connections belong to a worker.
+    _produce(model, yes, None, False, file=file)
     warn_untrusted(load_configuration())
-    is_guarded = bool(authorizer or read.authorizer)
-    serve(produce, settings, is_guarded=is_guarded, on_ready=_tell, on_reload=_reload)
+    serve(
+        produce,
+        server_settings,
+        is_guarded=bool(authorizer),
+        on_ready=_note_urls,
+        on_reload=_reload,
+    )
 
 
 def _produce(
@@ -110,21 +117,22 @@ def _load(model: str | None, *, yes: bool) -> Application:
     return load_application(yes=yes, model=model, limits={"attempts": 1})
 
 
-def _fetch(application: Application, addresses: Collection[str]) -> None:
-    """Download the missing parts of these models: requests never download anything later."""
+def _download(application: Application, addresses: Collection[str]) -> None:
+    """Download missing files of these models now, because requests download nothing later."""
     import asyncio
 
-    async def fetch() -> None:
+    async def access_all() -> None:
         for address in addresses:
-            with contextlib.suppress(ConverseError):  # reported next, or on request
+            # Errors are reported by `_report_missing`, or at a request.
+            with contextlib.suppress(ConverseError):
                 await application.access_model(address)
         await application.close()
 
-    asyncio.run(fetch())
+    asyncio.run(access_all())
 
 
 def _report_missing(application: Application, providers: Collection[str]) -> None:
-    """Report named models that lack something, such as a key; others can be asked."""
+    """Report providers that lack something, such as a key; the others can be used."""
     from vibe_llms.plugins.missing_requirements import refuse_missing
 
     for name in sorted(providers):
@@ -138,6 +146,6 @@ def _reload(service: Any) -> None:
     service.reload()
 
 
-def _tell(urls: Sequence[str]) -> None:
+def _note_urls(urls: Sequence[str]) -> None:
     for url in urls:
         note(f"Gateway on {url} (OpenAI clients: {url}/v1). Press Ctrl-C to stop.")

@@ -68,12 +68,12 @@ if TYPE_CHECKING:
 )
 @click.option("--stdio", is_flag=True, help="Serve the parent process over pipes.")
 @daemon_options(8020, config="Settings file of the server.")
-def tools(stdio: bool, file: Path | None, log: bool, yes: bool, **given: Any) -> None:
+def tools(stdio: bool, file: Path | None, log: bool, yes: bool, **options: Any) -> None:
     """Serve your tools to other programs as an MCP server, until Ctrl-C.
 
-    The server listens for HTTP at /mcp, or with --stdio on pipes, for programs that have this
-    command in their MCP settings. Calls that need approval are put to the client's user if the
-    client supports it, and are denied otherwise.
+    The server listens for HTTP at /mcp. With --stdio it uses pipes, for programs that have this
+    command in their MCP settings. The client's user is asked to approve calls, if the client
+    supports this; otherwise calls that need approval are denied.
 
     The configured providers and their keys are not loaded. Options on the command line take
     precedence over the file.
@@ -82,43 +82,47 @@ def tools(stdio: bool, file: Path | None, log: bool, yes: bool, **given: Any) ->
     from vibe_llms.tables.documents import read_file
 
     if stdio:
-        _refuse_network({**given, "log": log})
-    settings = _override(ToolsSettings() if file is None else read_file(ToolsSettings, file), given)
+        _refuse_network({**options, "log": log})
+    settings = _override(
+        ToolsSettings() if file is None else read_file(ToolsSettings, file), options
+    )
     configuration = load_configuration()
     if stdio:
         _serve_stdio(settings, yes=yes)
         return
     warn_untrusted(configuration)
     produce = functools.partial(_produce, settings, secrets.token_bytes(32), log, yes)
-    serve(produce, settings.server, is_guarded=bool(settings.authorizer), on_ready=_tell)
+    serve(produce, settings.server, is_guarded=bool(settings.authorizer), on_ready=_note_urls)
 
 
-def _refuse_network(given: dict[str, Any]) -> None:
+def _refuse_network(options: dict[str, Any]) -> None:
     """Reject options for serving over HTTP. Raises UsageError."""
-    offered = ("ensembles", "mcp", "allowed", "approver")
-    said = [name for name, value in given.items() if value and name not in offered]
-    if said or given["port"] is not None:
-        name = said[0] if said else "port"
+    permitted = ("ensembles", "mcp", "allowed", "approver")
+    refused = [name for name, value in options.items() if value and name not in permitted]
+    if refused or options["port"] is not None:  # port 0 is a value, too
+        name = refused[0] if refused else "port"
         raise click.UsageError(
             f"--{name.replace('_', '-')} is for HTTP, but --stdio uses pipes: remove one of them."
         )
 
 
-def _override(settings: ToolsSettings, given: dict[str, Any]) -> ToolsSettings:
+def _override(settings: ToolsSettings, options: dict[str, Any]) -> ToolsSettings:
     """Return the settings, overridden by the command line's options."""
     from vibe_llms.daemons.server import override
 
-    names = {
-        "ensembles": split_names(given.pop("ensembles")),
-        "mcp": given.pop("mcp"),
-        "allowed": split_names(given.pop("allowed")),
-        "approver": given.pop("approver"),
-        "authorizer": given.pop("authorizer"),
+    own_options = {
+        "ensembles": split_names(options.pop("ensembles")),
+        "mcp": options.pop("mcp"),
+        "allowed": split_names(options.pop("allowed")),
+        "approver": options.pop("approver"),
+        "authorizer": options.pop("authorizer"),
     }
-    if names["ensembles"] or names["mcp"]:  # an explicit selection excludes all others
-        settings = attrs.evolve(settings, ensembles=names["ensembles"], mcp=names["mcp"])
-    said = {name: value for name, value in names.items() if value}
-    return attrs.evolve(settings, server=override(settings.server, given), **said)
+    ensembles, servers = own_options["ensembles"], own_options["mcp"]
+    if ensembles or servers:  # an explicit selection excludes all others
+        settings = attrs.evolve(settings, ensembles=ensembles, mcp=servers)
+    changes = {name: value for name, value in own_options.items() if value}
+    # The remaining options are those of the server.
+    return attrs.evolve(settings, server=override(settings.server, options), **changes)
 
 
 def _serve_stdio(settings: ToolsSettings, *, yes: bool) -> None:
@@ -143,6 +147,6 @@ def _produce(settings: ToolsSettings, secret: bytes, log: bool, yes: bool) -> Se
     return produce_service(application, settings, secret=secret, **guards)
 
 
-def _tell(urls: Sequence[str]) -> None:
+def _note_urls(urls: Sequence[str]) -> None:
     for url in urls:
         note(f"Tools on {url}/mcp. Press Ctrl-C to stop.")

@@ -1,1 +1,1 @@
-"""``vibe store`` and its commands, a module each."""
+"""The commands below ``vibe store``, one module each."""

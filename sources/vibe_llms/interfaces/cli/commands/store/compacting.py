@@ -21,7 +21,7 @@ from vibe_llms.interfaces.cli.output import note, write, write_json
 def compact(days: float | None, as_json: bool) -> None:
     """Shorten the logs of finished runs, as daemons and workers do automatically.
 
-    The log keeps what explains the run: request, model and parameters, usage, calls, approvals and
+    The essential data stays: the request, the model and its parameters, usage, calls, approvals and
     the reason for the end. Intermediate states, retries and copies of the conversation are removed.
     Event numbers stay the same, and so do the results of `vibe runs replay` and `diff`.
 
@@ -33,13 +33,13 @@ def compact(days: float | None, as_json: bool) -> None:
 
     if days is None:
         days = load_configuration().limits.log_days
-    done = list(compact_logs(open_store(), find_moment(days)))
+    reports = list(compact_logs(open_store(), find_moment(days)))
     if as_json:
         import attrs
 
-        write_json([attrs.asdict(each) for each in done])
+        write_json([attrs.asdict(each) for each in reports])
         return
-    for each in done:
+    for each in reports:
         events, sizes = each.events, each.size_bytes
         write(f"{each.identity}  {events[0]} → {events[1]} events  {sizes[0]} → {sizes[1]} bytes")
-    note(f"Compacted: {len(done)} logs.")
+    note(f"Compacted: {len(reports)} logs.")

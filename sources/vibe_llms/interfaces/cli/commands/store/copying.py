@@ -27,13 +27,13 @@ def copy(source: str, target: str, as_json: bool) -> int:
     """Copy conversations, run logs, inboxes and content into another store.
 
     The copy is read back and compared: a table shows counts and digests of both sides. You can
-    interrupt and repeat the command; it adds what is new. A conversation that exists in both stores
-    but differs is left unchanged and reported, and the exit code is 7.
+    interrupt and repeat the command; it adds only new data. A conversation that exists in both
+    stores but differs is left unchanged and reported, and the exit code is 7.
 
     To move the content of a database, name the database twice, with another content backend.
 
-    Other programs may keep working. The copy does not contain what active runs do later: let them
-    stop, then copy again.
+    Other programs may use the stores meanwhile. To copy the later data of active runs, repeat the
+    command after they have stopped.
 
     \b
         vibe store copy directory postgresql://vibe@database.example/vibe

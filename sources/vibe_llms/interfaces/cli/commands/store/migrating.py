@@ -16,9 +16,9 @@ from vibe_llms.interfaces.cli.output import note, write_json
 def migrate(store: str, as_json: bool) -> int:
     """Move conversations of the former layout into subfolders.
 
-    New conversations are created in subfolders, so that no folder has too many entries and a list
-    need not look at each. Old ones are used where they are until this command moves them; so are
-    conversations that you put directly below `conversations`.
+    New conversations are stored in subfolders, so that no folder has too many entries and listing
+    is fast. Old conversations directly below `conversations` can still be used; this command moves
+    them.
 
     You can interrupt and repeat the command. Stop daemons first: a conversation with an active run
     stays where it is, and the exit code is 7.
@@ -35,14 +35,14 @@ def migrate(store: str, as_json: bool) -> int:
 
     opened = open_store_at(store, must_exist=True)
     if not isinstance(opened, DirectoryStore):
-        note("Only a store in a directory needs this.")
+        note("Only stores in directories need this.")
         return ExitCode.SUCCESS
-    done = perform(opened, TerminalProgress("conversations"))
+    report = perform(opened, TerminalProgress("conversations"))
     if as_json:
-        write_json(attrs.asdict(done))
-    for identity in done.busy:
+        write_json(attrs.asdict(report))
+    for identity in report.busy:
         note(f"{identity}: in use by another process; not moved. Stop it, and repeat the command.")
-    for identity in done.doubled:
+    for identity in report.doubled:
         note(f"{identity}: exists twice; not moved. Compare both folders, and remove one.")
-    note(f"Moved: {done.moved} conversations.")
-    return ExitCode.STORE if done.busy or done.doubled else ExitCode.SUCCESS
+    note(f"Moved: {report.moved} conversations.")
+    return ExitCode.STORE if report.busy or report.doubled else ExitCode.SUCCESS

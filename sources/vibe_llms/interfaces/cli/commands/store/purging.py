@@ -26,11 +26,11 @@ from vibe_llms.runs.summaries import RunSummary
 @json_option
 @yes_option
 def purge(days: float, dry_run: bool, as_json: bool, yes: bool) -> None:
-    """Delete finished runs with their conversations and the visits of flows.
+    """Delete old finished runs with their conversations and the visits of flows.
 
     Runs that are waiting, working, queued or due are kept, however old, and so are conversations
-    that never ran. Forks first receive what they share. Content that becomes unused is removed,
-    too, unless it was added within the last hour, as with `vibe gc`.
+    without a run. Forks keep their copies of shared messages. Unused content is removed, too,
+    unless it was added within the last hour, as with `vibe gc`.
 
     \b
         vibe store purge --older-than 90 --dry-run
@@ -39,7 +39,7 @@ def purge(days: float, dry_run: bool, as_json: bool, yes: bool) -> None:
     from vibe_llms.interfaces.cli.interrupts import run
 
     contents: Sequence[str] = ()
-    old = run(_survey(days))
+    old = run(_find_old_runs(days))
     if not as_json:
         for each in old:
             write(f"{each.id}  {each.updated.date().isoformat()}  {each.state}  {each.name}")
@@ -48,7 +48,7 @@ def purge(days: float, dry_run: bool, as_json: bool, yes: bool) -> None:
             remedy = "Add --yes to remove them, or --dry-run."
             require_consent(f"Remove {len(old)} runs?", remedy=remedy)
         run(_remove(old))
-        contents = _collect()
+        contents = _remove_unused_content()
     if as_json:
         identities = [each.id for each in old]
         removed = [] if dry_run else identities
@@ -59,7 +59,7 @@ def purge(days: float, dry_run: bool, as_json: bool, yes: bool) -> None:
         note(f"Removed: {len(old)} runs, {len(contents)} contents.")
 
 
-def _collect() -> Sequence[str]:
+def _remove_unused_content() -> Sequence[str]:
     """Remove unreferenced content; return its ids."""
     from vibe_llms.conversations.proof import collect_content, plan_collection
     from vibe_llms.interfaces.cli.access import open_store
@@ -68,14 +68,14 @@ def _collect() -> Sequence[str]:
     return list(collect_content(store, plan_collection(store)).content_ids)
 
 
-async def _survey(days: float) -> Sequence[RunSummary]:
+async def _find_old_runs(days: float) -> Sequence[RunSummary]:
     from vibe_llms.interfaces.cli.runs.run_lookup import open_runs
     from vibe_llms.messages.identities import access_now
 
     async with open_runs("") as runs:
-        found = await runs.survey(states=("ended", "stopped"), limit=None)
+        finished = await runs.survey(states=("ended", "stopped"), limit=None)
     latest = access_now() - timedelta(days=days)
-    return [each for each in found if each.updated < latest]
+    return [each for each in finished if each.updated < latest]
 
 
 async def _remove(old: Sequence[RunSummary]) -> None:
