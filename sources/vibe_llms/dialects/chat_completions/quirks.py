@@ -23,8 +23,8 @@ OPENAI_FIELDS: Final[Mapping[str, str]] = {
 """OpenAI's own fields for the controls that have another name there."""
 
 
-def _freeze(words: Iterable[str]) -> tuple[str, ...]:
-    return tuple(words)
+def _freeze(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(values)
 
 
 def _add_openai_fields(fields: Mapping[str, str]) -> Mapping[str, str]:
@@ -33,7 +33,7 @@ def _add_openai_fields(fields: Mapping[str, str]) -> Mapping[str, str]:
 
 @frozen(kw_only=True)
 class Quirks:
-    """One vendor's habits; the defaults are OpenAI's own.
+    """One vendor's differences from OpenAI; the defaults are OpenAI's own.
 
     Attributes:
         fields: The provider's own field for a control, where its name differs; a dot leads into
@@ -109,9 +109,8 @@ class Quirks:
     def marks(self) -> tuple[bytes, ...] | None:
         """Bytes in a request in OpenAI's form that may be unsuitable for the vendor.
 
-        A request without any of them can be passed through.
-
-        ``None`` if the vendor differs from OpenAI in more than ids and refused fields.
+        A request without any of them can be passed through. ``None`` if the vendor differs from
+        OpenAI in more than ids and refused fields, so that every request must be checked.
         """
         without_these = attrs.evolve(self, id_pattern=".+", siblings=(), refused_fields=())
         if without_these != Quirks():

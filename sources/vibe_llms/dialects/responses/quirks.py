@@ -12,7 +12,7 @@ PROTOCOL: Final = "responses"
 
 @frozen(kw_only=True)
 class Quirks:
-    """One vendor's habits; the defaults are OpenAI's own.
+    """One vendor's differences from OpenAI; the defaults are OpenAI's own.
 
     Attributes:
         supervisor_role: The role of instructions: ``system`` or ``developer``.

@@ -89,12 +89,13 @@ class MessageReader:
         self.has_refused = False
         self.has_message = False
         self.calls = CallsTable()
+        # By the index of the content: its kind, its native fields, and its final value.
         self._kinds: dict[int, ContentKind] = {}
         self._native_fields: dict[int, dict[str, Any]] = {}
         self._items: dict[int, FinishedItem] = {}
         self._thinking = Thinking()
         self._citations: list[Citation] = []
-        self._kept: dict[str, Any] = {}
+        self._kept: dict[str, Any] = {}  # native fields of the message
         self._audio: MessageAudio | None = None
         self._last_text: int | None = None
         self._reported_paths: set[str] = set()
@@ -154,7 +155,7 @@ class MessageReader:
         self._keep_native_fields(message)
 
     def cite(self, citation: Citation) -> None:
-        """Put a citation on the text; create an empty text at the end if there is none yet."""
+        """Put a citation on the last text; without a text it waits for the first one."""
         if self._last_text is None:
             self._citations.append(citation)
         else:
@@ -164,7 +165,7 @@ class MessageReader:
         """End all contents."""
         if self._last_text is None:
             annotations = [_decode(citation.native) for citation in self._citations]
-            # Sources that the response lists are already kept there.
+            # Without a text they are native data; sources that the response lists are already.
             annotations = [each for each in annotations if "search_results" not in each]
             if annotations:
                 self.leftover["annotations"] = annotations
@@ -232,6 +233,7 @@ class MessageReader:
                 append_piece(self._kept, {name: value})
 
     def _start(self, kind: ContentKind, index: int | None = None, **fields: Any) -> int:
+        """Begin a content, by default with the next index; return its index."""
         if kind != "invocation":
             self._begin_calls()
         index = len(self._kinds) if index is None else index
@@ -240,6 +242,7 @@ class MessageReader:
         return index
 
     def _add(self, kind: ContentKind, text: object) -> None:
+        """Add a piece of a text or of a refusal; begin the content if necessary."""
         if not isinstance(text, str):
             raise TypeError(f"a piece of {kind} is not a text")
         if kind == "text":

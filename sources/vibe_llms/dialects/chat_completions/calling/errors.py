@@ -48,7 +48,7 @@ _ERROR_FIELDS: Final = (
 )
 """Fields other than ``error`` in which hosts report errors."""
 _SUCCESS_WORDS: Final = frozenset({"ok", "success"})
-_MINIMAX_WORDS: Final = {
+_MINIMAX_ERROR_TYPES: Final = {
     "1001": "timeout",
     "1002": "rate_limit_exceeded",
     "1004": "authentication_error",
@@ -106,7 +106,7 @@ def _simplify(body: object) -> object:
     if isinstance(base, Mapping) and base.get("status_code"):
         code = base["status_code"]
         message = str(base.get("status_msg") or "")
-        kind = _MINIMAX_WORDS.get(str(code))
+        kind = _MINIMAX_ERROR_TYPES.get(str(code))
         return {"error": {"message": message, "type": kind, "code": str(code)}}
     inner = body.get("error")
     if isinstance(inner, Mapping):

@@ -107,7 +107,7 @@ class PartsWriter:
             case TextualContent():
                 return self._write_text(content, path, canister)
             case ImageContent() | AudioContent() | VideoContent() | FileContent():
-                return self._admit_medium(content, path, canister)
+                return self._write_admitted_medium(content, path, canister)
             case NativeContent():
                 if self.ledger.admits(content.native, canister):
                     return self.ledger.read_sendable(content.native, path, canister)
@@ -132,7 +132,7 @@ class PartsWriter:
             return part
         return merge(part, self.ledger.read_sendable(content.native, path, canister))
 
-    def _admit_medium(
+    def _write_admitted_medium(
         self, content: MediaContent, path: str, canister: AnyCanister | None
     ) -> JsonObject | None:
         text = read_unsupported_file(content, self.attributes, path, self.ledger)

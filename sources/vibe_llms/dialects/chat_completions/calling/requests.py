@@ -31,7 +31,7 @@ def _compose_body(draft: BodyDraft) -> dict[str, Any]:
     }
     _drop_parallel(body, draft)
     _restore_choice(body, kept, request)
-    if _may_be_ignored(request.schema, kept, quirks):
+    if _is_unenforced(request.schema, kept, quirks):
         reason = "the vendor enforces only closed schemas whose properties are all required"
         draft.ledger.coerce("schema", reason)
     _restore_format(body, kept, request, quirks)
@@ -79,7 +79,7 @@ def _restore_choice(body: dict[str, Any], kept: dict[str, Any], request: Request
 def _restore_format(
     body: dict[str, Any], kept: dict[str, Any], request: Request, quirks: Quirks
 ) -> None:
-    """Restore the client's name of the format, if the schema is still of that kind."""
+    """Restore the client's form of the answer's format, if the schema is still of that kind."""
     schema_format = kept.pop("$wanted", None)
     has_other_format = "response_format" in kept
     other_format = kept.pop("response_format", None)
@@ -91,8 +91,8 @@ def _restore_format(
         body["response_format"] = other_format
 
 
-def _may_be_ignored(schema: JsonObject | None, kept: Mapping[str, Any], quirks: Quirks) -> bool:
-    """Return whether the vendor may not enforce a schema: it is not strict."""
+def _is_unenforced(schema: JsonObject | None, kept: Mapping[str, Any], quirks: Quirks) -> bool:
+    """Return whether a schema is sent without strict enforcement, which the vendor supports."""
     is_strict = quirks.takes_strict and quirks.schema_form == "json_schema"
     is_plain = schema is None or schema == {"type": "object"}
     return is_strict and not is_plain and "$wanted" not in kept and not is_closed(schema)

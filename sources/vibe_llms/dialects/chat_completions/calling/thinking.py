@@ -50,6 +50,7 @@ class Thinking:
     """Texts of plain fields that came with details, by the name of the field."""
     _part: Thought | None = None
     _inner: list[Any] = attrs.field(factory=list)
+    """The items of the current part of reasoning."""
 
     def read(self, message: Mapping[str, Any], index: int) -> list[Piece]:
         """Return the pieces in the fields of a message or delta.

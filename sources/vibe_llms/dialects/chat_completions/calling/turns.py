@@ -58,7 +58,9 @@ class TurnWriter:
     _calls: list[JsonObject] = attrs.field(factory=list)
     _details: list[tuple[ReasoningContent, dict[str, Any]]] = attrs.field(factory=list)
     _envelopes: list[str] = attrs.field(factory=list)
+    """Wrapped signatures of other vendors."""
     _plain_fields: list[str] = attrs.field(factory=list)
+    """Fields that repeat the text of the details."""
     _separated_positions: set[int] = attrs.field(factory=set)
     """Positions of texts that an empty line separates from the text before them."""
     _joined_paths: dict[str, None] = attrs.field(factory=dict)

@@ -52,7 +52,7 @@ def read_detail(detail: Mapping[str, Any]) -> ReasoningContent:
 def attach_fields(
     details: Sequence[ReasoningContent], texts: Mapping[str, str]
 ) -> list[ReasoningContent]:
-    """Note on the first of the details the fields that repeat them, and other fields."""
+    """Record in the first content which fields repeat the details, and the texts of others."""
     if not texts:
         return list(details)
     import msgspec

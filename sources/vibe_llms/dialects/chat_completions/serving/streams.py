@@ -84,13 +84,13 @@ class StreamWriter(client_answers.StreamWriter):
         super().__init__(native, model=model, response_id=response_id)
         options = native.get("stream_options")
         self._sends_usage = isinstance(options, Mapping) and bool(options.get("include_usage"))
-        self._head: dict[str, Any] = {}
+        self._head: dict[str, Any] = {}  # the fields of every chunk; empty before the first one
         self._started = ResponseStartedEvent()
         self._streamed = Streamed()
         self._gaps = Gaps()
         self._contents: dict[int, _Content] = {}
         self._calls = 0
-        self._is_listed = False  # whether the content is a list, whose parts are separate
+        self._has_parts = False  # whether the content is a list of parts, which need no separators
         # Native parts that have not ended, and deltas of contents after them, which wait for them.
         self._unfinished_natives: list[int] = []
         self._waiting: list[ContentDeltaEvent] = []
@@ -198,9 +198,9 @@ class StreamWriter(client_answers.StreamWriter):
             return self._gaps.find_before_reasoning(content, channel)
         if content.start.kind != "text":
             return ""
-        self._is_listed = self._is_listed or not is_plain(form)
+        self._has_parts = self._has_parts or not is_plain(form)
         gap = self._gaps.find_before_text(content)
-        return "" if self._is_listed else gap
+        return "" if self._has_parts else gap
 
     def _finish(self, event: ContentFinishedEvent) -> bytes:
         """Write a content without deltas, and contents that waited for it."""
@@ -227,7 +227,7 @@ class StreamWriter(client_answers.StreamWriter):
         self._unfinished_natives.remove(index)
         frames = []
         if isinstance(item, NativeContent) and item.native.protocol == PROTOCOL:
-            self._is_listed = True
+            self._has_parts = True
             frames.append(self._send({"content": [_open_native(item.native)]}))
         waiting, self._waiting = self._waiting, []
         return b"".join(frames + [self.write(each) for each in waiting])
@@ -244,15 +244,17 @@ class StreamWriter(client_answers.StreamWriter):
         frames += [self._send(rest)] if rest else []
         for position, other in enumerate(others, 1):
             frames += self._write_other(other, position)
-        late = {
+        late_fields = {
             name: value
             for name, value in body.items()
             if name not in _CHUNK_FIELDS and value is not None and self._head.get(name) != value
         }
         ending = without(answer, "delta", "index", "message")  # some vendors send an answer twice
-        frames.append(self._write_choice({"index": 0, **ending}, **late))
+        frames.append(self._write_choice({"index": 0, **ending}, **late_fields))
         if self._sends_usage and body.get("usage"):
-            usage_chunk = self._head | {name: late[name] for name in _REPEATED if name in late}
+            usage_chunk = self._head | {
+                name: late_fields[name] for name in _REPEATED if name in late_fields
+            }
             usage_chunk |= {"choices": [], "usage": body["usage"]}
             frames.append(_frame(usage_chunk))
         return b"".join([*frames, _DONE])

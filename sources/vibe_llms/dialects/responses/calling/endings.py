@@ -75,11 +75,11 @@ def read_ending(
         )
     else:
         rest |= {"incomplete_details": details} if details is not None else {}
-        stop_reason, native_reason = _find_reason(outline), status
+        stop_reason, native_reason = _find_completed_reason(outline), status
     return ResponseEnding(stop_reason, native_reason, make_native(PROTOCOL, rest))
 
 
-def _find_reason(outline: ResponseOutline) -> StopReason:
+def _find_completed_reason(outline: ResponseOutline) -> StopReason:
     if outline.unanswered_ids:
         return StopReason.INVOCATION
     return StopReason.REFUSED if outline.has_refused else StopReason.ANSWERED

@@ -48,6 +48,8 @@ OUTPUTS: Final = {
 ALWAYS_OURS: Final = frozenset(
     {"apply_patch_call", "computer_call", "local_shell_call", "mcp_approval_request"}
 )
+"""Types of calls that are always left to us."""
+
 OUTPUTS_BY_CALL: Final = {
     "apply_patch_call": "apply_patch_call_output",
     "computer_call": "computer_call_output",

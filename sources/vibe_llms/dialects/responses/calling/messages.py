@@ -128,7 +128,7 @@ def _repair(
 
 
 def _has_references(canisters: Sequence[AnyCanister]) -> bool:
-    """Return whether there are items that only the vendor knows."""
+    """Return whether there are references to stored items, which only the vendor has."""
     if NativeContent not in list_content_classes(canisters):
         return False
     return any(

@@ -105,15 +105,15 @@ class StreamedContent:
 
 
 @define(eq=False)
-class _Item:
-    """An item that has begun.
+class _ItemState:
+    """State of an item that has begun.
 
     Attributes:
         group: Group of its contents.
         id: Its id in the event that began it.
         contents: Its contents, in the order in which they began.
         addresses: From the kind and the vendor's index of a part to its content.
-        waiting: Arguments of a call that counts before its name.
+        waiting: Arguments of a call that arrived before its name.
         first_copy: The item in its first event, if it is not streamed.
         native: Fields of its first event without a common field, if it is streamed.
         summary: The vendor's index of the summary in progress, if there are several.
@@ -145,8 +145,8 @@ class ItemsTable:
         self._events = events
         self.texts: dict[tuple[int, int], StreamedContent] = {}
         self.outline = ResponseOutline()
-        self._order: list[_Item] = []
-        self._by_output_index: dict[int, _Item] = {}
+        self._order: list[_ItemState] = []
+        self._by_output_index: dict[int, _ItemState] = {}
         self._count = 0
         self._owners: dict[str, Owner] = {}
         self._audio: ResponseAudio | None = None
@@ -176,7 +176,7 @@ class ItemsTable:
             (piece, *_), native = read_pieces(item, self._owners)
             self._start_piece(state, piece, native)
 
-    def _begin_call(self, state: _Item, item: Mapping[str, Any]) -> None:
+    def _begin_call(self, state: _ItemState, item: Mapping[str, Any]) -> None:
         invocation = read_item(item, self._owners)[0]
         if not isinstance(invocation, InvocationCanister):
             return
@@ -283,7 +283,9 @@ class ItemsTable:
             content = self._audio.produce_content()
             self._events.append(ContentFinishedEvent(index=self._audio.index, item=content))
 
-    def _match(self, waiting: list[_Item], position: int, item: Mapping[str, Any]) -> _Item:
+    def _match(
+        self, waiting: list[_ItemState], position: int, item: Mapping[str, Any]
+    ) -> _ItemState:
         """Return the streamed item of a copy; a new one if there is none.
 
         It is found by its index, then by its id, then by order: ids may repeat, or change.
@@ -296,7 +298,7 @@ class ItemsTable:
                 return state
         return self._open(None, item.get("id"))
 
-    def _complete(self, state: _Item, item: Mapping[str, Any]) -> None:
+    def _complete(self, state: _ItemState, item: Mapping[str, Any]) -> None:
         pieces, native = read_pieces(item, self._owners)
         is_shifted = _is_shifted(state.contents, pieces)
         for position, piece in enumerate(pieces):
@@ -314,7 +316,7 @@ class ItemsTable:
             self._events.append(ContentFinishedEvent(index=streamed.index))
         state.is_done = True
 
-    def _close(self, state: _Item) -> None:
+    def _close(self, state: _ItemState) -> None:
         """End an item without a final copy, with its streamed contents."""
         if state.first_copy is not None:
             self._complete(state, state.first_copy)
@@ -337,7 +339,7 @@ class ItemsTable:
             self.outline.has_refused = True
 
     def _start_piece(
-        self, state: _Item, piece: Piece, message_native: Native | None = None
+        self, state: _ItemState, piece: Piece, message_native: Native | None = None
     ) -> StreamedContent:
         streamed = StreamedContent(self._take_index())
         state.contents.append(streamed)
@@ -356,8 +358,8 @@ class ItemsTable:
                 loss = Loss(kind=LossKind.COERCED, path=path, reason=reason)
                 self._events.append(LossEvent(loss=loss))
 
-    def _open(self, output_index: int | None, identity: Any) -> _Item:
-        state = _Item(len(self._order), identity if isinstance(identity, str) else None)
+    def _open(self, output_index: int | None, identity: Any) -> _ItemState:
+        state = _ItemState(len(self._order), identity if isinstance(identity, str) else None)
         self._order.append(state)
         key = output_index if isinstance(output_index, int) else NO_INDEX
         # An index may be reused for another item: the fast path must not find the earlier one.
@@ -372,7 +374,7 @@ class ItemsTable:
         self._by_output_index[key] = state
         return state
 
-    def _find(self, event: Mapping[str, Any]) -> _Item:
+    def _find(self, event: Mapping[str, Any]) -> _ItemState:
         """Return the item of an event; begin it if necessary."""
         output_index = event.get("output_index")
         state = self._by_output_index.get(output_index) if isinstance(output_index, int) else None
@@ -382,14 +384,14 @@ class ItemsTable:
                 state = self._order[-1]  # neither index nor id: it continues the last one
         return state or self._open(output_index, event.get("item_id"))
 
-    def _find_by_id(self, identity: Any) -> _Item | None:
+    def _find_by_id(self, identity: Any) -> _ItemState | None:
         if not isinstance(identity, str):
             return None
         # Ids may repeat: use the last one that has not ended.
         with_id = [state for state in self._order if state.id == identity]
         return next((state for state in reversed(with_id) if not state.is_done), None)
 
-    def _access(self, state: _Item, kind: ContentKind, part_index: int) -> StreamedContent:
+    def _access(self, state: _ItemState, kind: ContentKind, part_index: int) -> StreamedContent:
         """Return a content; begin it if necessary."""
         key = (kind, 0 if kind in _SINGLE_KINDS else part_index)
         streamed = state.addresses.get(key)
@@ -415,7 +417,7 @@ class ItemsTable:
         return self._count - 1
 
     def _separate(
-        self, state: _Item, streamed: StreamedContent, channel: Channel, part_index: int
+        self, state: _ItemState, streamed: StreamedContent, channel: Channel, part_index: int
     ) -> None:
         """Separate a summary from the one before."""
         if channel != "summary":

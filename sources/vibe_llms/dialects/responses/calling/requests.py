@@ -23,6 +23,7 @@ from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import Capability, ModelAttributes
 
 SIGNED_REASONING: Final = "reasoning.encrypted_content"
+"""Option that lets the vendor return reasoning with its signature."""
 
 STORED_CONVERSATION_FIELDS: Final = ("previous_response_id", "conversation")
 """Parameters that let the vendor put stored items before the input."""
@@ -118,7 +119,7 @@ def compose_defaults(attributes: ModelAttributes, extras: Mapping[str, Any]) -> 
     if extras.get("store", False) is not False:
         return {}
     defaults: dict[str, Any] = {"store": False}
-    # A model without reasoning rejects the option; one with reasoning hardly needs it.
+    # A model without reasoning rejects the option, so it is sent only if reasoning is known.
     if attributes.access_capability("supports_reasoning") is Capability.YES:
         defaults["include"] = [SIGNED_REASONING]
     return defaults
