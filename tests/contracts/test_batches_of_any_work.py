@@ -60,8 +60,8 @@ async def invert(number: float) -> float:
     return 1 / number
 
 
-async def describe(given: dict[str, Any]) -> dict[str, Any]:
-    return {"words": given["text"].split(), "length": len(given["text"])}
+async def describe(value: dict[str, Any]) -> dict[str, Any]:
+    return {"words": value["text"].split(), "length": len(value["text"])}
 
 
 def produce_money(*tools: Any) -> FunctionsEnsemble:
@@ -109,11 +109,11 @@ async def test_the_same_work_gives_the_same_on_every_runner(
         acted = await BatchChannel(engine, runner=runner).collect([f"Q{n}" for n in range(5)])
         named: Any = {"runner": runner, "key": "numbers", "priority": 5}
         called = await BatchChannel(invert, **named).collect([2, 0, 4])
-        said = await BatchChannel(describe, runner=runner).collect([{"text": "a b"}])
+        report = await BatchChannel(describe, runner=runner).collect([{"text": "a b"}])
     assert show(acted) == [[n, f"For Q{n}: 42.", f"For Q{n}: 42.", 16] for n in range(5)]
     assert [each.value for each in called.results] == [0.5, 0.25]
     assert [str(each.error) for each in called.failures] == ["ZeroDivisionError: division by zero"]
-    assert said.values == ({"words": ["a", "b"], "length": 3},)
+    assert report.values == ({"words": ["a", "b"], "length": 3},)
     if runner is not None:  # what is done is let go of
         store = application.store if base == "sqlite" else None
         assert store is None or not list(store.survey())
@@ -125,8 +125,8 @@ async def run_work_here(
     folder: Path, application: Application, **lent: Any
 ) -> AsyncIterator[Batches]:
     """Performs batches in this process."""
-    url, given = choose_url("sqlite", folder), {"produce_tools": produce_tools, **lent}
-    async with open_batches(url, application=application, chunk=8, **given) as runner:
+    url, value = choose_url("sqlite", folder), {"produce_tools": produce_tools, **lent}
+    async with open_batches(url, application=application, chunk=8, **value) as runner:
         assert runner is not None
         yield runner
 
@@ -194,8 +194,8 @@ async def test_a_worker_started_from_the_command_line_provides_functions(
 
 
 def rename(function: Any, name: str) -> Any:
-    async def named(given: Any) -> Any:
-        return await function(given)
+    async def named(value: Any) -> Any:
+        return await function(value)
 
     named.__name__ = name
     return named

@@ -74,8 +74,8 @@ async def test_a_service_is_called_at_its_address_with_its_own_key(
     assert sent.url == f"{base_url}/chat/completions"
     key = sent.headers.get("authorization", "")
     shown = key if isinstance(key, str) else key.reveal()
-    wanted = f"Bearer key-of-{kind.key_variables[0]}" if kind.key_variables else ""
-    assert shown == wanted
+    expected = f"Bearer key-of-{kind.key_variables[0]}" if kind.key_variables else ""
+    assert shown == expected
 
 
 @pytest.mark.slow
@@ -88,8 +88,10 @@ def test_a_service_supports_a_turn_with_tools(name: str, tmp_path: Path) -> None
         context = produce_context(name, tmp_path, limits=Limits(attempts=1), **settings)
         client: Any = produce_provider(context).produce_client()
         model = await client.access_model("any")
-        asked = (UserCanister("Call look, please."),)
-        first = await model.converse(Request(canisters=asked, invocables=(LOOK,)), stream=stream)
+        canisters = (UserCanister("Call look, please."),)
+        first = await model.converse(
+            Request(canisters=canisters, invocables=(LOOK,)), stream=stream
+        )
         results = [
             ResultCanister("seen", invocation_id=each.invocation_id, name=each.name)
             for each in first.canisters

@@ -65,9 +65,9 @@ class TestExampleWithRuns(StoreContract):
 class Forgetful(MemoryStore):
     """Loses the last canister of each append."""
 
-    def append(self, identity: str, canisters: Any, **given: Any) -> Any:
+    def append(self, identity: str, canisters: Any, **options: Any) -> Any:
         some: list[AnyCanister] = list(canisters)
-        return super().append(identity, some[:-1], **given)
+        return super().append(identity, some[:-1], **options)
 
 
 class Careless(MemoryStore):

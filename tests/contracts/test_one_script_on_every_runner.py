@@ -18,7 +18,7 @@ from support.stores.postgresql_server import produce_url
 
 LACKING = pytest.mark.skipif(find_spec("dbos") is None, reason="dbos is not installed")
 TUTORIAL = Path(__file__).parents[2] / "documentation" / "tutorials" / "first-runner.rst"
-WANTED = "ended answered ['What is a queue?', 'A line that is served in order.']\n"
+EXPECTED = "ended answered ['What is a queue?', 'A line that is served in order.']\n"
 
 
 def write_program(folder: Path) -> None:
@@ -39,8 +39,8 @@ async def ask(folder: Path, url: str) -> str:
         stdout=asyncio.subprocess.PIPE,
     )
     async with asyncio.timeout(60):
-        said, _ = await process.communicate()
-    return said.decode()
+        printed, _ = await process.communicate()
+    return printed.decode()
 
 
 @pytest.mark.slow
@@ -59,7 +59,7 @@ async def test_the_script_of_the_tutorial_prints_the_same(tmp_path: Path, base: 
     url = {"local": lambda: "local:", "sqlite": lambda: f"sqlite:///{tmp_path}/runs.db"}
     named = produce_url(tmp_path) if base == "postgresql" else url[base]()
     for _ in range(2):  # asked again under its key, it is the same run
-        assert await ask(tmp_path, named) == WANTED
+        assert await ask(tmp_path, named) == EXPECTED
 
 
 @pytest.mark.slow
@@ -67,6 +67,6 @@ async def test_the_script_prints_why_it_failed(tmp_path: Path) -> None:
     """For example, if the model does not exist: this is the first error that a new user meets."""
     write_program(tmp_path)
     (tmp_path / "config.toml").write_text(f'model = "scripted:{tmp_path}/nowhere.json"\n')
-    said = await ask(tmp_path, "local:")
-    assert said.startswith("ended failed ")
-    assert "nowhere.json" in said
+    printed = await ask(tmp_path, "local:")
+    assert printed.startswith("ended failed ")
+    assert "nowhere.json" in printed

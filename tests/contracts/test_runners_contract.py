@@ -136,15 +136,15 @@ async def test_the_history_is_the_same(tmp_path: Path, base: str) -> None:
         ended = await premises.wait(run_id, "ended")
         await premises.runs.send(run_id, UserCanister("And?"))
         ended = await premises.wait(run_id, "ended", after=ended.sequence)
-        said = [(each.role, text_of(each)) for each in premises.store.read(run_id).canisters]
+        messages = [(each.role, text_of(each)) for each in premises.store.read(run_id).canisters]
         kinds = premises.read_kinds(run_id)
         replayed = await replay_run(premises.store, run_id)
 
     assert (ended.steps, ended.invocations, ended.reason) == (4, 4, "answered")
     assert replayed.difference is None
     roles = ["user", *["invocation"] * 3, *["result"] * 3, "invocation", "result", "assistant"]
-    assert [role for role, _ in said] == [*roles, "user", "assistant"]
-    results = [text for role, text in said if role == "result"]
+    assert [role for role, _ in messages] == [*roles, "user", "assistant"]
+    results = [text for role, text in messages if role == "result"]
     assert results[:2] == ["seen: x", "seen: y"]
     assert "it is broken" in results[2]
     assert results[3:] == ["paid"]
@@ -192,11 +192,11 @@ async def test_a_run_can_be_stopped_in_the_middle_of_a_step(build: Build) -> Non
 
 async def test_a_function_is_called_once_and_without_a_model(build: Build) -> None:
     """Once for its key, on any runner; its return value is the answer."""
-    asked: list[float] = []
+    started: list[float] = []
 
     def convert(amount: float, rate: float) -> float:
         """Converts."""
-        asked.append(amount)
+        started.append(amount)
         return round(amount * rate, 2)
 
     task = {
@@ -216,7 +216,7 @@ async def test_a_function_is_called_once_and_without_a_model(build: Build) -> No
             assert (await premises.wait(found.id, "ended")).reason == "ended"
         texts = [text_of(each) for each in premises.store.read(found.id).canisters]
         kinds = premises.read_kinds(found.id)
-    assert (texts[-1], asked) == ("11.5", [12.5])
+    assert (texts[-1], started) == ("11.5", [12.5])
     assert not [kind for kind in kinds if kind.startswith("generation.")]
 
 
@@ -233,9 +233,11 @@ async def test_a_run_is_performed_once_however_often_it_is_woken(build: Build) -
     tool = produce_invoker(note, effect="once")
     async with opened(build([tool])) as premises:
         spec = premises.spec([invoke("note", "a", text="a")], [invoke("note", "b", text="b")], DONE)
-        said = [UserCanister("Do it.")]
-        asked = await asyncio.gather(*(premises.runs.start(spec, said, key="k") for _ in range(5)))
-        (run_id,) = {each.id for each in asked}
+        messages = [UserCanister("Do it.")]
+        started = await asyncio.gather(
+            *(premises.runs.start(spec, messages, key="k") for _ in range(5))
+        )
+        (run_id,) = {each.id for each in started}
         for _ in range(20):
             premises.host.wake(run_id)
             await asyncio.sleep(0.01)
@@ -278,8 +280,8 @@ async def test_logs_are_repaired_while_other_runs_continue(
         async with opened(premises):
             await asyncio.to_thread(begun.wait)
             alone = LocalRuns(premises.store, premises.runs.application)  # which wakes nobody
-            asked = await alone.start(premises.spec(DONE), [UserCanister("Do it.")])
-            assert (await premises.wait(asked.id, "ended")).reason == "answered"
+            started = await alone.start(premises.spec(DONE), [UserCanister("Do it.")])
+            assert (await premises.wait(started.id, "ended")).reason == "answered"
             go_on.set()
     finally:
         go_on.set()

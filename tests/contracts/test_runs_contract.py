@@ -58,8 +58,8 @@ class RunsEnvironment:
         return await self.runs.start(self.premises.spec(*turns), [UserCanister("Do it.")], **more)
 
     async def watch(self, run_id: str, **more: Any) -> list[WatchedEvent]:
-        async with asyncio.timeout(60), aclosing(self.runs.watch(run_id, **more)) as told:
-            return [event async for event in told]
+        async with asyncio.timeout(60), aclosing(self.runs.watch(run_id, **more)) as events:
+            return [event async for event in events]
 
     async def wait(self, run_id: str, *states: str, after: int = 0) -> RunSummary:
         async with asyncio.timeout(60):
@@ -123,9 +123,9 @@ async def environment(
 @pytest.mark.slow
 async def test_events_are_those_of_the_log_once_and_in_order(environment: RunsEnvironment) -> None:
     run_id = (await environment.start(DONE)).id
-    told = await environment.watch(run_id, follow=False)
+    events = await environment.watch(run_id, follow=False)
     logged = list(environment.premises.store.open_log(run_id).read())
-    assert [each for each in told if isinstance(each, LoggedEvent)] == logged
+    assert [each for each in events if isinstance(each, LoggedEvent)] == logged
     for after in range(len(logged) + 1):
         again = await environment.watch(run_id, after=after, follow=False)
         assert [each for each in again if isinstance(each, LoggedEvent)] == logged[after:]
@@ -143,8 +143,8 @@ async def test_watching_after_a_future_event_is_rejected(environment: RunsEnviro
 @pytest.mark.slow
 async def test_a_watcher_that_leaves_changes_nothing(environment: RunsEnvironment) -> None:
     run_id = (await environment.start([invoke("pay")], DONE)).id
-    async with aclosing(environment.runs.watch(run_id)) as told:
-        async for _ in told:
+    async with aclosing(environment.runs.watch(run_id)) as events:
+        async for _ in events:
             break
     assert (await environment.wait(run_id, "waiting")).waiting == 1
 
@@ -190,8 +190,8 @@ async def test_an_answer_to_another_call_reports_which_call_waits(
 @pytest.mark.slow
 async def test_a_key_starts_one_run(environment: RunsEnvironment) -> None:
     spec = environment.premises.spec(DONE)
-    said = [SupervisorCanister("Be brief."), UserCanister("Do it.")]
-    found = {(await environment.runs.start(spec, said, key="k")).id for _ in range(3)}
+    message = [SupervisorCanister("Be brief."), UserCanister("Do it.")]
+    found = {(await environment.runs.start(spec, message, key="k")).id for _ in range(3)}
     assert len(found) == 1
     with pytest.raises(RequestError) as caught:
         await environment.runs.start(spec, [UserCanister("Something else.")], key="k")
@@ -213,17 +213,17 @@ async def test_an_invalid_request_is_rejected(environment: RunsEnvironment) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("said", ["", " \n"])
-async def test_a_blank_message_is_rejected(environment: RunsEnvironment, said: str) -> None:
+@pytest.mark.parametrize("message", ["", " \n"])
+async def test_a_blank_message_is_rejected(environment: RunsEnvironment, message: str) -> None:
     """A run that began with one would only fail."""
     spec = environment.premises.spec(DONE)
     with pytest.raises((ConfigurationError, RequestError), match=r"first message is missing|empty"):
-        await environment.runs.start(spec, [SupervisorCanister("Be brief."), UserCanister(said)])
+        await environment.runs.start(spec, [SupervisorCanister("Be brief."), UserCanister(message)])
     assert not await environment.runs.survey()
     run_id = (await environment.start(DONE)).id
     await environment.wait(run_id, "ended")
     with pytest.raises((ConfigurationError, RequestError), match=r"first message is missing|empty"):
-        await environment.runs.send(run_id, UserCanister(said))
+        await environment.runs.send(run_id, UserCanister(message))
     assert (await environment.runs.find(run_id)).state == "ended"
 
 
@@ -322,8 +322,8 @@ async def test_the_state_of_a_flow_is_outlined(environment: RunsEnvironment) -> 
     outline = await environment.runs.outline(run_id)
     assert outline == read_outline(environment.premises.store, run_id)
     assert "Ask it" in [each.title for each in outline.nodes]
-    spoken = (await environment.start(DONE)).id
+    conversation_id = (await environment.start(DONE)).id
     with pytest.raises(RequestError, match="has no diagram"):
-        await environment.runs.outline(spoken)
+        await environment.runs.outline(conversation_id)
     with pytest.raises(UnknownConversationError):
         await environment.runs.outline("nobody")

@@ -121,7 +121,7 @@ def test_texts_of_other_roles_are_separated(party: Party, kind: str) -> None:
 
     body = json.dumps(translation.value)
     place = next(i for i, each in enumerate(canisters[kind]) if len(each.content) > 1)
-    told = [loss for loss in translation.losses if loss.path.startswith(f"canisters[{place}]")]
+    losses = [loss for loss in translation.losses if loss.path.startswith(f"canisters[{place}]")]
     joined = json.dumps("\n\n".join(texts))[1:-1]
     assert json.dumps(texts[0] + texts[1])[1:-1] not in body
-    assert joined not in body or told
+    assert joined not in body or losses

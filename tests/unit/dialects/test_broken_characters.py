@@ -200,7 +200,7 @@ def test_a_surrogate_pair_in_two_pieces_of_a_stream_is_joined(
     events = [event for frame in _frames(protocol, *texts) for event in decoder.decode(*frame)]
     events += decoder.finish()
 
-    said = "".join(event.text for event in events if isinstance(event, ContentDeltaEvent))
-    assert said == expected
+    text = "".join(event.text for event in events if isinstance(event, ContentDeltaEvent))
+    assert text == expected
     losses = [event for event in events if isinstance(event, LossEvent)]
     assert bool([each for each in losses if "half" in each.loss.reason]) is ("\ufffd" in expected)

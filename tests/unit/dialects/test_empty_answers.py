@@ -14,7 +14,7 @@ from vibe_llms.messages.canisters import StopReason
 
 USAGE = {"prompt_tokens": 3, "completion_tokens": 0, "total_tokens": 3}
 ACCOUNT = {"promptTokenCount": 3, "totalTokenCount": 3}
-BEGUN = {"type": "message_start", "message": {"id": "m", "content": [], "usage": {}}}
+MESSAGE_START = {"type": "message_start", "message": {"id": "m", "content": [], "usage": {}}}
 STOP = {"type": "message_stop"}
 
 EMPTY_BODIES: list[tuple[str, Any]] = [
@@ -63,8 +63,8 @@ EMPTY_STREAMS: list[tuple[str, list[Any]]] = [
     ("generate_content", [{"candidates": []}]),
     ("messages", [STOP]),
     ("messages", [{"type": "ping"}, STOP]),
-    ("messages", [BEGUN, STOP]),
-    ("messages", [BEGUN, {"type": "message_delta", "delta": {"stop_reason": None}}, STOP]),
+    ("messages", [MESSAGE_START, STOP]),
+    ("messages", [MESSAGE_START, {"type": "message_delta", "delta": {"stop_reason": None}}, STOP]),
     ("ollama_chat", [{"done": True}]),
     ("ollama_chat", [{"message": None, "done": False}, {"message": None, "done": True}]),
     ("responses", ["[DONE]"]),

@@ -60,7 +60,7 @@ def read_all_forms(message: Body) -> list[list[Any]]:
 
 
 @pytest.mark.parametrize(
-    ("message", "said"),
+    ("message", "contents"),
     [
         (
             {"tool_calls": [{"id": "x", "custom": NO_CUSTOM, "function": FUNCTION}]},
@@ -88,10 +88,10 @@ def read_all_forms(message: Body) -> list[list[Any]]:
         ({"content": "Yes.", "refusal": "", "images": [], "annotations": []}, [("Yes.", "text")]),
     ],
 )
-def test_the_filled_field_is_read(message: Body, said: list[Any]) -> None:
+def test_the_filled_field_is_read(message: Body, contents: list[Any]) -> None:
     """In an answer, in its pieces, and in a client's message."""
     for found in read_all_forms(message):
-        assert found == said
+        assert found == contents
 
 
 @pytest.mark.parametrize(
@@ -120,11 +120,11 @@ def test_a_part_of_gemini_has_the_kind_of_its_filled_field(empty: object) -> Non
     body = {"candidates": [{"content": {"parts": parts}, "finishReason": "STOP"}]}
     decoder = generate_content.Decoder(provider="vendor")
 
-    said = read(generate_content, lambda decoder: decoder.decode_response(body), decoder)
+    contents = read(generate_content, lambda decoder: decoder.decode_response(body), decoder)
 
-    assert said == [("Yes.", "text"), ("look", '{"a":1}', "json")]
+    assert contents == [("Yes.", "text"), ("look", '{"a":1}', "json")]
     request = {"contents": [{"role": "model", "parts": parts}]}
-    assert outline(generate_content.normalize_request(request, None).value.canisters) == said
+    assert outline(generate_content.normalize_request(request, None).value.canisters) == contents
 
 
 def test_empty_fields_of_an_ollama_message_are_ignored() -> None:
@@ -134,9 +134,9 @@ def test_empty_fields_of_an_ollama_message_are_ignored() -> None:
     decoder = ollama_chat.Decoder(provider="vendor")
     body = {"message": message, "done": True, "done_reason": "stop"}
 
-    said = read(ollama_chat, lambda decoder: decoder.decode_response(body), decoder)
+    contents = read(ollama_chat, lambda decoder: decoder.decode_response(body), decoder)
 
-    assert said == [("Yes.", "text")]
+    assert contents == [("Yes.", "text")]
 
 
 def test_the_type_of_an_item_or_a_block_decides() -> None:
@@ -144,11 +144,11 @@ def test_the_type_of_an_item_or_a_block_decides() -> None:
     item = {"type": "function_call", "call_id": "x", **FUNCTION, "content": [], "input": ""}
     body = {"id": "r", "status": "completed", "output": [item]}
     decoder = responses.Decoder(provider="vendor")
-    said = read(responses, lambda decoder: decoder.decode_response(body), decoder)
-    assert said == [("look", '{"a":1}', "json")]
+    contents = read(responses, lambda decoder: decoder.decode_response(body), decoder)
+    assert contents == [("look", '{"a":1}', "json")]
 
     block = {"type": "tool_use", "id": "x", "name": "look", "input": {"a": 1}, "text": ""}
     answer = {"id": "m", "role": "assistant", "content": [block], "stop_reason": "tool_use"}
     decoder = messages.Decoder(provider="vendor")
-    said = read(messages, lambda decoder: decoder.decode_response(answer), decoder)
-    assert said == [("look", '{"a":1}', "json")]
+    contents = read(messages, lambda decoder: decoder.decode_response(answer), decoder)
+    assert contents == [("look", '{"a":1}', "json")]

@@ -13,7 +13,7 @@ from vibe_llms.messages.contents import FileContent, ImageContent, TextualConten
 from vibe_llms.messages.requests import Request
 
 CHAT: dict[str, Any] = {"type": "file", "file": {"file_id": "file_mine"}}
-GIVEN: dict[str, dict[str, Any]] = {
+UPLOADED_FILES: dict[str, dict[str, Any]] = {
     "messages document": {
         "type": "document", "source": {"type": "file", "file_id": "file_mine"}},
     "messages image": {"type": "image", "source": {"type": "file", "file_id": "file_mine"}},
@@ -55,11 +55,11 @@ def write(other: Party, *canisters: AnyCanister) -> tuple[str, list[str]]:
 
 
 @others
-@pytest.mark.parametrize("name", GIVEN)
+@pytest.mark.parametrize("name", UPLOADED_FILES)
 def test_a_file_in_a_clients_request_is_sent_only_to_its_vendor(name: str, other: Party) -> None:
     """Also if the request was stored: its native data name the vendor."""
     protocol = name.partition(" ")[0]
-    request = find(protocol).read(compose(protocol, GIVEN[name]))
+    request = find(protocol).read(compose(protocol, UPLOADED_FILES[name]))
     stored = decode_request(encode_request(request))
 
     body, losses = write(other, *stored.canisters)
@@ -77,9 +77,9 @@ def test_a_file_without_native_data_belongs_to_the_vendor_that_answered(
 ) -> None:
     """Files named by a user, and those in older stored conversations, do not name their vendor."""
     origin = Origin(provider="anthropic", model="claude-opus-5", protocol="messages")
-    asked, answered = UserCanister((content, TEXT)), AssistantCanister("A file.", origin=origin)
+    question, answer = UserCanister((content, TEXT)), AssistantCanister("A file.", origin=origin)
 
-    body, losses = write(other, asked, answered, UserCanister("And?"))
+    body, losses = write(other, question, answer, UserCanister("And?"))
 
     assert ("file_mine" in body) is (other.name == "anthropic")
     assert bool(NOT_SENT & {*losses}) is (other.name != "anthropic")
@@ -90,12 +90,12 @@ def test_a_file_without_native_data_belongs_to_the_vendor_that_answered(
 def test_a_file_is_sent_to_each_interface_of_its_service(named: bool, other: Party) -> None:
     """A file belongs to the account, not to the protocol."""
     origin = Origin(provider="openai", model="gpt-5.5", protocol="chat_completions")
-    asked: AnyCanister = UserCanister((PDF, TEXT))
+    question: AnyCanister = UserCanister((PDF, TEXT))
     if named:
-        asked = find("chat_completions").read(compose("chat_completions", CHAT)).canisters[0]
-    answered = AssistantCanister("A file.", origin=origin)
+        question = find("chat_completions").read(compose("chat_completions", CHAT)).canisters[0]
+    answer = AssistantCanister("A file.", origin=origin)
 
-    body, losses = write(other, asked, answered, UserCanister("And?"))
+    body, losses = write(other, question, answer, UserCanister("And?"))
 
     assert ("file_mine" in body) is (other.name in SIBLINGS)
     assert bool(NOT_SENT & {*losses}) is (other.name not in SIBLINGS)
@@ -114,9 +114,9 @@ def test_a_file_with_data_is_sent_without_its_id(protocol: str) -> None:
     """Another vendor gets the data, and the id that it would not know is a loss."""
     origin = Origin(provider="google", model="gemini-3-pro", protocol="generate_content")
     file = FileContent(mime_type="application/pdf", file_id="files/mine", data=b"%PDF", name="a")
-    asked, answered = UserCanister((file, TEXT)), AssistantCanister("A file.", origin=origin)
+    question, answer = UserCanister((file, TEXT)), AssistantCanister("A file.", origin=origin)
 
-    body, losses = write(find(protocol), asked, answered, UserCanister("And?"))
+    body, losses = write(find(protocol), question, answer, UserCanister("And?"))
 
     assert "files/mine" not in body
     assert "JVBERg==" in body

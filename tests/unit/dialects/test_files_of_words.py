@@ -11,7 +11,7 @@ from vibe_llms.dialects.messages import normalize_messages
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.catalogue import Catalogue
 
-ASKED = {
+REQUEST = {
     "type": "document",
     "title": "Tides",
     "context": "Of last year.",
@@ -31,13 +31,13 @@ def test_the_other_fields_of_the_file_are_lost(protocol: str, provider: str, mod
     """The model reads its text, but not its name, nor that it may be cited."""
     dialect: Any = importlib.import_module(f"vibe_llms.dialects.{protocol}")
     attributes = Catalogue().access_integrator(provider).integrate(model)
-    message = {"role": "user", "content": [ASKED, {"type": "text", "text": "When?"}]}
+    message = {"role": "user", "content": [REQUEST, {"type": "text", "text": "When?"}]}
     canisters = normalize_messages({"messages": [message]}).value
 
     written = dialect.nativize_request(Request(canisters=canisters), attributes, dialect.Quirks())
 
-    said = str(written.value["messages"])
-    assert "High at noon." in said
-    assert "Tides" not in said
+    sent = str(written.value["messages"])
+    assert "High at noon." in sent
+    assert "Tides" not in sent
     lost = {loss.path.removeprefix("canisters[0].content[0]") for loss in written.losses}
     assert {"", ".title", ".context", ".native"} <= lost

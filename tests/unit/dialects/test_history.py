@@ -144,11 +144,11 @@ def test_a_repeated_id_gets_an_alias() -> None:
 
 def test_texts_between_the_invocations_of_a_turn_stay() -> None:
     """A turn is not divided, whatever its order."""
-    spoken = [call("a"), AssistantCanister("hm", turn_id="t"), call("b"), result("a"), result("b")]
+    turn = [call("a"), AssistantCanister("hm", turn_id="t"), call("b"), result("a"), result("b")]
 
-    repaired, ledger = repair(spoken)
+    repaired, ledger = repair(turn)
 
-    assert repaired == spoken
+    assert repaired == turn
     assert not ledger.losses
 
 

@@ -261,9 +261,9 @@ def test_the_last_event_completes_a_stream(protocol: str) -> None:
     """Only the last event of a valid stream; Gemini has no such event."""
     for frames in produce_streams(protocol):
         decoder = produce_decoder(protocol)
-        told = []
+        completeness = []
         for data, event in frames:
             decoder.decode(data, event)
-            told.append(bool(getattr(decoder, "is_complete", False)))
-        assert not any(told[:-1])
-        assert told[-1] is (protocol != "generate_content")
+            completeness.append(bool(getattr(decoder, "is_complete", False)))
+        assert not any(completeness[:-1])
+        assert completeness[-1] is (protocol != "generate_content")

@@ -12,8 +12,8 @@ from vibe_llms.messages.canisters import AssistantCanister, Origin, UserCanister
 from vibe_llms.messages.contents import ReasoningContent
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
 
-ASKED = UserCanister("Well?")
-SAID = (
+QUESTION = UserCanister("Well?")
+CONVERSATION = (
     AssistantCanister("Let me see.", turn_id="t"),
     AssistantCanister("It rains.", turn_id="t"),
 )
@@ -29,7 +29,7 @@ ONE_TEXT = ("chat_completions", "ollama_chat")
 
 @pytest.mark.parametrize("name", ["openai", "ollama"])
 def test_joined_texts_of_two_messages_are_reported(name: str) -> None:
-    written = BY_NAME[name].nativize(Request(canisters=[ASKED, *SAID, ASKED]))
+    written = BY_NAME[name].nativize(Request(canisters=[QUESTION, *CONVERSATION, QUESTION]))
 
     messages: Any = written.value["messages"]
     assert [each["content"] for each in messages][1] == "Let me see.\n\nIt rains."
@@ -40,7 +40,9 @@ def answer(protocol: str, canisters: tuple[AssistantCanister, ...]) -> Any:
     """Return the answer for a client of a protocol, and the paths of the losses."""
     origin = Origin(provider="parrot", model="m", protocol="words", response_id="r")
     metadata = ResponseMetadata(origin=origin, duration_seconds=0.0)
-    response = Response(request=Request(canisters=[ASKED]), canisters=canisters, metadata=metadata)
+    response = Response(
+        request=Request(canisters=[QUESTION]), canisters=canisters, metadata=metadata
+    )
     dialect = importlib.import_module(f"vibe_llms.dialects.{protocol}")
     written = dialect.nativize_response(response)
     body = written.value
@@ -50,7 +52,7 @@ def answer(protocol: str, canisters: tuple[AssistantCanister, ...]) -> Any:
 
 @pytest.mark.parametrize("protocol", ONE_TEXT)
 def test_joined_texts_of_an_answer_are_reported(protocol: str) -> None:
-    message, lost = answer(protocol, SAID)
+    message, lost = answer(protocol, CONVERSATION)
     assert message["content"] == "Let me see.\n\nIt rains."
     assert "canisters[1].content" in lost
 

@@ -32,8 +32,8 @@ def respond_with_reasoning(
         "summary": [{"type": "summary_text", "text": "Places.", **more}],
         "content": [{"type": "reasoning_text", "text": "Two places.", **more}],
     }
-    said = {"type": "output_text", "text": "Oslo.", "annotations": []}
-    message = {"type": "message", "id": "msg_1", "role": "assistant", "content": [said]}
+    text_part = {"type": "output_text", "text": "Oslo.", "annotations": []}
+    message = {"type": "message", "id": "msg_1", "role": "assistant", "content": [text_part]}
     body = {"id": "r", "model": "m", "status": "completed", "output": [item, message]}
     return {**body, "object": "response"}, item
 
@@ -68,36 +68,36 @@ def test_changed_reasoning_is_sent(name: str) -> None:
     contents = tuple(
         altered if isinstance(content, ReasoningContent) else content for content in thought.content
     )
-    said = (ask("Where?"), attrs.evolve(thought, content=contents), *others, ask("Sure?"))
+    item = (ask("Where?"), attrs.evolve(thought, content=contents), *others, ask("Sure?"))
 
-    again = str(party.nativize(produce_request(said)).value)
+    again = str(party.nativize(produce_request(item)).value)
 
     assert "One place." in again
     assert "score" not in again
 
 
 @pytest.mark.parametrize(
-    ("told", "count"),
+    ("losses", "count"),
     [
         *[(12, 12), (12.0, 12), (0.0, 0), (12.5, None), (True, None), (-1.0, None), ("12", None)],
         *[(float("inf"), None), (float("nan"), None), (1e300, None), (None, None)],
     ],
 )
-def test_a_count_may_have_a_decimal_point(told: object, count: int | None) -> None:
+def test_a_count_may_have_a_decimal_point(losses: object, count: int | None) -> None:
     """As some gateways write it; other values are no counts."""
-    assert read_counts({"tokens": told}, "tokens") == [count]
+    assert read_counts({"tokens": losses}, "tokens") == [count]
 
 
 @pytest.mark.parametrize("null", ["googleSearch", "functionDeclarations", "code_execution"])
 def test_a_null_tool_of_gemini_is_ignored(null: str) -> None:
     """As clients send objects with all fields."""
-    said = {"contents": [{"role": "user", "parts": [{"text": "Where?"}]}]}
+    item = {"contents": [{"role": "user", "parts": [{"text": "Where?"}]}]}
     tools = [{"functionDeclarations": [{"name": "look"}]}, {"urlContext": {}, null: None}]
     plain = [{"functionDeclarations": [{"name": "look"}]}, {"urlContext": {}}]
 
-    read = BY_NAME["google"].read({**said, "tools": tools})
+    read = BY_NAME["google"].read({**item, "tools": tools})
 
-    assert read.invocables == BY_NAME["google"].read({**said, "tools": plain}).invocables
+    assert read.invocables == BY_NAME["google"].read({**item, "tools": plain}).invocables
 
 
 SCHEMA: Any = {
@@ -112,22 +112,22 @@ SCHEMA: Any = {
 @pytest.mark.parametrize("other", ["anthropic", "google", "ollama", "openai_responses"])
 def test_the_description_of_a_format_is_kept_or_lost(other: str, more: dict[str, Any]) -> None:
     """Only OpenAI's format has a description."""
-    wanted = {"name": "sea", "strict": True, "schema": SCHEMA, **more}
-    form = {"type": "json_schema", "json_schema": wanted}
-    asked: Any = {"messages": [{"role": "user", "content": "A sea?"}], "response_format": form}
-    request = BY_NAME["openai"].read(asked)
+    json_schema = {"name": "sea", "strict": True, "schema": SCHEMA, **more}
+    form = {"type": "json_schema", "json_schema": json_schema}
+    body: Any = {"messages": [{"role": "user", "content": "A sea?"}], "response_format": form}
+    request = BY_NAME["openai"].read(body)
 
     assert BY_NAME["openai"].nativize(request).value["response_format"] == form
-    told = [loss for loss in BY_NAME[other].nativize(request).losses if "native" in loss.path]
-    assert ["response_format" in loss.reason for loss in told] == [True] * len(more)
+    losses = [loss for loss in BY_NAME[other].nativize(request).losses if "native" in loss.path]
+    assert ["response_format" in loss.reason for loss in losses] == [True] * len(more)
 
 
 def test_fields_beside_a_schema_in_the_older_field_stay_there() -> None:
     form = {"type": "json_schema", "schema": SCHEMA}
-    asked: Any = {
+    body: Any = {
         "messages": [{"role": "user", "content": "A sea?"}],
         "max_tokens": 9,
         "output_format": {**form, "note": "x"},
     }
-    again = BY_NAME["anthropic"].nativize(BY_NAME["anthropic"].read(asked)).value
+    again = BY_NAME["anthropic"].nativize(BY_NAME["anthropic"].read(body)).value
     assert again["output_config"] == {"format": {**form, "note": "x"}}

@@ -59,15 +59,20 @@ def produce_turns(party: Party) -> list[tuple[AnyCanister, ...]]:
         return AssistantCanister(text, turn_id=turn, **{"origin": origin, **fields})
 
     def call(turn: str, *, arguments: str = '{"at":"rain"}', **fields: Any) -> list[AnyCanister]:
-        said: Any = {"origin": origin, "name": "look", **fields}
+        canisters: Any = {"origin": origin, "name": "look", **fields}
         name = f"{turn}_{next(numbers)}"
-        return [InvocationCanister(invocation_id=name, arguments=arguments, turn_id=turn, **said)]
+        return [
+            InvocationCanister(invocation_id=name, arguments=arguments, turn_id=turn, **canisters)
+        ]
 
     def run(*calls: AnyCanister, text: str = "seen", **fields: Any) -> list[AnyCanister]:
-        said: Any = {"name": "look", **fields}
+        canisters: Any = {"name": "look", **fields}
         return [
             *calls,
-            *(ResultCanister(text, invocation_id=each.invocation_id, **said) for each in calls),  # type: ignore[union-attr]
+            *(
+                ResultCanister(text, invocation_id=each.invocation_id, **canisters)
+                for each in calls
+            ),  # type: ignore[union-attr]
         ]
 
     def kept(**fields: Any) -> Native:
@@ -106,18 +111,18 @@ def produce_turns(party: Party) -> list[tuple[AnyCanister, ...]]:
     ]
 
 
-def write(party: Party, said: tuple[AnyCanister, ...]) -> tuple[bytes, list[Loss]] | str:
+def write(party: Party, canisters: tuple[AnyCanister, ...]) -> tuple[bytes, list[Loss]] | str:
     """Return the bytes of the messages and the losses in their order, or the error."""
     model = ModelDescriptor(provider=party.name, name=party.model, attributes=party.attributes)
     writer = party.dialect.produce_processors(party.quirks).messages
     try:
-        translation = writer.nativize(Request(canisters=said, continuation=True), model)
+        translation = writer.nativize(Request(canisters=canisters, continuation=True), model)
     except RequestError as error:
         return str(error)
     return msgspec.json.encode(translation.value), list(translation.losses)
 
 
-def write_long(party: Party, said: tuple[AnyCanister, ...]) -> tuple[bytes, list[Loss]] | str:
+def write_long(party: Party, canisters: tuple[AnyCanister, ...]) -> tuple[bytes, list[Loss]] | str:
     """Return the same, written as if nothing were plain."""
     place = f"vibe_llms.dialects.{party.dialect.__name__.rpartition('.')[2]}.calling"
     with pytest.MonkeyPatch.context() as patch:
@@ -131,7 +136,7 @@ def write_long(party: Party, said: tuple[AnyCanister, ...]) -> tuple[bytes, list
                     patch.setattr(module, function, replacement)
             if hasattr(module, "ItemsWriter"):
                 patch.setattr(module.ItemsWriter, "_open_plain", lambda self, canister: None)
-        return write(party, said)
+        return write(party, canisters)
 
 
 @each_party
@@ -139,8 +144,8 @@ def test_any_two_turns_are_written_as_by_the_general_path(party: Party) -> None:
     """The same bytes, and the same losses in the same order."""
     turns = produce_turns(party)
     for first, second in itertools.product(turns, repeat=2):
-        said = (*copy.deepcopy(first), *copy.deepcopy(second))
-        assert write(party, said) == write_long(party, said)
+        canisters = (*copy.deepcopy(first), *copy.deepcopy(second))
+        assert write(party, canisters) == write_long(party, canisters)
 
 
 @pytest.mark.slow
@@ -152,8 +157,8 @@ def test_any_conversation_is_written_as_by_the_general_path(
     """Plain turns between any canisters."""
     turns = st.sampled_from(produce_turns(party)) | st.tuples(any_canisters)
     drawn = data.draw(st.lists(turns, min_size=1, max_size=6))
-    said = tuple(copy.deepcopy(each) for turn in drawn for each in turn)
-    assert write(party, said) == write_long(party, said)
+    canisters = tuple(copy.deepcopy(each) for turn in drawn for each in turn)
+    assert write(party, canisters) == write_long(party, canisters)
 
 
 @each_party
@@ -163,17 +168,20 @@ def test_a_plain_message_costs_few_calls(party: Party, kind: str) -> None:
     origin = Origin(provider=party.name, model=party.model, protocol=party.protocol)
 
     def compose(count: int) -> tuple[AnyCanister, ...]:
-        said: list[AnyCanister] = [UserCanister("Begin.")]
+        canisters: list[AnyCanister] = [UserCanister("Begin.")]
         for number in range(count // 2):
             turn = f"turn-{number}"
             if kind == "talk":
-                said += [AssistantCanister("Yes.", turn_id=turn, origin=origin), UserCanister("?")]
+                canisters += [
+                    AssistantCanister("Yes.", turn_id=turn, origin=origin),
+                    UserCanister("?"),
+                ]
             else:
                 call = InvocationCanister(
                     invocation_id=turn, name="look", arguments="{}", turn_id=turn, origin=origin
                 )
-                said += [call, ResultCanister("seen", invocation_id=turn, name="look")]
-        return tuple(said)
+                canisters += [call, ResultCanister("seen", invocation_id=turn, name="look")]
+        return tuple(canisters)
 
     few, many = compose(200), compose(1_200)
     write(party, few)

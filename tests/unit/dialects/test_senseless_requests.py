@@ -30,11 +30,13 @@ def test_invalid_tools_are_rejected(protocol: str, tools: Any) -> None:
 
 
 @pytest.mark.parametrize("protocol", FIRST)
-@pytest.mark.parametrize("said", [5, [5], [None], [{"role": 5}], [{"role": "user", "content": 5}]])
-def test_invalid_messages_are_rejected(protocol: str, said: Any) -> None:
+@pytest.mark.parametrize(
+    "messages", [5, [5], [None], [{"role": 5}], [{"role": "user", "content": 5}]]
+)
+def test_invalid_messages_are_rejected(protocol: str, messages: Any) -> None:
     """Or kept as native data; no other exception is raised."""
     dialect = importlib.import_module(f"vibe_llms.dialects.{protocol}")
     (name,) = FIRST[protocol]
 
     with contextlib.suppress(RequestError):
-        dialect.normalize_request({name: said})
+        dialect.normalize_request({name: messages})

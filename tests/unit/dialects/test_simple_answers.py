@@ -38,10 +38,10 @@ def read_generally(protocol: str, body: bytes) -> Response:
 
 
 def read_fast(protocol: str, body: bytes) -> SimpleResponseSource | None:
-    said = produce_decoder(protocol).read_simple_response(body)
-    if said is None:
+    simple = produce_decoder(protocol).read_simple_response(body)
+    if simple is None:
         return None
-    return SimpleResponseSource(said, provider="p", protocol=protocol, request_id=None)
+    return SimpleResponseSource(simple, provider="p", protocol=protocol, request_id=None)
 
 
 def check(protocol: str, body: bytes) -> bool:

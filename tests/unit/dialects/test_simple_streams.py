@@ -47,10 +47,10 @@ def read_generally(protocol: str, body: bytes) -> tuple[Response, list[StreamEve
 
 
 def read_fast(protocol: str, body: bytes) -> SimpleResponseSource | None:
-    said = produce_decoder(protocol).read_simple_stream(body)
-    if said is None:
+    simple = produce_decoder(protocol).read_simple_stream(body)
+    if simple is None:
         return None
-    return SimpleResponseSource(said, provider="p", protocol=protocol, request_id=None)
+    return SimpleResponseSource(simple, provider="p", protocol=protocol, request_id=None)
 
 
 def list_pieces(events: Sequence[StreamEvent]) -> list[str]:
@@ -63,12 +63,12 @@ def check(protocol: str, body: bytes) -> bool:
     answer = read_fast(protocol, body)
     if answer is None:
         return False
-    long, told = read_generally(protocol, body)
+    long, expected = read_generally(protocol, body)
     response = answer.produce_response(REQUEST, (), 0.0)
     events = answer.list_events(response)
     assert forget_chance(response) == forget_chance(long)
     assert forget_chance(assemble(protocol, events)) == forget_chance(long)
-    assert list_pieces(events) == list_pieces(told)
+    assert list_pieces(events) == list_pieces(expected)
     return True
 
 

@@ -22,7 +22,7 @@ from vibe_llms.messages.losses import LossKind
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
 
 DIALECTS = [chat_completions, generate_content, messages, ollama_chat, responses]
-SAID: dict[str, AnyCanister] = {
+CONTENTS: dict[str, AnyCanister] = {
     "words": AssistantCanister("Yes.", turn_id="t"),
     "call": InvocationCanister(invocation_id="call_1", name="look", turn_id="t"),
     "refusal": AssistantCanister((RefusalContent("No."),), turn_id="t"),
@@ -33,12 +33,12 @@ each_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=lambda each: eac
 each_reason = pytest.mark.parametrize("reason", StopReason)
 
 
-def answer(said: str, reason: StopReason, protocol: str = "elsewhere") -> Response:
+def answer(content_kind: str, reason: StopReason, protocol: str = "elsewhere") -> Response:
     """Make a response that ended for a reason."""
     origin = Origin(provider="vendor", model="model", protocol=protocol, stop_reason=reason)
     return Response(
         request=Request(canisters=[UserCanister("Well?")]),
-        canisters=[SAID[said]],
+        canisters=[CONTENTS[content_kind]],
         metadata=ResponseMetadata(origin=origin, duration_seconds=1.0),
     )
 
@@ -56,12 +56,12 @@ def read(dialect: ModuleType, body: Any) -> StopReason:
 @pytest.mark.slow
 @each_dialect
 @each_reason
-@pytest.mark.parametrize("said", SAID)
+@pytest.mark.parametrize("content_kind", CONTENTS)
 def test_the_stop_reason_is_read_the_same_or_its_change_is_reported(
-    dialect: ModuleType, reason: StopReason, said: str
+    dialect: ModuleType, reason: StopReason, content_kind: str
 ) -> None:
     """By exactly one loss."""
-    translation = dialect.nativize_response(answer(said, reason))
+    translation = dialect.nativize_response(answer(content_kind, reason))
 
     losses = [loss for loss in translation.losses if "stop_reason" in loss.path]
     understood = read(dialect, translation.value)

@@ -232,8 +232,8 @@ def test_a_text_that_continues_after_another_content_is_divided(
 @each_dialect
 def test_an_answer_without_contents_is_valid_in_every_protocol(dialect: ModuleType) -> None:
     """No client takes it for a lost answer, complete or streamed."""
-    said = {"id": "m", "model": "claude", "content": [], "stop_reason": "end_turn", "usage": {}}
-    body = {**said, "type": "message", "role": "assistant"}
+    fields = {"id": "m", "model": "claude", "content": [], "stop_reason": "end_turn", "usage": {}}
+    body = {**fields, "type": "message", "role": "assistant"}
     events = complete(messages.Decoder(provider="vendor").decode_response(body), messages.PROTOCOL)
     whole = dialect.nativize_response(get_response(events)).value
 

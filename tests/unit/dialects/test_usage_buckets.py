@@ -118,18 +118,18 @@ def test_cache_writes_are_at_least_the_sum_of_their_parts() -> None:
 
 @given(counts, counts, counts, counts, counts)
 def test_parts_of_a_total_keep_their_counts(
-    text: int, read_: int, heard: int, said: int, thought: int
+    text: int, read_: int, input_audio: int, output: int, thought: int
 ) -> None:
     """The buckets add up to the vendor's total."""
     native = {
-        "prompt_tokens": text + read_ + heard,
-        "completion_tokens": said + thought,
-        "total_tokens": text + read_ + heard + said + thought,
-        "prompt_tokens_details": {"cached_tokens": read_, "audio_tokens": heard},
+        "prompt_tokens": text + read_ + input_audio,
+        "completion_tokens": output + thought,
+        "total_tokens": text + read_ + input_audio + output + thought,
+        "prompt_tokens_details": {"cached_tokens": read_, "audio_tokens": input_audio},
         "completion_tokens_details": {"reasoning_tokens": thought},
     }
 
-    assert list_buckets(read(CHAT, native)) == (text, read_, heard or None, said, thought)
+    assert list_buckets(read(CHAT, native)) == (text, read_, input_audio or None, output, thought)
 
 
 @given(counts, counts, counts, st.sets(st.sampled_from(["read", "thought"])))
@@ -189,15 +189,15 @@ def test_merged_buckets_are_reported_to_clients(protocol: str, buckets: dict[str
 
     assert again.total_input_tokens == usage.total_input_tokens
     assert again.total_output_tokens == usage.total_output_tokens
-    told = {loss.path.removeprefix("usage.") for loss in written.losses}
+    reported = {loss.path.removeprefix("usage.") for loss in written.losses}
     for name in (*INPUT_BUCKETS[1:], *OUTPUT_BUCKETS[1:]):
         is_kept = (getattr(again, name) or 0) == buckets[name]
-        assert is_kept or name in told or _is_merged_into(name, told), name
+        assert is_kept or name in reported or _is_merged_into(name, reported), name
 
 
-def _is_merged_into(name: str, told: set[str]) -> bool:
+def _is_merged_into(name: str, reported: set[str]) -> bool:
     """Return whether a bucket includes one that a loss names."""
-    return name == "cache_write_tokens" and "cache_write_long_tokens" in told
+    return name == "cache_write_tokens" and "cache_write_long_tokens" in reported
 
 
 @pytest.mark.parametrize("protocol", [CHAT, "messages", "responses"])
@@ -210,7 +210,7 @@ def test_an_unknown_count_is_inserted_with_a_loss(protocol: str) -> None:
         metadata=ResponseMetadata(origin=origin, duration_seconds=0.0),
     )
     written = importlib.import_module(f"vibe_llms.dialects.{protocol}").nativize_response(response)
-    asked = "prompt_tokens" if protocol == CHAT else "input_tokens"
+    field = "prompt_tokens" if protocol == CHAT else "input_tokens"
 
-    assert written.value["usage"][asked] == 0
-    assert [loss.path for loss in written.losses if "usage" in loss.path] == [f"usage.{asked}"]
+    assert written.value["usage"][field] == 0
+    assert [loss.path for loss in written.losses if "usage" in loss.path] == [f"usage.{field}"]

@@ -68,8 +68,8 @@ def some_pairs(turn: int, pairs: list[tuple[Party, Party]] = PAIRS) -> pytest.Ma
 def test_a_vendor_gets_its_own_turns_back_unchanged(first: Party, second: Party) -> None:
     """Signatures, blocks and ids are withheld from the other vendor, and restored afterwards."""
     turn = work(first)
-    said = (*begin(), *turn, *execute(turn))
-    away = produce_request((*said, *close(second), ask("And now?")))
+    conversation = (*begin(), *turn, *execute(turn))
+    away = produce_request((*conversation, *close(second), ask("And now?")))
     kept = away.digest()
 
     second.nativize(away)
@@ -131,8 +131,8 @@ def test_a_conversation_moves_through_all_pairs_of_vendors() -> None:
         for number, answer in enumerate((CLOSING, WORK)):
             answers[party.name].append(rename(answer[party.name], f"s{step}"))
             turn = party.answer(answers[party.name][-1], f"{step}-{number}")
-            asked = () if answer is WORK else (ask(f"more {step}"),)
-            canisters += (*turn, *execute(turn), *asked)
+            question = () if answer is WORK else (ask(f"more {step}"),)
+            canisters += (*turn, *execute(turn), *question)
 
     for party in PARTIES:
         body = party.nativize(produce_request(canisters)).value
@@ -280,14 +280,14 @@ def foreign_canisters(draw: st.DrawFn) -> AnyCanister:
 
 @pytest.mark.slow
 @each_party
-@given(said=st.lists(foreign_canisters(), max_size=4))
+@given(conversation=st.lists(foreign_canisters(), max_size=4))
 def test_any_conversation_gets_a_form_that_the_vendor_accepts(
-    party: Party, said: list[AnyCanister]
+    party: Party, conversation: list[AnyCanister]
 ) -> None:
     """It follows the vendor's rules and has the types of the SDK; a valid conversation does not
     change.
     """
-    body = party.nativize(produce_request((*said, ask("And?")))).value
+    body = party.nativize(produce_request((*conversation, ask("And?")))).value
     assert find_offence(body, party) is None
 
     again = party.nativize(party.read(body))
@@ -296,13 +296,13 @@ def test_any_conversation_gets_a_form_that_the_vendor_accepts(
 
 @pytest.mark.slow
 @each_party
-@given(said=st.lists(any_canisters, max_size=4))
+@given(conversation=st.lists(any_canisters, max_size=4))
 def test_invalid_contents_are_an_error_of_the_request(
-    party: Party, said: list[AnyCanister]
+    party: Party, conversation: list[AnyCanister]
 ) -> None:
     """Native data that are not JSON, and media without bytes; no other exception is raised."""
     with contextlib.suppress(RequestError):
-        party.nativize(produce_request((*said, ask("And?"))))
+        party.nativize(produce_request((*conversation, ask("And?"))))
 
 
 @pytest.mark.slow

@@ -131,8 +131,8 @@ def test_openai_enforces_only_supported_schemas(other: str) -> None:
     for schema, is_strict in ((CLOSED, True), (SCHEMA, False)):
         tool = {"name": "f", "input_schema": schema, "strict": True}
         written: Any = write(other, read("messages", tool))
-        (told,) = written.value["tools"]
-        assert bool(told.get("function", told).get("strict")) is is_strict
+        (written_tool,) = written.value["tools"]
+        assert bool(written_tool.get("function", written_tool).get("strict")) is is_strict
         paths = [loss.path for loss in written.losses]
         assert paths == ([] if is_strict else ["invocables[0].enforced"])
 

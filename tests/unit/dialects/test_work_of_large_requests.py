@@ -47,8 +47,8 @@ class Client:
     def say(self, text: str = "hi", role: str = "user") -> dict[str, Any]:
         return {"role": role, "content": text}
 
-    def ask(self, *said: dict[str, Any], **fields: Any) -> dict[str, Any]:
-        return {FIELDS.get(self.protocol, "messages"): list(said), **fields}
+    def ask(self, *messages: dict[str, Any], **fields: Any) -> dict[str, Any]:
+        return {FIELDS.get(self.protocol, "messages"): list(messages), **fields}
 
     def part(self) -> dict[str, Any]:
         return {"type": "text", "text": "hi"}

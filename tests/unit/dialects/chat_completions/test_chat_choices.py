@@ -51,7 +51,7 @@ def test_a_response_without_choices_is_an_error(choices: dict[str, Any]) -> None
 
 
 @pytest.mark.parametrize(
-    ("said", "fault", "words"),
+    ("fields", "fault", "words"),
     [
         (
             {"base_resp": {"status_code": 1008, "status_msg": "insufficient balance"}},
@@ -71,11 +71,11 @@ def test_a_response_without_choices_is_an_error(choices: dict[str, Any]) -> None
 )
 @pytest.mark.parametrize("choices", [{"choices": []}, {"choices": None}, {}])
 def test_a_failure_without_choices_is_an_error(
-    choices: dict[str, Any], said: dict[str, Any], fault: ProviderFault | None, words: str
+    choices: dict[str, Any], fields: dict[str, Any], fault: ProviderFault | None, words: str
 ) -> None:
     """The vendor may report it in any field, even in an answer that looks like a success."""
     with pytest.raises(ConverseError) as raised:
-        read({**HEAD, **choices, **said})
+        read({**HEAD, **choices, **fields})
 
     assert isinstance(raised.value, ProviderError)
     assert words in raised.value.detail

@@ -61,12 +61,12 @@ def test_parts_that_are_plain_texts_round_trip(role: str, content: list[Any]) ->
     assert mean(send_back(native)) == mean(native)
 
 
-@pytest.mark.parametrize("said", [{}, {"id": None}, {"id": ""}])
-def test_a_call_without_an_id_gets_one(said: dict[str, Any]) -> None:
+@pytest.mark.parametrize("call_id", [{}, {"id": None}, {"id": ""}])
+def test_a_call_without_an_id_gets_one(call_id: dict[str, Any]) -> None:
     """The result without an id answers it."""
-    call = {name: value for name, value in CALL.items() if name != "id"} | said
+    call = {name: value for name, value in CALL.items() if name != "id"} | call_id
     result = {"role": "tool", "content": "1"}
-    result |= {"tool_call_id": said["id"]} if said else {}
+    result |= {"tool_call_id": call_id["id"]} if call_id else {}
     native = {
         "model": "m",
         "messages": [

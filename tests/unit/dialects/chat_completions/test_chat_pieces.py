@@ -159,8 +159,8 @@ def test_a_call_without_arguments_keeps_its_position() -> None:
     for event in decoder.finish():
         assembler.feed(event)
 
-    said = [getattr(each, "name", "words") for each in assembler.produce_canisters()]
-    assert said == ["f", "words", "g", "words", "h", "words", "i"]
+    names = [getattr(each, "name", "words") for each in assembler.produce_canisters()]
+    assert names == ["f", "words", "g", "words", "h", "words", "i"]
 
 
 @given(

@@ -63,8 +63,8 @@ def read_exchanges() -> list[Exchange]:
 EXCHANGES = read_exchanges()
 REASON = "VIBE_LLMS_RECORDINGS names no folder of recordings"
 needs_recordings = pytest.mark.skipif(not EXCHANGES, reason=REASON)
-ANSWERED = [one for one in EXCHANGES if one["status"] < 400]
-REFUSED = [one for one in EXCHANGES if one["status"] >= 400]
+SUCCESSES = [one for one in EXCHANGES if one["status"] < 400]
+FAILURES = [one for one in EXCHANGES if one["status"] >= 400]
 
 
 def is_streamed(exchange: Exchange) -> bool:
@@ -72,8 +72,8 @@ def is_streamed(exchange: Exchange) -> bool:
     return re.match(r"\s*(data|event|:)", exchange["body"]) is not None
 
 
-STREAMED = [one for one in ANSWERED if is_streamed(one)]
-WHOLE = [one for one in ANSWERED if not is_streamed(one)]
+STREAMED = [one for one in SUCCESSES if is_streamed(one)]
+WHOLE = [one for one in SUCCESSES if not is_streamed(one)]
 KNOWN_TO_THE_SDK = [one for one in STREAMED if not re.search(r'"content":\s*\[', one["body"])]
 """Those with text alone: the SDK takes lists of parts, as Mistral sends them, for nothing."""
 
@@ -256,7 +256,7 @@ def test_a_written_request_has_the_types_of_the_official_sdk(exchange: Exchange)
 
 
 @needs_recordings
-@pytest.mark.parametrize("exchange", REFUSED, ids=lambda one: one["id"])
+@pytest.mark.parametrize("exchange", FAILURES, ids=lambda one: one["id"])
 def test_a_recorded_error_has_a_known_fault(exchange: Exchange) -> None:
     """None of them is unknown."""
     try:

@@ -38,7 +38,7 @@ def test_only_enforceable_schemas_are_marked_as_strict(
     strict = nativize_request(request, attributes, Quirks())
     lax = nativize_request(request, attributes, Quirks(takes_strict=False))
 
-    told: Any = strict.value["response_format"]
-    assert told["json_schema"]["strict"] is is_strict
+    response_format: Any = strict.value["response_format"]
+    assert response_format["json_schema"]["strict"] is is_strict
     assert [loss.path for loss in strict.losses] == ([] if is_strict else ["schema"])
     assert lax.losses == ()

@@ -126,9 +126,9 @@ def test_an_unusual_message_round_trips(message: Any) -> None:
 def test_a_missing_field_of_a_response_changes_nothing_else(name: str, value: Any) -> None:
     """Fields that the protocol requires are inserted."""
     body = compose({"role": "assistant", "content": "x"})
-    given = {k: v for k, v in body.items() if k != name} | ({name: None} if value is None else {})
+    changed = {k: v for k, v in body.items() if k != name} | ({name: None} if value is None else {})
 
-    written: Any = nativize_response(assemble(Decoder(provider="vendor"), None, given)).value
+    written: Any = nativize_response(assemble(Decoder(provider="vendor"), None, changed)).value
     assert name == "usage" or written[name]
     assert mean({**written, name: body[name]}) == mean(body)
 
@@ -184,7 +184,7 @@ def test_a_finish_reason_may_have_further_text() -> None:
     assert response.metadata.origin.stop_reason is StopReason.FILTERED
 
 
-ASKED: dict[str, Any] = {
+UNUSUAL_REQUESTS: dict[str, Any] = {
     "nothing said": {"messages": [{"role": "user"}]},
     "a role of a template": {"messages": [{"role": "ipython", "content": "x"}]},
     "sound of another format": {
@@ -233,10 +233,10 @@ ASKED: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("asked", ASKED.values(), ids=ASKED)
-def test_an_unusual_request_round_trips(asked: Any) -> None:
+@pytest.mark.parametrize("fields", UNUSUAL_REQUESTS.values(), ids=UNUSUAL_REQUESTS)
+def test_an_unusual_request_round_trips(fields: Any) -> None:
     """Field by field, without a loss."""
-    body = {"model": "m", "messages": [{"role": "user", "content": "q"}], **asked}
+    body = {"model": "m", "messages": [{"role": "user", "content": "q"}], **fields}
     read = normalize_request(body)
     written = nativize_request(read.value, ATTRIBUTES, Quirks())
 
@@ -268,7 +268,7 @@ def test_the_form_of_a_call_is_no_loss_for_other_vendors() -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "fields",
     [
         {"n": 1},
         {"logprobs": False},
@@ -277,10 +277,10 @@ def test_the_form_of_a_call_is_no_loss_for_other_vendors() -> None:
     ],
 )
 def test_an_explicit_default_round_trips_and_is_no_loss_for_other_vendors(
-    said: dict[str, Any],
+    fields: dict[str, Any],
 ) -> None:
     """Many clients send each of them."""
-    native = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], **said}
+    native = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], **fields}
 
     request = normalize_request(native).value
 

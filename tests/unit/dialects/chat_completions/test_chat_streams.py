@@ -54,7 +54,7 @@ from vibe_llms.messages.canisters import StopReason
 from vibe_llms.messages.contents import NativeContent
 from vibe_llms.messages.requests import Response
 
-ASKED = {"stream": True, "stream_options": {"include_usage": True}}
+STREAM_REQUEST = {"stream": True, "stream_options": {"include_usage": True}}
 needs_recordings = pytest.mark.skipif(not RECORDINGS, reason=NO_RECORDINGS)
 
 
@@ -91,7 +91,7 @@ def count_kinds(response: Response) -> Counter[str]:
 
 def write(events: Sequence[StreamEvent]) -> tuple[bytes, StreamWriter]:
     """Write all events of a response."""
-    writer = StreamWriter(ASKED, model=get_response(events).metadata.origin.model)
+    writer = StreamWriter(STREAM_REQUEST, model=get_response(events).metadata.origin.model)
     return b"".join(map(writer.write, events)), writer
 
 
@@ -181,7 +181,7 @@ def test_an_interrupted_stream_can_be_read_up_to_its_end(
 ) -> None:
     """Each event writes complete frames."""
     fed = complete(events, ANOTHER)
-    writer = StreamWriter(ASKED, model="m")
+    writer = StreamWriter(STREAM_REQUEST, model="m")
     body = b"".join(map(writer.write, fed[: data.draw(st.integers(0, len(fed) - 1))]))
 
     decoder = Decoder(provider="vendor")
@@ -229,16 +229,16 @@ def test_the_official_library_reads_a_stream() -> None:
     names = ("content", "refusal", "reasoning_content", "reasoning", "annotations", "audio")
     for place, events in survey_recorded():
         whole: Any = nativize_response(get_response(events)).value
-        (told, *_) = whole["choices"]
-        if isinstance(told["message"].get("content"), list):
+        (expected, *_) = whole["choices"]
+        if isinstance(expected["message"].get("content"), list):
             continue  # it knows no parts in an answer
 
         theirs = read_as_sdk(write(events)[0])
 
         (choice, *_) = theirs["choices"]
-        said = simplify(choice["message"], *names)
-        assert said == simplify(told["message"], *names), place
-        assert choice["finish_reason"] == told["finish_reason"]
+        message = simplify(choice["message"], *names)
+        assert message == simplify(expected["message"], *names), place
+        assert choice["finish_reason"] == expected["finish_reason"]
         usage = theirs["usage"] or {}
         assert usage.get("total_tokens") == (whole.get("usage") or {}).get("total_tokens")
         assert theirs["model"] == whole["model"]
@@ -331,7 +331,7 @@ def test_an_error_in_the_middle_ends_the_stream(fault: ProviderFault) -> None:
     """The official library raises it, our client reads its fault, and no end mark follows."""
     error = ProviderError(fault=fault, detail="No more.", vendor_type="novel")
     events = [*list_events("It ")[:3], ResponseFailedEvent(error=error)]
-    writer = StreamWriter(ASKED, model="m")
+    writer = StreamWriter(STREAM_REQUEST, model="m")
 
     body = b"".join(map(writer.write, events))
 
@@ -370,16 +370,16 @@ def test_a_text_waits_for_an_unfinished_part_before_it() -> None:
     assert [content.type for content in again.canisters[0].content] == ["text", "native", "text"]
 
 
-SEALED = {"type": "reasoning.text", "format": "anthropic-claude-v1", "index": 0}
+SIGNED_DETAIL = {"type": "reasoning.text", "format": "anthropic-claude-v1", "index": 0}
 
 
 def test_reasoning_is_streamed_in_the_fields_of_its_vendor() -> None:
     """In details, with a signature in pieces, and in a field that repeats them."""
     deltas: list[dict[str, Any]] = [
-        {"reasoning": "Two ", "reasoning_details": [{**SEALED, "text": "Two "}]},
-        {"reasoning": "places.", "reasoning_details": [{**SEALED, "text": "places."}]},
-        {"reasoning_details": [{**SEALED, "signature": "RXF1"}]},
-        {"reasoning_details": [{**SEALED, "signature": "YWw="}]},
+        {"reasoning": "Two ", "reasoning_details": [{**SIGNED_DETAIL, "text": "Two "}]},
+        {"reasoning": "places.", "reasoning_details": [{**SIGNED_DETAIL, "text": "places."}]},
+        {"reasoning_details": [{**SIGNED_DETAIL, "signature": "RXF1"}]},
+        {"reasoning_details": [{**SIGNED_DETAIL, "signature": "YWw="}]},
         {"content": "It rains."},
     ]
     chunks = [{"id": "r", "model": "m", "choices": [{"delta": delta}]} for delta in deltas]
@@ -409,10 +409,10 @@ def test_texts_are_separated_as_in_a_complete_answer(groups: dict[str, int], tex
     contents: list[list[StreamEvent]] = [
         [
             ContentStartedEvent(index=index, kind="text", group=group),
-            ContentDeltaEvent(index, said),
+            ContentDeltaEvent(index, message),
             ContentFinishedEvent(index=index),
         ]
-        for index, (said, group) in enumerate(groups.items())
+        for index, (message, group) in enumerate(groups.items())
     ]
     ending = ResponseFinishedEvent(stop_reason=StopReason.ANSWERED)
     events = complete([ResponseStartedEvent(), *itertools.chain(*contents), ending], ANOTHER)

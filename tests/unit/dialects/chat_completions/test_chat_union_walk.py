@@ -312,8 +312,8 @@ def test_every_field_of_an_answer_is_found_again(member: type[BaseModel]) -> Non
     kept = repr((canisters, natives))
     for path, value in find_texts(answer):
         if path not in READ_OTHERWISE:
-            said = value if isinstance(value, str) else json.dumps(value)
-            assert said in kept or json.dumps(said)[1:-1] in kept, path
+            encoded = value if isinstance(value, str) else json.dumps(value)
+            assert encoded in kept or json.dumps(encoded)[1:-1] in kept, path
     assert result.losses == []
 
 

@@ -31,8 +31,8 @@ from vibe_llms.providers.gateway.learning import compose_rules, summarize
 from vibe_llms.providers.gateway.relaying import RelayedAssembler
 from vibe_llms.providers.surveys import has_valid_fields
 
-ASKED = Request(canisters=[UserCanister("?")])
-FAR = ModelAttributes(
+REQUEST = Request(canisters=[UserCanister("?")])
+REMOTE_MODEL = ModelAttributes(
     address=ModelAddress("remote", "far:model"),
     genus=Genus.CONVERSER,
     controls=(),
@@ -65,7 +65,7 @@ def _survey(tree: Any) -> Iterator[tuple[Any, Any]]:
 def test_a_complete_answer_with_any_value(response: Response, data: st.DataObject) -> None:
     """It is read, or rejected as invalid."""
     body = json.loads(msgspec.json.encode(converse.nativize_response(response).value))
-    decoder = converse.Decoder(provider="remote", request=ASKED)
+    decoder = converse.Decoder(provider="remote", request=REQUEST)
     assembler = RelayedAssembler("far:model", "remote")
 
     with contextlib.suppress(ConverseError):
@@ -78,12 +78,12 @@ def test_a_complete_answer_with_any_value(response: Response, data: st.DataObjec
 def test_a_stream_with_any_value(response: Response, data: st.DataObject) -> None:
     """Each event is read, or rejected as invalid."""
     body = msgspec.json.encode(converse.nativize_response(response).value)
-    events = converse.Decoder(provider="remote", request=ASKED).decode_response(body)
+    events = converse.Decoder(provider="remote", request=REQUEST).decode_response(body)
     writer = converse.StreamWriter({})
-    told = [*events[:-1], attrs.evolve(events[-1], response=response)]
-    frames = b"".join(map(writer.write, told)).split(b"\n\n")[:-1]
+    result = [*events[:-1], attrs.evolve(events[-1], response=response)]
+    frames = b"".join(map(writer.write, result)).split(b"\n\n")[:-1]
     spoiled = data.draw(st.integers(0, len(frames) - 1))
-    decoder = converse.Decoder(provider="remote", request=ASKED)
+    decoder = converse.Decoder(provider="remote", request=REQUEST)
     assembler = RelayedAssembler("far:model", "remote")
 
     with contextlib.suppress(ConverseError):
@@ -101,7 +101,7 @@ def test_a_stream_with_any_value(response: Response, data: st.DataObject) -> Non
 @given(request=questions, data=st.data())
 def test_a_request_with_any_value(request: Request, data: st.DataObject) -> None:
     """It is read, or rejected as an error of the client."""
-    body = json.loads(msgspec.json.encode(converse.nativize_request(request, FAR).value))
+    body = json.loads(msgspec.json.encode(converse.nativize_request(request, REMOTE_MODEL).value))
 
     with contextlib.suppress(RequestError):
         converse.normalize_request(alter(data, body))
@@ -112,10 +112,10 @@ def test_an_error_with_any_value(error: ConverseError, data: st.DataObject) -> N
     """It always becomes one of our errors."""
     body = json.loads(msgspec.json.encode(converse.nativize_error(error).body))
 
-    told = converse.produce_error(alter(data, body), provider="remote", status=500)
+    result = converse.produce_error(alter(data, body), provider="remote", status=500)
 
-    assert isinstance(told, ConverseError)
-    assert str(told)
+    assert isinstance(result, ConverseError)
+    assert str(result)
 
 
 @pytest.mark.slow
@@ -128,10 +128,10 @@ def test_models_with_any_value(data: st.DataObject) -> None:
     body = json.loads(msgspec.json.encode(converse.nativize_models({"a": model})))
 
     with contextlib.suppress(ConverseError):
-        for told in converse.normalize_models(alter(data, body), "remote"):
-            assert all(map(has_valid_fields, summarize([told])))
+        for result in converse.normalize_models(alter(data, body), "remote"):
+            assert all(map(has_valid_fields, summarize([result])))
             ours = Catalogue().access_integrator("remote")
-            rules = (*ours.rules, *compose_rules(told, "x", "remote"))
+            rules = (*ours.rules, *compose_rules(result, "x", "remote"))
             attrs.evolve(ours, rules=rules).integrate("x").explain()
 
 
@@ -141,12 +141,12 @@ def test_models_with_any_value(data: st.DataObject) -> None:
 def test_invalid_bytes(body: bytes) -> None:
     """One of our errors, as a complete body or as a frame."""
     for event in ("", "converse", "content.delta", "response.finished"):
-        decoder = converse.Decoder(provider="remote", request=ASKED)
+        decoder = converse.Decoder(provider="remote", request=REQUEST)
         decoder.decode(b'{"version":1}', "converse")
         with pytest.raises(ConverseError):
             read(decoder, body, event)
     with pytest.raises(ConverseError):
-        converse.Decoder(provider="remote", request=ASKED).decode_response(body)
+        converse.Decoder(provider="remote", request=REQUEST).decode_response(body)
 
 
 def read(decoder: converse.Decoder, data: bytes, event: str) -> None:

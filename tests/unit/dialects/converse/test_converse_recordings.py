@@ -38,8 +38,8 @@ PROTOCOLS = {
     "openai_responses": "responses",
     "perplexity": "chat_completions",
 }
-ASKED = Request(canisters=[UserCanister("?")])
-FAR = ModelAttributes(
+REQUEST = Request(canisters=[UserCanister("?")])
+REMOTE_MODEL = ModelAttributes(
     address=ModelAddress("remote", "far:model"),
     genus=Genus.CONVERSER,
     controls=(),
@@ -62,7 +62,7 @@ def test_recorded_requests_arrive_unchanged(name: str) -> None:
             request: Request = dialect.normalize_request(exchange["request"]).value
         except ConverseError:
             continue  # a request that its own vendor refused, too
-        body = converse.nativize_request(request, FAR).value
+        body = converse.nativize_request(request, REMOTE_MODEL).value
         arrived = converse.normalize_request(json.loads(msgspec.json.encode(body))).value
         assert arrived == attrs.evolve(request, model="far:model"), exchange["id"]
         count += 1
@@ -86,8 +86,8 @@ def test_recorded_answers_arrive_unchanged(name: str) -> None:
         decoder = produce_decoder()
         streamed = [each for frame in frames for each in decoder.decode(frame.data, frame.event)]
         streamed += decoder.finish()
-        for told in (streamed, produce_decoder().decode_response(whole)):
-            again = relay(told)
+        for events_read in (streamed, produce_decoder().decode_response(whole)):
+            again = relay(events_read)
             assert strip_identity(again.canisters) == strip_identity(response.canisters)
             assert again.metadata == response.metadata, exchange["id"]
             assert sorted(map(str, again.losses)) == sorted(map(str, response.losses))
@@ -138,7 +138,7 @@ def read(exchange: dict[str, Any], protocol: str) -> tuple[list[StreamEvent], Re
         decoded += decoder.finish()
     assembler = Assembler(provider="vendor", model="model", protocol=protocol)
     events = [assembler.feed(event) for event in decoded]
-    response = assembler.produce_response(ASKED, duration_seconds=0.0, first_seconds=None)
+    response = assembler.produce_response(REQUEST, duration_seconds=0.0, first_seconds=None)
     last = events[-1]
     assert isinstance(last, ResponseFinishedEvent)
     return [*events[:-1], attrs.evolve(last, response=response)], response
@@ -149,12 +149,12 @@ def relay(events: list[StreamEvent]) -> Response:
     assembler = RelayedAssembler("far:model", "remote")
     for event in events:
         assembler.feed(event)
-    return assembler.produce_response(ASKED, duration_seconds=0.0, first_seconds=None)
+    return assembler.produce_response(REQUEST, duration_seconds=0.0, first_seconds=None)
 
 
 def produce_decoder() -> converse.Decoder:
     """Make a decoder of an answer."""
-    return converse.Decoder(provider="remote", model="far:model", request=ASKED)
+    return converse.Decoder(provider="remote", model="far:model", request=REQUEST)
 
 
 def _decode(body: str) -> Any:

@@ -54,7 +54,7 @@ UNKNOWN = ModelAttributes(
     controls=(),
     traced_values=(),
 )
-ASKED = Request(canisters=[UserCanister("Hi.")])
+REQUEST = Request(canisters=[UserCanister("Hi.")])
 
 
 @pytest.mark.slow
@@ -68,9 +68,9 @@ def test_a_request_arrives_unchanged(request: Request, streaming: bool) -> None:
 
     arrived = converse.normalize_request(body)
 
-    asked = attrs.evolve(request, model="far:model")
-    assert arrived.value == asked
-    assert encode_request(arrived.value) == encode_request(asked)
+    expected = attrs.evolve(request, model="far:model")
+    assert arrived.value == expected
+    assert encode_request(arrived.value) == encode_request(expected)
     assert body["stream"] is streaming
     assert not translation.losses + arrived.losses
 
@@ -125,17 +125,17 @@ def test_retries_and_losses_are_reported_once() -> None:
         Loss(kind=LossKind.DROPPED, path=path, reason="so") for path in ("canisters[0]", "late")
     )
     response = produce_response(losses=[loss, late], attempts=3)
-    told: list[StreamEvent] = [
+    reported: list[StreamEvent] = [
         LossEvent(loss=loss),
         RetryEvent(attempt=2, after_seconds=2.0, error=error),
     ]
 
-    events = read_stream(write_stream([*told, *list_assembled_events(response)[:-1]], response))
+    events = read_stream(write_stream([*reported, *list_assembled_events(response)[:-1]], response))
 
     assert [each.loss for each in events if isinstance(each, LossEvent)] == [loss, late]
     retried = next(each for each in events if isinstance(each, RetryEvent))
     assert access_facts(retried.error) == access_facts(error)
-    assert access_last(events).metadata.attempts == 2  # of three, one was told of
+    assert access_last(events).metadata.attempts == 2  # of three, one was reported of
 
 
 @pytest.mark.slow
@@ -164,7 +164,7 @@ def test_an_error_of_any_class_arrives_unchanged(
 
 def test_a_failed_stream_reports_only_its_error() -> None:
     """The received contents were sent before."""
-    failed = ResponseFailedEvent(error=ConverseError(detail="x"), canisters=ASKED.canisters)
+    failed = ResponseFailedEvent(error=ConverseError(detail="x"), canisters=REQUEST.canisters)
     writer = converse.StreamWriter({})
 
     assert writer.write(failed) == converse.StreamWriter({}).fail(failed.error)
@@ -195,11 +195,11 @@ def test_models_have_the_source_of_each_value() -> None:
     model = ModelDescriptor(provider="anthropic", name="claude-sonnet-4-6", attributes=attributes)
 
     body = json.loads(msgspec.json.encode(converse.nativize_models({"sonnet": model})))
-    (told,) = converse.normalize_models(body, "remote")
+    (reported,) = converse.normalize_models(body, "remote")
 
-    assert (told.address, told.model) == ("sonnet", "anthropic:claude-sonnet-4-6")
-    assert [each.key for each in told.values] == [each.key for each in attributes.traced_values]
-    window = next(each for each in told.values if each.key == "context_window_tokens")
+    assert (reported.address, reported.model) == ("sonnet", "anthropic:claude-sonnet-4-6")
+    assert [each.key for each in reported.values] == [each.key for each in attributes.traced_values]
+    window = next(each for each in reported.values if each.key == "context_window_tokens")
     provenance = attributes.access_provenance("context_window_tokens")
     assert provenance is not None
     assert window.value == attributes.access_value("context_window_tokens")
@@ -210,7 +210,7 @@ def test_models_have_the_source_of_each_value() -> None:
 def test_an_unsupported_control_is_rejected_locally() -> None:
     """Without a request; unless the request is lenient, then the other side leaves it out."""
     known = Catalogue().access_integrator("anthropic").integrate("claude-sonnet-4-6")
-    request = attrs.evolve(ASKED, controls={"no_such": 1})
+    request = attrs.evolve(REQUEST, controls={"no_such": 1})
 
     with pytest.raises(ControlError, match="no_such"):
         converse.nativize_request(request, known)
@@ -302,7 +302,7 @@ def produce_request(*contents: AnyContent | str) -> Request:
 
 def produce_decoder() -> converse.Decoder:
     """Make a decoder of an answer to the request of this module."""
-    return converse.Decoder(provider="remote", model="far:model", request=ASKED)
+    return converse.Decoder(provider="remote", model="far:model", request=REQUEST)
 
 
 def produce_response(**fields: Any) -> Response:
@@ -311,7 +311,7 @@ def produce_response(**fields: Any) -> Response:
     assembler.attempts = fields.pop("attempts", 1)
     for event in list_text_events():
         assembler.feed(event)
-    response = assembler.produce_response(ASKED, duration_seconds=1.0, first_seconds=None)
+    response = assembler.produce_response(REQUEST, duration_seconds=1.0, first_seconds=None)
     return attrs.evolve(response, **fields)
 
 

@@ -169,8 +169,8 @@ def test_clients_find_the_sizes_of_an_overflow() -> None:
 def test_internal_details_are_not_sent(error: ConverseError) -> None:
     """No path, no address, no key; neither in an answer nor in a stream."""
     writer = generate_content.StreamWriter({}, model="m")
-    told = str(generate_content.nativize_error(error)) + str(writer.fail(error))
+    sent = str(generate_content.nativize_error(error)) + str(writer.fail(error))
 
-    assert PLACE not in told
-    assert KEY not in told
-    assert "10.0.0.3" not in told
+    assert PLACE not in sent
+    assert KEY not in sent
+    assert "10.0.0.3" not in sent

@@ -168,13 +168,13 @@ def test_streamed_arguments_are_joined() -> None:
     response = decode_chunks([*chunks, wrap({"functionCall": {"name": "g"}})])
     first, second = response.canisters
     assert isinstance(first, InvocationCanister)
-    wanted = {"a": "Berlin", "b": [None, {"c": 2}], "d e": True, "n": None}
-    assert json.loads(first.arguments) == wanted
+    expected = {"a": "Berlin", "b": [None, {"c": 2}], "d e": True, "n": None}
+    assert json.loads(first.arguments) == expected
     assert isinstance(second, InvocationCanister)
     assert (second.name, second.arguments) == ("g", "{}")
     written: Any = nativize_response(response).value
     assert written["candidates"][0]["content"]["parts"] == [
-        {"functionCall": {"id": "i", "name": "f", "args": wanted}, "thoughtSignature": "c2Vh"},
+        {"functionCall": {"id": "i", "name": "f", "args": expected}, "thoughtSignature": "c2Vh"},
         {"functionCall": {"name": "g", "args": {}}},
     ]
 

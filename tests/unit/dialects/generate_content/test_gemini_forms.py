@@ -67,15 +67,15 @@ def test_parts_of_a_request_stay_separate(role: str) -> None:
     assert mean(send_back({"contents": contents})["contents"]) == mean(contents)
 
 
-@pytest.mark.parametrize("said", [[1, {"a": 2}], [], "text", "", 5, True, {"output": [1]}])
-def test_a_response_of_a_function_round_trips(said: Any) -> None:
+@pytest.mark.parametrize("response", [[1, {"a": 2}], [], "text", "", 5, True, {"output": [1]}])
+def test_a_response_of_a_function_round_trips(response: Any) -> None:
     """A list, a text or a number is not put into an object."""
     contents = [
         {"role": "user", "parts": [{"text": "go"}]},
         {"role": "model", "parts": [{"functionCall": {"id": "1", "name": "f", "args": {}}}]},
         {
             "role": "user",
-            "parts": [{"functionResponse": {"id": "1", "name": "f", "response": said}}],
+            "parts": [{"functionResponse": {"id": "1", "name": "f", "response": response}}],
         },
     ]
 

@@ -63,7 +63,7 @@ mean = functools.partial(distil, "generate_content")
 
 PIXEL = ImageContent(mime_type="image/png", data=b"pixel")
 FOREIGN = Origin(provider="anthropic", model="claude", protocol="messages")
-ELSEWHERE = Origin(provider="vertex", model="gemini", protocol=PROTOCOL)
+OTHER_PROVIDER = Origin(provider="vertex", model="gemini", protocol=PROTOCOL)
 SCHEMA: Any = {"type": "object", "properties": {"a": {"type": "string"}}}
 
 
@@ -155,8 +155,8 @@ def test_a_clients_contents_round_trip(contents: list[dict[str, Any]], has_syste
         body["systemInstruction"] = {"parts": [{"text": "Be brief."}, {"text": "Be kind."}]}
     written = round_trip_request(body)
     spelled = json.dumps(body).replace("inline_data", "inlineData")
-    wanted = json.loads(spelled.replace("mime_type", "mimeType").replace("__-_", "//+/"))
-    assert mean(written) == mean(wanted)
+    expected = json.loads(spelled.replace("mime_type", "mimeType").replace("__-_", "//+/"))
+    assert mean(written) == mean(expected)
     assert round_trip_request(written) == written
 
 
@@ -172,12 +172,12 @@ def bare(canister: AnyCanister) -> AnyCanister:
 
 
 @given(st.lists(canisters.map(bare), max_size=6))
-def test_any_conversation_gets_a_valid_form(said: list[AnyCanister]) -> None:
+def test_any_conversation_gets_a_valid_form(conversation: list[AnyCanister]) -> None:
     """Calls and results are paired, and each content has parts; a valid conversation does not
     change.
     """
     try:
-        body, _ = write(*said)
+        body, _ = write(*conversation)
     except RequestError:
         return  # the bytes of a medium are not there
     contents = body["contents"]
@@ -197,16 +197,16 @@ def test_any_conversation_gets_a_valid_form(said: list[AnyCanister]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("contents", "wanted"),
+    ("contents", "expected"),
     [
         ("Hello", [{"role": "user", "parts": [{"text": "Hello"}]}]),
         ([{"parts": [{"text": "a"}]}], [{"parts": [{"text": "a"}]}]),
         ({"role": "user", "parts": {"text": "a"}}, [{"role": "user", "parts": [{"text": "a"}]}]),
     ],
 )
-def test_shorter_spellings_of_contents_are_read(contents: Any, wanted: Any) -> None:
+def test_shorter_spellings_of_contents_are_read(contents: Any, expected: Any) -> None:
     """As the client libraries accept them."""
-    assert mean(round_trip_request({"contents": contents})) == mean({"contents": wanted})
+    assert mean(round_trip_request({"contents": contents})) == mean({"contents": expected})
 
 
 @pytest.mark.parametrize("system", ["Be.", {"text": "Be."}, [{"text": "Be."}], ["Be."]])
@@ -311,8 +311,8 @@ def test_a_call_follows_a_content_of_the_user() -> None:
     native, losses = write(call, result, model="gemini-2.5-pro")
     assert native["contents"][0] == {"role": "user", "parts": [{"text": OPENING}]}
     assert list_losses(losses) == [("synthesized", "canisters[0]")]
-    spoken = AssistantCanister("So.", turn_id="s")
-    native, losses = write(UserCanister("a"), spoken, call, result, model="gemini-2.5-pro")
+    answer = AssistantCanister("So.", turn_id="s")
+    native, losses = write(UserCanister("a"), answer, call, result, model="gemini-2.5-pro")
     assert [each["role"] for each in native["contents"]] == ["user", "model", "user"]
     assert list_losses(losses) == [("coerced", "canisters[2]")]
 
@@ -350,8 +350,8 @@ def test_native_data_of_another_vendor_are_withheld_and_kept() -> None:
     vendors = InvocationCanister(
         invocation_id="x", name="web_search", owner=Owner.VENDOR, origin=FOREIGN, turn_id="t"
     )
-    said = AssistantCanister(blocks, origin=FOREIGN, turn_id="t")
-    body, losses = write(UserCanister("q"), said, vendors, UserCanister("b"))
+    conversation = AssistantCanister(blocks, origin=FOREIGN, turn_id="t")
+    body, losses = write(UserCanister("q"), conversation, vendors, UserCanister("b"))
     assert body["contents"][1]["parts"] == [{"text": "a"}, {"text": "No."}]
     assert list_losses(losses) == [
         ("withheld", "canisters[1].content[0]"),
@@ -368,8 +368,10 @@ def test_native_data_of_another_vendor_are_withheld_and_kept() -> None:
 def test_signatures_of_another_provider_of_the_protocol_are_withheld() -> None:
     """A provider cannot read the signatures of another one."""
     signature = Native(protocol=PROTOCOL, data='{"thoughtSignature":"c2Vh"}')
-    said = AssistantCanister([TextualContent("a", native=signature)], origin=ELSEWHERE, turn_id="t")
-    body, losses = write(UserCanister("q"), said)
+    conversation = AssistantCanister(
+        [TextualContent("a", native=signature)], origin=OTHER_PROVIDER, turn_id="t"
+    )
+    body, losses = write(UserCanister("q"), conversation)
     assert body["contents"][1]["parts"] == [{"text": "a"}]
     assert list_losses(losses) == [("withheld", "canisters[1].content[0].native")]
 
@@ -400,7 +402,7 @@ def test_media_are_sent_as_data_or_by_address() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "kinds"),
     [
         (ImageContent(mime_type="image/*", url="https://a/b"), ["coerced"]),
         (AudioContent(mime_type="audio/*", url="https://a/b"), ["coerced"]),
@@ -410,10 +412,10 @@ def test_media_are_sent_as_data_or_by_address() -> None:
         (FileContent(mime_type="application/octet-stream", url="https://a/b"), []),
     ],
 )
-def test_a_medium_of_unknown_type_is_sent_as_a_file(content: AnyContent, told: list[str]) -> None:
+def test_a_medium_of_unknown_type_is_sent_as_a_file(content: AnyContent, kinds: list[str]) -> None:
     _, losses = write(UserCanister([content]))
 
-    assert [str(loss.kind) for loss in losses] == told
+    assert [str(loss.kind) for loss in losses] == kinds
     assert all(loss.path == "canisters[0].content[0].mime_type" for loss in losses)
 
 
@@ -460,7 +462,7 @@ def test_a_changed_common_field_is_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("choice", "wanted"),
+    ("choice", "expected"),
     [
         ("auto", None),
         ("none", {"mode": "NONE"}),
@@ -468,11 +470,11 @@ def test_a_changed_common_field_is_kept() -> None:
         ("f", {"mode": "ANY", "allowedFunctionNames": ["f"]}),
     ],
 )
-def test_the_choice_is_a_mode(choice: str, wanted: Any) -> None:
+def test_the_choice_is_a_mode(choice: str, expected: Any) -> None:
     """In both directions."""
     invocable = InvocableDescription(name="f", description="Does.", schema=SCHEMA)
     native = nativize_invocables([invocable], choice).value
-    assert native.get("toolConfig", {}).get("functionCallingConfig") == wanted  # type: ignore[union-attr]
+    assert native.get("toolConfig", {}).get("functionCallingConfig") == expected  # type: ignore[union-attr]
     assert normalize_invocables(native).value == ((invocable,), choice)
 
 

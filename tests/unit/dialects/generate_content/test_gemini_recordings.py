@@ -79,14 +79,14 @@ def join_chunks(chunks: list[bytes]) -> dict[str, Any]:
     whole: dict[str, Any] = {}
     for chunk in map(json.loads, chunks):
         for position, candidate in enumerate(chunk.pop("candidates", ())):
-            held = whole.setdefault("candidates", [])
-            if position == len(held):
-                held.append({"content": {"parts": []}})
+            candidates = whole.setdefault("candidates", [])
+            if position == len(candidates):
+                candidates.append({"content": {"parts": []}})
             content = candidate.pop("content", {})
             for part in content.pop("parts", []):
-                add_part(held[position]["content"]["parts"], part)
-            held[position]["content"] |= content
-            held[position] |= candidate
+                add_part(candidates[position]["content"]["parts"], part)
+            candidates[position]["content"] |= content
+            candidates[position] |= candidate
         whole |= chunk
     return whole
 

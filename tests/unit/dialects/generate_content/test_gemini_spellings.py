@@ -16,7 +16,7 @@ mean = functools.partial(distil, "generate_content")
 FUNCTION = {"name": "f", "description": "d"}
 OBJECT = {"type": "OBJECT", "properties": {"a": {"type": "STRING"}}}
 
-ASKED: dict[str, Any] = {
+UNUSUAL_REQUESTS: dict[str, Any] = {
     "one of an enumeration": {
         "generationConfig": {
             "responseMimeType": "text/x.enum",
@@ -41,11 +41,11 @@ ASKED: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("asked", ASKED.values(), ids=ASKED)
+@pytest.mark.parametrize("fields", UNUSUAL_REQUESTS.values(), ids=UNUSUAL_REQUESTS)
 @pytest.mark.parametrize("knows_controls", [True, False])
-def test_an_unusual_request_round_trips(asked: Any, knows_controls: bool) -> None:
+def test_an_unusual_request_round_trips(fields: Any, knows_controls: bool) -> None:
     """Whether its parameters became controls or not."""
-    body = {"contents": [{"role": "user", "parts": [{"text": "q"}]}], **asked}
+    body = {"contents": [{"role": "user", "parts": [{"text": "q"}]}], **fields}
 
     assert mean(round_trip_request(body, knows_controls=knows_controls)) == mean(body)
 

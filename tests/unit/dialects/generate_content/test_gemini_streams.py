@@ -60,17 +60,17 @@ def join(chunks: list[GenerateContentResponse]) -> dict[str, Any]:
     whole: dict[str, Any] = {}
     parts: list[Any] = []
     for chunk in chunks:
-        said = chunk.model_dump(
+        fields = chunk.model_dump(
             mode="json", by_alias=True, exclude_none=True, exclude={"sdk_http_response"}
         )
-        found = said["candidates"][0]["content"].pop("parts", [])
+        found = fields["candidates"][0]["content"].pop("parts", [])
         # Seals go apart: a stream has that of a thought behind its text.
         for part in found:
             if is_wrapped(part.get("thoughtSignature")):
                 del part["thoughtSignature"]
         silent = ({"text": ""}, {"text": "", "thought": True})
         parts += [part for part in found if part not in silent]
-        whole |= said
+        whole |= fields
     whole["candidates"][0]["content"]["parts"] = parts
     return whole
 

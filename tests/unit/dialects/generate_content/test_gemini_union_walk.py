@@ -92,23 +92,25 @@ def test_every_field_of_a_part_is_kept(name: str) -> None:
         candidate = {"content": {"role": "model", "parts": [each]}, "finishReason": "STOP"}
         written: Any = nativize_response(decode({"candidates": [candidate]})).value
         assert written["candidates"][0]["content"]["parts"] == [each]
-        asked = {"contents": [{"role": "model", "parts": [each]}]}
+        request_body = {"contents": [{"role": "model", "parts": [each]}]}
         if name != "functionCall":  # a call must follow a word of the user, and be answered
-            assert mean(round_trip_request(asked)["contents"]) == mean(asked["contents"])
+            assert mean(round_trip_request(request_body)["contents"]) == mean(
+                request_body["contents"]
+            )
 
 
 @pytest.mark.parametrize("name", FIELDS["Part"])
 def test_every_field_of_a_part_becomes_the_content_in_the_table(name: str) -> None:
     """The kinds of contents are those of the table."""
-    wanted = FIELDS["Part"][name]
+    expected = FIELDS["Part"][name]
     if name in ("functionResponse", "thoughtSignature"):
         return
     canister = read_turn(
         {name: SAMPLES.get(name, True), **({"text": "hm"} if name == "thought" else {})}
     )
-    match wanted:
+    match expected:
         case "invocation" | "result":
-            kind = InvocationCanister if wanted == "invocation" else ResultCanister
+            kind = InvocationCanister if expected == "invocation" else ResultCanister
             assert isinstance(canister, kind)
             ours = name == "functionCall"
             assert canister.owner is (Owner.OURS if ours else Owner.VENDOR)
@@ -116,7 +118,7 @@ def test_every_field_of_a_part_becomes_the_content_in_the_table(name: str) -> No
             assert isinstance(canister, AssistantCanister)
             (content,) = canister.content
             media = ("image", "audio", "video", "file")
-            assert content.type == wanted or (wanted == "media" and content.type in media)
+            assert content.type == expected or (expected == "media" and content.type in media)
 
 
 @pytest.mark.parametrize("name", FIELDS["Candidate"])
@@ -156,12 +158,12 @@ def test_every_count_is_in_the_bucket_of_the_table(name: str, bucket: str) -> No
         assert getattr(usage, bucket) == 5
 
 
-@pytest.mark.parametrize(("word", "wanted"), WORDS["FinishReason"].items())
-def test_every_finish_reason_has_a_stop_reason(word: str, wanted: str) -> None:
+@pytest.mark.parametrize(("word", "expected"), WORDS["FinishReason"].items())
+def test_every_finish_reason_has_a_stop_reason(word: str, expected: str) -> None:
     """With the native reason."""
     body = {"candidates": [{"finishReason": word}]}
     response = decode(body)
-    assert response.metadata.stop_reason == wanted
+    assert response.metadata.stop_reason == expected
     assert response.metadata.origin.native_stop_reason == word
     assert set(STOP_REASONS) == set(WORDS["FinishReason"])
 
@@ -177,11 +179,11 @@ def test_every_blocked_prompt_is_a_filtered_response(word: str) -> None:
     assert Decoder(provider="google").decode_response(body)
 
 
-@pytest.mark.parametrize(("kind", "wanted"), FIELDS["Tool"].items())
-def test_every_tool_round_trips(kind: str, wanted: str) -> None:
+@pytest.mark.parametrize(("kind", "expected"), FIELDS["Tool"].items())
+def test_every_tool_round_trips(kind: str, expected: str) -> None:
     """The vendor's own tools, and functions."""
     value: Any = {"some": {"thing": 1}}
-    if wanted == "invocables":
+    if expected == "invocables":
         value = [{"name": "f", "description": "Does.", "parametersJsonSchema": SCHEMA}]
     body = {"contents": [{"role": "user", "parts": [{"text": "go"}]}], "tools": [{kind: value}]}
     assert mean(round_trip_request(body)) == mean(body)
@@ -200,9 +202,9 @@ def test_every_field_of_a_function_round_trips(name: str) -> None:
     assert mean(round_trip_request(body)) == mean(body)
 
 
-@pytest.mark.parametrize(("mode", "wanted"), WORDS["FunctionCallingConfigMode"].items())
+@pytest.mark.parametrize(("mode", "expected"), WORDS["FunctionCallingConfigMode"].items())
 @pytest.mark.parametrize("further", [{}, {"streamFunctionCallArguments": True}])
-def test_every_mode_round_trips(mode: str, wanted: str, further: dict[str, Any]) -> None:
+def test_every_mode_round_trips(mode: str, expected: str, further: dict[str, Any]) -> None:
     """As a common choice, with native data for the rest."""
     function = {"name": "f", "description": "Does.", "parametersJsonSchema": SCHEMA}
     body = {
@@ -212,7 +214,7 @@ def test_every_mode_round_trips(mode: str, wanted: str, further: dict[str, Any])
     }
     request: dict[str, Any] = {}
     assert mean(round_trip_request(body, request)) == mean(body)
-    assert wanted in ("native", request["request"].invocation_choice)
+    assert expected in ("native", request["request"].invocation_choice)
 
 
 TOP_FIELDS = {"safetySettings", "labels", "cachedContent", "serviceTier", "continuationToken",
@@ -225,24 +227,24 @@ CONFIG_SAMPLES: Mapping[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "wanted"), FIELDS["GenerateContentConfig"].items())
+@pytest.mark.parametrize(("name", "expected"), FIELDS["GenerateContentConfig"].items())
 @pytest.mark.parametrize("knows_controls", [True, False])
-def test_every_parameter_round_trips(name: str, wanted: str, knows_controls: bool) -> None:
+def test_every_parameter_round_trips(name: str, expected: str, knows_controls: bool) -> None:
     """As a control, or as native data of the request."""
-    if wanted in ("sdk", "supervisor", "invocables", "choice"):
+    if expected in ("sdk", "supervisor", "invocables", "choice"):
         return
     value = CONFIG_SAMPLES.get(name, {"some": "thing"})
     body: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "go"}]}]}
     body |= {name: value} if name in TOP_FIELDS else {"generationConfig": {name: value}}
     kept: dict[str, Any] = {}
     assert mean(round_trip_request(body, kept, knows_controls=knows_controls)) == mean(body)
-    if knows_controls and wanted not in ("native", "schema", "reasoning_effort"):
-        assert kept["request"].controls == {wanted: value}
+    if knows_controls and expected not in ("native", "schema", "reasoning_effort"):
+        assert kept["request"].controls == {expected: value}
 
 
-@pytest.mark.parametrize(("word", "wanted"), WORDS["ThinkingLevel"].items())
+@pytest.mark.parametrize(("word", "expected"), WORDS["ThinkingLevel"].items())
 @pytest.mark.parametrize("spell", [str.upper, str.lower])
-def test_every_level_keeps_its_spelling(word: str, wanted: str, spell: Any) -> None:
+def test_every_level_keeps_its_spelling(word: str, expected: str, spell: Any) -> None:
     """Vendors accept both spellings."""
     body = {
         "contents": [{"role": "user", "parts": [{"text": "go"}]}],
@@ -250,20 +252,20 @@ def test_every_level_keeps_its_spelling(word: str, wanted: str, spell: Any) -> N
     }
     kept: dict[str, Any] = {}
     assert mean(round_trip_request(body, kept, knows_controls=True)) == mean(body)
-    assert wanted in ("native", kept["request"].controls.get("reasoning_effort"))
+    assert expected in ("native", kept["request"].controls.get("reasoning_effort"))
 
 
-@pytest.mark.parametrize(("word", "wanted"), WORDS["Outcome"].items())
-def test_every_outcome_is_a_success_or_an_error(word: str, wanted: str) -> None:
+@pytest.mark.parametrize(("word", "expected"), WORDS["Outcome"].items())
+def test_every_outcome_is_a_success_or_an_error(word: str, expected: str) -> None:
     """Of code that the vendor executed."""
     canister = read_turn({"codeExecutionResult": {"outcome": word, "output": "1"}})
     assert isinstance(canister, ResultCanister)
-    assert canister.is_error is (wanted == "error")
+    assert canister.is_error is (expected == "error")
 
 
-@pytest.mark.parametrize(("word", "wanted"), WORDS["ToolType"].items())
-def test_every_tool_of_the_vendor_has_a_name(word: str, wanted: str) -> None:
+@pytest.mark.parametrize(("word", "expected"), WORDS["ToolType"].items())
+def test_every_tool_of_the_vendor_has_a_name(word: str, expected: str) -> None:
     """By its type."""
     canister = read_turn({"toolCall": {"toolType": word, "args": {}}})
     assert isinstance(canister, InvocationCanister)
-    assert canister.name == wanted
+    assert canister.name == expected

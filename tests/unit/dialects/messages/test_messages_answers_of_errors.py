@@ -165,15 +165,15 @@ def test_clients_find_the_sizes_of_an_overflow() -> None:
 def test_internal_details_are_not_sent(error: ConverseError) -> None:
     """No path, no address, no key; neither in an answer nor in a stream."""
     writer = messages.StreamWriter({}, model="m")
-    told = str(messages.nativize_error(error)) + str(writer.fail(error))
+    sent = str(messages.nativize_error(error)) + str(writer.fail(error))
 
-    assert PLACE not in told
-    assert KEY not in told
-    assert "10.0.0.3" not in told
+    assert PLACE not in sent
+    assert KEY not in sent
+    assert "10.0.0.3" not in sent
 
 
 @pytest.mark.parametrize(
-    ("status", "said", "word"),
+    ("status", "kind_sent", "word"),
     [
         (401, "invalid_request_error", "authentication_error"),
         (403, "invalid_request_error", "permission_error"),
@@ -182,9 +182,9 @@ def test_internal_details_are_not_sent(error: ConverseError) -> None:
         (400, "invalid_request_error", "invalid_request_error"),
     ],
 )
-def test_the_error_type_is_that_of_this_protocol(status: int, said: str, word: str) -> None:
+def test_the_error_type_is_that_of_this_protocol(status: int, kind_sent: str, word: str) -> None:
     """OpenAI sends ``invalid_request_error`` also for an invalid key and for an unknown model."""
-    body = {"error": {"message": "No.", "type": said, "param": None, "code": None}}
+    body = {"error": {"message": "No.", "type": kind_sent, "param": None, "code": None}}
     error = chat_completions.produce_error(body, provider="openai", status=status)
 
     answer = messages.nativize_error(error)

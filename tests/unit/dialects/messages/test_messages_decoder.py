@@ -107,8 +107,8 @@ def test_thinking_text_and_calls_keep_their_order() -> None:
         end(4),
         reason="tool_use",
     )
-    said, first, second = response.canisters
-    thought, dark, text = said.content
+    answer, first, second = response.canisters
+    thought, dark, text = answer.content
     assert (thought.text, thought.signature) == ("I think", "signature")
     assert (dark.text, dark.signature) == ("", "dark")
     assert isinstance(dark, ReasoningContent)

@@ -30,11 +30,11 @@ from vibe_llms.models.integrators import ModelsIntegrator
 mean = functools.partial(distil, "messages")
 
 URLS = NAMES.map("https://{}.example".format)
-SEALS = DATA.filter(bool)
+SIGNATURES = DATA.filter(bool)
 SCHEMAS = st.just({"type": "object", "properties": {"a": {"type": "string"}}})
 MODELS = ("claude-sonnet-5-5", "claude-3-haiku-20240307", "model")
-SAID = {"tool_use", "thinking", "redacted_thinking"}
-SHOWN = {"image", "document"}
+MODEL_BLOCKS = {"tool_use", "thinking", "redacted_thinking"}
+USER_BLOCKS = {"image", "document"}
 REQUESTS = generate(
     MessageCreateParamsNonStreaming,
     {
@@ -45,14 +45,14 @@ REQUESTS = generate(
         "max_tokens": st.integers(1, 9999),
         "name": NAMES,
         "schema": SCHEMAS,
-        "signature": SEALS,
+        "signature": SIGNATURES,
         "url": URLS,
     },
 )
 ANSWERS = generate(
     BetaMessage,
     {"BetaFallbackInfo.model": st.just("model"), "BetaMessage.model": st.just("model"),
-     "data": DATA, "input": OBJECTS, "name": NAMES, "signature": SEALS, "url": URLS},
+     "data": DATA, "input": OBJECTS, "name": NAMES, "signature": SIGNATURES, "url": URLS},
 )  # fmt: skip
 
 
@@ -63,13 +63,13 @@ def settle(request: dict[str, Any]) -> dict[str, Any]:
         content = message.get("content") or []
         if isinstance(content, str):
             content = [{"type": "text", "text": content}]
-        refused = SHOWN if message["role"] == "assistant" else SAID
+        refused = USER_BLOCKS if message["role"] == "assistant" else MODEL_BLOCKS
         blocks = [each for each in content if each["type"] not in refused | {"tool_result"}]
-        told = [each for each in content if each["type"] == "tool_result"]
+        existing_results = [each for each in content if each["type"] == "tool_result"]
         results: list[dict[str, Any]] = [
             {
                 "type": "tool_result",
-                **(told[place] if place < len(told) else {}),
+                **(existing_results[place] if place < len(existing_results) else {}),
                 "tool_use_id": each,
             }
             for place, each in enumerate(owed)

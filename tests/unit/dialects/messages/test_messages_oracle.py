@@ -86,8 +86,8 @@ def read_by_sdk(body: str) -> dict[str, Any]:
             model="m", max_tokens=9, messages=[{"role": "user", "content": "?"}]
         ) as stream:
             message = stream.get_final_message()
-    told: dict[str, Any] = message.to_dict(mode="json")
-    return told
+    fields: dict[str, Any] = message.to_dict(mode="json")
+    return fields
 
 
 @pytest.mark.slow

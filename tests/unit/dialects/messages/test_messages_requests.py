@@ -54,9 +54,11 @@ from vibe_llms.models.integrators import ModelsIntegrator
 mean = functools.partial(distil, "messages")
 
 OURS = Origin(provider="ours", model="claude", protocol="messages")
-THEIRS = Origin(provider="theirs", model="claude", protocol="messages")
+OTHER_ORIGIN = Origin(provider="theirs", model="claude", protocol="messages")
 PIXEL = ImageContent(mime_type="image/png", data=b"pixel")
-SEALED = ReasoningContent(text="hm", signature="S", native=Native(protocol="messages", data="{}"))
+SIGNED_REASONING = ReasoningContent(
+    text="hm", signature="S", native=Native(protocol="messages", data="{}")
+)
 
 
 def text(words: str, **fields: Any) -> dict[str, Any]:
@@ -140,11 +142,11 @@ def test_instructions_are_before_the_messages_or_between_them() -> None:
 def test_history_is_repaired_before_it_is_sent() -> None:
     """No invocation without a result, no id that the vendor rejects."""
     messages, losses = write(UserCanister("?"), call("ä:1"), UserCanister("!"))
-    use, (result, said) = messages[1]["content"][0], messages[2]["content"]
+    use, (result, message) = messages[1]["content"][0], messages[2]["content"]
     assert use["id"] == result["tool_use_id"]
     assert use["id"].isascii()
     assert result["content"] == [text(NO_RESULT)]
-    assert said == text("!")
+    assert message == text("!")
     assert losses == ["coerced canisters[1].invocation_id", "synthesized canisters[1]"]
 
 
@@ -165,7 +167,7 @@ def test_arguments_become_an_object_whatever_they_are() -> None:
 
 def test_reasoning_is_sent_only_to_its_own_provider() -> None:
     """Not to another provider of the same protocol, and not without its signature."""
-    messages, losses = write(AssistantCanister((SEALED,), origin=OURS), UserCanister("?"))
+    messages, losses = write(AssistantCanister((SIGNED_REASONING,), origin=OURS), UserCanister("?"))
     block = {"type": "thinking", "thinking": "hm", "signature": "S"}
     assert (messages[0]["content"], losses) == ([block], [])
     dark = ReasoningContent(
@@ -176,13 +178,13 @@ def test_reasoning_is_sent_only_to_its_own_provider() -> None:
     unsigned = ReasoningContent(text="hm", native=Native(protocol="messages", data="{}"))
     foreign = ReasoningContent(text="hm", signature="S", native=Native(protocol="other", data="{}"))
     for content, origin in (
-        (SEALED, THEIRS),
+        (SIGNED_REASONING, OTHER_ORIGIN),
         (unsigned, OURS),
         (foreign, None),
         (ReasoningContent(text="hm"), None),
     ):
-        said = (content, TextualContent("so"))
-        messages, losses = write(AssistantCanister(said, origin=origin), UserCanister("?"))
+        message = (content, TextualContent("so"))
+        messages, losses = write(AssistantCanister(message, origin=origin), UserCanister("?"))
         assert messages[0]["content"] == [text("so")]
         assert losses == ["withheld canisters[0].content[0]"]
 
@@ -212,9 +214,9 @@ def test_a_paused_turn_is_sent_unchanged_and_an_interrupted_one_without_open_cal
         (StopReason.INTERRUPTED, [text("I look.")], ["dropped canisters[2]"]),
     ):
         origin = Origin(provider="ours", model="m", protocol="messages", stop_reason=reason)
-        said = AssistantCanister("I look. ", origin=origin, turn_id="t")
+        message = AssistantCanister("I look. ", origin=origin, turn_id="t")
         began = call("s", owner=Owner.VENDOR, native=native, origin=origin, turn_id="t")
-        messages, losses = write(UserCanister("?"), said, began, continuation=True)
+        messages, losses = write(UserCanister("?"), message, began, continuation=True)
         assert messages[1]["content"] == blocks
         assert losses[: len(kinds)] == kinds
 
@@ -390,11 +392,11 @@ def test_an_answer_of_another_vendor_is_written_for_a_client() -> None:
     thought = ReasoningContent(
         summary=("a", "b"), signature="S", native=Native(protocol="responses", data="{}")
     )
-    said = AssistantCanister((thought, TextualContent("c"), RefusalContent("d")), origin=origin)
+    message = AssistantCanister((thought, TextualContent("c"), RefusalContent("d")), origin=origin)
     made = call("x", origin=origin)
     response = Response(
         request=Request(canisters=[UserCanister("?")]),
-        canisters=[said, made],
+        canisters=[message, made],
         metadata=ResponseMetadata(origin=origin),
     )
     translation = nativize_response(response)
@@ -417,11 +419,11 @@ def test_an_answer_of_another_vendor_is_written_for_a_client() -> None:
 
 
 WORDS = st.text(min_size=1, max_size=6).filter(lambda words: bool(words.strip()))
-SAID = st.fixed_dictionaries(
+USER_TEXTS = st.fixed_dictionaries(
     {"type": st.just("text"), "text": WORDS},
     optional={"cache_control": st.just({"type": "ephemeral"})},
 )
-SHOWN = st.sampled_from(
+USER_MEDIA = st.sampled_from(
     [
         {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "QUJD"}},
         {"type": "image", "source": {"type": "file", "file_id": "f"}},
@@ -430,8 +432,8 @@ SHOWN = st.sampled_from(
         {"type": "container_upload", "file_id": "f"},
     ]
 )
-SPOKEN = st.one_of(
-    SAID,
+MODEL_TEXTS = st.one_of(
+    USER_TEXTS,
     st.sampled_from(
         [
             {"type": "thinking", "thinking": "hm", "signature": "S"},
@@ -443,10 +445,10 @@ SPOKEN = st.one_of(
     ),
 )
 EXCHANGE = st.tuples(
-    st.lists(st.one_of(SAID, SHOWN), min_size=1, max_size=3),
-    st.lists(SPOKEN, min_size=1, max_size=3),
+    st.lists(st.one_of(USER_TEXTS, USER_MEDIA), min_size=1, max_size=3),
+    st.lists(MODEL_TEXTS, min_size=1, max_size=3),
     st.integers(0, 2),
-    st.lists(SAID, max_size=1),
+    st.lists(USER_TEXTS, max_size=1),
 )
 
 
@@ -454,13 +456,13 @@ EXCHANGE = st.tuples(
 def test_any_request_round_trips(exchanges: list[Any]) -> None:
     """With any contents, in any order."""
     messages: list[dict[str, Any]] = []
-    for number, (said, spoken, calls, added) in enumerate(exchanges):
+    for number, (message, texts, calls, added) in enumerate(exchanges):
         names = [f"{number}-{index}" for index in range(calls)]
         uses = [{"type": "tool_use", "id": n, "name": "f", "input": {"n": n}} for n in names]
         results = [{"type": "tool_result", "tool_use_id": n, "content": [text(n)]} for n in names]
         messages += [
-            {"role": "user", "content": said},
-            {"role": "assistant", "content": [*spoken, *uses]},
+            {"role": "user", "content": message},
+            {"role": "assistant", "content": [*texts, *uses]},
         ]
         if results:
             messages.append({"role": "user", "content": [*results, *added]})

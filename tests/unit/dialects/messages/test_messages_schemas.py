@@ -96,15 +96,15 @@ def test_a_function_with_an_unsupported_schema_is_not_enforced() -> None:
 
 
 def test_a_schema_of_the_vendors_own_client_does_not_change() -> None:
-    asked = {
+    body = {
         "messages": [{"role": "user", "content": "?"}],
         "max_tokens": 9,
         "tools": [{"name": "f", "description": "d", "input_schema": OPEN, "strict": True}],
         "output_config": {"format": {"type": "json_schema", "schema": OPEN}},
     }
-    written = nativize_request(normalize_request(asked, MODEL).value, MODEL, Quirks())
-    assert written.value["output_config"] == asked["output_config"]
-    assert written.value["tools"] == asked["tools"]
+    written = nativize_request(normalize_request(body, MODEL).value, MODEL, Quirks())
+    assert written.value["output_config"] == body["output_config"]
+    assert written.value["tools"] == body["tools"]
     assert written.losses == ()
 
 

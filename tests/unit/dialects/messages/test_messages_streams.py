@@ -66,8 +66,12 @@ def stream_with_sdk(data: bytes, chance: random.Random) -> anthropic.types.beta.
 
     http = httpx2.Client(transport=httpx2.MockTransport(answer))
     client = anthropic.Anthropic(api_key="k", http_client=http, max_retries=0)
-    asked: Any = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "?"}]}
-    with client.beta.messages.stream(**asked) as stream:
+    parameters: Any = {
+        "model": "m",
+        "max_tokens": 9,
+        "messages": [{"role": "user", "content": "?"}],
+    }
+    with client.beta.messages.stream(**parameters) as stream:
         return stream.get_final_message()
 
 

@@ -109,11 +109,11 @@ def test_a_block_of_a_request_has_the_class_in_the_table(block: dict[str, Any]) 
     """A mapped block has its class, and any other is kept as native data."""
     messages = [{"role": "assistant", "content": [block]}]
     (canister,) = normalize_messages({"messages": messages}).value
-    wanted = MAPPED.get(block["type"], NativeContent)
+    expected = MAPPED.get(block["type"], NativeContent)
     if isinstance(canister, InvocationCanister | ResultCanister):
-        assert canister.owner is wanted
+        assert canister.owner is expected
     else:
-        assert type(canister.content[0]) is wanted
+        assert type(canister.content[0]) is expected
 
 
 @pytest.mark.slow

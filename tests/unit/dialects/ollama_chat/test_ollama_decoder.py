@@ -29,7 +29,7 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.losses import LossKind
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
 
-ASKED = Request(canisters=(UserCanister("hi"),))
+REQUEST = Request(canisters=(UserCanister("hi"),))
 HEAD = {"model": "m", "created_at": "2025-08-20T09:45:30Z"}
 
 
@@ -50,7 +50,7 @@ def decode(*lines: dict[str, Any] | bytes, as_bytes: bool = True) -> Response:
         events += decoder.decode(
             each if isinstance(each, bytes) or not as_bytes else json.dumps(each).encode()
         )
-    return assemble(events + decoder.finish(), ASKED)
+    return assemble(events + decoder.finish(), REQUEST)
 
 
 def test_the_fast_path_and_the_general_one_give_the_same_events() -> None:
@@ -190,7 +190,7 @@ def test_unknown_lines_and_fields_are_passed_through() -> None:
     events += decoder.decode(b'{"status":"unloaded"}')
 
     assert [event.kind for event in events if isinstance(event, NativeEvent)] == ["status"] * 2
-    native = assemble(events + decoder.finish(), ASKED).metadata.native
+    native = assemble(events + decoder.finish(), REQUEST).metadata.native
     assert native is not None
     assert json.loads(native.data) == {
         "created_at": HEAD["created_at"],
@@ -221,7 +221,7 @@ def test_a_response_of_another_vendor_is_written_with_losses() -> None:
         usage=Usage(input_tokens=1, cache_read_tokens=2, output_tokens=3, reasoning_tokens=4),
     )
     response = Response(
-        request=ASKED,
+        request=REQUEST,
         canisters=(AssistantCanister("No.", origin=origin),),
         metadata=ResponseMetadata(origin=origin),
     )

@@ -183,7 +183,7 @@ def test_images_are_sent_as_bytes_and_get_their_type_from_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("contents", "told"),
+    ("contents", "loss_count"),
     [
         ("image text", 0),
         ("image image text", 0),
@@ -192,13 +192,13 @@ def test_images_are_sent_as_bytes_and_get_their_type_from_them() -> None:
         ("text image text", 1),
     ],
 )
-def test_an_image_that_is_moved_is_reported(contents: str, told: list[str]) -> None:
+def test_an_image_that_is_moved_is_reported(contents: str, loss_count: list[str]) -> None:
     """The server puts all images before the text."""
     made = {"image": ImageContent(mime_type="image/png", data=PNG), "text": TextualContent("a")}
 
     _, losses = write(UserCanister(tuple(made[each] for each in contents.split())))
 
-    assert losses == [("coerced", "canisters[0].content")] * told
+    assert losses == [("coerced", "canisters[0].content")] * loss_count
 
 
 def test_invalid_images_round_trip() -> None:

@@ -35,7 +35,7 @@ from vibe_llms.messages.requests import Request
 mean = functools.partial(distil, "ollama_chat")
 
 RECORDINGS = os.environ.get("VIBE_LLMS_RECORDINGS", "")
-ASKED = Request(canisters=(UserCanister("hi"),))
+REQUEST = Request(canisters=(UserCanister("hi"),))
 
 
 def send_back(native: dict[str, Any], request: Request, provider: str = "") -> Any:
@@ -74,7 +74,7 @@ def test_a_stored_request_round_trips(native: dict[str, Any]) -> None:
 @given(native_responses())
 def test_a_response_round_trips(native: dict[str, Any]) -> None:
     """A complete response is written as the same object."""
-    response = read_whole(native, ASKED)
+    response = read_whole(native, REQUEST)
 
     back = nativize_response(response)
 
@@ -91,8 +91,8 @@ def split_response(body: dict[str, Any], sizes: list[int]) -> list[dict[str, Any
         text = message.get(field, "")
         for size in [*sizes, len(text)]:
             piece, text = text[:size], text[size:]
-            spoken = {"content": "", field: piece}
-            lines.append({**head, "message": {"role": "assistant", **spoken}, "done": False})
+            piece_fields = {"content": "", field: piece}
+            lines.append({**head, "message": {"role": "assistant", **piece_fields}, "done": False})
     for call in message.get("tool_calls", ()):
         calls = {"role": "assistant", "content": "", "tool_calls": [call]}
         lines.append({**head, "message": calls, "done": False})
@@ -119,7 +119,7 @@ def test_a_stream_equals_the_complete_response(
         events += decoder.decode(json.dumps(line).encode() if as_bytes else line)
     events += decoder.finish()
 
-    assert plain(assemble(events, ASKED)) == plain(read_whole(native, ASKED))
+    assert plain(assemble(events, REQUEST)) == plain(read_whole(native, REQUEST))
 
 
 def read_recordings() -> list[Any]:

@@ -24,7 +24,7 @@ from vibe_llms.messages.requests import Request
 
 mean = functools.partial(distil, "ollama_chat")
 
-ASKED = Request(canisters=(UserCanister("hi"),))
+REQUEST = Request(canisters=(UserCanister("hi"),))
 CALL = {"id": "a", "function": {"name": "f", "arguments": {"x": 1}}}
 NOTHING = object()
 texts = st.sampled_from([NOTHING, None, "", "hi"])
@@ -67,7 +67,7 @@ bodies = st.builds(
 @given(bodies)
 def test_a_response_with_empty_fields_round_trips(body: dict[str, Any]) -> None:
     """Absent, null and empty mean the same; required fields are inserted."""
-    back = nativize_response(read_whole(body, ASKED))
+    back = nativize_response(read_whole(body, REQUEST))
 
     made_up = {name: body.get(name) for name in ("model", "created_at") if not body.get(name)}
     assert mean({**back.value, **made_up}) == mean(body)
@@ -109,14 +109,14 @@ def test_a_result_with_empty_fields_round_trips(field: str, value: object) -> No
     assert mean(back.value) == mean(native)
 
 
-@pytest.mark.parametrize("said", [{}, {"arguments": None}, {"arguments": {}, "index": None}])
-def test_a_call_with_empty_fields_round_trips(said: dict[str, Any]) -> None:
+@pytest.mark.parametrize("fields", [{}, {"arguments": None}, {"arguments": {}, "index": None}])
+def test_a_call_with_empty_fields_round_trips(fields: dict[str, Any]) -> None:
     """Arguments that are null or missing are empty."""
-    call = {"id": None, "function": {"name": "f", **said}}
+    call = {"id": None, "function": {"name": "f", **fields}}
     message = {"role": "assistant", "content": "", "tool_calls": [call]}
     body = {"model": "m", "created_at": "now", "message": message, "done": True}
 
-    assert mean(nativize_response(read_whole(body, ASKED)).value) == mean(body)
+    assert mean(nativize_response(read_whole(body, REQUEST)).value) == mean(body)
 
 
 def test_a_tool_with_a_null_description_round_trips() -> None:
@@ -146,6 +146,6 @@ def test_log_probabilities_are_collected_from_all_lines() -> None:
     last = {**head, "message": {"role": "assistant", "content": ""}, "done": True}
     events += [*decoder.decode({**last, "logprobs": None}), *decoder.finish()]
 
-    body = nativize_response(assemble(events, ASKED)).value
+    body = nativize_response(assemble(events, REQUEST)).value
 
     assert body["logprobs"] == [{"token": "0"}, {"token": "1"}, {"token": "2"}]

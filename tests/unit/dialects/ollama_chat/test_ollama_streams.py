@@ -112,10 +112,12 @@ def test_recorded_answers_of_all_vendors_are_streamed() -> None:
 
 
 @pytest.mark.parametrize("name", BY_NAME)
-@pytest.mark.parametrize("told", [WORK, CLOSING], ids=["work", "closing"])
-def test_all_contents_of_a_vendor_are_streamed(name: str, told: dict[str, Any]) -> None:
+@pytest.mark.parametrize("answers_of_vendors", [WORK, CLOSING], ids=["work", "closing"])
+def test_all_contents_of_a_vendor_are_streamed(
+    name: str, answers_of_vendors: dict[str, Any]
+) -> None:
     """Images, calls, and native data."""
-    check(decode_whole(BY_NAME[name].dialect, told[name]))
+    check(decode_whole(BY_NAME[name].dialect, answers_of_vendors[name]))
 
 
 @given(native_responses())
@@ -174,16 +176,16 @@ def test_a_stream_has_the_form_of_a_server() -> None:
     body, writer = write(events)
     *lines, last = [json.loads(line) for line in body.splitlines()]
 
-    said = {"role": "assistant", "content": ""}
+    message = {"role": "assistant", "content": ""}
     call = {"id": "c", "function": {"name": "warn", "arguments": {"who": "all"}}}
     assert [line["message"] for line in lines] == [
-        {**said, "thinking": "Rain."},
-        {**said, "content": "It "},
-        {**said, "content": "rains."},
-        {**said, "tool_calls": [call]},
+        {**message, "thinking": "Rain."},
+        {**message, "content": "It "},
+        {**message, "content": "rains."},
+        {**message, "tool_calls": [call]},
     ]
     assert not any(line["done"] for line in lines)
-    assert (last["done"], last["done_reason"], last["message"]) == (True, "stop", said)
+    assert (last["done"], last["done_reason"], last["message"]) == (True, "stop", message)
     assert {line["model"] for line in lines} == {"m"}
     assert writer.content_type == "application/x-ndjson"
 

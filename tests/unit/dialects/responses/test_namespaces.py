@@ -59,8 +59,8 @@ def test_each_tool_has_a_unique_name() -> None:
     """The first of a namespace has its description."""
     invocables, _ = normalize_invocables({"tools": TOOLS}).value
 
-    told = {each.name: each.description for each in invocables}
-    assert told == {
+    described = {each.name: each.description for each in invocables}
+    assert described == {
         "shell": "Runs a command.",
         "mcp__tides__look_up": "Looks a tide up.\n\nAbout all tools of mcp__tides: Knows the sea.",
         "mcp__tides__note": "",
@@ -90,10 +90,10 @@ def test_a_namespace_is_one_loss_for_other_protocols() -> None:
         "mcp__tides__look_up",
         "mcp__tides__note",
     ]  # the custom one is lowered where the request leaves
-    told = [(loss.kind, loss.path) for loss in written.losses]
-    assert told[0] == (LossKind.WITHHELD, "invocables[0].native")
+    described = [(loss.kind, loss.path) for loss in written.losses]
+    assert described[0] == (LossKind.WITHHELD, "invocables[0].native")
     assert "namespace" in written.losses[0].reason
-    assert [path for _, path in told[1:]] == ["invocables[2]"]
+    assert [path for _, path in described[1:]] == ["invocables[2]"]
 
 
 NAMES = st.text("ab_", min_size=1, max_size=4)
@@ -327,8 +327,8 @@ def test_a_tool_search_of_the_client_is_a_function_for_any_model(is_loaded: bool
     assert written.value.get("tools") == native.get("tools")
     assert [{"type": "message", **item} for item in written.value["input"]] == items
     elsewhere: Any = messages_invocations.nativize_invocables((search,), "auto", None).value
-    (told,) = elsewhere["tools"]
-    assert (told["name"], told["input_schema"]) == ("tool_search", SEARCH["parameters"])
+    (described,) = elsewhere["tools"]
+    assert (described["name"], described["input_schema"]) == ("tool_search", SEARCH["parameters"])
 
 
 def test_a_tool_search_of_the_vendor_is_its_own_tool() -> None:

@@ -188,8 +188,8 @@ def read(events: list[StreamEvent]) -> list[AnyCanister]:
 def decode(events: Iterator[dict[str, Any]]) -> list[StreamEvent]:
     """Return the response for events."""
     decoder = Decoder(provider="p")
-    told = [event for each in events for event in decoder.decode(msgspec.json.encode(each))]
-    return told + decoder.finish()
+    received = [event for each in events for event in decoder.decode(msgspec.json.encode(each))]
+    return received + decoder.finish()
 
 
 HABITS = st.builds(
@@ -212,8 +212,8 @@ def test_a_stream_equals_the_complete_response(response: dict[str, Any], habits:
     streamed = decode(stream(response, habits))
     whole = Decoder(provider="p").decode_response(response)
     assert read(streamed) == read(whole)
-    told = [event for event in streamed if isinstance(event, LossEvent)]
-    assert not (told and habits.places)
+    received = [event for event in streamed if isinstance(event, LossEvent)]
+    assert not (received and habits.places)
 
 
 @given(responses(), st.booleans())
@@ -442,8 +442,10 @@ def test_several_summaries_stay_separate() -> None:
     item = {"type": "reasoning", "id": "rs", "summary": parts, "encrypted_content": "signature"}
     body = {"id": "r", "object": "response", "status": "completed", "output": [item]}
     events = decode(stream(body, Habits()))
-    told = [e.text for e in events if isinstance(e, ContentDeltaEvent) and e.channel == "summary"]
-    assert "".join(told) == "One.\n\nTwo."
+    received = [
+        e.text for e in events if isinstance(e, ContentDeltaEvent) and e.channel == "summary"
+    ]
+    assert "".join(received) == "One.\n\nTwo."
     (canister,) = read(events)
     (content,) = canister.content
     assert isinstance(content, ReasoningContent)

@@ -75,7 +75,7 @@ ANSWERED_BY = {
 """From a call that waits for us to the item that answers it, and how that refers to it."""
 UNANSWERED = {"local_shell_call", "local_shell_call_output", "tool_search_call",
               "tool_search_output"}  # fmt: skip
-SAID = {"type": "message", "role": "assistant", "id": "msg_1", "status": "completed",
+ANSWER_ITEM = {"type": "message", "role": "assistant", "id": "msg_1", "status": "completed",
         "content": [{"type": "output_text", "text": "So.", "annotations": []}]}  # fmt: skip
 
 
@@ -90,14 +90,14 @@ def settle(request: dict[str, Any]) -> dict[str, Any]:
         if item in answers or kind in UNANSWERED:
             continue
         if kind in ANSWERED_BY:
-            wanted, field = ANSWERED_BY[kind]
+            answer_type, field = ANSWERED_BY[kind]
             own = "id" if kind == "mcp_approval_request" else "call_id"
             identity = f"call_{next(numbers)}"
-            found = next((each for each in answers if each["type"] == wanted), None)
+            found = next((each for each in answers if each["type"] == answer_type), None)
             if found is not None:
                 items += [{**item, own: identity}, {**found, field: identity}]
         elif kind == "reasoning":
-            items += [{"encrypted_content": "QUJD", **item}, SAID]
+            items += [{"encrypted_content": "QUJD", **item}, ANSWER_ITEM]
         elif item.get("role") != "assistant" or _is_model_content(item["content"]):
             items.append(item)
     return {**request, "input": items or "?"}
@@ -222,8 +222,8 @@ def stream(answer: dict[str, Any], chance: random.Random) -> Iterator[str]:
             started = item
         yield frame("response.output_item.added", next(numbers), output_index=place, item=started)
         where = {"output_index": place, "item_id": item.get("id")}
-        for kind, told in list_parts(item, chance):
-            yield frame(kind, next(numbers), **where, **told)
+        for kind, fields in list_parts(item, chance):
+            yield frame(kind, next(numbers), **where, **fields)
             yield chance.choice(["", ": a comment\n\n"])
         yield frame("response.output_item.done", next(numbers), output_index=place, item=item)
     yield frame("response.completed", next(numbers), response=answer)

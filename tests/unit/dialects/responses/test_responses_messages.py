@@ -53,7 +53,7 @@ mean = functools.partial(distil, "responses")
 
 HERE = Origin(provider="openai_responses", model="m", protocol=PROTOCOL)
 THERE = Origin(provider="anthropic", model="c", protocol="messages")
-ELSEWHERE = Origin(provider="xai", model="g", protocol=PROTOCOL)
+OTHER_PROVIDER = Origin(provider="xai", model="g", protocol=PROTOCOL)
 USER = UserCanister("Go on.")
 
 
@@ -124,7 +124,7 @@ def test_reasoning_is_sent_back_to_its_vendor() -> None:
     assert not losses
 
 
-@pytest.mark.parametrize("origin", [THERE, ELSEWHERE])
+@pytest.mark.parametrize("origin", [THERE, OTHER_PROVIDER])
 def test_reasoning_of_other_vendors_is_withheld(origin: Origin) -> None:
     """Even if they use the same protocol; the canister keeps it."""
     thought = think(origin, {"id": "rs_1"}, text="Hm.", signature="signed")
@@ -183,8 +183,8 @@ def test_changed_common_fields_are_kept() -> None:
         {"role": "user", "content": "Go on."},
     ], "model": "m"}  # fmt: skip
     request = normalize_request(native).value
-    said = request.canisters[0]
-    edited = attrs.evolve(said, content=(attrs.evolve(said.content[0], text="New."),))  # type: ignore[type-var,call-arg,misc]
+    original = request.canisters[0]
+    edited = attrs.evolve(original, content=(attrs.evolve(original.content[0], text="New."),))  # type: ignore[type-var,call-arg,misc]
     items, losses = nativize(edited, *request.canisters[1:])
     assert items[0]["content"][0]["text"] == "New."
     assert (items[0]["id"], items[0]["phase"]) == ("msg_1", "commentary")
@@ -258,8 +258,8 @@ def test_a_tool_of_the_vendor_gets_a_result_in_its_own_format(
 ) -> None:
     """A common result becomes the item that the vendor expects."""
     body = {"model": "m", "input": [call], "previous_response_id": "r"}
-    (asked,) = normalize_request(body).value.canisters
-    items, losses = nativize(asked, result)
+    (invocation,) = normalize_request(body).value.canisters
+    items, losses = nativize(invocation, result)
     assert items == [call, expected]
     assert not losses
 
@@ -273,7 +273,7 @@ def test_calls_of_a_vendor_are_sent_only_to_it() -> None:
     items, losses = nativize(*ours, USER)
     assert items[0] == item
     assert not losses
-    theirs = [attrs.evolve(each, origin=ELSEWHERE) for each in read]  # type: ignore[call-arg,misc]
+    theirs = [attrs.evolve(each, origin=OTHER_PROVIDER) for each in read]  # type: ignore[call-arg,misc]
     items, losses = nativize(*theirs, USER)
     assert len(items) == 1
     assert [kind for kind, _ in list_losses(losses)] == [LossKind.WITHHELD, LossKind.WITHHELD]
@@ -386,8 +386,8 @@ def test_nothing_is_stored_unless_it_is_requested() -> None:
     assert "include" not in ask(plain)
     assert ask(plain, supports_reasoning="yes")["include"] == ["reasoning.encrypted_content"]
     for fields in ({"store": True}, {"previous_response_id": "r"}, {"conversation": "c"}):
-        held = attrs.evolve(plain, native=make_native(PROTOCOL, fields))
-        body = ask(held, supports_reasoning="yes")
+        canister = attrs.evolve(plain, native=make_native(PROTOCOL, fields))
+        body = ask(canister, supports_reasoning="yes")
         assert body == {"model": "m", "input": body["input"], **fields}
     other = attrs.evolve(plain, native=make_native(PROTOCOL, {"metadata": {"a": "b"}}))
     assert ask(other)["store"] is False
@@ -397,13 +397,13 @@ def test_results_may_answer_stored_invocations() -> None:
     """With stored items, or references to items, an invocation need not be sent again."""
     output = {"type": "function_call_output", "call_id": "c", "output": "1"}
     custom = {"type": "custom_tool_call_output", "call_id": "d", "output": "2"}
-    held = {"model": "m", "input": [output, custom], "previous_response_id": "r"}
+    canister = {"model": "m", "input": [output, custom], "previous_response_id": "r"}
     refers = {
         "model": "m",
         "input": [{"type": "item_reference", "id": "fc"}, output],
         "store": True,
     }
-    for native in (held, refers):
+    for native in (canister, refers):
         translated = nativize_request(
             normalize_request(native).value, produce_attributes(), Quirks()
         )

@@ -196,8 +196,8 @@ def test_our_requests_have_the_types_of_the_sdk() -> None:
     native = nativize_request(request, ATTRIBUTES, Quirks()).value
     TypeAdapter(ResponseInputParam).validate_python(native["input"])
     TypeAdapter(list[ToolParam]).validate_python(native["tools"])
-    wanted = native["text"]["format"]  # type: ignore[call-overload,index]
-    TypeAdapter(ResponseFormatTextConfigParam).validate_python(wanted)
+    text_format = native["text"]["format"]  # type: ignore[call-overload,index]
+    TypeAdapter(ResponseFormatTextConfigParam).validate_python(text_format)
     with pytest.raises(ValueError, match="call_id"):  # it can tell right from wrong
         TypeAdapter(ResponseInputParam).validate_python([{"type": "function_call"}])
 
@@ -300,11 +300,13 @@ def test_every_error_class_of_the_sdk_has_a_fault() -> None:
 
 def test_an_overflow_is_recognized() -> None:
     """By a code, or by its message; if the message has sizes, they are read."""
-    said = "This model's maximum context length is 4097 tokens. However, you requested 5000 tokens."
+    message = (
+        "This model's maximum context length is 4097 tokens. However, you requested 5000 tokens."
+    )
     for error in (
         {"code": "context_length_exceeded", "message": "Too long"},
         {"type": "exceed_context_size_error", "n_prompt_tokens": 5000, "n_ctx": 4097},
-        {"type": "BadRequestError", "code": 400, "message": said},
+        {"type": "BadRequestError", "code": 400, "message": message},
     ):
         overflow = produce_error({"error": error}, provider="p", status=400)
         assert isinstance(overflow, ContextOverflowError)

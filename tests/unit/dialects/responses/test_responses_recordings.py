@@ -182,11 +182,11 @@ def test_a_stream_equals_the_response_at_its_end(exchange: Mapping[str, Any]) ->
     streamed = decode_stream(body)
     whole = Decoder(provider="openai_responses").decode_response(find_final(body))
     assert outline(assemble(streamed)) == outline(assemble(whole))
-    told: list[str] = []
+    texts: list[str] = []
     for events in (streamed, whole):
         deltas = [e for e in events if isinstance(e, ContentDeltaEvent)]
-        told.append("".join(e.text for e in sorted(deltas, key=lambda e: e.index)))
-    assert told[0] == told[1]
+        texts.append("".join(e.text for e in sorted(deltas, key=lambda e: e.index)))
+    assert texts[0] == texts[1]
     assert not [event for event in streamed if isinstance(event, LossEvent)]
 
 

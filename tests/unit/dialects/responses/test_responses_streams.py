@@ -36,7 +36,7 @@ from vibe_llms.wire.sse import SseFramer
 mean = functools.partial(distil, "responses")
 
 PAIRS = [(party, answer) for party in PARTIES for answer in (WORK, CLOSING)]
-ASKED = {"tools": [{"type": "function", "name": "add"}], "temperature": 0.5}
+REQUEST = {"tools": [{"type": "function", "name": "add"}], "temperature": 0.5}
 
 
 def read_answer(party: Party, body: Any) -> list[StreamEvent]:
@@ -48,9 +48,9 @@ def read_answer(party: Party, body: Any) -> list[StreamEvent]:
 def read_frames(data: bytes) -> list[Any]:
     """Return the data of the frames in some bytes; each has its type twice."""
     frames = SseFramer(Limits()).feed(data)
-    told = [json.loads(frame.data) for frame in frames]
-    assert [frame.event for frame in frames] == [each["type"] for each in told]
-    return told
+    sent = [json.loads(frame.data) for frame in frames]
+    assert [frame.event for frame in frames] == [each["type"] for each in sent]
+    return sent
 
 
 def produce_client(data: bytes) -> openai.OpenAI:
@@ -71,7 +71,7 @@ def test_the_official_library_assembles_the_complete_answer(
 ) -> None:
     """With the id that the caller chose, and with the fields of the request."""
     events = read_answer(party, answer[party.name])
-    data, _ = write_stream(responses, events, ASKED, model="m", response_id="resp_9")
+    data, _ = write_stream(responses, events, REQUEST, model="m", response_id="resp_9")
 
     with produce_client(data).responses.stream(model="m", input="?") as stream:
         seen = [event.type for event in stream]
@@ -120,7 +120,7 @@ def test_events_are_numbered_and_name_their_items(events: list[StreamEvent], see
 
 def test_pieces_are_sent_at_once() -> None:
     """Each in its own event; at the end of the item, the text is sent again."""
-    writer = responses.StreamWriter(ASKED, model="gpt", response_id="resp_1")
+    writer = responses.StreamWriter(REQUEST, model="gpt", response_id="resp_1")
     events = [
         ResponseStartedEvent(response_id="chatcmpl-1", model="other"),
         ContentStartedEvent(index=0, kind="reasoning"),
@@ -154,7 +154,7 @@ def test_pieces_are_sent_at_once() -> None:
     ]
     created = frames[1][0]["response"]
     assert (created["id"], created["model"], created["status"]) == ("resp_1", "gpt", "in_progress")
-    assert created["temperature"] == ASKED["temperature"]
+    assert created["temperature"] == REQUEST["temperature"]
     message = frames[6][2]["item"]
     assert message["content"] == [{"type": "output_text", "text": 'Hél"o', "annotations": []}]
     call = frames[6][3]["item"]
@@ -190,17 +190,17 @@ def test_the_progress_of_the_vendors_own_tools_is_passed_on() -> None:
     item = {"type": "web_search_call", "id": "ws_1", "status": "in_progress", "action": {}}
     decoder = responses.Decoder(provider="openai", model="m")
     writer = responses.StreamWriter({}, model="gpt")
-    told = {"item_id": "ws_1", "output_index": 0, "sequence_number": 7}
+    sent = {"item_id": "ws_1", "output_index": 0, "sequence_number": 7}
     events = [
         *decoder.decode({"type": "response.created", "response": {"id": "resp_1"}}),
         *decoder.decode({"type": "response.output_item.added", "output_index": 0, "item": item}),
-        *decoder.decode({"type": "response.web_search_call.searching", **told}),
+        *decoder.decode({"type": "response.web_search_call.searching", **sent}),
     ]
     assert isinstance(events[-1], NativeEvent)
 
     (frame,) = [read_frames(writer.write(event)) for event in events][-1]
 
-    assert frame == {"type": "response.web_search_call.searching", **told, "sequence_number": 3}
+    assert frame == {"type": "response.web_search_call.searching", **sent, "sequence_number": 3}
 
 
 @given(errors)
@@ -215,8 +215,8 @@ def test_the_official_library_raises_an_error_in_the_middle(error: ConverseError
     ):
         list(stream)
 
-    *_, told, last = read_frames(data)
-    assert caught.value.code == told["error"]["code"]
+    *_, sent, last = read_frames(data)
+    assert caught.value.code == sent["error"]["code"]
     assert last["type"] == "response.failed"
     assert isinstance(last["response"]["error"]["code"], str)
 

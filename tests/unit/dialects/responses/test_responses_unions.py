@@ -199,16 +199,16 @@ def surround(item: dict[str, Any]) -> list[dict[str, Any]]:
     if kind == "custom_tool_call":
         return [item, {"type": "custom_tool_call_output", "call_id": call, "output": "1"}]
     if kind in ("function_call_output", "custom_tool_call_output"):
-        given = {"type": "function_call", "call_id": call, "name": "f", "arguments": "{}"}
+        call_before = {"type": "function_call", "call_id": call, "name": "f", "arguments": "{}"}
         if kind == "custom_tool_call_output":
-            given = {"type": "custom_tool_call", "call_id": call, "name": "f", "input": ""}
-        return [given, item] if call else []
+            call_before = {"type": "custom_tool_call", "call_id": call, "name": "f", "input": ""}
+        return [call_before, item] if call else []
     if kind in ANSWERS:
         return [item, ANSWERS[kind](item)] if is_ours(item) else [item]
-    for asked, answer in ANSWERS.items():
+    for call_type, answer in ANSWERS.items():
         sample = answer({"call_id": call, "id": item.get("approval_request_id")})
         if sample["type"] == kind and kind != "tool_search_output":
-            return [CALLS[asked](item), item]
+            return [CALLS[call_type](item), item]
     if kind == "tool_search_output" and item.get("execution") == "client":
         call_item = {"type": "tool_search_call", "call_id": call, "execution": "client"}
         return [{**call_item, "arguments": {}}, item]
@@ -445,14 +445,18 @@ FORMAT_SAMPLES = [sample for member in list_members(ResponseFormatTextConfigPara
                   for sample in produce_objects(member, 0)]  # fmt: skip
 
 
-@pytest.mark.parametrize("wanted", FORMAT_SAMPLES, ids=name_sample)
-def test_every_format_round_trips(wanted: dict[str, Any]) -> None:
+@pytest.mark.parametrize("text_format", FORMAT_SAMPLES, ids=name_sample)
+def test_every_format_round_trips(text_format: dict[str, Any]) -> None:
     """The schema is common, the other fields are native."""
-    native = {"model": "model", "input": "Hello", "text": {"format": wanted, "verbosity": "low"}}
+    native = {
+        "model": "model",
+        "input": "Hello",
+        "text": {"format": text_format, "verbosity": "low"},
+    }
     request, written, losses = round_trip(native)
     assert mean(written) == mean(native)
     assert not losses
-    assert (request.schema is not None) == (wanted["type"] != "text")
+    assert (request.schema is not None) == (text_format["type"] != "text")
     assert request.controls == {"verbosity": "low"}
 
 
