@@ -23,18 +23,18 @@ def produce_origin(
     protocol: str,
     usage: Usage | None,
     *,
-    answered: str | None = None,
+    reported_model: str | None = None,
     response_id: str | None = None,
 ) -> Origin:
     """Return the origin of a complete result.
 
     Args:
-        answered: The model that the vendor names in its answer.
+        reported_model: The model that the vendor names in its answer.
         response_id: The vendor's id of the answer.
     """
     return Origin(
         provider=model.provider,
-        model=answered or model.name,
+        model=reported_model or model.name,
         protocol=protocol,
         response_id=response_id,
         stop_reason=StopReason.ANSWERED,
@@ -57,7 +57,7 @@ Answer = TypeVar("Answer", bound=CallResult, covariant=True)
 
 @frozen(kw_only=True)
 class NativeCall:
-    """A call that is not just a JSON object at the form's own path.
+    """A call whose body is not a JSON object, or whose path is not that of the form.
 
     Attributes:
         body: A JSON object, or an encoded body of another type.
@@ -69,14 +69,14 @@ class NativeCall:
 
 
 NativeTranslation: TypeAlias = Translation[JsonObject] | Translation[NativeCall]
-"""A call in a vendor's form, with the losses."""
+"""A call in a vendor's format, with the losses of its translation."""
 
 Piece: TypeAlias = bytes | str
 """A piece of a result: bytes of audio, or a part of a text."""
 
 
 class PieceDecoder(Protocol[Answer]):
-    """Decodes one streamed answer: a pure state machine."""
+    """Decodes one streamed answer. A state machine without I/O."""
 
     def feed(self, data: bytes) -> Iterable[Piece]:
         """Return the pieces in an event, or in bytes as they arrive.
@@ -92,7 +92,7 @@ class PieceDecoder(Protocol[Answer]):
 
 @frozen(kw_only=True)
 class StreamForm(Generic[In, Out]):
-    """A vendor's form of the same call with a streamed answer.
+    """A vendor's format for the same call with a streamed answer.
 
     Attributes:
         write: Returns the call. Raises RequestError.
@@ -112,12 +112,13 @@ class CallForm(Generic[In, Out]):
     Attributes:
         path: The path after the base URL.
         protocol: The protocol whose bodies the vendor accepts unchanged; empty if it has quirks.
-        most_inputs: Maximum inputs of one call, such as texts; for images, those of an answer.
+        most_inputs: Maximum inputs of one call, such as texts; for images, the maximum of an
+            answer.
         most_bytes: Maximum size of the inputs of one call.
         write: Returns the call. Raises RequestError.
-        read: Returns the result of a body that answers the call. Raises ValueError for an invalid
-            body, without secrets or long texts.
-        stream: The form of a streamed answer; ``None`` if the vendor does not stream.
+        read: Returns the result from the body of an answer. Raises ValueError for an invalid body;
+            its message contains no secrets and no long texts.
+        stream: The format for streamed answers; ``None`` if the vendor does not stream.
     """
 
     path: str
@@ -151,10 +152,11 @@ class ClientForm(Generic[In, Out]):
 
     Attributes:
         protocol: The protocol; see :attr:`CallForm.protocol`.
-        path: The path at a vendor of this protocol; empty for that of the model's form.
-        read: Returns the call in a client's body. Fields of a form that occur several times are
+        path: The path at a vendor with this protocol; empty for the path of the model's format.
+        read: Returns the request in a client's body. Fields of a form that occur several times are
             lists; files are a :class:`.FormFile`. Raises RequestError.
-        write: Returns the body of a result, from the client's body and the model's name.
+        write: Returns the body of an answer. Takes the result, the client's body and the model's
+            name.
         produce_writer: Makes the writer of a streamed answer, from the client's body; returns
             ``None`` if the client wants the answer in one piece.
     """

@@ -18,7 +18,7 @@ from vibe_llms.exceptions import (
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.package_data import access_data
 
-_NOTHING: Final[Mapping[int, ProviderFault]] = MappingProxyType({})
+_NO_EXCEPTIONS: Final[Mapping[int, ProviderFault]] = MappingProxyType({})
 
 FAULTS_BY_STATUS: Final[Mapping[int, ProviderFault]] = {
     401: ProviderFault.AUTHENTICATION,
@@ -33,12 +33,14 @@ FAULTS_BY_STATUS: Final[Mapping[int, ProviderFault]] = {
     504: ProviderFault.TIMEOUT,
     529: ProviderFault.OVERLOADED,
 }
-"""409 is a conflict with a simultaneous request, after which the clients of OpenAI and Anthropic
-retry; 498 is Groq's for a tier without capacity.
+"""Faults by HTTP status. 409 is a conflict with a simultaneous request, after which the clients of
+OpenAI and Anthropic retry. 498 is Groq's status for a tier without capacity.
 """
 
 
-def find_fault(status: int | None, others: Mapping[int, ProviderFault] = _NOTHING) -> ProviderFault:
+def find_fault(
+    status: int | None, others: Mapping[int, ProviderFault] = _NO_EXCEPTIONS
+) -> ProviderFault:
     """Return the fault that a status means, if nothing else is known.
 
     Args:
@@ -46,20 +48,23 @@ def find_fault(status: int | None, others: Mapping[int, ProviderFault] = _NOTHIN
     """
     if status is None or status < 400:
         return ProviderFault.UNKNOWN
-    usual = ProviderFault.SERVER if status >= 500 else ProviderFault.INVALID_REQUEST
-    return others.get(status) or FAULTS_BY_STATUS.get(status, usual)
+    default = ProviderFault.SERVER if status >= 500 else ProviderFault.INVALID_REQUEST
+    return others.get(status) or FAULTS_BY_STATUS.get(status, default)
 
 
 @frozen(kw_only=True)
 class ErrorData:
-    """A dialect's data about a vendor's error.
+    """What a dialect has read from a vendor's error.
 
     Attributes:
+        fault: The kind of error.
+        message: The vendor's message.
         status: The status of the answer, or the one in its body.
         kind, code: The vendor's type and code.
         param: The invalid field of the request, as the vendor names it.
         request_id: The id of the request in the body, used if the headers have none.
-        retry_after_seconds: The wait in the body, which wins over the headers.
+        retry_after_seconds: The wait that the body states; it overrides the headers.
+        remedy: What the user can do.
     """
 
     fault: ProviderFault
@@ -82,7 +87,7 @@ class ErrorProducer:
     """Makes exceptions for vendors' errors.
 
     Attributes:
-        read: Returns the dialect's data, or a more specific exception.
+        read: Reads an error; returns its data, or a more specific exception.
     """
 
     read: ReadError
@@ -99,16 +104,16 @@ class ErrorProducer:
         """Make the exception for an error.
 
         Args:
-            body: The body: an object of any shape, a text, a page.
+            body: The body: an object of any shape, a text, or an HTML page.
             model: The model of the request.
-            status: The HTTP status. An error within a stream has none of its own, or 200, which is
-                ignored.
-            headers: Headers of the answer, with the request's id, and whether and when to retry.
+            status: The HTTP status; ``None`` for an error within a stream. 200 is ignored.
+            headers: Headers of the answer: they contain the request's id, and whether and when to
+                retry.
         """
         found = self.read(body, status, model)
         if isinstance(found, ConverseError):
             return found
-        waited = found.retry_after_seconds
+        body_wait = found.retry_after_seconds
         return ProviderError(
             provider=provider,
             fault=found.fault,
@@ -119,38 +124,38 @@ class ErrorProducer:
             vendor_code=None if found.code is None else str(found.code),
             vendor_param=read_text(found.param),
             request_id=read_request_id(headers) or read_text(found.request_id),
-            retry_after_seconds=read_retry_after(headers) if waited is None else waited,
+            retry_after_seconds=read_retry_after(headers) if body_wait is None else body_wait,
             should_retry=read_advice(headers),
         )
 
 
 def read_request_id(headers: Mapping[str, str] | None) -> str | None:
     """Return the vendor's id of the request, if it sent one."""
-    named = _lower(headers)
+    lower_headers = _lower_names(headers)
     for name in ("x-request-id", "apim-request-id", "x-ms-request-id", "request-id"):
-        if named.get(name):
-            return named[name]
+        if lower_headers.get(name):
+            return lower_headers[name]
     return None
 
 
 def read_retry_after(headers: Mapping[str, str] | None) -> float | None:
-    """Return the seconds that the vendor asks to wait, in either form of the header."""
-    named = _lower(headers)
+    """Return the seconds that the vendor asks to wait: a number, or the time until a date."""
+    lower_headers = _lower_names(headers)
     # The more precise header wins, as in the official libraries.
     for name, divisor in (("retry-after-ms", 1000), ("retry-after", 1)):
         try:
-            seconds = float(named.get(name, "")) / divisor
+            seconds = float(lower_headers.get(name, "")) / divisor
         except ValueError:
             continue
-        if 0 <= seconds < float("inf"):  # false for NaN, too
+        if 0 <= seconds < float("inf"):  # also false for NaN
             return seconds
-    return _read_retry_date(named.get("retry-after"))
+    return _read_retry_date(lower_headers.get("retry-after"))
 
 
 def read_advice(headers: Mapping[str, str] | None) -> bool | None:
-    """Return the vendor's advice on retrying; ``None`` without any."""
-    said = _lower(headers).get("x-should-retry", "").strip().lower()
-    return {"true": True, "false": False}.get(said)
+    """Return whether the vendor advises to retry; ``None`` if it gives no advice."""
+    advice = _lower_names(headers).get("x-should-retry", "").strip().lower()
+    return {"true": True, "false": False}.get(advice)
 
 
 def _read_retry_date(text: str | None) -> float | None:
@@ -160,16 +165,16 @@ def _read_retry_date(text: str | None) -> float | None:
     from email.utils import parsedate_to_datetime
 
     try:
-        then = parsedate_to_datetime(text)
+        moment = parsedate_to_datetime(text)
     except (ValueError, TypeError, OverflowError):
         return None
     # `-0000` is parsed as having no time zone, and means the same as GMT.
-    if then.tzinfo is None:
-        then = then.replace(tzinfo=UTC)
-    return max(0.0, (then - datetime.now(UTC)).total_seconds())
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return max(0.0, (moment - datetime.now(UTC)).total_seconds())
 
 
-def _lower(headers: Mapping[str, str] | None) -> dict[str, str]:
+def _lower_names(headers: Mapping[str, str] | None) -> dict[str, str]:
     return {name.lower(): value for name, value in (headers or {}).items()}
 
 
@@ -184,7 +189,7 @@ def find_overflow(message: str, model: str) -> ContextOverflowError | None:
 
 @functools.cache
 def _read_wordings() -> tuple[re.Pattern[str], ...]:
-    import tomllib  # errors are rare
+    import tomllib  # imported only here, as errors are rare
 
     table = tomllib.loads(access_data("dialects", "overflows.toml").read_text("utf-8"))
     flags = re.IGNORECASE | re.DOTALL
@@ -197,8 +202,8 @@ def produce_overflow(
     """Make the error of an input that is too long.
 
     Args:
-        tokens: Its length, as far as the vendor reports it.
-        limit: The maximum, likewise.
+        tokens: Its length, if the vendor reports it.
+        limit: The maximum, if the vendor reports it.
     """
     return ContextOverflowError(
         model=model,

@@ -1,7 +1,7 @@
-"""Extras: a vendor's native fields beside the common ones, and how to merge both.
+"""Extras: a vendor's native fields in addition to the common ones, and how to merge both.
 
-The extras of an object have the vendor's own fields by their own names. Names of our own notes
-begin with ``$``; a vendor's field with such a name is escaped.
+The extras of an object contain the vendor's own fields under their own names. The names of our own
+notes begin with ``$``; a vendor's field with such a name is escaped.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ MARK: Final = "$"
 """Prefix of our own notes in extras."""
 
 NAMELESS: Final[Mapping[str, Any]] = {"$nameless": True}
-"""Note on a call or a message without an id: it is returned without one, too."""
+"""Note on a call or a message without an id, so that it is returned without one."""
 
 
 LENIENT: Final = "$lenient"
 """Note on a tool whose schema is explicitly not enforced, which is also the default."""
 
 MESSAGE: Final = "$message"
-"""Note on a call with the native fields of a message that had nothing else."""
+"""Note on a call, with the native fields of the message that contained only the call."""
 
 AS_IT_IS: Final = "$as_it_is"
-"""Note on a request or a tool that came in its own protocol with a schema that its vendor will
-judge, although it probably rejects it.
+"""Note on a request or a tool whose schema must be sent unchanged to a vendor of the same protocol,
+although the vendor probably rejects it.
 """
 
 
@@ -43,7 +43,10 @@ def without(fields: Mapping[str, Any], *names: str) -> dict[str, Any]:
 
 
 def collect_extras(fields: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
-    """Return the unknown fields that are not null, as extras; a set of known ones is fastest."""
+    """Return the fields that are not known and not null, as extras.
+
+    Args:
+        known: The names of the known fields; a frozen set is the fastest."""
     if known.__class__ is frozenset and fields.keys() <= known:
         return {}
     return {
@@ -54,15 +57,15 @@ def collect_extras(fields: Mapping[str, Any], known: Collection[str]) -> dict[st
 
 
 def merge(fields: Mapping[str, Any], extras: Mapping[str, Any]) -> dict[str, Any]:
-    """Return common fields with extras merged into them; inner objects are merged, too."""
+    """Merge extras into common fields, including inner objects; return the result."""
     merged = dict(fields)
     for key, value in extras.items():  # usually there are none
         if is_mark(key):
             continue
         name = unescape(key)
-        mine = merged.get(name)
-        if isinstance(value, Mapping) and isinstance(mine, Mapping):
-            value = merge(mine, value)
+        common = merged.get(name)
+        if isinstance(value, Mapping) and isinstance(common, Mapping):
+            value = merge(common, value)
         merged[name] = value
     return merged
 
@@ -73,11 +76,11 @@ def write_json(value: Any) -> str:
 
 
 REPORTED_AS: Final = "told"
-"""Key in a note: the field that is lost if the note cannot be sent."""
+"""Key in a note with the name of the field that is lost if the note cannot be sent."""
 
 
 def is_mark(name: str) -> bool:
-    """Return whether a name in extras is one of our marks."""
+    """Return whether a name in extras is that of one of our notes."""
     return name.startswith(MARK) and not name.startswith(2 * MARK)
 
 
@@ -104,5 +107,5 @@ def keep_native(protocol: str, fields: Mapping[str, Any]) -> Native | None:
 
 
 def make_native(protocol: str, fields: Mapping[str, Any]) -> Native:
-    """Return fields, perhaps none, as native data, which also tell whose a signature is."""
+    """Return fields, even none, as native data; these also name the protocol of a signature."""
     return _make_native(protocol=protocol, data=write_json(fields))

@@ -1,4 +1,4 @@
-"""Documents in protocols without documents: as a user's message, between marks."""
+"""Documents in protocols without documents: sent as a user's message, between marks."""
 
 from __future__ import annotations
 
@@ -16,23 +16,25 @@ ContentWithPath: TypeAlias = tuple[AnyContent, str]
 
 
 def survey_contents(canister: AnyCanister, path: str, ledger: Ledger) -> list[ContentWithPath]:
-    """Return the contents of a canister; those of a document between marks, without instructions.
+    """Return the contents of a canister with their paths; put those of a document between marks.
 
-    The marks are joined to the texts at either end; without a text, they are texts of their own.
+    A mark is added to the text at that end, or is a text of its own if there is none.
     """
-    contents, shift = canister.content, 0
+    contents, added_at_start = canister.content, 0
     if isinstance(canister, DocumentCanister):
         ledger.coerce(path, "a document is sent as text of the user, between marks")
-        contents, shift = _frame(canister)
-    return [(each, f"{path}.content[{index}]") for index, each in enumerate(contents, -shift)]
+        contents, added_at_start = _add_marks(canister)
+    return [
+        (each, f"{path}.content[{index}]") for index, each in enumerate(contents, -added_at_start)
+    ]
 
 
-def _frame(canister: DocumentCanister) -> tuple[tuple[AnyContent, ...], int]:
-    """Return the contents between marks, and how many at the beginning are not its own."""
+def _add_marks(canister: DocumentCanister) -> tuple[tuple[AnyContent, ...], int]:
+    """Return the contents between marks, and the number of contents added at the beginning."""
     title = "" if canister.title is None else f' title="{canister.title}"'
     contents = [*_join_plain(canister.content)]
-    shift = 0 if contents and isinstance(contents[0], TextualContent) else 1
-    if shift:
+    added_at_start = 0 if contents and isinstance(contents[0], TextualContent) else 1
+    if added_at_start:
         contents.insert(0, TextualContent(""))
     if not isinstance(contents[-1], TextualContent):
         contents.append(TextualContent(""))
@@ -40,7 +42,7 @@ def _frame(canister: DocumentCanister) -> tuple[tuple[AnyContent, ...], int]:
         text = contents[index]
         assert isinstance(text, TextualContent)
         contents[index] = attrs.evolve(text, text=f"{begin}{text.text}{end}")
-    return tuple(contents), shift
+    return tuple(contents), added_at_start
 
 
 def _join_plain(contents: tuple[AnyContent, ...]) -> tuple[AnyContent, ...]:

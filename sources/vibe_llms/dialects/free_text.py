@@ -1,4 +1,4 @@
-"""Formats of a custom tool's text, such as a grammar, in both protocols that have them."""
+"""Formats of the text of custom tools, such as a grammar, in the two protocols that have them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _CHAT: Final = "chat_completions"
 _RESPONSES: Final = "responses"
 
 
-def part_format(native: Native | None, path: str) -> tuple[JsonObject | None, Native | None]:
-    """Return the native format of a custom tool in the form of Responses, and the rest.
+def split_format(native: Native | None, path: str) -> tuple[JsonObject | None, Native | None]:
+    """Split native data of a custom tool: return its format, as in Responses, and the other data.
 
     Args:
         path: Path of the tool.
@@ -38,14 +38,14 @@ def part_format(native: Native | None, path: str) -> tuple[JsonObject | None, Na
 
 
 def write_chat_format(form: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a format in the form of Chat Completions."""
+    """Return a format as Chat Completions writes it."""
     if form["type"] != "grammar":
         return dict(form)
     return {"type": "grammar", "grammar": without(form, "type")}
 
 
 def _read_format(form: Any) -> JsonObject | None:
-    """Return a known format unchanged; ``None`` for others."""
+    """Return a known format unchanged; ``None`` for any other."""
     match form:
         case {"type": "text"}:
             return {"type": "text"}

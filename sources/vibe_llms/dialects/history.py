@@ -1,7 +1,7 @@
-"""Repair of conversations into the form that vendors require, with the losses.
+"""Repair of conversations: brings them into the form that vendors require, and records the losses.
 
-Each of our invocations gets exactly one result, right after its turn; ids have a format that the
-vendor accepts, and are unique. A conversation in that form does not change, so that repairing is
+In that form, each of our invocations has exactly one result, right after its turn, and ids are
+unique and valid for the vendor. A conversation in that form does not change, so repairing is
 idempotent.
 """
 
@@ -32,16 +32,16 @@ from vibe_llms.messages.contents import AnyContent, TextualContent
 from vibe_llms.messages.views import text_of
 
 NO_RESULT: Final = "No result is known. This call may or may not have been executed."
-"""The result of an invocation without one; whether it was executed is unknown."""
+"""Result to insert if there is none, and it is unknown whether the invocation was executed."""
 
 NOT_BEGUN: Final = "There is no result. This call was not executed."
-"""The result of an invocation that a run left before starting it, as its log records."""
+"""Result of an invocation that a run did not start, according to its log."""
 
 BEGUN: Final = (
     "There is no result. This call was begun and then interrupted: it may have taken effect in"
     " full, in part, or not at all."
 )
-"""The result of an invocation that a run had started: its log records nothing else."""
+"""Result of an invocation that a run started but did not finish, according to its log."""
 
 NOTES: Final = frozenset({NO_RESULT, NOT_BEGUN, BEGUN})
 
@@ -75,14 +75,14 @@ class RepairedHistory:
 
     Attributes:
         canisters: The canisters.
-        positions: The position of the original of each.
+        positions: For each canister, the position of its original.
     """
 
     canisters: Sequence[AnyCanister]
     positions: Sequence[int]
 
     def __iter__(self) -> Iterator[HistoryEntry]:
-        """Yield each canister with its path; usual ones are written without a path."""
+        """Yield each canister with its path; :meth:`pair` is faster."""
         for canister, position in self.pair():
             yield HistoryEntry(canister, locate(position))
 
@@ -91,7 +91,7 @@ class RepairedHistory:
         return zip(self.canisters, self.positions, strict=True)
 
     def walk(self) -> Iterator[tuple[AnyCanister, int, AnyCanister | None]]:
-        """Do the same, each with the canister after it."""
+        """Return each canister with the position of its original, and the canister after it."""
         following = itertools.chain(self.canisters[1:], (None,))
         return zip(self.canisters, self.positions, following)  # noqa: B905  # may be empty
 
@@ -106,9 +106,9 @@ def repair_history(
 ) -> RepairedHistory:
     """Return the conversation in the form that vendors require.
 
-    A missing result is made up, a result without its invocation becomes a user's message, a late
-    one moves up to its turn, and an invalid id gets an alias derived from it. Each change is a loss
-    in the ledger. Calls that a vendor executed itself do not change.
+    A missing result is inserted, a result without its invocation becomes a user's message, a late
+    result moves to its turn, and an invalid id is replaced by an alias that is derived from it.
+    Each change is a loss in the ledger. Calls that a vendor executed itself do not change.
     """
     ledger.set_conversation(canisters)
     if _is_in_order(canisters, rules):
@@ -126,55 +126,55 @@ def _is_in_order(canisters: Sequence[AnyCanister], rules: HistoryRules) -> bool:
     if {*map(type, canisters)}.isdisjoint((InvocationCanister, ResultCanister)):
         return True
     names: list[str] = []
-    owed: set[str] = set()
+    unanswered: set[str] = set()
     before: AnyCanister | None = None
     for canister in canisters:
         if type(canister) is ResultCanister and canister.owner is OURS:
             name = canister.invocation_id
-            if name not in owed:
+            if name not in unanswered:
                 return False
-            owed.remove(name)
+            unanswered.remove(name)
         else:
-            if owed and not (before is not None and belongs(before, canister)):
+            if unanswered and not (before is not None and belongs(before, canister)):
                 return False
             if type(canister) is InvocationCanister and canister.owner is OURS:
                 name = canister.invocation_id
                 names.append(name)
-                owed.add(name)
+                unanswered.add(name)
         before = canister
     is_valid = re.compile(rules.id_pattern).fullmatch
-    return not owed and len({*names}) == len(names) and all(map(is_valid, names))
+    return not unanswered and len({*names}) == len(names) and all(map(is_valid, names))
 
 
 def _repair(
     canisters: Sequence[AnyCanister], rules: HistoryRules, ledger: Ledger
 ) -> list[tuple[AnyCanister, int]]:
     answers = pair_results(canisters)
-    names = _survey_names(canisters, rules, ledger)
-    answering = set(answers.values())
-    breaks = _count_breaks(canisters)
+    names = _find_aliases(canisters, rules, ledger)
+    used_results = set(answers.values())
+    turn_numbers = _number_turns(canisters)
     entries: list[tuple[AnyCanister, int]] = []
     for run in _split_turns(canisters):
         for index in run:
             canister = canisters[index]
             if not isinstance(canister, ResultCanister) or canister.owner is Owner.VENDOR:
                 entries.append((_rename(canister, names.get(index)), index))
-            elif index not in answering:
+            elif index not in used_results:
                 reason = "a result without its invocation is sent as text of the user"
                 ledger.coerce(locate(index), reason)
                 entries.append((convert_result(canister), index))
-        owed = [index for index in run if _is_our_invocation(canisters[index])]
-        entries += _place_results(canisters, owed, answers, names, breaks, ledger)
+        unanswered = [index for index in run if _is_our_invocation(canisters[index])]
+        entries += _place_results(canisters, unanswered, answers, names, turn_numbers, ledger)
     return entries
 
 
 def pair_results(canisters: Sequence[AnyCanister]) -> dict[int, int]:
     """Return the position of the result for each of our invocations that has one.
 
-    A result answers the first unanswered invocation with its id since the last input; where
-    there is none, the first unanswered one before. Some vendors use an id again in each turn.
-    An invocation of a response that broke off counts as one before, once its id recurs: it was
-    not executed.
+    A result belongs to the first unanswered invocation with its id after the last input, or, if
+    there is none, before it: some vendors use the same ids again in each turn. If the id of an
+    invocation in an interrupted response occurs again, that invocation was not executed, and counts
+    as one before.
     """
     recent: dict[str, deque[int]] = {}
     older: dict[str, deque[int]] = {}
@@ -195,13 +195,13 @@ def pair_results(canisters: Sequence[AnyCanister]) -> dict[int, int]:
                 older.setdefault(name, deque()).extend(calls)
                 calls.clear()
             calls.append(index)
-        elif waiting := recent.get(name) or older.get(name):
-            answers[waiting.popleft()] = index
+        elif calls_without_result := recent.get(name) or older.get(name):
+            answers[calls_without_result.popleft()] = index
     return answers
 
 
 def _broke_off_before(earlier: AnyCanister, call: InvocationCanister) -> bool:
-    """Return whether an earlier invocation is of another turn, which is incomplete."""
+    """Return whether an earlier invocation belongs to another turn that was interrupted."""
     assert isinstance(earlier, InvocationCanister)
     origin = earlier.origin
     if origin is None or earlier.turn_id == call.turn_id:
@@ -210,40 +210,40 @@ def _broke_off_before(earlier: AnyCanister, call: InvocationCanister) -> bool:
 
 
 def is_missing_note(result: ResultCanister) -> bool:
-    """Return whether a result is one of the notes for a missing one, which describe the failure."""
+    """Return whether a result is one of the notes that stand for a missing result."""
     return len(result.content) == 1 and text_of(result) in NOTES
 
 
 def convert_result(result: ResultCanister) -> UserCanister:
-    """Return a result as a user's message, including media."""
+    """Convert a result to a user's message, including its media."""
     kind = "Error" if result.is_error else "Result"
     contents = _label(f"{kind} of {result.name or result.invocation_id}:\n", result.content)
     return UserCanister(contents, id=result.id, timestamp=result.timestamp)
 
 
 def _label(label: str, contents: tuple[AnyContent, ...]) -> tuple[AnyContent, ...]:
-    """Put a label before contents: into the first of them if it is a text."""
+    """Put a label before contents; add it to the first content if that is a text."""
     if contents and isinstance(contents[0], TextualContent):
         return (attrs.evolve(contents[0], text=label + contents[0].text), *contents[1:])
     return (TextualContent(label), *contents)
 
 
 def belongs(previous: AnyCanister, canister: AnyCanister) -> bool:
-    """Return whether two adjacent canisters are of one turn of a model.
+    """Return whether two adjacent canisters belong to the same turn of a model.
 
     Without turn ids, an invocation belongs to the message before it.
     """
-    if not (_is_spoken(previous) and _is_spoken(canister)):
+    if not (_is_from_model(previous) and _is_from_model(canister)):
         return False
     before: str | None = previous.turn_id
-    now: str | None = canister.turn_id
-    if before is None and now is None:
+    current: str | None = canister.turn_id
+    if before is None and current is None:
         return not isinstance(canister, AssistantCanister)
-    return before == now
+    return before == current
 
 
 def _split_turns(canisters: Sequence[AnyCanister]) -> Iterator[list[int]]:
-    """Yield the positions of each turn of a model, and each other canister by itself."""
+    """Yield the positions of each turn of a model; any other canister is yielded alone."""
     run: list[int] = []
     for index, canister in enumerate(canisters):
         if run and not belongs(canisters[run[-1]], canister):
@@ -256,19 +256,19 @@ def _split_turns(canisters: Sequence[AnyCanister]) -> Iterator[list[int]]:
 
 def _place_results(
     canisters: Sequence[AnyCanister],
-    owed: Sequence[int],
+    unanswered: Sequence[int],
     answers: Mapping[int, int],
     names: Mapping[int, str],
-    breaks: Sequence[int],
+    turn_numbers: Sequence[int],
     ledger: Ledger,
 ) -> Iterator[tuple[AnyCanister, int]]:
-    """Yield the results of a turn's invocations, in their order, then those made up."""
-    given = sorted((answers[index], index) for index in owed if index in answers)
-    for position, index in given:
-        if breaks[index] != breaks[position]:
+    """Yield the results of a turn's invocations, in their own order, then inserted ones."""
+    results = sorted((answers[index], index) for index in unanswered if index in answers)
+    for position, index in results:
+        if turn_numbers[index] != turn_numbers[position]:
             ledger.coerce(locate(position), "the result is moved to the turn of its invocation")
         yield _rename(canisters[position], names.get(index)), position
-    for index in owed:
+    for index in unanswered:
         if index in answers:
             continue
         canister = canisters[index]
@@ -276,7 +276,7 @@ def _place_results(
         ledger.synthesize(locate(index), "the invocation has no result; a note was inserted")
         result = ResultCanister(
             NO_RESULT,
-            id=f"{canister.id}-result",  # the same each time it is made up
+            id=f"{canister.id}-result",  # the same each time it is inserted
             timestamp=canister.timestamp,
             invocation_id=names.get(index, canister.invocation_id),
             name=canister.name,
@@ -285,47 +285,47 @@ def _place_results(
         yield result, index
 
 
-def _count_breaks(canisters: Sequence[AnyCanister]) -> list[int]:
-    """Return for each position how many canisters up to it end the turn before them.
+def _number_turns(canisters: Sequence[AnyCanister]) -> list[int]:
+    """Return a number for each position that grows when a new turn or message begins.
 
-    Between two positions with the same number stand only the rest of a turn and results.
+    Two positions have the same number if only the rest of a turn and results are between them.
     """
-    breaks = [0]
+    turn_numbers = [0]
     for earlier, canister in itertools.pairwise(canisters):
         is_result = isinstance(canister, ResultCanister) and canister.owner is Owner.OURS
-        breaks.append(breaks[-1] + (not is_result and not belongs(earlier, canister)))
-    return breaks
+        turn_numbers.append(turn_numbers[-1] + (not is_result and not belongs(earlier, canister)))
+    return turn_numbers
 
 
-def _survey_names(
+def _find_aliases(
     canisters: Sequence[AnyCanister], rules: HistoryRules, ledger: Ledger
 ) -> dict[int, str]:
-    """Return an alias for each invocation whose id is invalid or not unique."""
-    taken: set[str] = set()
+    """Return, by position, an alias for each invocation whose id is invalid or not unique."""
+    used_ids: set[str] = set()
     aliases = {}
-    derived: dict[str, Iterator[str]] = {}
+    alias_iterators: dict[str, Iterator[str]] = {}
     for index, canister in enumerate(canisters):
         if not _is_our_invocation(canister):
             continue
         name = canister.invocation_id
-        if name in taken or not re.fullmatch(rules.id_pattern, name):
-            # An id with several aliases continues after the last of them.
-            ways = derived.setdefault(name, _derive_aliases(name, rules))
-            alias = next(alias for alias in ways if alias not in taken)
+        if name in used_ids or not re.fullmatch(rules.id_pattern, name):
+            # If an id needs several aliases, continue with the next one.
+            candidates = alias_iterators.setdefault(name, _derive_aliases(name, rules))
+            alias = next(alias for alias in candidates if alias not in used_ids)
             reason = f"the id {name!r} is sent as {alias}: this vendor does not accept the id"
-            if name in taken:
+            if name in used_ids:
                 reason = f"the id {name!r} is sent as {alias}: an earlier invocation has the same"
             ledger.coerce(f"{locate(index)}.invocation_id", reason)
             aliases[index] = name = alias
-        taken.add(name)
+        used_ids.add(name)
     return aliases
 
 
 def _derive_aliases(name: str, rules: HistoryRules) -> Iterator[str]:
-    """Yield aliases for an id; always the same ones for the same id."""
+    """Yield possible aliases for an id; always the same ones for the same id."""
     length = rules.alias_length - len(rules.alias_prefix)
     for number in itertools.count():
-        # Ids may have lone surrogates.
+        # Ids may contain lone surrogates.
         digest = hashlib.sha256(f"{number}:{name}".encode("utf-8", "surrogatepass"))
         yield rules.alias_prefix + digest.hexdigest()[:length]
 
@@ -340,8 +340,8 @@ def _is_our_invocation(canister: AnyCanister) -> TypeGuard[InvocationCanister]:
     return isinstance(canister, InvocationCanister) and canister.owner is Owner.OURS
 
 
-def _is_spoken(canister: AnyCanister) -> bool:
-    """Return whether a canister is a model's own, including calls that its vendor executed."""
+def _is_from_model(canister: AnyCanister) -> bool:
+    """Return whether a canister comes from a model, including calls that its vendor executed."""
     if isinstance(canister, ResultCanister):
         return canister.owner is Owner.VENDOR
     return isinstance(canister, (AssistantCanister, InvocationCanister))

@@ -10,7 +10,7 @@ from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.models.attributes import Capability, ModelAttributes
 
 LATE: Final = "instructions within a conversation are sent as text of the user"
-"""The reason of the loss, in every dialect."""
+"""Reason of the loss for late instructions, in every dialect."""
 
 _ROLES: Final = ("system", "developer")
 
@@ -26,23 +26,25 @@ def accepts_late_instructions(attributes: ModelAttributes) -> bool:
 def arrange_instructions(
     messages: Sequence[Message], attributes: ModelAttributes, ledger: Ledger
 ) -> list[Message]:
-    """Join the system messages at the beginning, and write later ones as the user's.
+    """Join the system messages at the beginning, and convert later ones to user messages.
 
-    The templates of many open models raise an error at any but the first message:
-    https://github.com/ollama/ollama/issues/17774. Other models get the messages as they are.
+    The templates of many open models only accept a system message as the first message:
+    https://github.com/ollama/ollama/issues/17774. For other models, nothing changes.
     """
     if accepts_late_instructions(attributes):
         return list(messages)
-    first = list(takewhile(lambda each: each[0]["role"] in _ROLES, messages))
-    for _, path in first[1:]:
+    leading = list(takewhile(lambda each: each[0]["role"] in _ROLES, messages))
+    for _, path in leading[1:]:
         ledger.coerce(path, "it is joined to the preceding instructions")
-    settled = [(join_instructions([each for each, _ in first]), first[0][1])] if first else []
-    for message, path in messages[len(first) :]:
+    arranged = (
+        [(join_instructions([each for each, _ in leading]), leading[0][1])] if leading else []
+    )
+    for message, path in messages[len(leading) :]:
         if message["role"] in _ROLES:
             ledger.coerce(path, LATE)
             message = {**message, "role": "user"}
-        settled.append((message, path))
-    return settled
+        arranged.append((message, path))
+    return arranged
 
 
 def join_instructions(messages: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Shared parts about invocables: arguments, tools and schemas."""
+"""Shared parts of the translation of invocables: arguments, tools and schemas."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ BROKEN_ARGUMENTS: Final = "INVALID_JSON"
 https://docs.anthropic.com/en/docs/agents-and-tools/tool-use/fine-grained-tool-streaming
 """
 
-_NOTHING: Final = ("", "null", '""')
+_EMPTY_ARGUMENTS: Final = ("", "null", '""')
 
 
 def write_arguments(canister: InvocationCanister, protocol: str) -> str:
     """Return the text of the arguments, as the model wrote it.
 
-    Empty arguments of another protocol become an empty object: not every vendor accepts another
-    one's form of them.
+    Empty arguments of another protocol become an empty object, as not every vendor accepts the
+    other spellings.
     """
     origin = canister.origin
-    is_foreign = origin is not None and origin.protocol != protocol
-    if canister.form == "json" and is_foreign and canister.arguments in _NOTHING:
+    is_other_protocol = origin is not None and origin.protocol != protocol
+    if canister.form == "json" and is_other_protocol and canister.arguments in _EMPTY_ARGUMENTS:
         return "{}"
     return canister.arguments
 
@@ -37,9 +37,9 @@ def write_arguments(canister: InvocationCanister, protocol: str) -> str:
 def write_object(canister: InvocationCanister, path: str, ledger: Ledger) -> str:
     """Return the arguments as an object, for servers that parse earlier calls again.
 
-    Such a server rejects the whole request if one of them is invalid. Empty arguments become an
-    empty object; invalid ones are sent as text within an object. The result of the call explains
-    the error.
+    Such a server rejects the whole request if the arguments of one call are invalid. Empty
+    arguments become an empty object; invalid ones are sent as text within an object. The result of
+    the call explains the error to the model.
     """
     text = canister.arguments
     if holds_object(text):
@@ -53,7 +53,7 @@ def write_object(canister: InvocationCanister, path: str, ledger: Ledger) -> str
 
 def holds_object(text: str) -> bool:
     """Return whether a text is a JSON object."""
-    import msgspec  # most conversations have no calls
+    import msgspec  # imported only here, as most conversations have no calls
 
     from vibe_llms.foundation.json_errors import UNREADABLE
 
@@ -63,14 +63,14 @@ def holds_object(text: str) -> bool:
         return False
 
 
-_TAKING_TEXT: Final = frozenset({"chat_completions", "responses"})
-"""Protocols with custom tools, which take free text. In any other, an invocable without a schema is
-a tool of that vendor, which others do not know, and which is not executed here.
+_PROTOCOLS_WITH_CUSTOM_TOOLS: Final = frozenset({"chat_completions", "responses"})
+"""Protocols with custom tools, which take free text. In any other protocol, an invocable without a
+schema is the vendor's own tool, which other vendors do not know and which we do not execute.
 """
 
 
 def is_vendors_own(invocable: InvocableDescription) -> bool:
-    """Return whether the native data of an invocable are a tool by themselves, rather than extras.
+    """Return whether the native data of an invocable are a complete tool instead of extras.
 
     Raises:
         RequestError: They are not a JSON object.
@@ -79,19 +79,23 @@ def is_vendors_own(invocable: InvocableDescription) -> bool:
     if native is None:
         return False
     fields = read_native(native, "the description of an invocable")
-    if native.protocol not in _TAKING_TEXT:
+    if native.protocol not in _PROTOCOLS_WITH_CUSTOM_TOOLS:
         return invocable.schema is None or fields.get("type") not in (None, "custom")
     return "type" in fields
 
 
 def wrap_own_tool(tool: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the native data for a vendor's own tool: its type, even null, marks it as whole."""
+    """Return native data for a vendor's own tool. The field ``type`` marks the tool as complete."""
     return {"type": None, **tool}
 
 
-def unwrap_own_tool(kept: Mapping[str, Any]) -> dict[str, Any]:
+def unwrap_own_tool(native_fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the tool for the native data made by :func:`wrap_own_tool`."""
-    return dict(kept) if kept.get("type") is not None else without(kept, "type")
+    return (
+        dict(native_fields)
+        if native_fields.get("type") is not None
+        else without(native_fields, "type")
+    )
 
 
 @frozen
@@ -102,7 +106,7 @@ class Offer:
         tools: The tools in the vendor's format, by the names of the invocables.
         choice: A valid choice: ``none``, ``auto``, the name of a tool, or ``required`` if there are
             tools.
-        invocables: All of them, including those that the vendor does not support.
+        invocables: All invocables, including those that the vendor does not support.
         quirks: The vendor's quirks, in the dialect's own class.
         ledger: Records losses.
     """
@@ -121,8 +125,7 @@ class InvocablesWriter:
     Attributes:
         protocol: The dialect.
         write_tool: Makes the tool of an invocable that is not a vendor's own; ``None``, with a
-        loss,
-            if it is not supported. Also gets the path of the invocable.
+            loss, if it is not supported. Takes the invocable, its path, the quirks and the ledger.
         compose: Puts tools and choice into the fields of a request.
         can_be_chosen: Whether the choice can name a tool.
     """
@@ -171,7 +174,7 @@ class InvocablesWriter:
 
 
 def describe(invocable: InvocableDescription) -> dict[str, Any]:
-    """Return the field for the description, which vendors do not accept if empty."""
+    """Return the field with the description; no field for an empty one, which vendors reject."""
     return {"description": invocable.description} if invocable.description else {}
 
 
@@ -179,7 +182,7 @@ NO_ARGUMENTS: Final[JsonObject] = {"type": "object", "properties": {}}
 """The schema of a function without arguments."""
 
 
-_UNHELD: Final = frozenset(
+_UNENFORCED_KEYWORDS: Final = frozenset(
     {
         *("allOf", "oneOf", "not", "if", "then", "else"),
         *("contains", "minContains", "maxContains", "prefixItems", "uniqueItems"),
@@ -191,8 +194,8 @@ _UNHELD: Final = frozenset(
 https://developers.openai.com/api/docs/guides/structured-outputs (read 2026-11-28).
 """
 
-_TELLING: Final = ("type", "enum", "const", "anyOf", "$ref")
-"""Keywords that restrict a value; without any of them there is nothing to enforce."""
+_RESTRICTING_KEYWORDS: Final = ("type", "enum", "const", "anyOf", "$ref")
+"""Keywords that restrict a value. Without any of them there is nothing to enforce."""
 
 
 def is_closed(schema: Any) -> bool:
@@ -211,7 +214,9 @@ def _is_closed_within(schema: Any) -> bool:
         return all(map(_is_closed_within, schema))
     if not isinstance(schema, Mapping):
         return schema is not True
-    if not _UNHELD.isdisjoint(schema) or not any(name in schema for name in _TELLING):
+    if not _UNENFORCED_KEYWORDS.isdisjoint(schema) or not any(
+        name in schema for name in _RESTRICTING_KEYWORDS
+    ):
         return False
     properties, kind = schema.get("properties"), schema.get("type")
     if "object" in (kind if isinstance(kind, list) else [kind]) or isinstance(properties, Mapping):
@@ -227,33 +232,35 @@ def _is_closed_within(schema: Any) -> bool:
 
 
 _PARAMETERS: Final = "$parameters"
-"""The original schema of a client's tool, if it is not in the form that vendors accept."""
+"""Note with the original schema of a client's tool, if it was changed so that vendors accept it."""
 
 
-def write_parameters(invocable: InvocableDescription, kept: dict[str, Any]) -> JsonObject | None:
-    """Return the schema of the arguments as a vendor accepts it; ``None`` for free text.
+def write_parameters(
+    invocable: InvocableDescription, native_fields: dict[str, Any]
+) -> JsonObject | None:
+    """Return the schema of the arguments in a form that vendors accept; ``None`` for free text.
 
     Args:
-        kept: The tool's native data of its protocol, without those that the schema implies.
+        native_fields: The tool's native data; the original schema is removed from them.
     """
-    said: JsonObject | None = kept.pop(_PARAMETERS, None)
+    original: JsonObject | None = native_fields.pop(_PARAMETERS, None)
     return (
-        said
-        if said is not None or invocable.schema is None
+        original
+        if original is not None or invocable.schema is None
         else ensure_object_schema(invocable.schema)
     )
 
 
 def keep_parameters(schema: JsonObject) -> tuple[JsonObject, dict[str, Any]]:
-    """Return a client's schema in the form that all vendors accept, and the native data for it."""
-    fitted = ensure_object_schema(schema)
-    return fitted, {} if fitted == schema else {_PARAMETERS: schema}
+    """Return a client's schema as all vendors accept it, and native data with the original."""
+    completed = ensure_object_schema(schema)
+    return completed, {} if completed == schema else {_PARAMETERS: schema}
 
 
 def ensure_object_schema(schema: JsonObject) -> JsonObject:
-    """Return the schema of arguments with an explicit object type and properties.
+    """Add an object type and properties to the schema of arguments, if they are missing.
 
-    Vendors reject schemas without them, as those of some MCP servers.
+    Vendors reject schemas without them, which some MCP servers have.
     """
     if schema.get("type") == "object" and "properties" in schema:
         return schema
@@ -265,14 +272,15 @@ def ensure_object_schema(schema: JsonObject) -> JsonObject:
 
 
 def is_sent_strict(
-    invocable: InvocableDescription, kept: Mapping[str, Any], path: str, ledger: Ledger
+    invocable: InvocableDescription, native_fields: Mapping[str, Any], path: str, ledger: Ledger
 ) -> bool:
-    """Return whether OpenAI enforces the schema of a tool; it rejects strict tools otherwise.
+    """Return whether to send a tool as strict; OpenAI rejects it if it cannot enforce the schema.
 
     Args:
-        kept: The tool's native data of the protocol: a client of it may want the tool unchanged.
+        native_fields: The tool's native data. A client of the protocol may require an unchanged
+            tool.
     """
-    if not invocable.enforced or kept.get(AS_IT_IS) or is_closed(invocable.schema):
+    if not invocable.enforced or native_fields.get(AS_IT_IS) or is_closed(invocable.schema):
         return invocable.enforced
     reason = "the vendor enforces only closed schemas whose properties are all required"
     ledger.drop(f"{path}.enforced", reason)
@@ -280,7 +288,7 @@ def is_sent_strict(
 
 
 def allows_any_object(schema: Mapping[str, Any]) -> bool:
-    """Return whether a schema allows any object, as the JSON mode of some vendors does."""
+    """Return whether a schema allows any object, like the JSON mode of some vendors."""
     return not schema or (
         schema.get("type") == "object"
         and not schema.get("properties")
@@ -290,10 +298,10 @@ def allows_any_object(schema: Mapping[str, Any]) -> bool:
 
 
 class TakenNames:
-    """Set of taken names, which finds a free name in constant time.
+    """Set of used names, which finds an unused one in constant time.
 
     Args:
-        names: Names that are taken from the start.
+        names: Names that are used from the start.
     """
 
     __slots__ = ("_names", "_numbers")
@@ -306,15 +314,15 @@ class TakenNames:
         return name in self._names
 
     def add(self, name: str) -> None:
-        """Take a name."""
+        """Mark a name as used."""
         self._names.add(name)
 
     def find_free(self, name: str) -> str:
-        """Return the name itself, or the name with the first number that makes it unique."""
+        """Return the name, with a number at its end if the name is already used."""
         if name not in self._names:
             return name
         number = self._numbers.get(name, 2)
-        while (free := f"{name}_{number}") in self._names:
+        while (candidate := f"{name}_{number}") in self._names:
             number += 1
         self._numbers[name] = number
-        return free
+        return candidate

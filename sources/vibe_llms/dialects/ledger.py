@@ -1,4 +1,4 @@
-"""Ledger: the losses of a translation, and access to the native data that a vendor may get."""
+"""Ledger: records the losses of a translation, and decides which native data may be sent."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _Medium = TypeVar("_Medium", bound=MediaContent)
 
 @define(kw_only=True)
 class Ledger:
-    """Records losses while a request is written, and returns native data that may be sent.
+    """Records losses while a request is translated, and returns the native data that may be sent.
 
     Attributes:
         protocol: The dialect.
         provider: The request's provider; empty for any provider of the dialect.
         losses: All losses so far, in order.
-        siblings: Other interfaces of the same service, each as a provider and its protocol: files
-            uploaded to them are available here.
+        siblings: Other interfaces of the same service, each as a provider and its protocol. Files
+            that were uploaded to them are available here.
     """
 
     protocol: str
@@ -37,7 +37,7 @@ class Ledger:
     losses: list[Loss] = attrs.field(factory=list)
     siblings: tuple[tuple[str, str], ...] = ()
     _canisters: Sequence[AnyCanister] = attrs.field(default=(), init=False)
-    _strange: set[int] | None = attrs.field(default=None, init=False)
+    _foreign_media: set[int] | None = attrs.field(default=None, init=False)
 
     def coerce(self, path: str, reason: str, *, is_routine: bool = False) -> None:
         """Record that something is sent in another form."""
@@ -48,33 +48,33 @@ class Ledger:
         self._add(LossKind.DROPPED, path, reason, is_routine=is_routine)
 
     def synthesize(self, path: str, reason: str, *, is_routine: bool = False) -> None:
-        """Record that something was made up."""
+        """Record that something was inserted that the request did not have."""
         self._add(LossKind.SYNTHESIZED, path, reason, is_routine=is_routine)
 
     def withhold(self, path: str, reason: str, *, is_routine: bool = False) -> None:
-        """Record that something is withheld here, and kept for its own vendor."""
+        """Record that something is withheld from this vendor, but kept for its own vendor."""
         self._add(LossKind.WITHHELD, path, reason, is_routine=is_routine)
 
     def _add(self, kind: LossKind, path: str, reason: str, *, is_routine: bool) -> None:
         self.losses.append(Loss(kind=kind, path=path, reason=reason, is_routine=is_routine))
 
     def omit(self, value: Any, path: str, *names: str, reason: str) -> None:
-        """Record fields of a value that have no counterpart.
+        """Record the loss of a value's fields that have no counterpart.
 
         Args:
             path: Path of the value.
             names: Names of the fields. Empty and default values are ignored.
         """
         for name in names:
-            said = getattr(value, name)
-            if said and said != _find_default(value.__class__, name):
+            value_of_field = getattr(value, name)
+            if value_of_field and value_of_field != _find_default(value.__class__, name):
                 self.drop(f"{path}.{name}", reason)
 
     def omit_native(self, native: Native | None, path: str) -> None:
-        """Record native data that cannot be sent, whatever their vendor. Raises RequestError.
+        """Record that native data cannot be sent to any vendor. Raises RequestError.
 
         Args:
-            path: Path of their owner.
+            path: Path of the object with the data.
         """
         if native is not None:
             self._withhold_fields(
@@ -86,25 +86,26 @@ class Ledger:
     ) -> TypeGuard[Native]:
         """Return whether there are native data that may be sent to this provider.
 
-        Two vendors may use one protocol: signatures of one are meaningless to the other.
+        Two vendors may use the same protocol, but the signatures of one are meaningless to the
+        other.
 
         Args:
-            canister: The canister with the native data, whose origin names the provider. Without an
-                origin they came with the request, from a client of this protocol.
+            canister: The canister with the native data. Its origin names their provider; without an
+                origin, they came with the request of a client of this protocol.
         """
         if native is None or native.protocol != self.protocol:
             return False
         origin = canister.origin if canister is not None else None
-        return origin is None or self._knows(origin)
+        return origin is None or self._is_from_provider(origin)
 
     def admits_execution(self, canister: AnyCanister, path: str) -> bool:
-        """Return whether this vendor executed a call itself; those of others are withheld."""
+        """Return whether this vendor executed a call; withhold the calls of other vendors."""
         if self.admits(canister.native, canister):
             return True
         self.withhold(path, "only the vendor that executed it can receive it")
         return False
 
-    def _knows(self, origin: Origin) -> bool:
+    def _is_from_provider(self, origin: Origin) -> bool:
         if origin.protocol not in (None, self.protocol):
             return False
         return not self.provider or origin.provider == self.provider
@@ -113,55 +114,60 @@ class Ledger:
         return any(origin.provider == provider for provider, _ in self.siblings)
 
     def _has_files_named(self, native: Native, canister: AnyCanister | None) -> bool:
-        """Return whether a file of another interface of this service is available here, too."""
+        """Return whether a file belongs to another interface of this service."""
         origin = canister.origin if canister is not None else None
         if origin is not None:
-            return self._knows(origin) or self._has_files_of(origin)
+            return self._is_from_provider(origin) or self._has_files_of(origin)
         return any(native.protocol == protocol for _, protocol in self.siblings)
 
     def set_conversation(self, canisters: Sequence[AnyCanister]) -> None:
-        """Take the whole conversation, which decides about uploaded files.
+        """Set the whole conversation, which shows to which provider an uploaded file belongs.
 
-        Native data name the protocol of a file, which several vendors may use; files without them
-        were named by a person. A file belongs to the provider that answered next, if that uses the
-        protocol; before an answer, to the provider of this request.
+        A file belongs to the provider that answered next. If there is no answer after it, it
+        belongs to the provider of this request. If its native data name a protocol, the provider
+        must use that protocol.
         """
-        self._canisters, self._strange = canisters, None
+        self._canisters, self._foreign_media = canisters, None
 
-    def _find_strange(self) -> set[int]:
-        """Return the identities of media whose files were uploaded to another provider."""
-        strange: set[int] = set()
-        asked: Origin | None = None
-        # From the end, as the provider that answered next comes later.
+    def _find_foreign_media(self) -> set[int]:
+        """Return the Python ids of media whose files were uploaded to another provider."""
+        foreign: set[int] = set()
+        next_origin: Origin | None = None
+        # Backwards, as the next answer determines the provider.
         for canister in reversed(self._canisters):
-            asked = canister.origin or asked
-            if asked is None or self._knows(asked) or self._has_files_of(asked):
+            next_origin = canister.origin or next_origin
+            if (
+                next_origin is None
+                or self._is_from_provider(next_origin)
+                or self._has_files_of(next_origin)
+            ):
                 continue
             for content in canister.content:
                 if getattr(content, "file_id", None) is None:
                     continue
-                if content.native is None or content.native.protocol == asked.protocol:
-                    strange.add(id(content))  # an equal one may be ours
-        return strange
+                if content.native is None or content.native.protocol == next_origin.protocol:
+                    # By id, as an equal medium may belong to this provider.
+                    foreign.add(id(content))
+        return foreign
 
     def drop_foreign_file(
         self, content: _Medium, path: str, canister: AnyCanister | None = None
     ) -> _Medium | None:
-        """Return a medium without another vendor's file; ``None`` if nothing else is left.
+        """Return a medium without a file at another vendor; ``None`` if it has nothing else.
 
         Args:
             path: Path of the medium, for the loss.
             canister: Its canister.
         """
         native = content.native
-        is_theirs = native is not None and not (
+        is_foreign = native is not None and not (
             self.admits(native, canister) or self._has_files_named(native, canister)
         )
         if content.file_id is None:
             return content
-        if self._strange is None:
-            self._strange = self._find_strange()
-        if not is_theirs and id(content) not in self._strange:
+        if self._foreign_media is None:
+            self._foreign_media = self._find_foreign_media()
+        if not is_foreign and id(content) not in self._foreign_media:
             return content
         reason = f"the file {content.file_id} is stored by another vendor"
         if content.url is None and content.content_id is None:
@@ -178,13 +184,13 @@ class Ledger:
         *,
         shared: Sequence[str] = (),
     ) -> dict[str, Any]:
-        """Return the fields of native data that may be sent; the others are a loss.
+        """Return the fields of native data that may be sent; record the others as losses.
 
-        A null notes a missing value, and is not a loss.
+        A null means that a value is missing, and is not a loss.
 
         Args:
-            path: Path of their owner.
-            shared: The fields with the same meaning in all protocols.
+            path: Path of the object with the data.
+            shared: The fields that have the same meaning in all protocols.
 
         Raises:
             RequestError: They are not a JSON object.
@@ -194,43 +200,43 @@ class Ledger:
         fields = read_native(native, path)
         if not fields or self.admits(native, canister):
             return fields
-        # Native data of a call's message are lost like those of the call.
+        # The native data of a call's message are treated like those of the call.
         fields = {**(fields.pop(MESSAGE, None) or {}), **fields}
-        going = {name: fields.pop(name) for name in shared if fields.get(name) is not None}
-        self._withhold_fields(fields, path, f"only {_whose(native, canister)} can read it")
-        return going
+        shared_fields = {name: fields.pop(name) for name in shared if fields.get(name) is not None}
+        self._withhold_fields(fields, path, f"only {_describe_owner(native, canister)} can read it")
+        return shared_fields
 
     def _withhold_fields(self, fields: Mapping[str, Any], path: str, reason: str) -> None:
-        """Take down the fields of a native that say something; bookkeeping apart from the rest."""
+        """Record the loss of the fields with a value; bookkeeping fields in a separate loss."""
         for is_routine in (False, True):
-            chosen = {
+            selected = {
                 name: value
                 for name, value in fields.items()
                 if is_bookkeeping(name, value, is_request=path == "request") is is_routine
             }
-            if names := _list_said(chosen):
+            if names := _list_names(selected):
                 self.withhold(f"{path}.native", f"{names}: {reason}", is_routine=is_routine)
 
 
-def _list_said(fields: Mapping[str, Any]) -> str:
-    """Return the names of the fields with data: neither null, nor notes of our own.
+def _list_names(fields: Mapping[str, Any]) -> str:
+    """Return the names of the fields that have a value, without our own notes.
 
-    A note may have the name under which to report it.
+    Some notes contain a name under which their loss is reported.
     """
-    told = [name for name, value in fields.items() if value is not None and not is_mark(name)]
+    names = [name for name, value in fields.items() if value is not None and not is_mark(name)]
     marks = (value for name, value in fields.items() if is_mark(name))
-    told += [
+    names += [
         mark[REPORTED_AS] for mark in marks if isinstance(mark, Mapping) and REPORTED_AS in mark
     ]
-    return ", ".join(sorted(map(unescape, told)))
+    return ", ".join(sorted(map(unescape, names)))
 
 
 @contextlib.contextmanager
 def reading_natives(canister: AnyCanister, path: str) -> Iterator[None]:
     """Convert errors caused by invalid native data to errors of the request.
 
-    They come from vendors, but may have been edited since. Without native data, an exception is a
-    bug of ours, and does not change.
+    Native data come from vendors, but may have been edited later. Without native data, the
+    exception is a bug of ours, and is not converted.
 
     Raises:
         RequestError: Native data of the canister, or in it, are invalid.
@@ -253,6 +259,6 @@ def _find_default(kind: type[Any], name: str) -> object:
     return getattr(attrs.fields(kind), name).default
 
 
-def _whose(native: Native, canister: AnyCanister | None) -> str:
+def _describe_owner(native: Native, canister: AnyCanister | None) -> str:
     origin = canister.origin if canister is not None else None
     return origin.provider if origin is not None else f"a vendor of {native.protocol}"

@@ -1,6 +1,7 @@
-"""Media that a model supports: by kind, and by type if the vendor lists its types.
+"""Checks whether a model supports a medium: by its kind, and by its type if the vendor lists types.
 
-Media of unknown support are sent. Media in their own protocol are passed through.
+If the support is unknown, the medium is sent. Media of the vendor's own protocol are passed
+through.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ _CAPABILITIES: Final = {
     "file": ("supports_files", "documents"),
 }
 _TYPES: Final = {"image": "image_types", "file": "file_types"}
-_TEXTS: Final = ("application/json", "application/xml", "application/yaml")
-"""Types of text whose names do not begin with ``text/``."""
+_TEXT_TYPES: Final = ("application/json", "application/xml", "application/yaml")
+"""Types of text that do not begin with ``text/``."""
 
 
 def admit_medium(
@@ -34,10 +35,10 @@ def admit_medium(
     canister: AnyCanister | None,
     ledger: Ledger,
 ) -> _Medium | None:
-    """Return a medium in the form in which it is sent, without another vendor's file.
+    """Return a medium as it can be sent, without a file at another vendor.
 
     Returns:
-        ``None``, with a loss, if nothing is sent.
+        ``None``, with a loss, if it is not sent.
 
     Raises:
         CapabilityError: The model is known not to support it.
@@ -51,14 +52,14 @@ def admit_medium(
 def read_unsupported_file(
     content: MediaContent, attributes: ModelAttributes | None, path: str, ledger: Ledger
 ) -> str | None:
-    """Return the text of a file whose type the model does not support; ``None`` for any other."""
+    """Return the text of a file whose type the model does not support; ``None`` for other media."""
     if not isinstance(content, FileContent) or attributes is None:
         return None
-    words = None if accepts_type(content, attributes) else read_file_text(content)
-    if words is not None:
+    text = None if accepts_type(content, attributes) else read_file_text(content)
+    if text is not None:
         assert isinstance(content, FileContent)
         report_text_only(content, path, ledger)
-    return words
+    return text
 
 
 def report_text_only(content: FileContent, path: str, ledger: Ledger) -> None:
@@ -70,7 +71,7 @@ def report_text_only(content: FileContent, path: str, ledger: Ledger) -> None:
 
 def ensure_capability(content: MediaContent, attributes: ModelAttributes | None, path: str) -> None:
     """Reject a medium that the model is known not to support. Raises CapabilityError."""
-    name, words = _CAPABILITIES[content.type]
+    name, text = _CAPABILITIES[content.type]
     if attributes is None or attributes.access_capability(name) is not Capability.NO:
         return
     model = str(attributes.address)
@@ -78,7 +79,7 @@ def ensure_capability(content: MediaContent, attributes: ModelAttributes | None,
         model=model,
         capability=name,
         path=path,
-        detail=f"The model {model} does not accept {words}.",
+        detail=f"The model {model} does not accept {text}.",
         remedy="Remove it, or use another model.",
     )
 
@@ -90,7 +91,7 @@ def admit_type(
     canister: AnyCanister | None,
     ledger: Ledger,
 ) -> bool:
-    """Return whether a medium is sent, as far as its type decides.
+    """Return whether a medium can be sent, judged by its type.
 
     Media in a tool's result are left out with a loss: the model may continue without them.
 
@@ -101,18 +102,18 @@ def admit_type(
     if attributes is None or is_own or accepts_type(content, attributes):
         return True
     if isinstance(content, FileContent) and read_file_text(content) is not None:
-        return True  # text is sent as text, whatever its type
+        return True  # a file of text can be sent as text
     model, kind = str(attributes.address), content.mime_type
-    taken = ", ".join(_list_types(content, attributes) or ())
+    accepted = ", ".join(_list_types(content, attributes) or ())
     if isinstance(canister, ResultCanister):
-        ledger.withhold(path, f"{model} does not accept {kind}; it accepts {taken}")
+        ledger.withhold(path, f"{model} does not accept {kind}; it accepts {accepted}")
         return False
     raise CapabilityError(
         model=model,
         capability=_TYPES[content.type],
         path=path,
         detail=f"The model {model} does not accept {kind} at {path}.",
-        remedy=f"Convert it to {taken}, or use another model.",
+        remedy=f"Convert it to {accepted}, or use another model.",
     )
 
 
@@ -120,10 +121,10 @@ def accepts_type(content: MediaContent, attributes: ModelAttributes) -> bool:
     """Return whether the model is not known to reject a medium's type."""
     types = _list_types(content, attributes)
     kind = content.mime_type.partition(";")[0].strip().lower()
-    is_elsewhere = content.data is None and content.content_id is None
+    is_external = content.data is None and content.content_id is None
     is_vague = kind.endswith("*") or kind == "application/octet-stream"
-    # Data elsewhere may be of another type than stated here.
-    if types is None or (is_elsewhere and (is_vague or content.file_id is not None)):
+    # Data at a URL or in an uploaded file may have another type than stated here.
+    if types is None or (is_external and (is_vague or content.file_id is not None)):
         return True
     return any(fnmatchcase(kind, each) for each in types)
 
@@ -135,7 +136,7 @@ def _list_types(content: MediaContent, attributes: ModelAttributes) -> list[str]
 
 def is_text(mime_type: str) -> bool:
     """Return whether data of a type are text."""
-    return mime_type.startswith(("text/", *_TEXTS))
+    return mime_type.startswith(("text/", *_TEXT_TYPES))
 
 
 def read_file_text(content: FileContent) -> str | None:

@@ -1,4 +1,4 @@
-"""Moderation in the form of OpenAI, which Mistral shares.
+"""Moderation in OpenAI's format, which Mistral shares.
 
 Source: types of the package openai 3.57.0, and https://docs.mistral.ai/api, 2026-11-29.
 """
@@ -42,13 +42,15 @@ def _write(request: ModerationRequest, model: ModelDescriptor) -> Translation[Js
 
 
 def _read(answer: bytes, request: ModerationRequest, model: ModelDescriptor) -> Moderation:
-    told: _Answer = decode(answer, _Answer)
-    if len(told.results) != len(request.texts):
-        raise ValueError(f"{len(told.results)} verdicts for {len(request.texts)} texts")
-    counted = None if told.usage is None else told.usage.prompt_tokens
-    usage = None if counted is None else Usage(input_tokens=counted)
-    origin = produce_origin(model, PROTOCOL, usage, answered=told.model, response_id=told.id)
-    return Moderation(verdicts=tuple(map(_read_verdict, told.results)), origin=origin)
+    decoded: _Answer = decode(answer, _Answer)
+    if len(decoded.results) != len(request.texts):
+        raise ValueError(f"{len(decoded.results)} verdicts for {len(request.texts)} texts")
+    tokens = None if decoded.usage is None else decoded.usage.prompt_tokens
+    usage = None if tokens is None else Usage(input_tokens=tokens)
+    origin = produce_origin(
+        model, PROTOCOL, usage, reported_model=decoded.model, response_id=decoded.id
+    )
+    return Moderation(verdicts=tuple(map(_read_verdict, decoded.results)), origin=origin)
 
 
 def _read_verdict(result: _Result) -> ModerationVerdict:

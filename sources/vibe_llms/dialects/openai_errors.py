@@ -1,8 +1,8 @@
-"""Classification of errors of OpenAI and the many vendors with the same format.
+"""Classification of errors of OpenAI, and of the many vendors with the same format.
 
-A table in which the most specific name wins: a code before a type, both before the status, and the
-message only for errors that some vendors do not distinguish otherwise (an input that is too long).
-Chat Completions and Responses share it.
+A table in which the most specific name wins: a code before a type, and both before the status. The
+message is only used for an input that is too long, as some vendors do not distinguish it otherwise.
+Chat Completions and Responses share this module.
 """
 
 from __future__ import annotations
@@ -133,8 +133,8 @@ With ``json_validate_failed`` and ``tool_use_failed`` Groq rejects the model's o
 request: after a retry the output is usually valid.
 """
 
-_VAGUE_WORDS: Final = frozenset({"api_error", "invalid_request_error"})
-"""Types that so many errors share that the status is more specific."""
+_VAGUE_NAMES: Final = frozenset({"api_error", "invalid_request_error"})
+"""Types that many errors share, so that the status is more specific."""
 
 _OVERFLOW_WORDS: Final = frozenset(
     {
@@ -158,24 +158,24 @@ _TOKENS: Final = re.compile(
     r"(?:resulted in|requested(?: about)?|contains(?: at least)?|has) (\d+) (?:input )?tokens"
     r"|request contains (\d+)"
 )
-_WRITTEN_CHARACTERS: Final = 300
+_SHOWN_OUTPUT_CHARACTERS: Final = 300
 _OVERFLOW_STATUSES: Final = (None, 200, 400, 413, 422, 500)
 
 
 def read_openai_error(body: object, status: int | None, model: str) -> ErrorData | ConverseError:
-    """Read an error; a number as the code in the body is a status, too."""
+    """Read an error. A number as the code in the body is a status."""
     facts = _find_facts(body)
     code, kind = facts.get("code"), facts.get("type")
-    told = (code, _find_inner_code(facts), kind)
-    words = [word.lower() for word in told if isinstance(word, str)]
+    names = (code, _find_inner_code(facts), kind)
+    lower_names = [word.lower() for word in names if isinstance(word, str)]
     message = _find_message(facts)
     if status in (None, 200):
         status = _read_status(code) or status
     if status in _OVERFLOW_STATUSES and (overflow := find_overflow(message, model)):
         return overflow
-    if _is_overflow(words, message, status):
+    if _is_overflow(lower_names, message, status):
         return _produce_overflow(facts, message, model)
-    fault = _find_fault(words, status)
+    fault = _find_fault(lower_names, status)
     param = facts.get("param")
     return ErrorData(fault=fault, message=message, status=status, kind=kind, code=code, param=param)
 
@@ -184,7 +184,7 @@ produce_openai_error: Final = ErrorProducer(read_openai_error)
 
 
 def _find_facts(body: object) -> Mapping[str, Any]:
-    """Return the object with the error, wherever the vendor puts it."""
+    """Return the object with the error, which vendors put in different places."""
     if isinstance(body, list) and body:
         body = body[0]
     if not isinstance(body, Mapping):
@@ -206,9 +206,9 @@ def _find_message(facts: Mapping[str, Any]) -> str:
     metadata = facts.get("metadata")
     raw = metadata.get("raw") if isinstance(metadata, Mapping) else None
     text = " ".join(str(part).strip() for part in (message, raw) if part)
-    written = facts.get("failed_generation")  # the model's output, which Groq could not parse
-    if isinstance(written, str) and written:
-        text += f" failed_generation: {written[:_WRITTEN_CHARACTERS]}"
+    output = facts.get("failed_generation")  # the model's output, which Groq could not parse
+    if isinstance(output, str) and output:
+        text += f" failed_generation: {output[:_SHOWN_OUTPUT_CHARACTERS]}"
     return text or "it gave no reason."
 
 
@@ -223,16 +223,16 @@ def _read_status(code: object) -> int | None:
     return code if isinstance(code, int) and 400 <= code < 600 else None
 
 
-def _find_fault(words: list[str], status: int | None) -> ProviderFault:
-    said = status is not None and status >= 400
-    for word in words:
-        if word in FAULTS_BY_WORD and not (said and word in _VAGUE_WORDS):
+def _find_fault(lower_names: list[str], status: int | None) -> ProviderFault:
+    has_status = status is not None and status >= 400
+    for word in lower_names:
+        if word in FAULTS_BY_WORD and not (has_status and word in _VAGUE_NAMES):
             return FAULTS_BY_WORD[word]
     return find_fault(status)
 
 
-def _is_overflow(words: list[str], message: str, status: int | None) -> bool:
-    if any(word in _OVERFLOW_WORDS for word in words):
+def _is_overflow(lower_names: list[str], message: str, status: int | None) -> bool:
+    if any(word in _OVERFLOW_WORDS for word in lower_names):
         return True
     return status in _OVERFLOW_STATUSES and _OVERFLOW_MESSAGE.search(message) is not None
 
@@ -244,8 +244,8 @@ def _produce_overflow(facts: Mapping[str, Any], message: str, model: str) -> Con
     )
 
 
-def _find_number(given: object, pattern: re.Pattern[str], message: str) -> int | None:
-    if isinstance(given, int):
-        return given
+def _find_number(value: object, pattern: re.Pattern[str], message: str) -> int | None:
+    if isinstance(value, int):
+        return value
     found = pattern.search(message)
     return None if found is None else int(next(group for group in found.groups() if group))

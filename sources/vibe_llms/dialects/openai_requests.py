@@ -1,4 +1,4 @@
-"""Fields of requests that only OpenAI's two dialects have, by the same names."""
+"""Fields of requests that OpenAI's two dialects have under the same names."""
 
 from __future__ import annotations
 

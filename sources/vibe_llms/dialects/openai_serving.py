@@ -1,7 +1,7 @@
 """Errors in OpenAI's format, for the clients of its two dialects.
 
-The status makes OpenAI's libraries raise the right class; code and type have the rest. A vendor's
-own values are kept if OpenAI's clients understand them in the same way.
+The status makes OpenAI's libraries raise the right class; code and type are more specific. A
+vendor's own values are kept if OpenAI's clients interpret them in the same way.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from vibe_llms.exceptions import (
 )
 from vibe_llms.foundation.json_types import JsonObject
 
-_WORDS: Final[Mapping[ProviderFault, tuple[str, str | None]]] = {
+_TYPES_AND_CODES: Final[Mapping[ProviderFault, tuple[str, str | None]]] = {
     ProviderFault.AUTHENTICATION: ("invalid_request_error", "invalid_api_key"),
     ProviderFault.PERMISSION: ("permission_error", "permission_denied"),
     ProviderFault.QUOTA: ("insufficient_quota", "insufficient_quota"),
@@ -42,17 +42,17 @@ _WORDS: Final[Mapping[ProviderFault, tuple[str, str | None]]] = {
     ProviderFault.TIMEOUT: ("server_error", "timeout"),
     ProviderFault.UNKNOWN: ("unknown_error", None),
 }
-"""OpenAI's type and code of each fault."""
+"""OpenAI's type and code for each fault."""
 
-_CERTAIN: Final = ("invalid_request_error", "unsupported_value")
-"""Names that mark an invalid request, whatever the status is."""
+_UNAMBIGUOUS: Final = ("invalid_request_error", "unsupported_value")
+"""Type and code that mean an invalid request with any status."""
 
 
 def nativize_openai_error(error: ConverseError, *, conversation_field: str) -> ErrorAnswer:
     """Return an error in OpenAI's format.
 
     Args:
-        conversation_field: The field of a request with the conversation.
+        conversation_field: The field of a request that has the conversation.
     """
     _, status = classify(error)
     body = compose_openai_error(error, conversation_field=conversation_field, status=status)
@@ -65,13 +65,13 @@ def compose_openai_error(
     """Return OpenAI's ``error``: a message, a type, a field and a code.
 
     Args:
-        conversation_field: The field of a request with the conversation.
-        status: Its status; none in the middle of a stream.
+        conversation_field: The field of a request that has the conversation.
+        status: The HTTP status; ``None`` in the middle of a stream.
     """
-    kind, code = _find_words(error, status)
+    kind, code = _find_type_and_code(error, status)
     message = compose_error_message(error)
     if isinstance(error, ContextOverflowError):
-        message = _tell_overflow(error, message)
+        message = _compose_overflow_message(error, message)
     return {
         "message": message,
         "type": kind,
@@ -80,8 +80,8 @@ def compose_openai_error(
     }
 
 
-def _find_words(error: ConverseError, status: int | None) -> tuple[str | None, str | None]:
-    """Return the type and the code: the first that clients will classify correctly."""
+def _find_type_and_code(error: ConverseError, status: int | None) -> tuple[str | None, str | None]:
+    """Return the type and the code: the first pair that clients will classify correctly."""
     fault, _ = classify(error)
     if isinstance(error, ContextOverflowError):
         return "invalid_request_error", "context_length_exceeded"
@@ -89,24 +89,24 @@ def _find_words(error: ConverseError, status: int | None) -> tuple[str | None, s
         return "invalid_request_error", "model_not_found"
     if isinstance(error, UnknownConversationError):
         return "invalid_request_error", "previous_response_not_found"
-    usual = _WORDS[fault]
-    tried: list[tuple[str | None, str | None]] = [usual]
+    default = _TYPES_AND_CODES[fault]
+    candidates: list[tuple[str | None, str | None]] = [default]
     if isinstance(error, ProviderError) and (error.vendor_type or error.vendor_code):
-        tried.insert(0, (error.vendor_type or usual[0], error.vendor_code))
-    return next((each for each in tried if _read(*each, status) is fault), _CERTAIN)
+        candidates.insert(0, (error.vendor_type or default[0], error.vendor_code))
+    return next((each for each in candidates if _read_fault(*each, status) is fault), _UNAMBIGUOUS)
 
 
-def _read(kind: str | None, code: str | None, status: int | None) -> ProviderFault | None:
-    found = read_openai_error({"error": {"type": kind, "code": code}}, status, "")
-    return found.fault if isinstance(found, ErrorData) else None
+def _read_fault(kind: str | None, code: str | None, status: int | None) -> ProviderFault | None:
+    error_data = read_openai_error({"error": {"type": kind, "code": code}}, status, "")
+    return error_data.fault if isinstance(error_data, ErrorData) else None
 
 
-def _tell_overflow(error: ContextOverflowError, message: str) -> str:
-    """Return the message, with the numbers in OpenAI's sentence, which clients parse."""
+def _compose_overflow_message(error: ContextOverflowError, message: str) -> str:
+    """Return a message with the numbers in OpenAI's sentences, which clients parse."""
     facts: dict[str, Any] = {"message": message, "code": "context_length_exceeded"}
-    told = read_openai_error({"error": facts}, 400, "")
-    assert isinstance(told, ContextOverflowError)
-    if error.tokens in (None, told.tokens) and error.limit in (None, told.limit):
+    parsed = read_openai_error({"error": facts}, 400, "")
+    assert isinstance(parsed, ContextOverflowError)
+    if error.tokens in (None, parsed.tokens) and error.limit in (None, parsed.limit):
         return message
     sentences = []
     if error.limit is not None:
@@ -128,5 +128,5 @@ def _find_param(error: ConverseError, conversation_field: str) -> str | None:
     if isinstance(error, ControlError) and error.control:
         return error.control
     path = error.path if isinstance(error, RequestError) else ""
-    # The canisters are not the client's messages, and have other indices.
+    # The index of a canister is not that of the client's message.
     return conversation_field if path.startswith("canisters") else path or None

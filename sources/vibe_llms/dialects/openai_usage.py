@@ -1,4 +1,4 @@
-"""Usage in OpenAI's format; its two dialects differ only in names."""
+"""Usage in OpenAI's format. Its two dialects differ only in names."""
 
 from __future__ import annotations
 
@@ -16,15 +16,17 @@ _make_usage: Final = trusted(Usage)
 def normalize_openai_usage(
     native: Mapping[str, Any], *, input_name: str, output_name: str
 ) -> Usage:
-    """Return the usage. Most vendors include cached input, audio and reasoning in the totals.
+    """Return the usage in disjoint buckets.
 
-    Exceptions: xAI and Perplexity's research count reasoning separately, Grok on Azure cached
-    input, and Mistral audio. LiteLLM calls tokens written to the cache ``cache_creation_tokens``.
+    Most vendors include cached input, audio and reasoning in the totals. But xAI and Perplexity's
+    research models count reasoning separately, Grok on Azure cached input, and Mistral audio.
+    LiteLLM calls tokens written to the cache ``cache_creation_tokens``.
 
     Args:
-        input_name, output_name: The names of the totals; their parts are in ``…_details``.
+        input_name: The name of the total of the input; its parts are in ``…_details``.
+        output_name: The name of the total of the output; its parts are in ``…_details``.
     """
-    prompt, completion, total, hit, alone = read_counts(
+    prompt, completion, total, cache_hits, separate_reasoning = read_counts(
         native,
         input_name,
         output_name,
@@ -32,38 +34,38 @@ def normalize_openai_usage(
         "prompt_cache_hit_tokens",
         "reasoning_tokens",
     )
-    read = written = heard = thought = spoken = None
+    cached = written = input_audio = reasoning = output_audio = None
     if details := native.get(f"{input_name}_details"):
-        read, written, heard, created = read_counts(
+        cached, written, input_audio, created = read_counts(
             details, "cached_tokens", "cache_write_tokens", "audio_tokens", "cache_creation_tokens"
         )
         written = created if written is None else written
     if details := native.get(f"{output_name}_details"):
-        thought, spoken = read_counts(details, "reasoning_tokens", "audio_tokens")
-    read = hit if read is None else read
-    if not (read or written or heard or thought or spoken):  # nothing to split
+        reasoning, output_audio = read_counts(details, "reasoning_tokens", "audio_tokens")
+    cached = cache_hits if cached is None else cached
+    if not (cached or written or input_audio or reasoning or output_audio):  # nothing to split
         return _make_usage(
             input_tokens=prompt,
-            cache_read_tokens=read,
+            cache_read_tokens=cached,
             cache_write_tokens=written,
             output_tokens=completion,
-            reasoning_tokens=alone if thought is None else thought,
+            reasoning_tokens=separate_reasoning if reasoning is None else reasoning,
             native=write_json(native),
         )
-    taken = {"read": read, "written": written, "heard": heard or None}
-    given = {"thought": thought, "spoken": spoken or None}
-    beside = find_separate(total, (prompt, completion), {**given, **taken})
-    rest, taken = split_count(prompt, taken, beside)
-    said, given = split_count(completion, given, beside)
-    if thought is None:
-        given["thought"] = alone
+    input_parts = {"read": cached, "written": written, "heard": input_audio or None}
+    output_parts = {"thought": reasoning, "spoken": output_audio or None}
+    separate = find_separate(total, (prompt, completion), {**output_parts, **input_parts})
+    rest_of_input, input_parts = split_count(prompt, input_parts, separate)
+    rest_of_output, output_parts = split_count(completion, output_parts, separate)
+    if reasoning is None:
+        output_parts["thought"] = separate_reasoning
     return _make_usage(
-        input_tokens=rest,
-        cache_read_tokens=taken["read"],
-        cache_write_tokens=taken["written"],
-        input_audio_tokens=taken["heard"],
-        output_tokens=said,
-        reasoning_tokens=given["thought"],
-        output_audio_tokens=given["spoken"],
+        input_tokens=rest_of_input,
+        cache_read_tokens=input_parts["read"],
+        cache_write_tokens=input_parts["written"],
+        input_audio_tokens=input_parts["heard"],
+        output_tokens=rest_of_output,
+        reasoning_tokens=output_parts["thought"],
+        output_audio_tokens=output_parts["spoken"],
         native=write_json(native),
     )

@@ -1,7 +1,7 @@
-"""Bytes within JSON: data URLs and Base64, in all common spellings.
+"""Bytes within JSON: data URLs and Base64, in all common variants.
 
-Other values (a placeholder, an invalid encoding) are kept unchanged as a URL, for the vendor to
-judge.
+Other values (a placeholder, an invalid encoding) are kept unchanged as a URL, so that the vendor
+can judge them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FROM_URL_SAFE: Final = str.maketrans("-_", "+/")
 def decode_base64(text: str) -> bytes | None:
     """Decode Base64; ``None`` if it is invalid.
 
-    Both alphabets, line breaks, and missing padding are accepted.
+    Accepts both alphabets, line breaks and missing padding.
     """
     try:
         return base64.b64decode(text, validate=True)
@@ -45,7 +45,7 @@ def decode_base64(text: str) -> bytes | None:
 
 
 def decode_exactly(text: str) -> bytes | None:
-    """Decode canonical Base64; ``None`` if encoding the bytes would give another text."""
+    """Decode canonical Base64; ``None`` if encoding the bytes again would give another text."""
     data = decode_base64(text)
     return data if data is not None and base64.b64encode(data).decode("ascii") == text else None
 
@@ -54,7 +54,7 @@ def read_url(url: str, default: str) -> dict[str, Any]:
     """Return the fields of a medium at a URL: its type, and data or URL.
 
     Args:
-        default: The type if the data are elsewhere.
+        default: The type for a URL that does not state one.
     """
     found = _DATA_URL.fullmatch(url)
     if found is None:
@@ -115,7 +115,7 @@ def produce_missing_bytes(content: MediaContent, path: str) -> RequestError:
 
 
 def compose_url(content: MediaContent, path: str) -> str:
-    """Return the URL of a medium, or its bytes as one. Raises RequestError without either."""
+    """Return the URL of a medium, or its bytes as a data URL. Raises RequestError."""
     return compose_data_url(content, path) if content.url is None else content.url
 
 
@@ -125,7 +125,7 @@ def compose_data_url(content: MediaContent, path: str) -> str:
 
 
 def has_payload(content: MediaContent) -> bool:
-    """Return whether the bytes are, or must be, in the request: there is no other source."""
+    """Return whether the bytes are in the request, or must be there as there is no other source."""
     if content.url is not None:
         return content.url.startswith("data:")
     return content.data is not None or content.file_id is None

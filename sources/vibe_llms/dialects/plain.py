@@ -1,6 +1,6 @@
-"""Plain canisters: those of one text and nothing else, which most are.
+"""Plain canisters, which have one text and nothing else. Most canisters are plain.
 
-Dialects write them in one loop, without paths of losses: plain canisters have none.
+Dialects write them in a fast loop without paths, as there are no losses that would need one.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from vibe_llms.messages.contents import AnyContent, Native, TextualContent
 def read_plain(contents: Sequence[AnyContent], native: Native | None) -> str | None:
     """Return the text of a canister without native data whose only content is a plain text.
 
-    ``None`` for all others: the text has citations, a type or native data, or there are several.
-    The caller reads the fields of the canister, after it has seen its class: where canisters of
-    several classes pass one line, Python reads their attributes five times as slowly.
+    ``None`` for any other canister: its text has citations, a type or native data, or it has
+    several contents. The caller must read the fields of the canister after checking its class: a
+    line that reads attributes of several classes is five times as slow in Python.
     """
     if native is not None or len(contents) != 1:
         return None
@@ -47,17 +47,17 @@ def list_content_classes(canisters: Iterable[AnyCanister]) -> set[type]:
 
 
 OURS: Final = Owner.OURS
-"""The usual owner; Python looks up a member of an enumeration slowly."""
+"""The usual owner, as a constant: looking up a member of an enumeration is slow in Python."""
 
 
-def is_plain_call(canister: InvocationCanister, known: Native | None = None) -> bool:
+def is_plain_call(canister: InvocationCanister, expected_native: Native | None = None) -> bool:
     """Return whether one of our invocations has only a name and JSON arguments.
 
     Args:
-        known: Native data that the caller has read.
+        expected_native: Native data that are allowed, as the caller handles them.
     """
     return (
-        canister.native is known
+        canister.native is expected_native
         and canister.form == "json"
         and canister.owner is OURS
         and not canister.content

@@ -1,7 +1,7 @@
-"""The four processors: together they write a request, each one part, and read one back.
+"""The four processors, which translate requests: each one translates one part, in both directions.
 
-Their output is sent unchanged, so that replacing one changes only its part. A dialect
-supplies all four (``produce_processors``); vendors and plugins replace single ones that differ.
+Their output is sent unchanged, so that replacing a processor changes only its part. A dialect
+provides all four (``produce_processors``); vendors and plugins replace those that differ.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ class Processor(Protocol[_Part]):
 
 @frozen
 class FunctionProcessor(Generic[_Part]):
-    """A processor of two functions; see :class:`Processor`.
+    """A processor made from two functions; see :class:`Processor`.
 
     Attributes:
         nativize: The implementation of :meth:`Processor.nativize`.
         normalize: The implementation of :meth:`Processor.normalize`.
-        is_additive: For messages: whether those of a conversation are those of its two parts,
-            wherever it is split between turns. If so, earlier translations are reused, and must not
-            be changed in place.
-        is_verbatim: Whether texts are copied unchanged, and affect nothing else. If so, only the
-            first of several requests that differ in their texts is translated.
+        is_additive: For messages: whether a conversation that is split between any two turns has
+            the messages of the first part, followed by those of the second. If so, earlier
+            translations are reused, and must not be changed in place.
+        is_verbatim: Whether texts are copied unchanged, and affect nothing else. If so, requests
+            that differ only in their texts are translated once.
     """
 
     nativize: Callable[[Request, ModelDescriptor], Translation[JsonObject]]
@@ -81,7 +81,7 @@ class ConversationTokenizer(Protocol):
 
 
 class EstimatingTokenizer:
-    """Counts locally: exactly if the model's encoding is public, otherwise with a maximum error."""
+    """Counts tokens locally: exactly if the model's encoding is public, else with an estimate."""
 
     async def count_text(self, text: str, model: ModelDescriptor) -> TokenCount:
         """Count the tokens of a text by itself."""
@@ -91,7 +91,7 @@ class EstimatingTokenizer:
 
     async def count_request(self, request: Request, model: ModelDescriptor) -> TokenCount:
         """Estimate the input tokens of a request, including overhead."""
-        from vibe_llms.models.counting import estimate_request  # few requests are counted
+        from vibe_llms.models.counting import estimate_request  # imported when first needed
 
         return estimate_request(request, model.attributes)
 
@@ -118,7 +118,8 @@ class Parts:
     """A request as translated by the processors.
 
     Attributes:
-        losses: Losses of all three, in their order.
+        controls, messages, invocations: The fields that each processor returned.
+        losses: The losses of all of them.
     """
 
     controls: JsonObject
@@ -141,11 +142,11 @@ def nativize_parts(request: Request, model: ModelDescriptor, processors: Process
 
 
 class Decoder(Protocol):
-    """Decodes a vendor's frames, or a complete response, to events: one for each response.
+    """Decodes a vendor's frames, or a complete response, to events; used for one response.
 
-    It may have an attribute ``is_complete``: whether the vendor has completed the response. Then
-    the end of the stream is not awaited, and the rest of it is not read. Without this attribute,
-    only the end of the stream ends the response.
+    It may have an attribute ``is_complete``: whether the vendor has completed the response. Once it
+    is true, the rest of the stream is not read. Without this attribute, only the end of the stream
+    ends the response.
     """
 
     def decode(self, data: bytes, event: str = "") -> list[StreamEvent]:
@@ -159,10 +160,10 @@ class Decoder(Protocol):
 
 
 class Dialect(Protocol):
-    """Interface of a package in ``dialects``, as far as calling a vendor requires."""
+    """The part of the interface of a package in ``dialects`` that is needed to call vendors."""
 
     @property
-    def PROTOCOL(self) -> str:  # noqa: N802  # so all packages call it
+    def PROTOCOL(self) -> str:  # noqa: N802  # the name in all packages
         """The dialect's name, in origins and native data."""
 
     @property

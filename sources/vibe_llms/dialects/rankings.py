@@ -1,4 +1,4 @@
-"""Rankings in the form of Cohere and Jina, which most services and servers share."""
+"""Rankings in the format of Cohere and Jina, which most services and servers share."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Answer(msgspec.Struct):
 
 
 def produce_form(quirks: RankingQuirks) -> CallForm[RankingRequest, Ranking]:
-    """Return the form of a service."""
+    """Return the format of a service."""
 
     def write(request: RankingRequest, model: ModelDescriptor) -> Translation[JsonObject]:
         body: dict[str, Any] = {
@@ -59,24 +59,24 @@ def produce_form(quirks: RankingQuirks) -> CallForm[RankingRequest, Ranking]:
 
 def read(answer: bytes, request: RankingRequest, model: ModelDescriptor) -> Ranking:
     """Read an answer. Raises ValueError."""
-    told: _Answer = decode(answer, _Answer)
-    rows = told.results if told.results is not None else told.data
+    decoded: _Answer = decode(answer, _Answer)
+    rows = decoded.results if decoded.results is not None else decoded.data
     if rows is None:
         raise ValueError("it has no results")
-    places = [row.index for row in rows]
-    if len({*places}) < len(places) or not {*places} <= {*range(len(request.texts))}:
+    indices = [row.index for row in rows]
+    if len({*indices}) < len(indices) or not {*indices} <= {*range(len(request.texts))}:
         raise ValueError("the indices of its results are wrong")
     usage = None
-    if told.usage is not None:
-        tokens = told.usage.total_tokens or told.usage.prompt_tokens
-        usage = Usage(input_tokens=tokens, native=msgspec.json.encode(told.usage).decode())
-    origin = produce_origin(model, PROTOCOL, usage, answered=told.model)
+    if decoded.usage is not None:
+        tokens = decoded.usage.total_tokens or decoded.usage.prompt_tokens
+        usage = Usage(input_tokens=tokens, native=msgspec.json.encode(decoded.usage).decode())
+    origin = produce_origin(model, PROTOCOL, usage, reported_model=decoded.model)
     scores = ((row.index, row.relevance_score) for row in rows)
     return Ranking(ranked=rank(scores, request), origin=origin)
 
 
 def normalize(native: Mapping[str, Any]) -> Translation[RankingRequest]:
-    """Read a client's request, of Jina's form or Cohere's. Raises RequestError."""
+    """Read a client's request in the format of Jina or Cohere. Raises RequestError."""
     documents = native.get("documents")
     texts = [_read_document(each) for each in documents] if isinstance(documents, list) else None
     request = RankingRequest(
@@ -99,7 +99,7 @@ def _ensure_text(query: Any) -> str:
 
 def nativize_result(ranking: Ranking, native: Mapping[str, Any], model: str) -> JsonObject:
     """Write a ranking for a client."""
-    shows = bool(native.get("return_documents"))
+    includes_texts = bool(native.get("return_documents"))
     tokens = 0 if ranking.usage is None else ranking.usage.total_input_tokens or 0
     return {
         "model": model,
@@ -107,7 +107,7 @@ def nativize_result(ranking: Ranking, native: Mapping[str, Any], model: str) -> 
             {
                 "index": each.index,
                 "relevance_score": each.score,
-                **({"document": {"text": each.text}} if shows else {}),
+                **({"document": {"text": each.text}} if includes_texts else {}),
             }
             for each in ranking
         ],

@@ -6,33 +6,33 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 
-def put(body: dict[str, Any], place: Sequence[str], value: Any) -> None:
+def put(body: dict[str, Any], path: Sequence[str], value: Any) -> None:
     """Put a value at a path; create the objects around it that are missing."""
-    *groups, field = place
+    *groups, field = path
     for group in groups:
         body = body.setdefault(group, {})
     body[field] = value
 
 
-def look_up(body: object, place: Sequence[str]) -> Any:
+def look_up(body: object, path: Sequence[str]) -> Any:
     """Return the value at a path; ``None`` without one."""
-    for name in place:
+    for name in path:
         body = body.get(name) if isinstance(body, Mapping) else None
     return body
 
 
-def take(body: dict[str, Any], place: Sequence[str]) -> Any:
-    """Remove the value at a path, and an object around it that becomes empty; return the value.
+def take(body: dict[str, Any], path: Sequence[str]) -> Any:
+    """Remove the value at a path, and objects around it that become empty; return the value.
 
-    Objects within are replaced, not changed, as the caller may share them.
+    Inner objects are replaced instead of changed, as the caller may share them.
     """
-    name, *inner = place
+    name, *inner = path
     if not inner:
         return body.pop(name)
-    left = dict(body[name])
-    value = take(left, inner)
-    if left:
-        body[name] = left
+    remaining = dict(body[name])
+    value = take(remaining, inner)
+    if remaining:
+        body[name] = remaining
     else:
         del body[name]
     return value

@@ -1,4 +1,4 @@
-"""Translation of requests in any dialect: parts by the processors, and the body from them."""
+"""Translation of whole requests for all dialects, from the parts that the processors write."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.descriptors import ModelDescriptor
 
 
-def _add_nothing(request: Request, attributes: ModelAttributes, quirks: Any) -> dict[str, Any]:
+def _find_no_options(request: Request, attributes: ModelAttributes, quirks: Any) -> dict[str, Any]:
     return {}
 
 
@@ -48,14 +48,15 @@ class RequestWriter:
     Attributes:
         protocol: The dialect's name, which is the name of its package.
         compose_body: Makes the whole body.
-        survey_circumstances: Returns what else affects the translation of canisters, as further
-            arguments.
-        shared: The fields of a request that other interfaces of the same service have, too.
+        find_message_options: Returns additional keyword arguments for the translation of canisters.
+        shared: The fields of a request that other interfaces of the same service also have.
     """
 
     protocol: str
     compose_body: Callable[[BodyDraft], dict[str, Any]]
-    survey_circumstances: Callable[[Request, ModelAttributes, Any], dict[str, Any]] = _add_nothing
+    find_message_options: Callable[[Request, ModelAttributes, Any], dict[str, Any]] = (
+        _find_no_options
+    )
     shared: tuple[str, ...] = ()
 
     def nativize_request(
@@ -74,8 +75,7 @@ class RequestWriter:
             attributes: The model's attributes.
             quirks: The vendor's quirks, in the dialect's own class.
             provider: The request's provider: signatures of others are withheld. Empty for any
-            provider
-                of the dialect.
+                provider of the dialect.
             streaming: Whether to stream the answer.
             processors: Translate the parts; by default those of the dialect.
 
@@ -95,7 +95,7 @@ class RequestWriter:
         return Translation(self.compose_body(draft), (*parts.losses, *ledger.losses))
 
     def _survey_shared(self, request: Request, quirks: Any) -> tuple[str, ...]:
-        """Return fields of another protocol's request that mean the same to this service."""
+        """Return the fields of another protocol's request that mean the same to this service."""
         native, siblings = request.native, getattr(quirks, "siblings", ())
         is_own = native is not None and any(native.protocol == each for _, each in siblings)
         return self.shared if is_own else ()
@@ -107,7 +107,8 @@ class RequestWriter:
             importlib.import_module(f"{place}.calling.{name}")
             for name in ("controls", "messages", "invocations")
         )
-        # By their names in the package: calling a vendor imports no code that reads requests.
+        # Look up the functions that read requests when needed, as calling a vendor must not import
+        # them.
         dialect: Any = importlib.import_module(place)
         return Processors(
             controls=FunctionProcessor(
@@ -123,7 +124,7 @@ class RequestWriter:
                     model.attributes,
                     quirks,
                     provider=model.provider,
-                    **self.survey_circumstances(request, model.attributes, quirks),
+                    **self.find_message_options(request, model.attributes, quirks),
                 ),
                 lambda native, _: dialect.normalize_messages(native),
                 is_additive=True,

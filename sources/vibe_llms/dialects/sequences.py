@@ -1,9 +1,9 @@
-"""Streamed answers in protocols whose contents come one after the other.
+"""Streamed answers in protocols whose contents follow one after the other.
 
-Our contents may overlap: many vendors end a text only at the end of the answer. Here the content
-that began first is streamed. The next content ends it, once it has data, unless it must not be
-ended early: media and results have no data before they are complete, and a call is not ended before
-its arguments are complete.
+Our contents may overlap, as many vendors end a text only at the end of the answer. The content that
+began first is streamed. As soon as the next content has data, the first one is ended, if that is
+allowed: media and results have no data before they are complete, and a call is not ended before its
+arguments are complete.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ from vibe_llms.messages.contents import ReasoningContent
 from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.messages.requests import Response
 
-_LEAVABLE: Final = frozenset({"text", "refusal", "reasoning"})
-"""Kinds of content that may be ended early when another begins."""
+_ENDABLE: Final = frozenset({"text", "refusal", "reasoning"})
+"""Kinds of content that may be ended early when another content begins."""
 
-_CARRIED: Final = 1_000_000
-"""Index of a content that does not belong to the answer."""
+_CARRIER_INDEX: Final = 1_000_000
+"""Index of the contents that carry a signature and are not part of the answer."""
 
 ContentEvent = ContentDeltaEvent | ContentCitedEvent | ContentFinishedEvent
 
 
 class SequentialWriter(StreamWriter):
-    """Passes the contents of a response one by one, in the order in which they began.
+    """Writes the contents of a response one after the other, in the order in which they began.
 
-    A dialect writes them. A content that continues after another becomes a content of its own,
-    which is reported as a loss. Nothing is written before a content begins.
+    A dialect writes each content. A content that continues after another one becomes a separate
+    content, which is reported as a loss. Nothing is written before a content begins.
     """
 
     PROTOCOL: ClassVar[str]
-    """The dialect's protocol: its native data need no envelope."""
+    """The dialect's protocol, whose native data need no envelope."""
 
     def __init__(
         self, native: Mapping[str, Any], *, model: str, response_id: str | None = None
@@ -60,24 +60,24 @@ class SequentialWriter(StreamWriter):
         self._live: int | None = None
         """The content that is being streamed."""
         self._queue: dict[int, list[ContentEvent]] = {}
-        """Waiting events, by content; the live one is the first."""
+        """Waiting events, by the index of their content. The live content is the first one."""
         self._starts: dict[int, ContentStartedEvent] = {}
         self._arguments: dict[int, list[str]] = {}
         self._usage: Usage | None = None
         self._has_begun = False
-        self._divided: list[Loss] = []
-        self._left: set[int] = set()
+        self._continuation_losses: list[Loss] = []
+        self._ended_early: set[int] = set()
         """Contents that were ended early."""
-        self._early: set[int] = set()
-        """Calls whose signatures were sent before them."""
+        self._signed_early: set[int] = set()
+        """Calls whose signatures were sent before the calls."""
         self._carriers: dict[int, ReasoningContent] = {}
-        """Empty reasoning with the signatures of other contents; sent at the end."""
+        """Empty reasoning with signatures of contents that have ended; sent at the end."""
 
     def write(self, event: StreamEvent) -> bytes:
         """Return the frames for an event; see :class:`.StreamWriter`."""
         match event:
             case ContentDeltaEvent() | ContentCitedEvent() | ContentFinishedEvent():
-                return self._ensure_begun() + self._take(event)
+                return self._ensure_begun() + self._accept(event)
             case ContentStartedEvent():
                 self._starts[event.index] = event
                 self._queue[event.index] = []
@@ -88,8 +88,8 @@ class SequentialWriter(StreamWriter):
             case UsageEvent():
                 self._usage = event.usage
             case ResponseFinishedEvent(response=Response() as response):
-                begun = self._ensure_begun()
-                return begun + self._write_late_carriers() + self._finish(response)
+                beginning = self._ensure_begun()
+                return beginning + self._write_late_carriers() + self._finish(response)
             case ResponseFailedEvent():
                 return self.fail(event.error)
             case _:
@@ -102,24 +102,24 @@ class SequentialWriter(StreamWriter):
         self._has_begun = True
         return self._write_beginning()
 
-    def _take(self, event: ContentEvent) -> bytes:
+    def _accept(self, event: ContentEvent) -> bytes:
         index = event.index
         if isinstance(event, ContentDeltaEvent) and event.channel == "arguments":
             self._arguments.setdefault(index, []).append(event.text)
         if index == self._live and not self._queue[index]:
             if not isinstance(event, ContentFinishedEvent):
                 return self._continue(event)
-            self._leave(index)
+            self._end_live(index)
             return self._close(event) + self._advance()
         if index in self._queue:
             self._queue[index].append(event)
         elif isinstance(event, ContentDeltaEvent) and event.channel in ("text", "summary"):
-            self._resume(event)
-        elif isinstance(event, ContentFinishedEvent) and index in self._left:
-            self._wrap_late(event)
+            self._continue_later(event)
+        elif isinstance(event, ContentFinishedEvent) and index in self._ended_early:
+            self._keep_late_signature(event)
         return self._advance()
 
-    def _wrap_late(self, event: ContentFinishedEvent) -> None:
+    def _keep_late_signature(self, event: ContentFinishedEvent) -> None:
         """Keep the signature of a content that ended before its signature was known."""
         wrapped = wrap_item(event.item, self.PROTOCOL, self.provider)
         if isinstance(wrapped.item, ReasoningContent) and is_wrapped(wrapped.item.signature):
@@ -128,17 +128,17 @@ class SequentialWriter(StreamWriter):
             self._carriers[event.index] = wrapped.carrier
 
     def _open(self, start: ContentStartedEvent) -> bytes:
-        """Return the first frames of a content, after those of its signature."""
+        """Return the first frames of a content; if its signature is known, that comes first."""
         carrier = wrap_start(start, self.PROTOCOL, self.provider)
         if carrier is None:
             return self._begin(start)
-        self._early.add(start.index)
+        self._signed_early.add(start.index)
         return self._write_carrier(carrier) + self._begin(start)
 
     def _close(self, event: ContentFinishedEvent) -> bytes:
         """Return the last frames of a content; keep its signature for the end."""
         wrapped = wrap_item(event.item, self.PROTOCOL, self.provider)
-        if wrapped.carrier is not None and event.index not in self._early:
+        if wrapped.carrier is not None and event.index not in self._signed_early:
             self._carriers[event.index] = wrapped.carrier
         if wrapped.item is not event.item:
             event = attrs.evolve(event, item=wrapped.item)
@@ -152,19 +152,19 @@ class SequentialWriter(StreamWriter):
 
     def _write_carrier(self, carrier: ReasoningContent) -> bytes:
         """Return the frames of empty reasoning with a signature."""
-        begun = self._begin(ContentStartedEvent(index=_CARRIED, kind="reasoning"))
-        return begun + self._end(ContentFinishedEvent(index=_CARRIED, item=carrier))
+        beginning = self._begin(ContentStartedEvent(index=_CARRIER_INDEX, kind="reasoning"))
+        return beginning + self._end(ContentFinishedEvent(index=_CARRIER_INDEX, item=carrier))
 
-    def _resume(self, event: ContentDeltaEvent) -> None:
+    def _continue_later(self, event: ContentDeltaEvent) -> None:
         self._queue[event.index] = [event]
         reason = "it continues after other content, as a separate content"
         loss = Loss(kind=LossKind.COERCED, path=f"contents[{event.index}]", reason=reason)
-        if loss not in self._divided:
-            self._divided.append(loss)
+        if loss not in self._continuation_losses:
+            self._continuation_losses.append(loss)
             self.losses.append(loss)
 
     def _advance(self) -> bytes:
-        """Pass on everything possible; return its frames."""
+        """Write all events that can be written now; return their frames."""
         written: list[bytes] = []
         while self._queue:
             index = next(iter(self._queue))
@@ -174,34 +174,34 @@ class SequentialWriter(StreamWriter):
             events, self._queue[index] = self._queue[index], []
             for event in events:
                 if isinstance(event, ContentFinishedEvent):
-                    self._leave(index)
+                    self._end_live(index)
                     written.append(self._close(event))
                 else:
                     written.append(self._continue(event))
             if index not in self._queue:
                 continue
-            if not self._is_pushed() or not self._can_leave(index):
+            if not self._is_next_waiting() or not self._can_end_early(index):
                 break
-            self._leave(index)
-            self._left.add(index)
+            self._end_live(index)
+            self._ended_early.add(index)
             written.append(self._close(ContentFinishedEvent(index=index)))
         return b"".join(written)
 
-    def _leave(self, index: int) -> None:
+    def _end_live(self, index: int) -> None:
         del self._queue[index]
         self._live = None
 
-    def _is_pushed(self) -> bool:
-        """Return whether a waiting content has data."""
+    def _is_next_waiting(self) -> bool:
+        """Return whether another content with data is waiting."""
         _, *waiting = self._queue.items()
         return any(
             bool(events) or self._starts[index].kind == "invocation" for index, events in waiting
         )
 
-    def _can_leave(self, index: int) -> bool:
+    def _can_end_early(self, index: int) -> bool:
         start = self._starts[index]
         if start.kind != "invocation" or start.form != "json":
-            return start.kind in _LEAVABLE
+            return start.kind in _ENDABLE
         if start.owner is not Owner.OURS:
             return False
         try:
@@ -224,7 +224,7 @@ class SequentialWriter(StreamWriter):
 
     @abc.abstractmethod
     def _end(self, event: ContentFinishedEvent) -> bytes:
-        """Return the frames that end it; there is no item if it is ended early."""
+        """Return the frames that end the current content; without an item if it is ended early."""
 
     @abc.abstractmethod
     def _finish(self, response: Response) -> bytes:

@@ -1,7 +1,7 @@
-"""Shared parts of serving clients; not imported to call vendors.
+"""Shared parts of dialects that serve clients. Not imported to call vendors.
 
 An incomplete answer is marked as incomplete, if necessary as truncated by a limit, so that clients
-do not take it for complete. Differences to the protocol's stop reason become losses.
+do not treat it as complete. If a stop reason has no counterpart in the protocol, that is a loss.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ from vibe_llms.models.genera import Genus
 UNKNOWN_MODEL: Final = ModelAttributes(
     address=ModelAddress("client", "client"), genus=Genus.CONVERSER, controls=(), traced_values=()
 )
-"""Stands for a client that accepts everything."""
+"""Attributes that stand for a client, which accepts everything."""
 
 
 DECODING_ERRORS: Final = (AttributeError, KeyError, TypeError, ValueError, RecursionError)
-"""Errors of decoding invalid data."""
+"""Exceptions that are raised when invalid data are decoded."""
 
 
 @contextmanager
-def refuse_invalid(what: str, protocol: str, path: str = "") -> Iterator[None]:
+def refuse_invalid(subject: str, protocol: str, path: str = "") -> Iterator[None]:
     """Convert errors of decoding foreign data to RequestError.
 
     Args:
-        what: The name of the data.
+        subject: The name of the data, for the error.
         protocol: The protocol whose reference defines them.
     """
     try:
@@ -58,14 +58,14 @@ def refuse_invalid(what: str, protocol: str, path: str = "") -> Iterator[None]:
     except ConverseError:
         raise
     except DECODING_ERRORS as error:
-        raise explain_invalid(what, protocol, path, error) from error
+        raise explain_invalid(subject, protocol, path, error) from error
 
 
-def explain_invalid(what: str, protocol: str, path: str, error: Exception) -> RequestError:
+def explain_invalid(subject: str, protocol: str, path: str, error: Exception) -> RequestError:
     """Return the error for foreign data that could not be decoded."""
     return RequestError(
         path=path,
-        detail=f"{what} is invalid: {_explain(error)}.",
+        detail=f"{subject} is invalid: {_explain(error)}.",
         remedy=f"Compare it with the reference of {protocol}.",
     )
 
@@ -92,22 +92,22 @@ def compose_request(
     native: Native | None,
     model: str = "",
 ) -> Translation[Request]:
-    """Return the request of a client from its separately decoded parts, and all losses.
+    """Compose the request of a client from its separately decoded parts, with all losses.
 
     Args:
-        native: The other fields of its protocol.
+        native: The other fields of the client's request.
     """
-    said, (described, choice) = unwrap_signatures(canisters.value), invocables.value
-    if not said:
+    unwrapped, (descriptions, choice) = unwrap_signatures(canisters.value), invocables.value
+    if not unwrapped:
         raise refuse_nothing("canisters")
     request = Request(
-        canisters=said,
+        canisters=unwrapped,
         model=model,
         controls=controls,
-        invocables=described,
+        invocables=descriptions,
         invocation_choice=choice,
         schema=schema.value,
-        continuation=bool(said) and not is_answerable(said[-1]),
+        continuation=bool(unwrapped) and not is_answerable(unwrapped[-1]),
         native=native,
     )
     return Translation(request, (*canisters.losses, *invocables.losses, *schema.losses))
@@ -124,28 +124,28 @@ def describe_function(
     """Return the description of a function in a client's request.
 
     Args:
-        function: With its name, and usually a description.
+        function: The function, with its name and usually a description.
         schema: The schema of its arguments, if any.
         extras: Its other fields.
     """
-    schema, kept = keep_parameters(NO_ARGUMENTS if schema is None else schema)
-    extras = {**extras, **kept} if kept else extras
+    schema, original_schema = keep_parameters(NO_ARGUMENTS if schema is None else schema)
+    extras = {**extras, **original_schema} if original_schema else extras
     description: str = function.get("description") or ""
-    # Only we require a description, not the vendor: native data allow it to be missing.
-    keep = keep_native if description.strip() else make_native
+    # Only we require a description. If it is missing, native data show that this is allowed.
+    make = keep_native if description.strip() else make_native
     return InvocableDescription(
         name=function["name"],
         description=description,
         schema=schema,
         enforced=enforced,
-        native=keep(protocol, extras),
+        native=make(protocol, extras),
     )
 
 
 def describe_own_tool(
     protocol: str, tool: Mapping[str, Any], name: str, taken: TakenNames
 ) -> InvocableDescription:
-    """Return a vendor's own tool: whole, under a unique name of the request."""
+    """Return a vendor's own tool as an invocable with complete native data and a unique name."""
     return InvocableDescription(
         name=taken.find_free(name),
         description=str(tool.get("description") or ""),
@@ -162,19 +162,19 @@ def repeat_usage(origin: Origin, protocol: str) -> dict[str, Any] | None:
     return msgspec.json.decode(native, type=dict[str, Any])
 
 
-def report_merged_usage(usage: Usage, merged: Mapping[str, str], ledger: Ledger) -> None:
-    """Record that tokens are counted in others, as the protocol does not separate them.
+def report_merged_usage(usage: Usage, merged_buckets: Mapping[str, str], ledger: Ledger) -> None:
+    """Record that tokens are included in other counts, as the protocol does not separate them.
 
     Args:
-        merged: For each bucket, where its tokens are counted.
+        merged_buckets: For each bucket, the field in which its tokens are counted.
     """
-    for bucket, field in merged.items():
+    for bucket, field in merged_buckets.items():
         if getattr(usage, bucket):
             ledger.coerce(f"usage.{bucket}", f"it is included in {field}")
 
 
 def report_unknown_usage(usage: Usage, input_name: str, output_name: str, ledger: Ledger) -> None:
-    """Record unknown totals for which the protocol requires a number: 0 is sent."""
+    """Record unknown totals: 0 is sent, as the protocol requires a number."""
     totals = ((input_name, usage.total_input_tokens), (output_name, usage.total_output_tokens))
     for field, total in totals:
         if total is None:
@@ -187,10 +187,11 @@ def nativize_openai_usage(
     """Return usage in OpenAI's format.
 
     Args:
-        input_name, output_name: The names of the totals.
+        input_name: The name of the total of the input.
+        output_name: The name of the total of the output.
     """
-    merged = {"cache_write_long_tokens": f"{input_name}_details.cache_write_tokens"}
-    report_merged_usage(usage, merged, ledger)
+    merged_buckets = {"cache_write_long_tokens": f"{input_name}_details.cache_write_tokens"}
+    report_merged_usage(usage, merged_buckets, ledger)
     report_unknown_usage(usage, input_name, output_name, ledger)
     written = (usage.cache_write_tokens or 0) + (usage.cache_write_long_tokens or 0)
     total_in, total_out = usage.total_input_tokens or 0, usage.total_output_tokens or 0
@@ -211,21 +212,23 @@ def nativize_openai_usage(
 
 
 def keeps_native_stop_reason(origin: Origin, protocol: str) -> bool:
-    """Return whether the vendor's own reason can be sent: it uses this protocol, and gave one.
+    """Return whether the vendor's own stop reason can be sent, because it uses this protocol.
 
-    A stream that was closed has no reason, and must not look complete.
+    A stream that was closed has no stop reason, and must not look complete.
     """
-    is_left = origin.native_stop_reason is None and origin.stop_reason is StopReason.INTERRUPTED
-    return origin.protocol == protocol and not is_left
+    is_closed = origin.native_stop_reason is None and origin.stop_reason is StopReason.INTERRUPTED
+    return origin.protocol == protocol and not is_closed
 
 
-def report_stop_reason(origin: Origin, word: str, understood: StopReason, ledger: Ledger) -> None:
-    """Record that an answer ended for another reason than is sent.
+def report_stop_reason(
+    origin: Origin, word: str, stop_reason_of_clients: StopReason, ledger: Ledger
+) -> None:
+    """Record that the stop reason that is sent differs from the actual one.
 
     Args:
-        understood: The reason as clients will understand it.
+        stop_reason_of_clients: The stop reason as clients will interpret it.
     """
-    if understood is not origin.stop_reason:
+    if stop_reason_of_clients is not origin.stop_reason:
         reason = f"{origin.stop_reason} is sent as {word!r}: this protocol has no such reason"
         ledger.coerce("metadata.origin.stop_reason", reason)
 

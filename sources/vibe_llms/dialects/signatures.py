@@ -1,13 +1,13 @@
-"""Signatures of other vendors, in envelopes that clients return.
+"""Envelopes for the signatures of other vendors, which clients return unchanged.
 
 Vendors sign or encrypt the reasoning of their models, and require it unchanged in the next request.
-A client of another protocol returns only the opaque field of its own vendor:
-``encrypted_content``, ``signature``, ``redacted_thinking.data``, ``thoughtSignature``,
-``reasoning_details``. So a foreign signature is written there, in an envelope that names its
-vendor. Inside a canister, the envelope is the signature of a reasoning content, which each dialect
-writes into that field and reads from it.
+A client of another protocol only returns the opaque field of that protocol: ``encrypted_content``,
+``signature``, ``redacted_thinking.data``, ``thoughtSignature``, ``reasoning_details``. So a foreign
+signature is written into that field, in an envelope that names its vendor. In a canister, the
+envelope is the signature of a reasoning content, which each dialect writes into its field and reads
+from it.
 
-The envelope also contains the signed text, because clients may show it, cut it or drop it.
+The envelope also contains the signed text, because clients may shorten or drop that.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ from vibe_llms.messages.contents import AnyContent, Native, ReasoningContent, Te
 from vibe_llms.messages.requests import Response
 from vibe_llms.messages.texts import BOUNDARY
 
-_BEGINNING: Final = "vibe-seal"  # of nine characters: in base 64 it stands alone
+# A multiple of three characters, so that its base64 does not depend on what follows.
+_BEGINNING: Final = "vibe-seal"
 MARK: Final = b64encode(_BEGINNING.encode()).decode()
-"""Prefix of an envelope. The whole is valid base64, as some client libraries require."""
+"""Prefix of an envelope. The whole envelope is valid base64, as some client libraries require."""
 
 _ESCAPES: Final = {">": "\\u003e", "?": "\\u003f", "~": "\\u007e"}
 """Escapes of characters that differ between the two base64 alphabets, which libraries mix up."""
@@ -50,11 +51,13 @@ class _Envelope(msgspec.Struct, omit_defaults=True):
     """Signed data that must be returned to its vendor.
 
     Attributes:
-        protocol, provider: Origin of the data.
+        protocol: The protocol of the data.
+        provider: The provider of the data; empty if it is unknown.
         data: Fields of the vendor's protocol, as JSON.
-        text, summary, signature: The reasoning that was signed.
-        call: Id of the invocation that was signed, in place of reasoning.
-        is_text: Whether a text was signed; the envelope becomes an empty text after it.
+        text, summary: The reasoning that was signed.
+        signature: Its signature.
+        call: Id of the invocation, if one was signed instead of reasoning.
+        is_text: Whether a text was signed. The envelope then becomes an empty text after that text.
     """
 
     protocol: str
@@ -68,7 +71,7 @@ class _Envelope(msgspec.Struct, omit_defaults=True):
 
     @property
     def readable(self) -> str:
-        """The reasoning as the client saw it."""
+        """The reasoning as the client has seen it."""
         return self.text or BOUNDARY.join(self.summary)
 
 
@@ -80,7 +83,7 @@ def is_wrapped(signature: str | None) -> TypeGuard[str]:
     return signature is not None and signature.startswith(MARK)
 
 
-def _close(envelope: _Envelope) -> str:
+def _seal(envelope: _Envelope) -> str:
     text = json.dumps(msgspec.to_builtins(envelope), separators=(",", ":"))
     for character, escape in _ESCAPES.items():
         text = text.replace(character, escape)
@@ -88,11 +91,11 @@ def _close(envelope: _Envelope) -> str:
     return MARK + b64encode(text.encode()).decode()
 
 
-def _open(signature: str) -> _Envelope | None:
+def _read_sealed(signature: str) -> _Envelope | None:
     """Return the envelope; ``None`` if it is damaged.
 
-    A client can forge an envelope, and gains nothing: it may send the same in the protocol of the
-    vendor.
+    A client can forge an envelope, but gains nothing by that: it could send the same data in the
+    vendor's own protocol.
     """
     try:
         envelope = _DECODER.decode(b64decode(signature.removeprefix(MARK), validate=True))
@@ -105,7 +108,7 @@ def _open(signature: str) -> _Envelope | None:
 
 def read_provider(signature: str) -> str:
     """Return the provider named in an envelope; empty if it is unknown."""
-    envelope = _open(signature)
+    envelope = _read_sealed(signature)
     return "" if envelope is None else envelope.provider
 
 
@@ -138,7 +141,7 @@ def wrap_item(item: FinishedItem, protocol: str, provider: str) -> WrappedItem:
             return WrappedItem(item=item)
         envelope.text, envelope.summary = item.text, item.summary
         envelope.signature = item.signature
-        return WrappedItem(item=attrs.evolve(item, signature=_close(envelope), native=None))
+        return WrappedItem(item=attrs.evolve(item, signature=_seal(envelope), native=None))
     if not isinstance(item, (InvocationCanister, TextualContent)):
         return WrappedItem(item=item)
     fields = read_native(native, "item")
@@ -150,16 +153,16 @@ def wrap_item(item: FinishedItem, protocol: str, provider: str) -> WrappedItem:
         envelope.call = item.invocation_id
     else:
         envelope.is_text = True
-    bare = attrs.evolve(item, native=make_native(native.protocol, rest) if rest else None)
-    return WrappedItem(item=bare, carrier=ReasoningContent(signature=_close(envelope)))
+    unsigned = attrs.evolve(item, native=make_native(native.protocol, rest) if rest else None)
+    return WrappedItem(item=unsigned, carrier=ReasoningContent(signature=_seal(envelope)))
 
 
 def wrap_response(response: Response, protocol: str) -> Response:
     """Return a response with another vendor's signed data in envelopes.
 
-    The envelope of a call precedes the call; that of a text comes last, as in a stream. That of
-    reasoning stands beside its text; a stream that has sent the text writes it afterwards, and
-    :func:`unwrap_signatures` reads both.
+    The envelope of a call precedes the call; that of a text comes last, as in a stream. The
+    envelope of reasoning is in the same content as its text; in a stream, it may follow later.
+    :func:`unwrap_signatures` reads both forms.
     """
     provider = response.metadata.origin.provider
     wrapped: list[AnyCanister] = []
@@ -185,7 +188,7 @@ def wrap_response(response: Response, protocol: str) -> Response:
 
 
 def wrap_start(start: ContentStartedEvent, protocol: str, provider: str) -> ReasoningContent | None:
-    """Return the carrier to write before a call, if the call is already signed."""
+    """Return the carrier to send before a call, if the call is already signed."""
     if start.kind != "invocation" or start.native is None:
         return None
     call = InvocationCanister(
@@ -195,7 +198,7 @@ def wrap_start(start: ContentStartedEvent, protocol: str, provider: str) -> Reas
 
 
 def _add(wrapped: list[AnyCanister], carrier: ReasoningContent, turn_id: str | None) -> None:
-    """Append a carrier to the last canister of its turn, or as a canister of its own."""
+    """Append a carrier to the last canister, or add a canister if that is of another turn."""
     last = wrapped[-1] if wrapped else None
     if isinstance(last, AssistantCanister) and last.turn_id == turn_id:
         wrapped[-1] = attrs.evolve(last, content=(*last.content, carrier))
@@ -204,37 +207,37 @@ def _add(wrapped: list[AnyCanister], carrier: ReasoningContent, turn_id: str | N
 
 
 def unwrap_signatures(canisters: Sequence[AnyCanister]) -> tuple[AnyCanister, ...]:
-    """Return the canisters of a client's request with the content of their envelopes."""
+    """Restore the contents of the envelopes in a client's request; return the canisters."""
     if not _have_envelopes(canisters):
         return tuple(canisters)
-    shown = _find_shown(canisters)
-    places: dict[_Position, _Envelope] = {}
-    gone: set[_Position] = set()
+    visible = _index_visible_reasoning(canisters)
+    envelopes: dict[_Position, _Envelope] = {}
+    removed: set[_Position] = set()
     calls: dict[str, _Envelope] = {}
     for canister_index, canister in enumerate(canisters):
         for index, content in enumerate(canister.content if _has_envelope(canister) else ()):
             envelope = _read_envelope(content)
             if envelope is None:
                 continue
-            place = (canister_index, index)
+            position = (canister_index, index)
             if envelope.call:
                 calls[envelope.call] = envelope
-                gone.add(place)
+                removed.add(position)
             elif not envelope.is_text and not _read_text(content):
-                # A stream has shown the text before its signature was known.
+                # A stream has sent the text before the signature, so the text is another content.
                 turn_id = canister.turn_id
-                first, *others = shown.pop((turn_id, envelope.readable), [place])
-                places[first] = envelope
-                gone.update(others, {place} - {first})
+                first, *others = visible.pop((turn_id, envelope.readable), [position])
+                envelopes[first] = envelope
+                removed.update(others, {position} - {first})
             else:
-                places[place] = envelope
-    opened: list[AnyCanister] = []
+                envelopes[position] = envelope
+    unwrapped: list[AnyCanister] = []
     for index, canister in enumerate(canisters):
         if isinstance(canister, AssistantCanister):
-            opened += _open_canister(canister, index, places, gone)
+            unwrapped += _unwrap_canister(canister, index, envelopes, removed)
         else:
-            opened.append(_return_signature(canister, calls))
-    return tuple(opened)
+            unwrapped.append(_return_signature(canister, calls))
+    return tuple(unwrapped)
 
 
 _Position: TypeAlias = tuple[int, int]
@@ -260,7 +263,7 @@ def _has_envelope(canister: AnyCanister) -> bool:
 def _read_envelope(content: AnyContent) -> _Envelope | None:
     """Return the envelope of a content; ``None`` if it has none, or a damaged one."""
     if isinstance(content, ReasoningContent) and is_wrapped(content.signature):
-        return _open(content.signature)
+        return _read_sealed(content.signature)
     return None
 
 
@@ -270,10 +273,10 @@ def _read_text(content: AnyContent) -> str:
     return content.text or BOUNDARY.join(content.summary)
 
 
-def _find_shown(
+def _index_visible_reasoning(
     canisters: Sequence[AnyCanister],
 ) -> dict[tuple[str | None, str], list[_Position]]:
-    """Index reasoning without an envelope by its turn and its joined text."""
+    """Return the positions of reasoning without an envelope, by its turn and its joined text."""
     found: dict[tuple[str | None, str], list[_Position]] = {}
     for canister_index, canister in enumerate(canisters):
         if not isinstance(canister, AssistantCanister):
@@ -281,8 +284,8 @@ def _find_shown(
         run: list[_Position] = []
         texts: list[str] = []
         for index, content in enumerate((*canister.content, None)):
-            is_shown = isinstance(content, ReasoningContent) and not is_wrapped(content.signature)
-            if content is not None and is_shown:
+            is_visible = isinstance(content, ReasoningContent) and not is_wrapped(content.signature)
+            if content is not None and is_visible:
                 run.append((canister_index, index))
                 texts.append(_read_text(content))
             elif run:
@@ -291,44 +294,44 @@ def _find_shown(
     return found
 
 
-def _open_canister(
+def _unwrap_canister(
     canister: AssistantCanister,
     canister_index: int,
-    places: Mapping[_Position, _Envelope],
-    gone: Set[_Position],
+    envelopes: Mapping[_Position, _Envelope],
+    removed: Set[_Position],
 ) -> Iterator[AnyCanister]:
-    """Split a canister so that each part holds the contents of one vendor."""
-    here = [(canister_index, index) for index in range(len(canister.content))]
-    if not any(place in places or place in gone for place in here):
-        if _has_envelope(canister):  # which a client has cut: what it shows is left
-            yield attrs.evolve(canister, content=[*map(_strip, canister.content)])
+    """Split a canister so that each part has the contents of one vendor."""
+    positions = [(canister_index, index) for index in range(len(canister.content))]
+    if not any(position in envelopes or position in removed for position in positions):
+        if _has_envelope(canister):  # a damaged one: keep only the visible text
+            yield attrs.evolve(canister, content=[*map(_remove_envelope, canister.content)])
         else:
             yield canister
         return
     run: list[AnyContent] = []
     native = canister.native
-    for place, content in zip(here, canister.content, strict=True):
-        if place in gone:
+    for position, content in zip(positions, canister.content, strict=True):
+        if position in removed:
             continue
-        envelope = places.get(place)
+        envelope = envelopes.get(position)
         if envelope is None:
-            run.append(_strip(content))
+            run.append(_remove_envelope(content))
             continue
         if run:
-            yield _part(canister, run, native)
+            yield _produce_part(canister, run, native)
             run, native = [], None
-        yield _part(canister, [_restore(envelope)], None, _find_origin(envelope))
+        yield _produce_part(canister, [_restore(envelope)], None, _find_origin(envelope))
     if run or native is not None:
-        yield _part(canister, run, native)
+        yield _produce_part(canister, run, native)
 
 
-def _strip(content: AnyContent) -> AnyContent:
+def _remove_envelope(content: AnyContent) -> AnyContent:
     if isinstance(content, ReasoningContent) and is_wrapped(content.signature):
         return ReasoningContent(text=content.text, summary=content.summary)
     return content
 
 
-def _part(
+def _produce_part(
     canister: AssistantCanister,
     contents: Sequence[AnyContent],
     native: Native | None,

@@ -1,8 +1,8 @@
 """Simple responses: one text, a stop reason, and usage, if the vendor reports it.
 
-A dialect reads such a body with a typed decoder (``calling/simple_responses``), which refuses any
-other form; the general decoder reads those, with the same result. A stream that is complete when
-it is first read can be simple, too.
+A dialect reads such a body with a typed decoder (``calling/simple_responses``), which rejects any
+other form. The general decoder reads any form, with the same result. A stream that is already
+complete when it is first read can also be simple.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Word: TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]
 """A non-empty string."""
 
 Account: TypeAlias = Annotated[dict[str, Any], msgspec.Meta(min_length=1)]
-"""Usage in the words of a vendor."""
+"""Usage in the format of a vendor."""
 
 Nothing: TypeAlias = tuple[()] | None
 """Value of an unused field."""
@@ -32,13 +32,13 @@ class SimpleResponse(NamedTuple):
 
     Attributes:
         response_id: The vendor's id of the response.
-        model: The model that answered, in the vendor's words.
+        model: The model that answered, as the vendor names it.
         text: The text.
         usage: Tokens used; ``None`` if the vendor does not report them.
         stop_reason: Why the answer ended.
-        native_stop_reason: The same in the vendor's words.
+        native_stop_reason: The vendor's name of the stop reason.
         native: The vendor's extra data about the response.
-        group_native: Its extra data about the message.
+        group_native: The vendor's extra data about the message.
         pieces: The text as it was streamed; empty for a complete answer.
     """
 

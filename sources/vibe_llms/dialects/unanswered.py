@@ -13,66 +13,66 @@ class PendingInvocation:
     """An invocation that waits for its result.
 
     Attributes:
-        is_made_up: The client gave no id.
+        is_generated: Whether its id was generated, as the client sent none.
     """
 
     invocation_id: str
     name: str
-    is_made_up: bool = False
+    is_generated: bool = False
 
 
 class WaitingInvocations:
     """Queue of invocations without a result yet, with constant-time lookup."""
 
     def __init__(self) -> None:
-        self._places: dict[Hashable, deque[tuple[int, PendingInvocation]]] = {}
-        self._left: set[int] = set()
+        self._queues: dict[Hashable, deque[tuple[int, PendingInvocation]]] = {}
+        self._pending_numbers: set[int] = set()
         self._count = 0
 
     def add(self, invocation: PendingInvocation) -> None:
         """Add an invocation."""
         self._count += 1
-        self._left.add(self._count)
+        self._pending_numbers.add(self._count)
         name = invocation.name
-        places: list[Hashable] = [("id", invocation.invocation_id), ("", None), ("", name)]
-        if invocation.is_made_up:
-            places += [("made up", None), ("made up", name)]
-        for place in places:
-            self._places.setdefault(place, deque()).append((self._count, invocation))
+        keys: list[Hashable] = [("id", invocation.invocation_id), ("", None), ("", name)]
+        if invocation.is_generated:
+            keys += [("made up", None), ("made up", name)]
+        for key in keys:
+            self._queues.setdefault(key, deque()).append((self._count, invocation))
 
     def copy(self) -> WaitingInvocations:
         """Return another queue of the invocations that still wait."""
-        made = WaitingInvocations()
-        if self._left:
-            for number, invocation in self._places[("", None)]:
-                if number in self._left:
-                    made.add(invocation)
-        return made
+        copy = WaitingInvocations()
+        if self._pending_numbers:
+            for number, invocation in self._queues[("", None)]:
+                if number in self._pending_numbers:
+                    copy.add(invocation)
+        return copy
 
     def clear(self) -> None:
         """Remove all invocations."""
-        self._places.clear()
-        self._left.clear()
+        self._queues.clear()
+        self._pending_numbers.clear()
 
-    def take_by_id(self, invocation_id: str | None) -> PendingInvocation | None:
+    def pop_by_id(self, invocation_id: str | None) -> PendingInvocation | None:
         """Remove and return the first invocation with this id."""
-        return self._take(("id", invocation_id))
+        return self._pop(("id", invocation_id))
 
-    def take_by_name(
-        self, name: str | None, *, is_made_up: bool = False
+    def pop_by_name(
+        self, name: str | None, *, is_generated: bool = False
     ) -> PendingInvocation | None:
         """Remove and return the first invocation with this name."""
-        return None if name is None else self._take(("made up" if is_made_up else "", name))
+        return None if name is None else self._pop(("made up" if is_generated else "", name))
 
-    def take_first(self, *, is_made_up: bool = False) -> PendingInvocation | None:
+    def pop_first(self, *, is_generated: bool = False) -> PendingInvocation | None:
         """Remove and return the first invocation."""
-        return self._take(("made up" if is_made_up else "", None))
+        return self._pop(("made up" if is_generated else "", None))
 
-    def _take(self, place: Hashable) -> PendingInvocation | None:
-        waiting = self._places.get(place)
+    def _pop(self, key: Hashable) -> PendingInvocation | None:
+        waiting = self._queues.get(key)
         while waiting:
             number, invocation = waiting.popleft()
-            if number in self._left:
-                self._left.remove(number)
+            if number in self._pending_numbers:
+                self._pending_numbers.remove(number)
                 return invocation
         return None

@@ -12,7 +12,7 @@ from typing import Any, Final
 import attrs
 
 from vibe_llms.dialects.extras import write_json
-from vibe_llms.dialects.free_text import part_format
+from vibe_llms.dialects.free_text import split_format
 from vibe_llms.dialects.invocations import is_vendors_own
 from vibe_llms.dialects.processors import Decoder
 from vibe_llms.events.stream import (
@@ -91,7 +91,7 @@ def _lower_call(call: InvocationCanister) -> InvocationCanister:
 
 
 def _lower(invocable: InvocableDescription, path: str) -> InvocableDescription:
-    form, native = part_format(invocable.native, path)
+    form, native = split_format(invocable.native, path)
     sentences = [
         f"Call it as a function: put the whole text into the argument {FIELD!r}, "
         "even where the description asks for no JSON."

@@ -49,7 +49,7 @@ class _Answer(msgspec.Struct, rename="camel"):
 
 
 def produce_form(path: str, resource: str) -> CallForm[EmbeddingRequest, Vectors]:
-    """Return the form for one model.
+    """Return the format for one model.
 
     Args:
         path: The path of the model's method.
@@ -75,10 +75,10 @@ def nativize(request: EmbeddingRequest, resource: str) -> Translation[JsonObject
 
 def read(answer: bytes, request: EmbeddingRequest, model: ModelDescriptor) -> Vectors:
     """Read an answer. Raises ValueError."""
-    told: _Answer = decode(answer, _Answer)
-    counted = None if told.usage_metadata is None else told.usage_metadata.prompt_token_count
-    usage = None if counted is None else Usage(input_tokens=counted)
-    rows = [row.values for row in told.embeddings]
+    decoded: _Answer = decode(answer, _Answer)
+    tokens = None if decoded.usage_metadata is None else decoded.usage_metadata.prompt_token_count
+    usage = None if tokens is None else Usage(input_tokens=tokens)
+    rows = [row.values for row in decoded.embeddings]
     return produce_vectors(rows, request, model, PROTOCOL, usage)
 
 

@@ -41,10 +41,12 @@ def nativize(request: EmbeddingRequest, model: ModelDescriptor) -> Translation[J
 
 def read(answer: bytes, request: EmbeddingRequest, model: ModelDescriptor) -> Vectors:
     """Read an answer. Raises ValueError."""
-    told: _Answer = decode(answer, _Answer)
-    count = told.prompt_eval_count
+    decoded: _Answer = decode(answer, _Answer)
+    count = decoded.prompt_eval_count
     usage = None if count is None else Usage(input_tokens=count)
-    return produce_vectors(told.embeddings, request, model, PROTOCOL, usage, answered=told.model)
+    return produce_vectors(
+        decoded.embeddings, request, model, PROTOCOL, usage, reported_model=decoded.model
+    )
 
 
 FORM: Final = CallForm[EmbeddingRequest, Vectors](

@@ -1,4 +1,4 @@
-"""Embeddings in OpenAI's form, which most services share.
+"""Embeddings in OpenAI's format, which most services share.
 
 Source: types of the package openai 3.57.0, and the manuals named in ``kinds.toml``.
 """
@@ -29,7 +29,7 @@ from vibe_llms.models.descriptors import ModelDescriptor
 
 PROTOCOL: Final = "embeddings"
 STANDARD: Final = EmbeddingQuirks()
-"""OpenAI itself: a service without other quirks takes the same bodies."""
+"""The quirks of OpenAI itself. A service with the same quirks accepts the same bodies."""
 
 
 class _Row(msgspec.Struct):
@@ -51,7 +51,7 @@ class _Answer(msgspec.Struct):
 def produce_form(
     quirks: EmbeddingQuirks, path: str = "/embeddings"
 ) -> CallForm[EmbeddingRequest, Vectors]:
-    """Return the form of a service."""
+    """Return the format of a service."""
 
     def write(request: EmbeddingRequest, model: ModelDescriptor) -> Translation[JsonObject]:
         return nativize(request, model, quirks)
@@ -69,7 +69,7 @@ def produce_form(
 def nativize(
     request: EmbeddingRequest, model: ModelDescriptor, quirks: EmbeddingQuirks
 ) -> Translation[JsonObject]:
-    """Write the body of a request; what the service does not take is a loss."""
+    """Write the body of a request. Fields that the service does not accept are losses."""
     ledger = Ledger(protocol=PROTOCOL, provider=model.provider)
     body: dict[str, Any] = {"model": model.name, "input": list(request.texts)}
     if quirks.format_field:
@@ -92,17 +92,20 @@ def nativize(
 
 def read(answer: bytes, request: EmbeddingRequest, model: ModelDescriptor) -> Vectors:
     """Read an answer. Raises ValueError."""
-    told: _Answer = decode(answer, _Answer)
-    rows = told.data
+    decoded: _Answer = decode(answer, _Answer)
+    rows = decoded.data
     if any(row.index not in (None, place) for place, row in enumerate(rows)):
         rows = sorted(rows, key=lambda row: row.index or 0)
     usage = None
-    if told.usage is not None:
-        counted = told.usage.prompt_tokens
-        tokens = told.usage.total_tokens if counted is None else counted
-        usage = Usage(input_tokens=tokens, native=msgspec.json.encode(told.usage).decode())
+    if decoded.usage is not None:
+        tokens = decoded.usage.prompt_tokens
+        if tokens is None:
+            tokens = decoded.usage.total_tokens
+        usage = Usage(input_tokens=tokens, native=msgspec.json.encode(decoded.usage).decode())
     numbers = [row.embedding for row in rows]
-    return produce_vectors(numbers, request, model, PROTOCOL, usage, answered=told.model or "")
+    return produce_vectors(
+        numbers, request, model, PROTOCOL, usage, reported_model=decoded.model or ""
+    )
 
 
 def normalize(native: Mapping[str, Any]) -> Translation[EmbeddingRequest]:

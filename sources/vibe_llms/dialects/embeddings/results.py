@@ -25,15 +25,15 @@ def produce_vectors(
     protocol: str,
     usage: Usage | None,
     *,
-    answered: str = "",
+    reported_model: str = "",
     losses: Sequence[Loss] = (),
 ) -> Vectors:
-    """Join rows to vectors.
+    """Join the rows of an answer to vectors.
 
     Args:
         rows: Numbers, or the base64 text of little-endian 32-bit floats; one row for each text.
         usage: The reported usage.
-        answered: The model that the vendor names in its answer.
+        reported_model: The model that the vendor names in its answer; empty if it names none.
         losses: Losses of the translation.
 
     Raises:
@@ -45,7 +45,7 @@ def produce_vectors(
     size = len(packed[0])
     if not size or size % FLOAT_BYTES or any(len(row) != size for row in packed):
         raise ValueError("the vectors have different lengths, or none")
-    origin = produce_origin(model, protocol, usage, answered=answered)
+    origin = produce_origin(model, protocol, usage, reported_model=reported_model)
     width = size // FLOAT_BYTES
     return Vectors(data=b"".join(packed), width=width, origin=origin, losses=tuple(losses))
 
@@ -70,7 +70,7 @@ def decode(answer: bytes, kind: Any) -> Any:
     """
     try:
         return msgspec.json.decode(answer, type=kind)
-    except msgspec.DecodeError as error:  # one line, with the place
+    except msgspec.DecodeError as error:  # its text is one line with the path of the field
         raise ValueError(str(error)) from None
 
 
@@ -82,9 +82,9 @@ def unpack_base64(row: Sequence[float]) -> str:
     return b2a_base64(numbers.tobytes(), newline=False).decode()
 
 
-def read_texts(given: Any, path: str) -> list[str]:
+def read_texts(value: Any, path: str) -> list[str]:
     """Return the texts of a client's request: one, or a list. Raises RequestError."""
-    texts = [given] if isinstance(given, str) else given
+    texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         detail = "Expected a text or a list of texts; tokens cannot be translated."
         raise RequestError(path=path, detail=detail, remedy="Send the texts themselves.")

@@ -50,10 +50,10 @@ def takes_contents(model: str) -> bool:
 
 
 def produce_form(model: str, path: str) -> CallForm[EmbeddingRequest, Vectors]:
-    """Return the form for one model.
+    """Return the format for one model.
 
     Args:
-        path: The path of the method that :func:`takes_contents` tells.
+        path: The path of the model's method; see :func:`takes_contents`.
     """
     if takes_contents(model):
         return CallForm(path=path, most_inputs=1, write=_write_content, read=_read_embedded)
@@ -71,10 +71,10 @@ def _write_content(request: EmbeddingRequest, model: ModelDescriptor) -> Transla
 
 
 def _read_embedded(answer: bytes, request: EmbeddingRequest, model: ModelDescriptor) -> Vectors:
-    told: _Embedded = decode(answer, _Embedded)
-    counted = None if told.usage_metadata is None else told.usage_metadata.prompt_token_count
-    usage = None if counted is None else Usage(input_tokens=counted)
-    return produce_vectors([told.embedding.values], request, model, PROTOCOL, usage)
+    decoded: _Embedded = decode(answer, _Embedded)
+    tokens = None if decoded.usage_metadata is None else decoded.usage_metadata.prompt_token_count
+    usage = None if tokens is None else Usage(input_tokens=tokens)
+    return produce_vectors([decoded.embedding.values], request, model, PROTOCOL, usage)
 
 
 def _write_instances(request: EmbeddingRequest, model: ModelDescriptor) -> Translation[JsonObject]:
@@ -88,8 +88,8 @@ def _write_instances(request: EmbeddingRequest, model: ModelDescriptor) -> Trans
 
 
 def _read_predictions(answer: bytes, request: EmbeddingRequest, model: ModelDescriptor) -> Vectors:
-    told: _Predictions = decode(answer, _Predictions)
-    rows = [each.embeddings for each in told.predictions]
+    decoded: _Predictions = decode(answer, _Predictions)
+    rows = [each.embeddings for each in decoded.predictions]
     counts = [row.statistics.token_count for row in rows if row.statistics is not None]
     known = [int(count) for count in counts if count is not None]
     usage = Usage(input_tokens=sum(known)) if known else None

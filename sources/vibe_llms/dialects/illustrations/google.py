@@ -154,7 +154,7 @@ def read(answer: bytes, request: IllustrationRequest, model: ModelDescriptor) ->
         raise refuse_nothing(model.provider, parsed.find_reason(), "images")
     usage = None if parsed.usage_metadata is None else normalize_usage(parsed.usage_metadata)
     origin = produce_origin(
-        model, PROTOCOL, usage, answered=parsed.model_version, response_id=parsed.response_id
+        model, PROTOCOL, usage, reported_model=parsed.model_version, response_id=parsed.response_id
     )
     return Illustration(images=images, origin=origin)
 

@@ -161,7 +161,7 @@ def read(answer: bytes, request: IllustrationRequest, model: ModelDescriptor) ->
         raise ValueError("it has no images")
     kind = f"image/{parsed.output_format}" if parsed.output_format else ""
     images = tuple(_read_image(row, kind) for row in rows)
-    origin = produce_origin(model, PROTOCOL, _read_usage(parsed.usage), answered=parsed.model)
+    origin = produce_origin(model, PROTOCOL, _read_usage(parsed.usage), reported_model=parsed.model)
     return Illustration(images=images, origin=origin)
 
 

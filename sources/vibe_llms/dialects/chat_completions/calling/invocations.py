@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.extras import LENIENT, merge, read_native
-from vibe_llms.dialects.free_text import part_format, write_chat_format
+from vibe_llms.dialects.free_text import split_format, write_chat_format
 from vibe_llms.dialects.invocations import (
     InvocablesWriter,
     Offer,
@@ -58,7 +58,7 @@ def _write_tool(
     named: dict[str, Any] = {"name": invocable.name, **describe(invocable)}
     if is_custom:
         ledger.omit(invocable, path, "enforced", reason="free text has no schema to enforce")
-        text_format, native = part_format(native, path)
+        text_format, native = split_format(native, path)
         if text_format is not None:
             named["format"] = write_chat_format(text_format)
         return merge({"type": "custom", "custom": named}, ledger.read_sendable(native, path))

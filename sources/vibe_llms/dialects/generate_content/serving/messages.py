@@ -189,9 +189,9 @@ class _ContentsReader(ConversationReader):
         block = camelize(part["functionResponse"])
         identity, name = block.get("id"), block.get("name")
         waiting = self._unanswered
-        answered = waiting.take_by_id(identity) if identity else waiting.take_by_name(name)
+        answered = waiting.pop_by_id(identity) if identity else waiting.pop_by_name(name)
         if answered is None and not identity and not name:
-            answered = waiting.take_first()
+            answered = waiting.pop_first()
         if not identity:
             identity = answered.invocation_id if answered else f"call_{produce_identity()}"
         self.add_result(**_read_result(part, identity, wrapper))

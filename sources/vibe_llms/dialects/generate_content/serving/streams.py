@@ -180,7 +180,7 @@ class StreamWriter(SequentialWriter):
 
     def _finish(self, response: Response) -> bytes:
         translation = nativize_response(response)
-        self.losses[:] = [*translation.losses, *self._divided]
+        self.losses[:] = [*translation.losses, *self._continuation_losses]
         body = {**translation.value, **self._repeat_fields()}
         if "candidates" in body:
             first, *others = body["candidates"]

@@ -132,7 +132,7 @@ def _complete_limit(body: dict[str, Any], draft: BodyDraft) -> None:
 _WRITER: Final = RequestWriter(
     protocol=PROTOCOL,
     compose_body=_compose_body,
-    survey_circumstances=lambda request, *_: {"continuation": request.continuation},
+    find_message_options=lambda request, *_: {"continuation": request.continuation},
 )
 nativize_request = _WRITER.nativize_request
 produce_processors = _WRITER.produce_processors

@@ -229,7 +229,7 @@ class StreamWriter(SequentialWriter):
 
     def _finish(self, response: Response) -> bytes:
         translation = nativize_response(response)
-        self.losses[:] = [*translation.losses, *self._divided, *self._late]
+        self.losses[:] = [*translation.losses, *self._continuation_losses, *self._late]
         body = without(translation.value, "id", "type", "role", "model", "content")
         delta = {name: body.pop(name) for name in _AT_THE_END if name in body}
         return _frame("message_delta", delta=delta, **body) + _frame("message_stop")

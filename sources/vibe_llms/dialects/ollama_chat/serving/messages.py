@@ -122,9 +122,9 @@ class _MessagesReader(ConversationReader):
         # A client does not have the ids that were generated here, and may send others.
         unanswered, is_made_up = self._unanswered, bool(client_id)
         return (
-            unanswered.take_by_id(client_id)
-            or unanswered.take_by_name(name, is_made_up=is_made_up)
-            or unanswered.take_first(is_made_up=is_made_up)
+            unanswered.pop_by_id(client_id)
+            or unanswered.pop_by_name(name, is_generated=is_made_up)
+            or unanswered.pop_first(is_generated=is_made_up)
         )
 
     def _generate_id(self, path: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vibe_llms.dialects.extras import merge
-from vibe_llms.dialects.free_text import part_format
+from vibe_llms.dialects.free_text import split_format
 from vibe_llms.dialects.invocations import (
     InvocablesWriter,
     Offer,
@@ -34,7 +34,7 @@ def _write_tool(
     named: dict[str, Any] = {"name": invocable.name, **describe(invocable)}
     if invocable.schema is None:
         ledger.omit(invocable, path, "enforced", reason="free text has no schema to enforce")
-        text_format, native = part_format(invocable.native, path)
+        text_format, native = split_format(invocable.native, path)
         if text_format is not None:
             named["format"] = text_format
         extras = ledger.read_sendable(native, path)

@@ -128,7 +128,7 @@ def compose_defaults(attributes: ModelAttributes, extras: Mapping[str, Any]) -> 
 _WRITER: Final = RequestWriter(
     protocol=PROTOCOL,
     compose_body=_compose_body,
-    survey_circumstances=_survey_stored_state,
+    find_message_options=_survey_stored_state,
     shared=SHARED,
 )
 nativize_request = _WRITER.nativize_request

@@ -137,7 +137,7 @@ class StreamWriter(SequentialWriter):
     def _finish(self, response: Response) -> bytes:
         written = self._items.close()
         translation = nativize_response(response)
-        self.losses[:] = [*translation.losses, *self._divided]
+        self.losses[:] = [*translation.losses, *self._continuation_losses]
         body = {**self._base, **translation.value}
         if not self._items.written and [each.get("content") for each in body["output"]] == [[]]:
             opening = {**EMPTY_MESSAGE, "status": "in_progress"}
