@@ -58,11 +58,11 @@ def _bring_about() -> dict[str, list[Situation]]:
     call = InvocationCanister(invocation_id="call", name="tool")
     result = ResultCanister(invocation_id="call", name="tool")
     said = AssistantCanister("words")
-    owed = _produce_tail(call, owed=(call,))
+    pending = _produce_tail(call, pending_calls=(call,))
     broken = Situation(tail=_produce_tail(said, stop_reason=StopReason.INTERRUPTED))
     answers = [
-        Situation(tail=owed, waits=True),
-        Situation(tail=owed),
+        Situation(tail=pending, is_waiting=True),
+        Situation(tail=pending),
         Situation(tail=_produce_tail(said)),
         Situation(tail=_produce_tail(said, stop_reason=StopReason.PAUSED)),
     ]
@@ -74,7 +74,7 @@ def _bring_about() -> dict[str, list[Situation]]:
     return {
         BEGIN: [*started, broken, *answers, *results],
         State.GENERATE: answers,
-        State.AWAIT: [Situation(tail=owed)],
+        State.AWAIT: [Situation(tail=pending)],
         State.EXECUTE: results,
     }
 
@@ -82,11 +82,13 @@ def _bring_about() -> dict[str, list[Situation]]:
 def _produce_tail(
     last: AnyCanister,
     *,
-    owed: tuple[InvocationCanister, ...] = (),
+    pending_calls: tuple[InvocationCanister, ...] = (),
     results: tuple[ResultCanister, ...] = (),
     stop_reason: StopReason = StopReason.UNKNOWN,
 ) -> Tail:
-    return Tail(last=last, start=0, owed=owed, results=results, stop_reason=stop_reason)
+    return Tail(
+        last=last, start=0, pending_calls=pending_calls, results=results, stop_reason=stop_reason
+    )
 
 
 def draw() -> str:

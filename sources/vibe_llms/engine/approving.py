@@ -16,9 +16,11 @@ from vibe_llms.invocables.approvals import Approval, ApprovalRequest, Approver, 
 
 
 class ApprovalGate:
-    """Asks for approvals.
+    """Requests approvals, from the approver or from the log of the run.
 
     Args:
+        context: Context of the run.
+        record: Facts from the log.
         approver: Asked about one request after the other; ``None`` if nothing here can answer.
         answers: Approvals given in advance; each applies to one invocation, unless its scope is
             larger.
@@ -37,8 +39,8 @@ class ApprovalGate:
         self._answers = list(answers)
         self._asking: tuple[Call, asyncio.Task[Approval | None]] | None = None
 
-    def look(self) -> None:
-        """Cancel the question that is being asked if the log has an answer now."""
+    def cancel_if_answered(self) -> None:
+        """Cancel the current question to the approver if the log has an answer now."""
         if self._asking is not None:
             call, asking = self._asking
             if self._is_answered(call):
@@ -61,25 +63,25 @@ class ApprovalGate:
         Raises:
             ConverseError: The approver failed, or its answer is invalid.
         """
-        left: list[ApprovalRequest] = []
+        unanswered: list[ApprovalRequest] = []
         for call in calls:
             request = call.request
             if request is None or self._is_answered(call):
                 continue  # the scope of another answer includes it
             await self._context.emit(_produce_event(call.key, request))
             approval = await self._wait(call, request)
-            if self._is_answered(call):  # by another process
+            if self._is_answered(call):  # in the meantime, by another process
                 if approval is not None:
                     refused = ApprovalRefusedEvent(key=call.key, digest=approval.digest)
                     await self._context.emit(refused, durable=True)
             elif approval is None:
-                left.append(request)
+                unanswered.append(request)
             else:
                 settle(request, approval)  # refuses an answer to another request
                 event = produce_answer(call.key, request, approval)
                 await self._context.emit(event, durable=True)
-                self._record.note(event)
-        return tuple(left)
+                self._record.add(event)
+        return tuple(unanswered)
 
     async def _wait(self, call: Call, request: ApprovalRequest) -> Approval | None:
         """Ask, and wait for an answer here or in the log."""
@@ -98,14 +100,14 @@ class ApprovalGate:
         return None if asking.cancelled() and self._is_answered(call) else asking.result()
 
     async def _find_answer(self, request: ApprovalRequest) -> Approval | None:
-        for approval in self._answers:
-            if approval.digest == request.digest:
-                self._answers.remove(approval)  # for one call: an equal call needs another
-                return approval
+        for answer in self._answers:
+            if answer.digest == request.digest:
+                self._answers.remove(answer)  # it applies to one call; an equal call needs another
+                return answer
         if self._approver is None:
             return None
         try:
-            given: object = await self._approver.approve(request)
+            approval: object = await self._approver.approve(request)
         except ConverseError:
             raise
         except Exception as error:
@@ -114,11 +116,11 @@ class ApprovalGate:
                 remedy="No call of the turn was executed; run the conversation again.",
                 stage=Stage.EXECUTE,
             ) from error
-        if given is None or isinstance(given, Approval):
-            return given
+        if approval is None or isinstance(approval, Approval):
+            return approval
         raise RequestError(
             path="approver",
-            detail=f"The approver of {request.name} returned {type(given).__name__}.",
+            detail=f"The approver of {request.name} returned {type(approval).__name__}.",
             remedy="Return an Approval (the result of allow, deny or edit), or None to leave the "
             "request open.",
             stage=Stage.EXECUTE,

@@ -1,4 +1,4 @@
-"""Protocols that the engine needs: the context of a run (its log, messages to it) and its journal.
+"""Protocols that the engine requires: the context of a run, and the journal of its conversation.
 
 The engine lies below the package ``runs``, which implements both.
 """
@@ -31,14 +31,15 @@ class RunContext(Protocol):
             durable: Return only when the event survives a power failure; by default it survives
                 the end of this process.
             soon: Write the event together with the next one, which the same task emits right
-                after it. Nothing may depend on it before that. The end of the run writes it too.
+                after it; at the latest, the end of the run writes it. Nothing may depend on the
+                event before it is written.
         """
 
     @property
     def is_followed(self) -> bool:
         """True if the run has listeners."""
 
-    def tell(self, event: RunEvent) -> None:
+    def publish(self, event: RunEvent) -> None:
         """Pass an event to the listeners without storing it.
 
         A listener that raises is logged once, keeps receiving events, and does not affect the run.
@@ -50,7 +51,7 @@ class RunContext(Protocol):
         These are user messages, answers to approval requests, and stops.
         """
 
-    def attend(
+    def deliver_messages(
         self, on_event: Callable[[Sequence[LogEvent]], object]
     ) -> AbstractContextManager[object]:
         """Pass new messages to ``on_event`` soon after they arrive, until the block ends.

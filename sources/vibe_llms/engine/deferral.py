@@ -8,8 +8,8 @@ from vibe_llms.events.engine import GenerationAnsweredEvent
 from vibe_llms.messages.requests import Request, Response
 
 
-class RequestDeferred(Exception):  # nothing went wrong
-    """A request was deferred. Control flow within a run, not an error."""
+class RequestDeferred(Exception):
+    """A request was deferred. It controls the flow within a run, and is not an error."""
 
     def __init__(self, request: Request) -> None:
         super().__init__()
@@ -28,13 +28,13 @@ class DeferralBackend(Protocol):
         """Price tier of the vendor."""
 
     def put(self, conversation_id: str, request: Request) -> None:
-        """Take a request that the log has recorded as deferred; ignore a known one.
+        """Submit a request that the log has recorded as deferred; ignore a known one.
 
         If this process ends before the request is submitted, the run asks again.
         """
 
-    async def read(self, said: GenerationAnsweredEvent, request: Request) -> Response:
-        """Read an answer.
+    async def read(self, event: GenerationAnsweredEvent, request: Request) -> Response:
+        """Read the answer that an event reports.
 
         Raises:
             ConverseError: The request failed.

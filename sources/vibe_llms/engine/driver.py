@@ -9,16 +9,16 @@ from collections.abc import Sequence
 import attrs
 
 from vibe_llms.engine.approving import ApprovalGate
-from vibe_llms.engine.attention import Attention, describe_stop, leave_run
 from vibe_llms.engine.contexts import Journal, RunContext
 from vibe_llms.engine.deferral import RequestDeferred
 from vibe_llms.engine.executing import Executor
 from vibe_llms.engine.generating import Generator, ModelCall, describe_stored
 from vibe_llms.engine.limits import Readings, export_limits
 from vibe_llms.engine.machine import Await, Command, End, Execute, Generate, decide
-from vibe_llms.engine.prepared_calls import examine_owed
+from vibe_llms.engine.prepared_calls import examine_pending
 from vibe_llms.engine.recovery import Record
-from vibe_llms.engine.run_status import SPOKEN, STATES, Spoken, find_situation
+from vibe_llms.engine.run_messages import RunMessages, describe_stop, produce_handover
+from vibe_llms.engine.run_status import STATES, USUAL_TURN, ModelTurn, find_situation
 from vibe_llms.engine.states import Reason, State
 from vibe_llms.engine.tails import find_end, read_tail
 from vibe_llms.events.engine import (
@@ -53,7 +53,7 @@ class RunEnding:
         requests: Open approval requests.
         final: Result of a final invocation, which is the answer.
         shortfall: Why the model's last turn is not an answer, if the run ended with that.
-        doubted: Number of generations of earlier runs that may have been billed in vain.
+        doubted: Number of generations of earlier runs that may have been billed without a response.
         readings: Resource usage.
         losses: Losses of translations.
         summaries: Origins of the summaries of old turns that were generated.
@@ -127,8 +127,8 @@ class Driver:
         self._gate = ApprovalGate(context, self._record, approver, answers)
         self._state: State | None = None
         self._doubted = 0
-        self._messages: list[AnyCanister] = []
-        self._attention = Attention(context, self._on_event)
+        self._user_messages: list[AnyCanister] = []
+        self._messages = RunMessages(context, self._on_event)
         self.ending: RunEnding | None = None
 
     async def drive(self) -> None:
@@ -159,9 +159,9 @@ class Driver:
             await self._conclude(end, error)
         except (asyncio.CancelledError, KeyboardInterrupt):
             # A stop may have caused this: log it before the end of the run.
-            stop = await self._attention.look_last()
+            stop = await self._messages.receive_last()
             if stop is None and self._temporary_errors:  # no end yet: the next worker resumes it
-                await context.emit(leave_run())
+                await context.emit(produce_handover())
                 raise
             detail = describe_stop(stop) if stop else ""
             await self._conclude(End(reason=Reason.CANCELLED, detail=detail))
@@ -180,13 +180,13 @@ class Driver:
 
     async def _work_in_time(self) -> End | RequestDeferred | tuple[ApprovalRequest, ...]:
         try:
-            left = self._limits.run_seconds - self._readings.seconds
-            async with self._attention.bound(left) as clock:
+            remaining = self._limits.run_seconds - self._readings.seconds
+            async with self._messages.bound(remaining) as clock:
                 return await self._work(clock)
         except TimeoutError:
             if not clock.expired():
                 raise
-            if stop := self._attention.stop:
+            if stop := self._messages.stop:
                 return End(reason=Reason.CANCELLED, detail=describe_stop(stop))
             self._readings.seconds = seconds = float(self._limits.run_seconds)
             detail = (
@@ -197,22 +197,25 @@ class Driver:
     async def _work(
         self, clock: asyncio.Timeout
     ) -> End | RequestDeferred | tuple[ApprovalRequest, ...]:
-        spoken: Spoken | None = None
+        last_turn: ModelTurn | None = None
         started = time.monotonic() - self._readings.seconds
         while True:
             self._readings.seconds = time.monotonic() - started
-            if stop := await self._attention.look():
+            if stop := await self._messages.receive():
                 return End(reason=Reason.CANCELLED, detail=describe_stop(stop))
             tail = read_tail(self._journal.canisters)
-            if self._messages and not (tail.owed or tail.is_paused or self._has_answer()):
-                said, self._messages = self._messages, []  # more may arrive during the append
-                await self._journal.append(said)
-                spoken = None
+            if self._user_messages and not (
+                tail.pending_calls or tail.is_paused or self._has_answer()
+            ):
+                # More messages may arrive during the append.
+                messages, self._user_messages = self._user_messages, []
+                await self._journal.append(messages)
+                last_turn = None
                 continue
-            if tail.owed and not tail.is_broken_off:  # needed to prepare its calls
-                await examine_owed(tail.owed, self._registry, self._record)
+            if tail.pending_calls and not tail.is_broken_off:  # before its calls are prepared
+                await examine_pending(tail.pending_calls, self._registry, self._record)
             situation = find_situation(
-                self._journal.canisters, tail, self._registry, self._record, spoken=spoken
+                self._journal.canisters, tail, self._registry, self._record, last_turn=last_turn
             )
             command = decide(situation, self._readings, self._limits)
             await self._enter(command)
@@ -222,8 +225,8 @@ class Driver:
                 case Await():
                     paused, deadline = time.monotonic(), clock.when()
                     clock.reschedule(None)  # waiting for people does not count
-                    if left := await self._gate.ask(command.calls):
-                        return left
+                    if unanswered := await self._gate.ask(command.calls):
+                        return unanswered
                     waited = time.monotonic() - paused
                     started += waited
                     assert deadline is not None
@@ -232,23 +235,23 @@ class Driver:
                     await self._executor.execute(command.calls)
                 case Generate():
                     try:
-                        spoken = await self._ask(command, spoken)
+                        last_turn = await self._ask(command, last_turn)
                     except RequestDeferred as deferred:
                         if not self._has_answer():  # else the answer arrived during the write
                             return deferred
 
     def _has_answer(self) -> bool:
-        """Tell whether the answer to a deferred request is here; it is handled first."""
+        """Return whether the answer to a deferred request has arrived; it is handled first."""
         canisters = self._journal.canisters
         return bool(canisters) and canisters[-1].id in self._record.answers
 
     def _on_event(self, event: LogEvent) -> None:
         """Handle an event from the inbox; a user message waits until no result is missing."""
         if not isinstance(event, MessageReceivedEvent):
-            self._record.note(event)
-            self._gate.look()
-        elif event.canister.id not in [each.id for each in self._messages]:
-            self._messages.append(event.canister)
+            self._record.add(event)
+            self._gate.cancel_if_answered()
+        elif event.canister.id not in [each.id for each in self._user_messages]:
+            self._user_messages.append(event.canister)
 
     async def _enter(self, command: Command) -> None:
         state = STATES[type(command)]
@@ -260,36 +263,41 @@ class Driver:
             is_shared = isinstance(command, Execute) and len(command.calls) > 1
             await self._context.emit(event, soon=not is_shared)
 
-    async def _ask(self, command: Generate, before: Spoken | None) -> Spoken:
+    async def _ask(self, command: Generate, previous: ModelTurn | None) -> ModelTurn:
         """Ask the model once, and describe its turn."""
         response = await self._generator.generate(command, self._readings.steps + 1)
         self._readings.steps += 1
         metadata, count = response.metadata, len(response.canisters)
         shortfall = find_shortfall(response.canisters, metadata.origin, metadata.native)
         if count and shortfall is None:
-            return SPOKEN
-        failures = (0 if before is None else before.failures) + 1
+            return USUAL_TURN
+        failures = (0 if previous is None else previous.failures) + 1
         has_failed = shortfall is not None and shortfall.reason == "failed"
-        return Spoken(canisters=count, shortfall=shortfall, failures=failures if has_failed else 0)
+        return ModelTurn(
+            canisters=count, shortfall=shortfall, failures=failures if has_failed else 0
+        )
 
     async def _recover(self) -> None:
-        """Take up messages that an earlier run received, and record the outcome of a generation
-        during which it was cut off."""
-        said = {canister.id for canister in self._journal.canisters}
-        self._messages = [
+        """Continue where an earlier run was cut off.
+
+        Add the messages that it received to this run, and record the outcome of its last
+        generation.
+        """
+        known_ids = {canister.id for canister in self._journal.canisters}
+        self._user_messages = [
             event.canister
             for event in self._context.survey()
-            if isinstance(event, MessageReceivedEvent) and event.canister.id not in said
+            if isinstance(event, MessageReceivedEvent) and event.canister.id not in known_ids
         ]
-        begun = self._record.generation
-        if begun is None:
+        started = self._record.generation
+        if started is None:
             return
         canisters = self._journal.canisters
-        position = next((i for i, each in enumerate(canisters) if each.id == begun.key), None)
-        behind = () if position is None else canisters[position + 1 :]
+        position = next((i for i, each in enumerate(canisters) if each.id == started.key), None)
+        later = () if position is None else canisters[position + 1 :]
         # An earlier response may have broken off here: its canisters do not answer this request.
-        stored = [each for each in behind if each.id not in self._record.broken]
-        finished = describe_stored(begun, stored[: find_end(stored)], self._price)
+        stored = [each for each in later if each.id not in self._record.broken]
+        finished = describe_stored(started, stored[: find_end(stored)], self._price)
         if self._adds_usage:  # the readings of earlier runs do not include this generation
             self._readings.steps += 1
         if finished is not None:
@@ -299,7 +307,7 @@ class Driver:
             return
         self._doubted = 1
         await self._context.emit(
-            GenerationDoubtedEvent(key=begun.key, turn=begun.turn, model=begun.model)
+            GenerationDoubtedEvent(key=started.key, turn=started.turn, model=started.model)
         )
 
     async def _defer(self, deferred: RequestDeferred) -> None:
@@ -312,7 +320,7 @@ class Driver:
         digests = tuple(request.digest for request in requests)
         event = RunSuspendedEvent(run_id=self._context.run_id, digests=digests)
         await self._context.emit(event, durable=True)
-        self.ending = attrs.evolve(self._rest(State.AWAIT), requests=requests)
+        self.ending = attrs.evolve(self._compose_ending(State.AWAIT), requests=requests)
 
     async def _conclude(self, end: End, error: ConverseError | None = None) -> None:
         await self._enter(end)
@@ -329,7 +337,7 @@ class Driver:
         )
         await self._context.emit(event)
         self.ending = attrs.evolve(
-            self._rest(State.TERMINATE),
+            self._compose_ending(State.TERMINATE),
             reason=end.reason,
             detail=end.detail,
             limit=end.limit,
@@ -339,12 +347,12 @@ class Driver:
         )
 
     def _is_settled(self) -> bool:
-        """True if the next run of the conversation needs nothing from the log."""
+        """Return whether the next run of the conversation needs nothing from the log."""
         canisters = self._journal.canisters
-        is_open = self._messages or self._record.has_standing_answers or self._has_answer()
-        return not is_open and bool(canisters) and not read_tail(canisters).owed
+        is_open = self._user_messages or self._record.has_standing_answers or self._has_answer()
+        return not is_open and bool(canisters) and not read_tail(canisters).pending_calls
 
-    def _rest(self, state: State) -> RunEnding:
+    def _compose_ending(self, state: State) -> RunEnding:
         return RunEnding(
             state=state,
             doubted=self._doubted,

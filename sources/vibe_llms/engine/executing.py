@@ -35,12 +35,16 @@ class Executor:
     """Executes the calls of a run.
 
     Args:
+        journal: Conversation, to which results are added.
+        registry: Connected registry of invocables.
+        context: Context of the run.
+        record: Facts from the log.
         readings: Counts executions and faults.
     """
 
-    # Calls of the turn without a result in the conversation, in order: a result waits in the record
-    # until those before it are there.
-    _owed: list[str]
+    # Keys of the turn's calls without a result in the conversation, in order: a result waits in the
+    # record until those before it are there.
+    _pending_keys: list[str]
 
     def __init__(
         self,
@@ -66,10 +70,10 @@ class Executor:
             StoreError: A result could not be stored; results in the log are not lost.
             KeyboardInterrupt: A call was interrupted (Ctrl-C); the others were cancelled.
         """
-        self._owed = [call.key for call in calls]
+        self._pending_keys = [call.key for call in calls]
         await self._deliver()  # results of an earlier run
-        left = [call for call in calls if call.key not in self._record.results]
-        groups = self._group(left)
+        pending = [call for call in calls if call.key not in self._record.results]
+        groups = self._group(pending)
         try:
             if len(groups) == 1:  # needs no task of its own
                 await self._perform_group(groups[0])
@@ -91,7 +95,7 @@ class Executor:
             first = errors.exceptions[0]
         else:
             return
-        raise first  # not chained: the group around it says nothing new
+        raise first  # not chained: the exception group adds no information
 
     def _group(self, calls: Sequence[Call]) -> Sequence[Sequence[Call]]:
         """Group calls that can share one execution: identical, with the same approval."""
@@ -122,15 +126,15 @@ class Executor:
             )
             self._readings.invocations += 1
             self._readings.faults += is_fault
-            self._record.note(event)
+            self._record.add(event)
             # The conversation stores a result that is delivered at once. One that waits for others
             # is only in the log until then; without it, a side effect would be repeated.
-            await self._context.emit(event, durable=self._is_held(call))
+            await self._context.emit(event, durable=self._is_only_logged(call))
         await self._deliver()
 
-    def _is_held(self, call: Call) -> bool:
-        """Tell whether the result of a side effect is only in the log for a while."""
-        is_next = bool(self._owed) and self._owed[0] == call.key
+    def _is_only_logged(self, call: Call) -> bool:
+        """Return whether the result of a side effect is only in the log until others are there."""
+        is_next = bool(self._pending_keys) and self._pending_keys[0] == call.key
         return not is_next and call.invoker is not None and call.invoker.effect is Effect.ONCE
 
     async def _perform(self, call: Call) -> tuple[Outcome, bool]:
@@ -157,43 +161,43 @@ class Executor:
             effect=invoker.effect.value,
             idempotency_key=context.idempotency_key,
         )
-        self._record.note(event)
+        self._record.add(event)
         # Before it starts: a call that the log does not record cannot have taken effect.
         await self._context.emit(event, durable=invoker.effect is Effect.ONCE)
         outcome = await perform_fitting(invoker, arguments, context)
         return _mark_edit(call, outcome), outcome.is_error
 
     def _produce_context(self, canister: InvocationCanister, invoker: Invoker) -> InvocationContext:
-        def tell(text: str) -> None:
+        def report_progress(text: str) -> None:
             event = InvocationProgressEvent(
                 key=canister.id,
                 invocation_id=canister.invocation_id,
                 name=invoker.name,
                 text=escape_surrogates(str(text)),
             )
-            self._context.tell(event)
+            self._context.publish(event)
 
         return InvocationContext(
             invocation_id=canister.invocation_id,
             run_id=self._context.run_id,
-            # Equal when a crash has the call executed again; different in each fork.
+            # The same if the call is executed again after a crash; different in each fork.
             idempotency_key=f"{self._journal.conversation_id}/{canister.id}",
-            listener=tell,
+            listener=report_progress,
         )
 
     async def _deliver(self) -> None:
         """Add results to the conversation, up to the first that is missing."""
-        if not self._owed or self._owed[0] not in self._record.results:
+        if not self._pending_keys or self._pending_keys[0] not in self._record.results:
             return
         async with self._lock:  # concurrent appends would mix
             ready: list[ResultCanister] = []
-            for key in self._owed:
+            for key in self._pending_keys:
                 if key not in self._record.results:
                     break
                 ready.append(self._record.results[key])
             if ready:
                 await self._journal.append(ready)
-                del self._owed[: len(ready)]
+                del self._pending_keys[: len(ready)]
 
 
 def _identify_approval(call: Call) -> tuple[str, str | None, str] | None:
@@ -214,7 +218,7 @@ def _access_arguments(call: Call) -> tuple[JsonObject, str]:
 
 
 def _mark_edit(call: Call, outcome: Outcome) -> Outcome:
-    """Tell the model that its arguments were edited."""
+    """Add a note for the model that its arguments were edited."""
     approval = call.approval
     if approval is None or approval.arguments is None:
         return outcome

@@ -34,7 +34,7 @@ from vibe_llms.messages.requests import Request, RequestFields, Response
 from vibe_llms.providers.interfaces import ConverserModel
 
 EventListener: TypeAlias = Callable[[StreamEvent], Awaitable[object]]
-"""Takes an event of a streamed response; the stream continues when it returns."""
+"""Receives an event of a streamed response; the stream continues when it returns."""
 
 
 @frozen(kw_only=True, eq=False)
@@ -67,7 +67,7 @@ class ModelCall:
 
 
 class Generator:
-    """Asks the model, for one run.
+    """Sends the requests of one run to its model.
 
     Attributes:
         losses: Losses of translations, each once.
@@ -98,7 +98,7 @@ class Generator:
         self._record = record
         self._request: Request | None = None
         self._pattern: dict[str, JsonValue] | None = None
-        self._occupied = 0  # tokens of the model's window, as last reported
+        self._used_tokens = 0  # of the model's context window, as last reported
 
     async def generate(self, command: Generate, turn: int) -> Response:
         """Ask the model once, and add its response to the conversation.
@@ -112,8 +112,10 @@ class Generator:
             self._pattern = None  # and so have the digests
         request = self._compose(command)
         backend = self._model_call.deferral_backend
-        if backend is not None and (said := self._record.answers.get(request.canisters[-1].id)):
-            return await self._take(backend, said, request, turn)
+        if backend is not None:
+            answer = self._record.answers.get(request.canisters[-1].id)
+            if answer is not None:
+                return await self._add_answer(backend, answer, request, turn)
         pattern: dict[str, JsonValue] = {}
         if self._pattern is None:  # recorded once, and after each change
             pattern = {**digest_pattern(self._model_call.fields, self._registry.describe())}
@@ -124,7 +126,7 @@ class Generator:
             model=self._model_call.address,
             pattern=pattern,
         )
-        # From here on it may be billed: the log must survive a power failure.
+        # From here on, the vendor may charge for it: the log must survive a power failure.
         await self._context.emit(event, durable=True)
         if backend is not None:
             deferred = GenerationDeferredEvent(
@@ -143,19 +145,19 @@ class Generator:
         await self._finish(event, response, started)
         return response
 
-    async def _take(
+    async def _add_answer(
         self,
         backend: DeferralBackend,
-        said: GenerationAnsweredEvent,
+        answer: GenerationAnsweredEvent,
         request: Request,
         turn: int,
     ) -> Response:
         """Add the answer to a deferred request; no model is asked."""
-        event = GenerationStartedEvent(key=said.key, turn=turn, model=self._model_call.address)
-        started = time.monotonic() - said.seconds
+        event = GenerationStartedEvent(key=answer.key, turn=turn, model=self._model_call.address)
+        started = time.monotonic() - answer.seconds
         self._arrived = ()
         try:
-            response = await backend.read(said, request)
+            response = await backend.read(answer, request)
         except Exception as error:  # a cancelled run keeps the answer
             await self._fail(event, error, started)
             raise
@@ -171,29 +173,29 @@ class Generator:
             try:
                 if self._context.is_followed or model_call.on_event is not None:
                     async for event in stream:
-                        self._context.tell(event)
+                        self._context.publish(event)
                         if model_call.on_event is not None:
                             await model_call.on_event(event)
                 return await stream.response()
-            finally:  # also of a response that breaks off, which is billed as well
+            finally:  # also for a response that breaks off, which is billed as well
                 self._arrived = stream.canisters
 
     def _compose(self, command: Generate) -> Request:
         """Return the request: the previous one, extended by new canisters, if possible."""
-        # Of an extended request, only the new part is encoded and missing in the vendor's cache.
-        known, canisters = self._request, self._journal.canisters
+        # Of an extended request, only the new part has to be encoded; the vendor caches the rest.
+        previous, canisters = self._request, self._journal.canisters
         is_whole = command.length == len(canisters)
-        choice = self._choose(canisters[command.length - 1])
-        if known is not None and is_whole and known.invocation_choice == choice:
-            length = len(known.canisters)
-            if canisters[length - 1] is known.canisters[-1]:  # no other canisters in between
+        choice = self._choose_invocation(canisters[command.length - 1])
+        if previous is not None and is_whole and previous.invocation_choice == choice:
+            length = len(previous.canisters)
+            if canisters[length - 1] is previous.canisters[-1]:  # no other canisters in between
                 new, continuation = canisters[length:], command.is_continuation
-                self._request = known.extend(new, continuation=continuation)
+                self._request = previous.extend(new, continuation=continuation)
                 return self._trim(self._request)
         self._request = self._produce(tuple(canisters[: command.length]), choice, command)
         return self._trim(self._request)
 
-    def _choose(self, last: AnyCanister) -> str:
+    def _choose_invocation(self, last: AnyCanister) -> str:
         choice = self._model_call.fields.get("invocation_choice", "auto")
         # A model that must invoke something in each turn would never answer.
         return "auto" if last.role == "result" and choice != "none" else choice
@@ -213,14 +215,14 @@ class Generator:
     def _trim(self, request: Request) -> Request:
         """Omit stale results if the conversation approaches the model's context window."""
         attributes = self._model_call.model.descriptor.attributes
-        window = attributes.access_value("context_window_tokens") if self._occupied else None
+        window = attributes.access_value("context_window_tokens") if self._used_tokens else None
         if not isinstance(window, int):
             return request
         # Omissions are chosen anew each time; the stored request stays complete.
         trimmed = trim_stale(
             request.canisters,
             self._registry.access_deduplicator,
-            used_tokens=self._occupied,
+            used_tokens=self._used_tokens,
             window_tokens=window,
         )
         if not trimmed.losses:
@@ -232,8 +234,8 @@ class Generator:
         self, event: GenerationStartedEvent, error: BaseException, started: float
     ) -> None:
         """Store what arrived, marked as interrupted, and record the error."""
-        ours = error if isinstance(error, ConverseError) else None
-        arrived = self._arrived or (() if ours is None else ours.arrived)
+        known_error = error if isinstance(error, ConverseError) else None
+        arrived = self._arrived or (() if known_error is None else known_error.arrived)
         if any(canister.content or canister.role == "invocation" for canister in arrived):
             await self._journal.append(arrived)
         else:
@@ -243,10 +245,10 @@ class Generator:
             key=event.key,
             turn=event.turn,
             model=event.model,
-            error=ours,
+            error=known_error,
             canisters=tuple(arrived),
             seconds=seconds,
-            attempts=1 if ours is None else ours.sent,
+            attempts=1 if known_error is None else known_error.sent,
         )
         await self._context.emit(failed)
 
@@ -263,7 +265,7 @@ class Generator:
         self.summaries += response.metadata.summaries
         for summary in response.metadata.summaries:
             self._readings.count(summary.usage, None if price is None else price(summary))
-        self._occupied = self._readings.count(origin.usage, cents) or self._occupied
+        self._used_tokens = self._readings.count(origin.usage, cents) or self._used_tokens
         self.losses.update(dict.fromkeys(response.losses))
         finished = GenerationFinishedEvent(
             key=event.key,
@@ -287,14 +289,14 @@ def describe_stored(
     turn: Sequence[AnyCanister],
     price: Callable[[Origin], float | None] | None = None,
 ) -> GenerationFinishedEvent | None:
-    """Return the event that a crash prevented after a response was stored.
+    """Return the event that is missing because of a crash just after a response was stored.
 
     Args:
         event: Start of the generation, from the log.
         turn: Stored canisters of the response; without an origin, the result is ``None``.
         price: Returns its cost in US cents.
     """
-    origin = next((found for each in turn if (found := each.origin)), None)
+    origin = next((each.origin for each in turn if each.origin), None)
     if origin is None:
         return None
     return GenerationFinishedEvent(

@@ -48,7 +48,7 @@ NAMES = tuple(field.name for field in attrs.fields(Readings))
 
 
 def find_reached(readings: Readings, limits: Limits) -> str:
-    """Return the limit that forbids another generation; empty if none does."""
+    """Return the name of a reached limit that forbids another generation; empty without one."""
     for name in ("steps", "tokens", "cents", "faults", "seconds"):
         used, limit = getattr(readings, name), f"run_{name}"
         if used is not None and used >= getattr(limits, limit):
@@ -56,12 +56,12 @@ def find_reached(readings: Readings, limits: Limits) -> str:
     return ""
 
 
-def find_room(readings: Readings, limits: Limits) -> tuple[int, str]:
-    """Return the number of invocations left, and the limit that forbids any."""
+def find_remaining(readings: Readings, limits: Limits) -> tuple[int, str]:
+    """Return the number of remaining invocations, and the name of the limit if there are none."""
     if readings.seconds >= limits.run_seconds:
         return 0, "run_seconds"
-    room = limits.run_invocations - readings.invocations
-    return (room, "") if room > 0 else (0, "run_invocations")
+    remaining = limits.run_invocations - readings.invocations
+    return (remaining, "") if remaining > 0 else (0, "run_invocations")
 
 
 def export_limits(limits: Limits) -> dict[str, int]:

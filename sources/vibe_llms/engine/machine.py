@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
-from vibe_llms.engine.limits import Readings, find_reached, find_room
+from vibe_llms.engine.limits import Readings, find_reached, find_remaining
 from vibe_llms.engine.prepared_calls import Call
 from vibe_llms.engine.states import Reason, State
 from vibe_llms.engine.table import Situation, find_row
@@ -15,7 +15,7 @@ from vibe_llms.messages.endings import Shortfall
 from vibe_llms.messages.requests import is_answerable
 
 _ATTEMPTS: Final = 3
-"""Attempts when each turn of the model fails."""
+"""Attempts if all turns of the model fail."""
 
 
 @frozen
@@ -69,18 +69,18 @@ def decide(situation: Situation, readings: Readings, limits: Limits) -> Command:
     """Return the next command."""
     match find_row(situation).state:
         case State.AWAIT:
-            return Await(tuple(call for call in situation.calls if call.waits))
+            return Await(tuple(call for call in situation.calls if call.is_waiting))
         case State.EXECUTE:
-            room, limit = find_room(readings, limits)
-            # If the budget ends within a turn, the next decision finds none left and stops.
-            return _stop(limit, limits) if limit else Execute(tuple(situation.calls[:room]))
+            count, limit = find_remaining(readings, limits)
+            # If the limit allows only some of the calls, the next decision stops the run.
+            return _stop(limit, limits) if limit else Execute(tuple(situation.calls[:count]))
         case State.TERMINATE:
             return _conclude(situation)
     # Retry a turn that failed, such as one with a call that the vendor could not read.
     if not 0 < situation.failures < _ATTEMPTS:
         shortfall = situation.shortfall
         if shortfall is not None and (situation.is_silent or situation.tail.is_broken_off):
-            return _fall_short(shortfall)
+            return _end_with_shortfall(shortfall)
         if situation.is_silent:
             return End(reason=Reason.ANSWERED, detail="The model returned nothing.")
     limit = find_reached(readings, limits)
@@ -91,7 +91,7 @@ def _generate(situation: Situation) -> Generate:
     # After a pause, and after calls executed by the vendor, the model continues its own turn.
     tail = situation.tail
     if tail.is_broken_off:
-        return Generate(tail.before, is_continuation=tail.continues)
+        return Generate(tail.sent_count, is_continuation=tail.is_continuation)
     return Generate(situation.length, is_continuation=not is_answerable(tail.last))
 
 
@@ -108,11 +108,11 @@ def _conclude(situation: Situation) -> End:
     if situation.final is not None:
         return End(reason=Reason.ANSWERED, final=situation.final)
     if situation.shortfall is not None:
-        return _fall_short(situation.shortfall)
+        return _end_with_shortfall(situation.shortfall)
     return End(reason=Reason.ANSWERED)
 
 
-def _fall_short(shortfall: Shortfall) -> End:
+def _end_with_shortfall(shortfall: Shortfall) -> End:
     return End(
         reason=Reason(shortfall.reason),
         detail=shortfall.detail,

@@ -1,6 +1,6 @@
 """Digests of the tools and settings that all requests of a run share.
 
-They are in the log of a run, so that a replay can tell without a model whether the same
+They are in the log of a run, so that a replay can check without a model whether the same
 conversation would be sent with the same tools and settings.
 """
 
@@ -14,8 +14,8 @@ from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.requests import Request, RequestFields
 
-_DIGITS: Final = 16
-_NO_SETTINGS: Final = ("canisters", "conversation_id", "continuation", "invocables", "model")
+_DIGEST_CHARACTERS: Final = 16
+_EXCLUDED_FIELDS: Final = ("canisters", "conversation_id", "continuation", "invocables", "model")
 
 
 def digest_pattern(
@@ -34,9 +34,9 @@ def digest_pattern(
     for described in (tree, *tree["invocables"]):
         if described["schema"] is not None:  # as text: the order of keys matters
             described["schema"] = write_plain(described["schema"])
-    settings = {name: value for name, value in tree.items() if name not in _NO_SETTINGS}
+    settings = {name: value for name, value in tree.items() if name not in _EXCLUDED_FIELDS}
     parts = {"settings": settings, "tools": tree["invocables"]}
     return {
-        name: hashlib.sha256(encode_document(canonicalize(part))).hexdigest()[:_DIGITS]
+        name: hashlib.sha256(encode_document(canonicalize(part))).hexdigest()[:_DIGEST_CHARACTERS]
         for name, part in parts.items()
     }

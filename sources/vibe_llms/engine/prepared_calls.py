@@ -47,44 +47,46 @@ class Call:
         return self.canister.id
 
     @property
-    def waits(self) -> bool:
+    def is_waiting(self) -> bool:
         """True if it waits for an approval."""
         return self.request is not None and self.approval is None
 
 
 def prepare_calls(
-    owed: Iterable[InvocationCanister], registry: Registry, record: Record
+    pending: Iterable[InvocationCanister], registry: Registry, record: Record
 ) -> tuple[Call, ...]:
     """Prepare the invocations of a turn that have no result."""
-    return tuple(_prepare(canister, registry, record) for canister in owed)
+    return tuple(_prepare(canister, registry, record) for canister in pending)
 
 
-async def examine_owed(
-    owed: Iterable[InvocationCanister], registry: Registry, record: Record
+async def examine_pending(
+    pending: Iterable[InvocationCanister], registry: Registry, record: Record
 ) -> None:
     """Record for calls that need an approval whether their arguments are valid.
 
     Preparing calls is synchronous, and validating arguments may not be.
     """
-    for canister in owed:
+    for canister in pending:
         try:
             invoker = registry.access(canister.name)
         except UnknownNameError:
             continue
         # Only calls that need an approval: others are validated on execution.
-        if canister.id in record.misfits or not _needs_answer(canister, invoker, record):
+        if canister.id in record.invalid_arguments or not _may_need_approval(
+            canister, invoker, record
+        ):
             continue
         arguments = read_arguments(canister)
         if isinstance(arguments, ArgumentFault):
             continue
         try:
-            record.misfits[canister.id] = bool(await invoker.examine(arguments))
+            record.invalid_arguments[canister.id] = bool(await invoker.examine(arguments))
         except ConverseError as error:
-            record.misfits[canister.id] = str(error)
+            record.invalid_arguments[canister.id] = str(error)
 
 
-def _needs_answer(canister: InvocationCanister, invoker: Invoker, record: Record) -> bool:
-    """Tell whether a call needs an approval, provided that its arguments are valid."""
+def _may_need_approval(canister: InvocationCanister, invoker: Invoker, record: Record) -> bool:
+    """Return whether a call needs an approval, provided that its arguments are valid."""
     if canister.id in record.results:
         return False
     return invoker.needs_approval or _is_in_doubt(canister, invoker, record)
@@ -104,29 +106,29 @@ def _prepare(canister: InvocationCanister, registry: Registry, record: Record) -
         return Call(canister=canister, fault=f"{arguments.rule.rstrip('.')}.")
     try:
         canonical = canonicalize(arguments)
-        return _settle(canister, invoker, arguments, canonical, record)
+        return _prepare_valid(canister, invoker, arguments, canonical, record)
     except ConverseError as error:
         return Call(canister=canister, fault=str(error))
 
 
-def _settle(
+def _prepare_valid(
     canister: InvocationCanister,
     invoker: Invoker,
     arguments: JsonObject,
     canonical: str,
     record: Record,
 ) -> Call:
-    """Find the approval request of a call, and the answer to it."""
+    """Prepare a call that can be executed: find its approval request, and the answer to it."""
     call = Call(canister=canister, invoker=invoker, arguments=arguments, canonical=canonical)
-    if not _needs_answer(canister, invoker, record):
+    if not _may_need_approval(canister, invoker, record):
         return call
-    misfit = record.misfits.get(canister.id)
-    if isinstance(misfit, str):
-        return Call(canister=canister, fault=misfit)
-    if misfit is None:  # not checked yet: a replay prepares calls, too
-        misfit = bool(invoker.check(arguments))
-    if misfit:
-        return call  # invalid: explained to the model instead of executed
+    is_invalid = record.invalid_arguments.get(canister.id)
+    if isinstance(is_invalid, str):  # why the arguments cannot be checked
+        return Call(canister=canister, fault=is_invalid)
+    if is_invalid is None:  # not checked yet: a replay prepares calls, too
+        is_invalid = bool(invoker.check(arguments))
+    if is_invalid:
+        return call  # it needs no approval: the error is explained to the model
     in_doubt = _is_in_doubt(canister, invoker, record)
     request = produce_approval_request(
         canister.invocation_id,
@@ -145,7 +147,9 @@ def find_denial(call: Call) -> str:
     approval = call.approval
     if approval is None or approval.decision != "deny":
         return ""
-    asked = "The call was started before, and its effect is unknown."
-    begun = f"{asked} " if call.request is not None and call.request.in_doubt else ""
-    reason = f" {approval.reason}" if approval.reason else ""
-    return f"{begun}The call was not approved.{reason}"
+    parts = ["The call was not approved."]
+    if call.request is not None and call.request.in_doubt:
+        parts.insert(0, "The call was started before, and its effect is unknown.")
+    if approval.reason:
+        parts.append(approval.reason)
+    return " ".join(parts)

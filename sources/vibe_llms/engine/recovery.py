@@ -36,8 +36,8 @@ class Record:
         generation: Generation in progress, now or when a run was cut off.
         answers: Answers to deferred requests that are not in the conversation yet.
         broken: Ids of canisters from responses that broke off.
-        misfits: For calls that need an approval: whether their arguments are invalid, or why that
-            cannot be checked. Not from the log; each run checks again.
+        invalid_arguments: For calls that need an approval: whether their arguments are invalid, or
+            why they cannot be checked. Not from the log; each run checks again.
     """
 
     started: dict[str, InvocationStartedEvent] = attrs.field(factory=dict)
@@ -45,7 +45,7 @@ class Record:
     generation: GenerationStartedEvent | None = None
     answers: dict[str, GenerationAnsweredEvent] = attrs.field(factory=dict)
     broken: set[str] = attrs.field(factory=set)
-    misfits: dict[str, bool | str] = attrs.field(factory=dict)
+    invalid_arguments: dict[str, bool | str] = attrs.field(factory=dict)
     _approvals: dict[str, ApprovalAnsweredEvent] = attrs.field(factory=dict)
     _calls: dict[str, ApprovalAnsweredEvent] = attrs.field(factory=dict)
     _names: dict[str, ApprovalAnsweredEvent] = attrs.field(factory=dict)
@@ -55,11 +55,11 @@ class Record:
         """Read a log, oldest event first."""
         record = cls()
         for event in events:
-            record.note(event)
+            record.add(event)
         return record
 
-    def note(self, event: LogEvent) -> None:
-        """Take another event into account."""
+    def add(self, event: LogEvent) -> None:
+        """Add the facts of another event."""
         match event:
             case InvocationStartedEvent():
                 self.started[event.key] = event
@@ -68,7 +68,7 @@ class Record:
                 self.started.pop(event.key, None)
                 self.results[event.key] = event.result
             case ApprovalAnsweredEvent():
-                self._note_approval(event)
+                self._add_approval(event)
             case GenerationStartedEvent():
                 self.generation = event
             case GenerationDeferredEvent():
@@ -91,7 +91,7 @@ class Record:
         """Drop the approval of one call: it was for an attempt that has started."""
         self._approvals.pop(key, None)
 
-    def _note_approval(self, event: ApprovalAnsweredEvent) -> None:
+    def _add_approval(self, event: ApprovalAnsweredEvent) -> None:
         self._approvals[event.key] = event
         if event.scope == "call":
             self._calls[event.digest] = event

@@ -1,7 +1,7 @@
 """State of a run, computed from its conversation and its log alone, without side effects.
 
-The driver uses the same functions. So the next command of a run can be computed for any moment of
-it, and is the same for every process that resumes it.
+The driver uses the same functions. So the next command of a run can be computed for any moment,
+and is the same in every process that resumes the run.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ STATES: dict[type[Command], State] = {
 
 
 @frozen(kw_only=True)
-class Spoken:
+class ModelTurn:
     """Turn of the model.
 
     Attributes:
@@ -53,7 +53,7 @@ class Spoken:
     failures: int = 0
 
 
-SPOKEN: Final = Spoken(canisters=1)
+USUAL_TURN: Final = ModelTurn(canisters=1)
 """Usual turn: its canisters show all that matters."""
 
 
@@ -90,10 +90,10 @@ def replay(
     Raises:
         RequestError: The conversation is empty.
     """
-    readings, spoken = _measure(events)
+    readings, last_turn = _measure(events)
     tail = read_tail(canisters)
     record = Record.read(events)
-    situation = find_situation(canisters, tail, registry, record, spoken=spoken)
+    situation = find_situation(canisters, tail, registry, record, last_turn=last_turn)
     command = decide(situation, readings, limits or Limits())
     return RunStatus(state=STATES[type(command)], command=command, readings=readings)
 
@@ -104,21 +104,21 @@ def find_situation(
     registry: Registry,
     record: Record,
     *,
-    spoken: Spoken | None,
+    last_turn: ModelTurn | None,
 ) -> Situation:
-    """Return the input of the machine; only the last turn of the conversation is looked at.
+    """Return the input of the machine, which depends only on the last turn of the conversation.
 
     Args:
         tail: Last turn of the conversation.
-        spoken: Last turn of the model in this run; ``None`` if it was not asked yet.
+        last_turn: Last turn of the model in this run; ``None`` if it was not asked yet.
     """
-    owed = () if tail.is_broken_off else tail.owed
-    calls = prepare_calls(owed, registry, record) if owed else ()
+    pending = () if tail.is_broken_off else tail.pending_calls
+    calls = prepare_calls(pending, registry, record) if pending else ()
     return Situation(
         length=len(canisters),
         tail=tail,
         calls=calls,
-        waits=any(call.waits for call in calls),
+        is_waiting=any(call.is_waiting for call in calls),
         final=next(
             (
                 result
@@ -127,56 +127,56 @@ def find_situation(
             ),
             None,
         ),
-        is_silent=spoken is not None and not spoken.canisters,
-        failures=0 if spoken is None else spoken.failures,
-        shortfall=None if owed else judge_tail(canisters, tail, spoken),
+        is_silent=last_turn is not None and not last_turn.canisters,
+        failures=0 if last_turn is None else last_turn.failures,
+        shortfall=None if pending else judge_tail(canisters, tail, last_turn),
     )
 
 
 def judge_tail(
-    canisters: Sequence[AnyCanister], tail: Tail, spoken: Spoken | None = None
+    canisters: Sequence[AnyCanister], tail: Tail, last_turn: ModelTurn | None = None
 ) -> Shortfall | None:
     """Return why the last turn is not an answer; ``None`` for one cut off in an earlier run."""
-    if spoken is not None and spoken.shortfall is not None:
-        return spoken.shortfall
-    is_judged = tail.is_answered or (spoken is not None and tail.is_broken_off)
+    if last_turn is not None and last_turn.shortfall is not None:
+        return last_turn.shortfall
+    is_judged = tail.is_answered or (last_turn is not None and tail.is_broken_off)
     if not is_judged or tail.origin is None:
         return None
     return find_shortfall(canisters[tail.start :], tail.origin)
 
 
-def read_spoken(event: GenerationFinishedEvent, before: Spoken | None) -> Spoken:
+def read_turn(event: GenerationFinishedEvent, previous: ModelTurn | None) -> ModelTurn:
     """Read a turn of the model from the log.
 
     Args:
-        before: Previous turn of the same run.
+        previous: Previous turn of the same run.
     """
     if event.canisters and event.stop_reason not in BROKEN_OFF:
-        return SPOKEN
-    failures = (0 if before is None else before.failures) + 1
+        return USUAL_TURN
+    failures = (0 if previous is None else previous.failures) + 1
     if event.canisters:
-        return Spoken(canisters=event.canisters, failures=failures)
+        return ModelTurn(canisters=event.canisters, failures=failures)
     model = event.model.removeprefix(f"{event.provider}:")
     origin = Origin(provider=event.provider, model=model, stop_reason=event.stop_reason)
     shortfall = find_shortfall((), origin)
     has_failed = shortfall is not None and shortfall.reason == "failed"
-    return Spoken(shortfall=shortfall, failures=failures if has_failed else 0)
+    return ModelTurn(shortfall=shortfall, failures=failures if has_failed else 0)
 
 
-def _measure(events: Iterable[EngineEvent]) -> tuple[Readings, Spoken | None]:
+def _measure(events: Iterable[EngineEvent]) -> tuple[Readings, ModelTurn | None]:
     """Return the resource usage of the last run, and the last turn of its model."""
-    readings, spoken, is_own = Readings(), None, False
+    readings, last_turn, is_own = Readings(), None, False
     for event in events:
         match event:
             case RunStartedEvent():
-                readings, spoken, is_own = Readings(), None, False
+                readings, last_turn, is_own = Readings(), None, False
             case GenerationStartedEvent():
                 is_own = True
             case GenerationFinishedEvent() if is_own:  # else it concerns an earlier run
                 readings.steps += 1
                 readings.count(event.usage, event.cents)
-                spoken = read_spoken(event, spoken)
+                last_turn = read_turn(event, last_turn)
             case InvocationFinishedEvent():
                 readings.invocations += 1
                 readings.faults += event.is_fault
-    return readings, spoken
+    return readings, last_turn

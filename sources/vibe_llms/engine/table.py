@@ -25,7 +25,7 @@ class Situation:
         tail: Last turn.
         length: Number of canisters.
         calls: Prepared invocations of the turn that have no result.
-        waits: Whether one of these needs an approval.
+        is_waiting: Whether one of these waits for an approval.
         final: Result of a final invocation in the turn, which ends the run.
         is_silent: The model was just asked and returned nothing.
         shortfall: Why the last turn is not an answer; ``None`` if it is one, or is from an earlier
@@ -36,7 +36,7 @@ class Situation:
     tail: Tail
     length: int = 0
     calls: Sequence[Call] = ()
-    waits: bool = False
+    is_waiting: bool = False
     final: ResultCanister | None = None
     is_silent: bool = False
     shortfall: Shortfall | None = None
@@ -51,7 +51,7 @@ class Row:
         situation: Condition, in words.
         state: Next state.
         note: Remark.
-        holds: Condition.
+        holds: Condition, as a function.
     """
 
     situation: str
@@ -71,13 +71,13 @@ TABLE: tuple[Row, ...] = (
         "an invocation in the last turn has no result and awaits approval",
         State.AWAIT,
         "a turn's invocations start when all its approvals are answered",
-        lambda situation: bool(situation.tail.owed) and situation.waits,
+        lambda situation: bool(situation.tail.pending_calls) and situation.is_waiting,
     ),
     Row(
         "an invocation in the last turn has no result",
         State.EXECUTE,
         "execute the invocations of one turn in parallel; results in the order of the calls",
-        lambda situation: bool(situation.tail.owed),
+        lambda situation: bool(situation.tail.pending_calls),
     ),
     Row(
         "a final invocation has returned its result",

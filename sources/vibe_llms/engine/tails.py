@@ -29,10 +29,11 @@ class Tail:
     Attributes:
         last: Last canister of the conversation.
         start: Index of the turn's first canister.
-        before: Number of canisters that were sent to the model. For a turn that broke off: those
-            before it, and before other broken-off turns directly before it.
-        continues: The model was continuing its own words, as after a pause.
-        owed: Our invocations in the turn that have no result, in their order.
+        sent_count: Number of canisters that were sent to the model. For a turn that broke off:
+            those before it, and before other broken-off turns directly before it.
+        is_continuation: Whether the model continued its own turn, as after a pause.
+        pending_calls: Invocations in the turn that are for us to execute and have no result, in
+            order.
         results: Our results that follow the turn.
         origin: Origin of the turn; ``None`` for input, and for a turn that a program wrote.
         stop_reason: Why the model stopped; ``None`` if unknown.
@@ -40,9 +41,9 @@ class Tail:
 
     last: AnyCanister
     start: int
-    before: int = 0
-    continues: bool = False
-    owed: tuple[InvocationCanister, ...] = ()
+    sent_count: int = 0
+    is_continuation: bool = False
+    pending_calls: tuple[InvocationCanister, ...] = ()
     results: tuple[ResultCanister, ...] = ()
     origin: Origin | None = None
     stop_reason: StopReason | None = None
@@ -58,18 +59,18 @@ class Tail:
         return self.stop_reason is StopReason.PAUSED
 
     @property
-    def ends_in_words(self) -> bool:
+    def ends_with_assistant(self) -> bool:
         """True if the last canister is from the assistant, so that no answer is due."""
         return isinstance(self.last, AssistantCanister)
 
     @property
     def is_answered(self) -> bool:
         """True if the last canister is a complete answer of the assistant."""
-        return self.ends_in_words and not (self.is_paused or self.is_broken_off)
+        return self.ends_with_assistant and not (self.is_paused or self.is_broken_off)
 
 
 def read_tail(canisters: Sequence[AnyCanister]) -> Tail:
-    """Read the last turn; the rest of the conversation is not looked at.
+    """Read the last turn; the rest of the conversation does not matter.
 
     Raises:
         RequestError: The conversation is empty.
@@ -91,13 +92,13 @@ def read_tail(canisters: Sequence[AnyCanister]) -> Tail:
     start = _find_start(canisters, end)
     turn = canisters[start:end]
     origin = _find_origin(turn)
-    before = _pass_broken(canisters, start) if _broke_off(origin) else start
+    sent_count = _skip_broken(canisters, start) if _broke_off(origin) else start
     return Tail(
         last=canisters[-1],
         start=start,
-        before=before,
-        continues=before > 0 and _ends_in_own_words(canisters[before - 1]),
-        owed=_find_owed(turn, results),
+        sent_count=sent_count,
+        is_continuation=sent_count > 0 and _can_continue(canisters[sent_count - 1]),
+        pending_calls=_find_pending(turn, results),
         results=tuple(results),
         origin=origin,
         stop_reason=None if origin is None else origin.stop_reason,
@@ -110,7 +111,7 @@ def _is_of_model(canister: AnyCanister) -> bool:
     return isinstance(canister, (AssistantCanister, InvocationCanister))
 
 
-def _ends_in_own_words(last: AnyCanister) -> bool:
+def _can_continue(last: AnyCanister) -> bool:
     """Return whether the model can continue after the last canister: no result is missing."""
     is_ours = isinstance(last, InvocationCanister) and last.owner is Owner.OURS
     return _is_of_model(last) and not is_ours
@@ -127,7 +128,7 @@ def _find_start(canisters: Sequence[AnyCanister], end: int) -> int:
     return start
 
 
-def _pass_broken(canisters: Sequence[AnyCanister], start: int) -> int:
+def _skip_broken(canisters: Sequence[AnyCanister], start: int) -> int:
     """Return the index of the first of consecutive broken-off turns before an index."""
     earlier = _find_start(canisters, start)
     while _broke_off(_find_origin(canisters[earlier:start])):  # no turn, no origin
@@ -149,20 +150,20 @@ def _access_turn(canister: AnyCanister) -> str | None:
     return canister.turn_id
 
 
-def _find_owed(
+def _find_pending(
     turn: Sequence[AnyCanister], results: Sequence[ResultCanister]
 ) -> tuple[InvocationCanister, ...]:
     """Return the invocations without a result; a repeated id needs a result each time."""
     answered = [result.invocation_id for result in results]
-    owed = []
+    pending = []
     for canister in turn:
         if not isinstance(canister, InvocationCanister) or canister.owner is not Owner.OURS:
             continue
         if canister.invocation_id in answered:
             answered.remove(canister.invocation_id)
         else:
-            owed.append(canister)
-    return tuple(owed)
+            pending.append(canister)
+    return tuple(pending)
 
 
 def _find_origin(turn: Sequence[AnyCanister]) -> Origin | None:

@@ -9,8 +9,8 @@ from typing import Final
 
 import attrs
 
-from vibe_llms.engine.attention import Attention, describe_stop, leave_run
 from vibe_llms.engine.contexts import RunContext
+from vibe_llms.engine.run_messages import RunMessages, describe_stop, produce_handover
 from vibe_llms.events.flow import FlowEndedEvent, FlowEvent, FlowStartedEvent, NodeFinishedEvent
 from vibe_llms.events.runs import StopRequestedEvent
 from vibe_llms.exceptions import ConverseError
@@ -54,11 +54,11 @@ class FlowDriver:
     _working: dict[int, asyncio.Task[NodeFinishedEvent | Rest]] = attrs.field(factory=dict)
     _occupied: set[int] = attrs.field(factory=set)
     _resting: dict[int, Rest] = attrs.field(factory=dict)
-    _attention: Attention = attrs.field(init=False)
+    _messages: RunMessages = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         # Messages and answers to requests go to the visits themselves.
-        self._attention = Attention(self.context, lambda _: None)
+        self._messages = RunMessages(self.context, lambda _: None)
 
     async def drive(self, started: FlowStartedEvent, before: Sequence[FlowEvent] = ()) -> None:
         """Run the flow until it ends or is suspended.
@@ -78,7 +78,7 @@ class FlowDriver:
             await self._emit(event)
         verification: GoalVerification | None = None
         try:
-            async with self._attention.bound(self.config.timeout_ms / 1000) as clock:
+            async with self._messages.bound(self.config.timeout_ms / 1000) as clock:
                 rest = await self._work()
                 if rest.reason == "ended":
                     verification = await self._verify()
@@ -86,14 +86,14 @@ class FlowDriver:
             if not clock.expired():
                 await self._end(Rest(reason="failed", detail=repr(error)), None)
                 raise
-            stop = self._attention.stop
+            stop = self._messages.stop
             rest = _describe_stopped(stop) if stop else self._rest_at_limit("timeout_ms")
         except ConverseError as error:
             rest = Rest(reason="failed", detail=str(error), error=error)
         except asyncio.CancelledError:
-            stop = await self._attention.look_last()  # before the end that it caused
+            stop = await self._messages.receive_last()  # before the end that it caused
             if stop is None and self.temporary_errors:  # no end yet: the next worker resumes it
-                await self.context.emit(leave_run())
+                await self.context.emit(produce_handover())
                 raise
             await self._end(_describe_stopped(stop) if stop else Rest(reason="cancelled"), None)
             raise
@@ -111,7 +111,7 @@ class FlowDriver:
         passed = 0
         try:
             while True:
-                if stop := await self._attention.look():
+                if stop := await self._messages.receive():
                     return _describe_stopped(stop)
                 match decide(state, occupied, self.config.max_iterations):
                     case Pass(event):

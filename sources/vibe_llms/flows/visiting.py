@@ -130,7 +130,7 @@ class Visitor:
         """
         canisters: list[AnyCanister] = [SupervisorCanister(instructions)] if instructions else []
         conversation = await self._open(conversation_id, [*canisters, UserCanister(message)])
-        if is_resumed and read_tail(conversation.canisters).ends_in_words:
+        if is_resumed and read_tail(conversation.canisters).ends_with_assistant:
             conversation.add_canister(UserCanister(message))
         with self.budget.grant(self.limits) as grant:
             outcome = await self._answer(conversation, grant.limits, listener)

@@ -37,7 +37,7 @@ class RunOutcome(RunEnding):
         # Not only the new canisters: an earlier run may have stored the answer before a crash.
         canisters = self.conversation.canisters
         tail = read_tail(canisters)
-        return tuple(canisters[tail.start :]) if tail.ends_in_words else ()
+        return tuple(canisters[tail.start :]) if tail.ends_with_assistant else ()
 
     @property
     def text(self) -> str:

@@ -67,7 +67,7 @@ class OpenRequests:
             case InvocationFinishedEvent():
                 self._requests.pop(event.key, None)
             case ApprovalAnsweredEvent():
-                self._record.note(event)
+                self._record.add(event)
             # A run that has ended has no open requests; one that waits is suspended, not ended.
             case RunEndedEvent():
                 self._requests.clear()

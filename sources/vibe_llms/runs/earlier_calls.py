@@ -42,7 +42,7 @@ def survey_doubtful(
             effect="",
             idempotency_key="",
         )
-        for call in read_tail(conversation.canisters).owed
+        for call in read_tail(conversation.canisters).pending_calls
     ]
 
 

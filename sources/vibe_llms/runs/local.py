@@ -101,7 +101,7 @@ class LocalRunContext:
         """True if there is a listener."""
         return self._bus is not None
 
-    def tell(self, event: RunEvent) -> None:
+    def publish(self, event: RunEvent) -> None:
         """Notify the listener of an event that is not stored."""
         if self._bus is not None:
             self._bus.publish(event)
@@ -118,11 +118,11 @@ class LocalRunContext:
                 if not (self._waits and is_full(error)):
                     raise
         for event in events:
-            self.tell(event)
+            self.publish(event)
         return events
 
     @contextmanager
-    def attend(self, on_event: Callable[[Sequence[LogEvent]], object]) -> Iterator[None]:
+    def deliver_messages(self, on_event: Callable[[Sequence[LogEvent]], object]) -> Iterator[None]:
         """Poll the inbox for messages, and pass them to ``on_event``, until the block ends."""
         inbox, loop = self._inbox, asyncio.get_running_loop()
         if inbox is None:
@@ -138,7 +138,7 @@ class LocalRunContext:
                 if not inbox.is_empty:
                     events = take_messages(inbox, self._log, self.run_id)
                     for event in events:
-                        self.tell(event)
+                        self.publish(event)
                     on_event(events)
 
         timer = loop.call_later(_LOOK_SECONDS, look)

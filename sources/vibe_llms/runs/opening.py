@@ -203,7 +203,7 @@ def _claim_memory_log(conversation: Conversation) -> RunLog:
     try:
         log.claim()
     except StoreError:
-        if read_tail(conversation.canisters).owed:  # or a call might be executed twice
+        if read_tail(conversation.canisters).pending_calls:  # or a call might be executed twice
             raise
         # Copies may be answered at the same time: this one goes its own way.
         conversation.companions = conversation.companions.new_child()

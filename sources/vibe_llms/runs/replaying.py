@@ -19,7 +19,7 @@ from vibe_llms.engine.limits import Readings
 from vibe_llms.engine.machine import Await, Command, End, Execute, Generate, decide
 from vibe_llms.engine.prepared_calls import find_denial
 from vibe_llms.engine.recovery import Record
-from vibe_llms.engine.run_status import STATES, Spoken, find_situation, read_spoken
+from vibe_llms.engine.run_status import STATES, ModelTurn, find_situation, read_turn
 from vibe_llms.engine.tails import read_tail
 from vibe_llms.events.engine import (
     ApprovalRequestedEvent,
@@ -216,7 +216,7 @@ class _Replayer:
         }
         self._pattern: Mapping[str, JsonValue] = {}
         self._length = 0
-        self._spoken: Spoken | None = None
+        self._last_turn: ModelTurn | None = None
         self._started: RunStartedEvent | None = None
         self._command: Command | None = None
 
@@ -325,9 +325,9 @@ class _Replayer:
     def _decide(self, length: int) -> Command:
         canisters = self._canisters[:length]
         record = Record.read(self.events)
-        record.misfits.update(self._unasked)
+        record.invalid_arguments.update(self._unasked)
         situation = find_situation(
-            canisters, read_tail(canisters), self._registry, record, spoken=self._spoken
+            canisters, read_tail(canisters), self._registry, record, last_turn=self._last_turn
         )
         # A run that continued had not reached a limit; one that reached a limit says so.
         return decide(situation, Readings(), Limits())
@@ -337,14 +337,14 @@ class _Replayer:
     def _follow(self, event: LogEvent) -> None:
         match event:
             case RunStartedEvent():
-                self._started, self._length, self._spoken = event, event.length, None
+                self._started, self._length, self._last_turn = event, event.length, None
                 self._command, self._pattern = None, {}
             case GenerationStartedEvent():
                 self._length = self._positions[event.key] + 1  # else it has differed there
                 self._command = None
             case GenerationFinishedEvent() if event.key in self._positions:
                 self._length = self._positions[event.key] + 1 + event.canisters
-                self._spoken = read_spoken(event, self._spoken)
+                self._last_turn = read_turn(event, self._last_turn)
             case InvocationFinishedEvent() if event.result.id in self._positions:
                 self._length = max(self._length, self._positions[event.result.id] + 1)
 

@@ -97,7 +97,7 @@ def settle_stored(
 
 def _find_abandoned(canisters: Sequence[AnyCanister]) -> list[int]:
     """Return the positions of the calls without a result that no run will execute."""
-    if not canisters or read_tail(canisters).owed:
+    if not canisters or read_tail(canisters).pending_calls:
         return []
     answered = pair_results(canisters)
     return [
@@ -138,7 +138,9 @@ def _state_outcomes(
             continue
         if call.id in record.started:
             note = BEGUN
-        elif tail.before and canisters[tail.before - 1].id in last_sent_ids:  # requested by a run
+        elif (
+            tail.sent_count and canisters[tail.sent_count - 1].id in last_sent_ids
+        ):  # requested by a run
             note = NOT_BEGUN
         else:
             note = NO_RESULT

@@ -79,19 +79,19 @@ async def test_whoever_answers_first_is_heard_and_who_was_asked_is_disturbed(
     context, record, person = Context(), Record(), Person(then)
     gate = ApprovalGate(cast("RunContext", context), record, person, ())
     call, request = produce_call()
-    gate.look()  # nobody is being asked yet
+    gate.cancel_if_answered()  # nobody is being asked yet
 
     asking = asyncio.create_task(gate.ask([call]))
     await wait_for_question(person, asking)
-    gate.look()  # there is no answer yet, and nobody is disturbed
+    gate.cancel_if_answered()  # there is no answer yet, and nobody is disturbed
     await asyncio.sleep(0)
     assert not asking.done()
     answer = produce_answer(call.key, request, allow(request))
     record.note(answer)
-    gate.look()
+    gate.cancel_if_answered()
 
     assert await asking == ()
-    gate.look()
+    gate.cancel_if_answered()
     refused = ApprovalRefusedEvent(key=call.key, digest=request.digest)
     assert context.told[1:] == ([] if then is give_way else [(refused, True)])
     assert record.find_approval(call.key, request.digest, "pay", in_doubt=True) is answer

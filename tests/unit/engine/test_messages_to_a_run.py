@@ -16,8 +16,8 @@ from support.runs.scripting import produce_model
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.run_logs.inbox import RunMessage
 from vibe_llms.conversations.stores.directory import DirectoryStore
-from vibe_llms.engine.attention import Attention
 from vibe_llms.engine.contexts import RunContext
+from vibe_llms.engine.run_messages import RunMessages
 from vibe_llms.engine.states import Reason
 from vibe_llms.events.flow import LogEvent
 from vibe_llms.events.runs import MessageReceivedEvent, StopRequestedEvent
@@ -145,7 +145,7 @@ async def test_a_stop_ends_a_step_that_is_under_way(monkeypatch: pytest.MonkeyPa
     hearing: list[Callable[[Sequence[LogEvent]], object]] = []
 
     @contextmanager
-    def attend(
+    def deliver_messages(
         self: LocalRunContext, hear: Callable[[Sequence[LogEvent]], object]
     ) -> Iterator[None]:
         hearing.append(hear)
@@ -156,7 +156,7 @@ async def test_a_stop_ends_a_step_that_is_under_way(monkeypatch: pytest.MonkeyPa
         hearing[0]([StopRequestedEvent(message_id="l", subject="ann", reason="enough")])
         await asyncio.sleep(60)
 
-    monkeypatch.setattr(LocalRunContext, "attend", attend)
+    monkeypatch.setattr(LocalRunContext, "deliver_messages", deliver_messages)
     acted = await act(script([invoke("hang")]), hang)
 
     assert acted.ending.reason is Reason.CANCELLED
@@ -170,12 +170,12 @@ async def test_while_a_step_is_under_way_a_stop_ends_it_and_a_message_does_not()
         """Hands over what is said as soon as it is."""
 
         @contextmanager
-        def attend(self, hear: Callable[[Sequence[LogEvent]], object]) -> Iterator[None]:
+        def deliver_messages(self, hear: Callable[[Sequence[LogEvent]], object]) -> Iterator[None]:
             self.say = hear
             yield
 
     context = Context()
-    attention = Attention(cast("RunContext", context), heard.append)
+    attention = RunMessages(cast("RunContext", context), heard.append)
     message = MessageReceivedEvent(canister=UserCanister("And there."), message_id="l1")
     async with attention.bound(60):
         context.say([message])

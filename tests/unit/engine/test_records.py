@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from vibe_llms.engine.prepared_calls import examine_owed
+from vibe_llms.engine.prepared_calls import examine_pending
 from vibe_llms.engine.recovery import Record
 from vibe_llms.events.engine import (
     ApprovalAnsweredEvent,
@@ -88,9 +88,9 @@ def test_an_approval_holds_as_far_as_it_says() -> None:
     assert find(record, "k", "d", doubt=True) == find(record, "k", "d", doubt=False) == ALLOWED
     assert find(record, "k", "e", doubt=False) is None
     assert find(record, "l", "d", doubt=False) is None
-    record.note(BEGUN)
+    record.add(BEGUN)
     assert find(record, "k", "d", doubt=False) is None
-    record.note(BEGUN)  # nothing is taken back twice
+    record.add(BEGUN)  # nothing is taken back twice
 
     for answer, others in ((call, [("d", "mail")]), (always, [("f", "pay"), ("e", "pay")])):
         record = Record.read([answer])
@@ -142,13 +142,13 @@ async def test_only_of_what_somebody_is_asked_about_the_arguments_are_examined_a
     ]
     registry: Any = Examined()
     record = Record.read([attrs.evolve(BEGUN, key="doubted"), attrs.evolve(ENDED, key="had")])
-    record.misfits["known"] = True
+    record.invalid_arguments["known"] = True
 
-    await examine_owed(calls, registry, record)
+    await examine_pending(calls, registry, record)
 
     assert [each["n"] for each in registry.asked] == [7, 8, 9, 10]
     why = str(RequestError(detail="It is too much."))
-    assert record.misfits == {
+    assert record.invalid_arguments == {
         "known": True,
         "good": False,
         "bad": True,

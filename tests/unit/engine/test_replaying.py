@@ -220,9 +220,11 @@ async def test_calls_of_a_turn_that_broke_off_are_not_prepared() -> None:
     call = InvocationCanister(invocation_id="a", name="pay", turn_id="t", origin=broken)
     canisters = [UserCanister("Hello"), call]
     async with Registry(gather_ensembles(TOOLS)) as registry:
-        situation = find_situation(canisters, read_tail(canisters), registry, Record(), spoken=None)
+        situation = find_situation(
+            canisters, read_tail(canisters), registry, Record(), last_turn=None
+        )
 
-    assert (situation.calls, situation.waits) == ((), False)
+    assert (situation.calls, situation.is_waiting) == ((), False)
 
 
 async def test_a_call_whose_schema_is_none_has_a_fault_and_waits_for_nobody() -> None:
@@ -234,10 +236,12 @@ async def test_a_call_whose_schema_is_none_has_a_fault_and_waits_for_nobody() ->
     )
     canisters = [UserCanister("Hello"), call]
     async with Registry(gather_ensembles([tool])) as registry:
-        situation = find_situation(canisters, read_tail(canisters), registry, Record(), spoken=None)
+        situation = find_situation(
+            canisters, read_tail(canisters), registry, Record(), last_turn=None
+        )
 
     (prepared,) = situation.calls
-    assert (prepared.canister, situation.waits) == (call, False)
+    assert (prepared.canister, situation.is_waiting) == (call, False)
     assert "schema" in prepared.fault
 
 

@@ -6,11 +6,11 @@ from typing import Any, cast
 
 import pytest
 
-from vibe_llms.engine.attention import describe_stop
 from vibe_llms.engine.generating import describe_stored
-from vibe_llms.engine.limits import Readings, find_room
+from vibe_llms.engine.limits import Readings, find_remaining
 from vibe_llms.engine.machine import Generate, decide
 from vibe_llms.engine.patterns import digest_pattern
+from vibe_llms.engine.run_messages import describe_stop
 from vibe_llms.engine.states import State
 from vibe_llms.engine.table import TABLE, Situation, find_row, write_table
 from vibe_llms.engine.tails import find_end, read_tail
@@ -93,10 +93,10 @@ def test_the_last_turn_decides(canisters: list[AnyCanister], state: State) -> No
 
 def test_an_approval_is_waited_for_only_where_something_is_owed() -> None:
     """And before anything is executed."""
-    owed = read_tail([USER, call()])
+    pending = read_tail([USER, call()])
 
-    assert find_row(Situation(tail=owed, waits=True)).state is State.AWAIT
-    assert find_row(Situation(tail=read_tail([USER]), waits=True)).state is State.GENERATE
+    assert find_row(Situation(tail=pending, is_waiting=True)).state is State.AWAIT
+    assert find_row(Situation(tail=read_tail([USER]), is_waiting=True)).state is State.GENERATE
 
 
 def test_a_final_result_ends_the_run_once_nothing_is_owed() -> None:
@@ -205,7 +205,7 @@ def test_turns_that_broke_off_one_after_the_other_are_passed(
     canisters: list[AnyCanister], before: int
 ) -> None:
     """The model is asked as if none of them were there."""
-    assert read_tail(canisters).before == before
+    assert read_tail(canisters).sent_count == before
 
 
 @pytest.mark.parametrize(
@@ -275,9 +275,9 @@ def test_no_call_is_executed_beyond_a_limit() -> None:
     """Reached is used up."""
     limits = Limits(run_seconds=5, run_invocations=2)
 
-    assert find_room(Readings(invocations=1), limits) == (1, "")
-    assert find_room(Readings(invocations=2), limits) == (0, "run_invocations")
-    assert find_room(Readings(seconds=5.0), limits) == (0, "run_seconds")
+    assert find_remaining(Readings(invocations=1), limits) == (1, "")
+    assert find_remaining(Readings(invocations=2), limits) == (0, "run_invocations")
+    assert find_remaining(Readings(seconds=5.0), limits) == (0, "run_seconds")
 
 
 @pytest.mark.parametrize(

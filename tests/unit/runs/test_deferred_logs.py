@@ -76,11 +76,11 @@ def test_an_answer_counts_until_it_is_in_the_conversation() -> None:
     """Of what was not sent nothing is kept; and a request that is deferred is in no doubt."""
     record = Record.read([STARTED, DEFERRED])
     assert record.generation is None
-    record.note(attrs.evolve(ANSWERED, fate="unsent"))
+    record.add(attrs.evolve(ANSWERED, fate="unsent"))
     assert record.answers == {}
-    record.note(ANSWERED)
+    record.add(ANSWERED)
     assert record.answers == {"u1": ANSWERED}
-    record.note(FINISHED)
+    record.add(FINISHED)
     assert record.answers == {}
 
 

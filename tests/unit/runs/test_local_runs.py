@@ -73,14 +73,14 @@ async def test_010_what_is_emitted_is_kept_and_told_and_what_is_told_is_not_kept
     context: RunContext = LocalRunContext("run", log, listener=heard.append)
 
     await context.emit(STATE)
-    context.tell(PROGRESS)
+    context.publish(PROGRESS)
     await context.emit(STARTED, durable=True)
 
     assert heard == [STATE, PROGRESS, STARTED]
     assert [each.event for each in log.read()] == [STATE, STARTED]
     assert context.is_followed
     alone = LocalRunContext("alone", log)
-    alone.tell(PROGRESS)
+    alone.publish(PROGRESS)
     assert not alone.is_followed
 
 
@@ -97,7 +97,7 @@ async def test_011_a_listener_that_raises_gets_one_warning(
     context = produce_context(listener=complain)
     with caplog.at_level(logging.WARNING):
         await context.emit(STATE)
-        context.tell(PROGRESS)
+        context.publish(PROGRESS)
 
     assert len(heard) == 2
     assert len(caplog.records) == 1

@@ -44,7 +44,7 @@ def read_status(canisters: Sequence[AnyCanister]) -> ChatStatus:
     if tail.is_broken_off:
         text = text_of(canisters[tail.start : end])
         return ChatStatus.INTERRUPTED if text else ChatStatus.BROKEN
-    if tail.is_paused or not tail.ends_in_words:
+    if tail.is_paused or not tail.ends_with_assistant:
         return ChatStatus.UNFINISHED
     if tail.stop_reason in (StopReason.LIMIT, StopReason.OVERFLOW):
         return ChatStatus.CUT

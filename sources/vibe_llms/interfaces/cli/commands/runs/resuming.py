@@ -116,7 +116,7 @@ def _ensure_tools(session: ChatSession) -> None:
     from vibe_llms.exceptions import RequestError, Stage
 
     canisters = session.conversation.canisters
-    open_calls = read_tail(canisters).owed if canisters else ()
+    open_calls = read_tail(canisters).pending_calls if canisters else ()
     registry = session.registry
     known = {each.description.name for each in registry.survey()} if registry else set()
     missing = sorted({call.name for call in open_calls} - known)

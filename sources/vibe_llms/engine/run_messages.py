@@ -1,4 +1,4 @@
-"""Messages to a working run, received soon, so that a stop cancels work in progress."""
+"""Messages to a running run: received soon, so that a stop cancels work in progress."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vibe_llms.events.runs import RunRetriedEvent, StopRequestedEvent
 from vibe_llms.exceptions import StoreError
 
 
-class Attention:
+class RunMessages:
     """Receives messages to a run, and records whether it was stopped.
 
     Attributes:
@@ -20,23 +20,23 @@ class Attention:
 
     Args:
         context: Context of the run.
-        note: Called with each other message as it arrives.
+        on_message: Called with each other message as it arrives.
     """
 
-    def __init__(self, context: RunContext, note: Callable[[LogEvent], object]) -> None:
+    def __init__(self, context: RunContext, on_message: Callable[[LogEvent], object]) -> None:
         self.stop: StopRequestedEvent | None = None
         self._context = context
-        self._note = note
+        self._on_message = on_message
 
-    async def look(self) -> StopRequestedEvent | None:
+    async def receive(self) -> StopRequestedEvent | None:
         """Receive messages; return the request to stop, if there is one."""
-        self._on_event(await self._context.receive())
+        self._handle(await self._context.receive())
         return self.stop
 
-    async def look_last(self) -> StopRequestedEvent | None:
+    async def receive_last(self) -> StopRequestedEvent | None:
         """Do the same for a cancelled run, which ends even if the inbox cannot be read."""
         with suppress(StoreError):
-            await self.look()
+            await self.receive()
         return self.stop
 
     @asynccontextmanager
@@ -53,23 +53,23 @@ class Attention:
         async with asyncio.timeout(seconds) as clock:
 
             def on_event(events: Sequence[LogEvent]) -> None:
-                self._on_event(events)
+                self._handle(events)
                 if self.stop is not None and not clock.expired():
                     clock.reschedule(asyncio.get_running_loop().time())
 
-            with self._context.attend(on_event):
+            with self._context.deliver_messages(on_event):
                 yield clock
 
-    def _on_event(self, events: Sequence[LogEvent]) -> None:
+    def _handle(self, events: Sequence[LogEvent]) -> None:
         for event in events:
             if isinstance(event, StopRequestedEvent):
                 self.stop = event
             else:
-                self._note(event)
+                self._on_message(event)
 
 
-def leave_run() -> RunRetriedEvent:
-    """Return the event that records that a worker left a run to the next one."""
+def produce_handover() -> RunRetriedEvent:
+    """Return the event that records that a worker stops, and that another one resumes the run."""
     return RunRetriedEvent(detail="The worker was asked to stop.", attempt=0, seconds=0.0)
 
 
