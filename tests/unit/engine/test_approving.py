@@ -87,7 +87,7 @@ async def test_whoever_answers_first_is_heard_and_who_was_asked_is_disturbed(
     await asyncio.sleep(0)
     assert not asking.done()
     answer = produce_answer(call.key, request, allow(request))
-    record.note(answer)
+    record.add(answer)
     gate.cancel_if_answered()
 
     assert await asking == ()
