@@ -10,7 +10,9 @@ const FORMS = [['markdown', 'Markdown'], ['json', 'JSON'], ['html', 'HTML']];
 
 export async function showConversations(main, signal) {
   const words = make('input', { type: 'search', id: 'query', autocomplete: 'off', 'aria-label': 'Search words' });
+  const meaning = make('input', { type: 'checkbox', id: 'meaning' });
   const list = make('ul', { class: 'rows', 'aria-label': 'Conversations' });
+  const notes = make('p', { class: 'warning', hidden: true });
   const none = make('p', { class: 'none', hidden: true });
   let last = '';
   const more = press('Show more', () => look(last), { hidden: true, id: 'more' });
@@ -18,16 +20,21 @@ export async function showConversations(main, signal) {
     'form',
     { role: 'search', class: 'search', on: { submit: (event) => (event.preventDefault(), look()) } },
     words,
+    make('label', { for: 'meaning' }, meaning, ' By meaning'),
     make('button', { type: 'submit' }, 'Search'),
   );
-  show(main, make('div', { class: 'head' }, make('h1', {}, 'Conversations'), form), list, none, more);
+  show(main, make('div', { class: 'head' }, make('h1', {}, 'Conversations'), form), notes, list, none, more);
   tellShown();
 
   async function look(after = '') {
     const query = new URLSearchParams({ limit: String(PAGE) });
     const sought = words.value.trim();
-    if (sought) query.set('query', sought);
-    else if (after) query.set('after', after);
+    if (sought) {
+      query.set('query', sought);
+      if (meaning.checked) query.set('by', 'meaning');
+    } else if (after) {
+      query.set('after', after);
+    }
     try {
       const page = await ask(`conversations?${query}`, { signal });
       const rows = page.data.map(sought ? composeHit : composeRow);
@@ -36,6 +43,8 @@ export async function showConversations(main, signal) {
       last = page.data.at(-1)?.id ?? '';
       none.textContent = sought ? 'No matches.' : 'There are no conversations yet.';
       none.hidden = list.children.length > 0;
+      notes.textContent = page.notices.join(' ');
+      notes.hidden = !page.notices.length;
       more.hidden = !page.has_more || Boolean(sought);
       if (sought) say(page.has_more ? `More than ${page.data.length} found.` : `${page.data.length} found.`);
       complain(null);

@@ -60,6 +60,44 @@ async def test_they_come_in_pages_and_are_found_by_their_words(tmp_path: Path) -
         assert told["has_more"]
 
 
+def use_words(folder: Path) -> None:
+    """Configures an embedder that needs no download."""
+    (folder / "none.toml").write_text('embedder = "scripted:words"\n')
+
+
+async def test_they_are_found_by_their_meaning(tmp_path: Path) -> None:
+    use_words(tmp_path)
+    async with serving(tmp_path) as daemon:
+        keep(daemon, "bread from rye")
+        bridge = keep(daemon, "hello", "the bridge over the river", name="Trip")
+        _, found = await daemon.ask("GET", "/conversations?query=river%20bridge&by=meaning&limit=1")
+        (hit,) = found["data"]
+        assert (hit["id"], hit["index"], hit["name"]) == (bridge, 1, "Trip")
+        assert found["has_more"]
+        assert found["notices"] == []
+        status, refused = await daemon.ask("GET", "/conversations?query=x&by=magic")
+        assert status == 400
+        assert "by" in refused["error"]["message"]
+
+
+async def test_a_search_by_meaning_without_its_model_names_the_remedy(tmp_path: Path) -> None:
+    async with serving(tmp_path) as daemon:
+        status, refused = await daemon.ask("GET", "/conversations?query=x&by=meaning")
+        assert status == 400
+        assert "vibe models pull local:e5-small" in refused["error"]["message"]
+
+
+async def test_a_search_by_meaning_that_is_not_finished_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_words(tmp_path)
+    monkeypatch.setattr("vibe_llms.agents.conversations.UPDATE_SECONDS", 0.0)
+    async with serving(tmp_path) as daemon:
+        keep(daemon, "the bridge")
+        _, found = await daemon.ask("GET", "/conversations?query=bridge&by=meaning")
+        assert found["notices"]
+
+
 async def test_what_was_said_is_read_in_pages_and_named(tmp_path: Path) -> None:
     async with serving(tmp_path) as daemon:
         one = keep(daemon, "a", "b", "c", name="Old")
@@ -184,7 +222,11 @@ async def test_others_are_told_that_there_is_none(tmp_path: Path) -> None:
                 told.setdefault(f"{method} {path}", []).append(text)
         assert all(len({*each}) == 1 for each in told.values()), told
         for path in ("/conversations", "/conversations?query=do"):
-            assert (await daemon.ask("GET", path, **BOB))[1] == {"data": [], "has_more": False}
+            assert (await daemon.ask("GET", path, **BOB))[1] == {
+                "data": [],
+                "has_more": False,
+                "notices": [],
+            }
             mine = {each["id"] for each in (await daemon.ask("GET", path, **ANN))[1]["data"]}
             assert mine == ({run_id} if "query" in path else {run_id, forked["id"]})
         assert (await daemon.ask("GET", f"/conversations/{part}", **ANN))[0] == 200

@@ -146,6 +146,7 @@ async def test_where_nobody_performs_runs_it_is_said_how_one_goes_on(
 async def test_a_conversation_is_found_named_forked_and_written_out(
     tab: Tab, tmp_path: Path
 ) -> None:
+    (tmp_path / "none.toml").write_text('embedder = "scripted:words"\n')
     async with serving(tmp_path) as daemon:
         run_id = await daemon.start(DONE)
         await daemon.watch(run_id)
@@ -156,6 +157,9 @@ async def test_a_conversation_is_found_named_forked_and_written_out(
         await tab.evaluate("document.querySelector('#query').value = 'bold'")
         await click(tab, ".search button")
         await tab.wait_for("document.querySelector('.snippet mark')?.textContent === 'bold'")
+        await click(tab, "#meaning")
+        await click(tab, ".search button")
+        await tab.wait_for("document.querySelector('.snippet') && !document.querySelector('mark')")
         await click(tab, ".rows a")
         await tab.wait_for(has(SEEN, ".message.assistant"))
         await click(tab, "#rename")

@@ -30,8 +30,12 @@ from vibe_llms.foundation.portal import in_thread
 from vibe_llms.messages.contents import MediaContent
 from vibe_llms.messages.views import media_of
 from vibe_llms.plugins.specification.conversations import ExporterSpecification
+from vibe_llms.retrieval.ranking import produce_search_hit
 from vibe_llms.runs.owners import read_owner
 from vibe_llms.runs.surveying import read_summary
+
+UPDATE_SECONDS: Final = 20.0
+"""How long a search by meaning reads new conversations before it answers."""
 
 _IDENTITY_DIGITS: Final = 32
 MEDIA_TYPES: Final[Mapping[str, str]] = {
@@ -122,6 +126,38 @@ class LocalConversations:
             if len(own) > limit or len(hits) < fetched:
                 return own[:limit], len(own) > limit
             fetched *= 4  # some hits are in conversations of others
+
+    async def search_meaning(
+        self, query: str, *, limit: int, subject: str = ""
+    ) -> tuple[Sequence[SearchHit], bool, bool]:
+        """Return the messages that are nearest to a query in meaning.
+
+        Returns:
+            The messages, whether there may be more, and whether all conversations were compared:
+            reading new ones stops after :data:`UPDATE_SECONDS`, and a later search continues.
+
+        Raises:
+            DependencyError: A library or the embedder's weights are not installed.
+        """
+        from vibe_llms.retrieval.meaning import MeaningIndex
+
+        is_whole = True
+        async with MeaningIndex(index=self.index, application=self.runs.application) as meanings:
+            try:
+                async with asyncio.timeout(UPDATE_SECONDS):
+                    await meanings.update()
+            except TimeoutError:
+                is_whole = False
+            found = await meanings.search(query, limit=4 * limit, update=False)
+
+        def choose() -> list[SearchHit]:
+            own = (hit for hit in found if self._belongs_to(hit.document, subject))
+            return [
+                produce_search_hit(hit, self.store.read_metadata(hit.document).name)
+                for hit in islice(own, limit)
+            ]
+
+        return await asyncio.to_thread(choose), len(found) > limit, is_whole
 
     @in_thread
     def read(self, identity: str, *, subject: str = "") -> History:

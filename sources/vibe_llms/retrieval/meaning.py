@@ -28,6 +28,7 @@ from vibe_llms.retrieval.sources import (
 )
 
 if TYPE_CHECKING:
+    from vibe_llms.conversations.index.interfaces import Index
     from vibe_llms.messages.vectors import Vectors
     from vibe_llms.plugins.specification.users import Progress
     from vibe_llms.retrieval.passages import Passage, SourceDocument
@@ -53,6 +54,7 @@ class MeaningIndex(Closing):
             runs on this machine.
         folders: Folders of text files to search.
         conversations: Search the conversations of the configured store.
+        index: Index of the conversations; by default that of the application.
         application: The configuration to use; by default that of this process.
         progress: Shows the progress of embedding many documents.
     """
@@ -63,6 +65,7 @@ class MeaningIndex(Closing):
         *,
         folders: Iterable[str | Path] = (),
         conversations: bool = True,
+        index: Index | None = None,
         application: Application | None = None,
         progress: Progress | None = None,
     ) -> None:
@@ -70,6 +73,7 @@ class MeaningIndex(Closing):
         self._embedder = Embedder(embedder, application=self._application)
         self._folders = tuple(Path(folder).expanduser().absolute() for folder in folders)
         self._conversations = conversations
+        self._index = index
         self._progress = progress
         self._database: PassageDatabase | None = None
         self._lock = asyncio.Lock()
@@ -162,7 +166,7 @@ class MeaningIndex(Closing):
     def _list_sources(self) -> list[PassageSource]:
         sources: list[PassageSource] = [FolderSource(folder) for folder in self._folders]
         if self._conversations:
-            sources.insert(0, ConversationSource(self._application.index))
+            sources.insert(0, ConversationSource(self._index or self._application.index))
         return sources
 
     async def _update_source(self, database: PassageDatabase, source: PassageSource) -> int:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
+from vibe_llms.conversations.index.result_rows import SearchHit
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.retrieval.database import PassageDatabase
 
@@ -14,6 +15,8 @@ CANDIDATES: Final = 100
 
 MOST_NEIGHBORS: Final = 4_096
 """Maximum number of results of sqlite-vec. Source: its ``vec0`` module, version 0.1.9."""
+
+SNIPPET_CHARACTERS: Final = 240
 
 RANK_CONSTANT: Final = 60
 """Weight of lower ranks when rankings are joined. Source: G. V. Cormack, C. Clarke, S. Büttcher,
@@ -100,6 +103,26 @@ def find_passages(
             if len(hits) == limit:
                 return list(hits.values())
     return list(hits.values())
+
+
+def produce_search_hit(hit: MeaningHit, name: str | None) -> SearchHit:
+    """Return a message in the form of a search for words; its snippet is the beginning.
+
+    Args:
+        name: Name of the conversation.
+    """
+    text = " ".join(hit.text.split())
+    snippet = text if len(text) <= SNIPPET_CHARACTERS else f"{text[:SNIPPET_CHARACTERS]}…"
+    return SearchHit(
+        id=hit.document,
+        name=name,
+        index=hit.position,
+        canister_id=hit.item,
+        role=hit.role,
+        timestamp=hit.timestamp or datetime.fromtimestamp(0, UTC),
+        snippet=snippet,
+        marks=(),
+    )
 
 
 def join_rankings(rankings: Iterable[Sequence[int]]) -> dict[int, float]:

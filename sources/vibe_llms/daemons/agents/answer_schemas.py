@@ -94,6 +94,7 @@ CONVERSATIONS: Final = _extend(
         {"anyOf": [describe_class(ConversationRow), describe_class(SearchHit)]},
     ),
     has_more=_FLAG,
+    notices={"type": "array", "items": _TEXT},
 )
 CONVERSATION: Final = _extend(
     _list("Conversation", {"type": "object", "required": ["role"], "properties": {"role": _TEXT}}),

@@ -11,10 +11,11 @@ from vibe_llms.agents.conversations import LocalConversations
 from vibe_llms.daemons.agents import answer_schemas
 from vibe_llms.daemons.agents.guarding import LIMIT, Guard, RouteRow, read_limit, refuse
 from vibe_llms.daemons.agents.request_bodies import read_json
-from vibe_llms.daemons.agents.schemas import CONVERSATION_FORK, RENAMING, TEXT
+from vibe_llms.daemons.agents.schemas import BY, CONVERSATION_FORK, RENAMING, TEXT
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.bodies import read_json_body
 from vibe_llms.daemons.routes import Route
+from vibe_llms.exceptions import DependencyError, TrustError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.messages.codec.converter import produce_converter
 from vibe_llms.runs.subscriptions import LogSubscriptions
@@ -79,7 +80,7 @@ class ConversationHandlers:
                 self._survey,
                 "List conversations, newest first, or search them.",
                 answer=answer_schemas.CONVERSATIONS,
-                queries={"query": TEXT, "limit": LIMIT, "after": TEXT},
+                queries={"query": TEXT, "by": BY, "limit": LIMIT, "after": TEXT},
             ),
             RouteRow(
                 "GET",
@@ -132,15 +133,30 @@ class ConversationHandlers:
         if search.strip():
             if query.get("after"):
                 raise refuse("after", "Search results have no pages; request a larger limit.")
+            await self._search(call, search, limit, subject)
+            return
+        after = query.get("after", "")
+        rows, has_more = await self.conversations.survey(limit=limit, after=after, subject=subject)
+        data = [row._asdict() for row in rows]
+        await call.send_json({"data": data, "has_more": has_more, "notices": []})
+
+    async def _search(self, call: HttpCall, search: str, limit: int, subject: str) -> None:
+        by, notices = call.query.get("by", "words"), []
+        if by == "meaning":
+            try:
+                hits, has_more, is_whole = await self.conversations.search_meaning(
+                    search, limit=limit, subject=subject
+                )
+            except (DependencyError, TrustError) as error:  # the operator's remedy is in it
+                raise refuse("by", f"Search by meaning is not set up here. {error}") from error
+            if not is_whole:
+                notices.append("Not all conversations were compared yet; search again for more.")
+        elif by == "words":
             hits, has_more = await self.conversations.search(search, limit=limit, subject=subject)
-            data = [hit._asdict() for hit in hits]
         else:
-            after = query.get("after", "")
-            rows, has_more = await self.conversations.survey(
-                limit=limit, after=after, subject=subject
-            )
-            data = [row._asdict() for row in rows]
-        await call.send_json({"data": data, "has_more": has_more})
+            raise refuse("by", "Search by words or by meaning.")
+        data = [hit._asdict() for hit in hits]
+        await call.send_json({"data": data, "has_more": has_more, "notices": notices})
 
     async def _read(self, call: HttpCall, subject: str) -> None:
         query = call.query

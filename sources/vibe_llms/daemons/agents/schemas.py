@@ -10,6 +10,7 @@ from vibe_llms.invocables.approvals import Decision, Scope
 from vibe_llms.runs.surveying import STATES
 
 TEXT: Final[JsonObject] = {"type": "string"}
+BY: Final[JsonObject] = {"enum": ["words", "meaning"]}
 STATE: Final[JsonObject] = {
     "type": "string",
     "pattern": "^({0})(,({0}))*$".format("|".join(STATES)),

@@ -13,8 +13,6 @@ from vibe_llms.interfaces.cli.output import note, repair, sanitize, style, write
 if TYPE_CHECKING:
     from vibe_llms.conversations.index import SearchHit
 
-_SNIPPET_CHARACTERS = 240
-
 
 @command("search")
 @click.argument("words", nargs=-1, required=True)
@@ -69,9 +67,9 @@ def search(
 async def _search_meaning(
     query: str, limit: int, role: str | None, *, parts: bool, yes: bool
 ) -> list[SearchHit]:
-    from vibe_llms.conversations.index import SearchHit
     from vibe_llms.interfaces.cli.progress import TerminalProgress
     from vibe_llms.retrieval import MeaningIndex
+    from vibe_llms.retrieval.ranking import produce_search_hit
 
     application = load_application(yes=yes)
     warn_untrusted(application.configuration)
@@ -79,24 +77,7 @@ async def _search_meaning(
     async with application, MeaningIndex(application=application, progress=progress) as index:
         found = await index.search(query, limit=limit, role=role, parts=parts)
     read_metadata = application.store.read_metadata
-    hits = []
-    for each in found:
-        text = " ".join(each.text.split())
-        cut = len(text) > _SNIPPET_CHARACTERS
-        assert each.timestamp is not None  # messages have one
-        hits.append(
-            SearchHit(
-                id=each.document,
-                name=read_metadata(each.document).name,
-                index=each.position,
-                canister_id=each.item,
-                role=each.role,
-                timestamp=each.timestamp,
-                snippet=f"{text[:_SNIPPET_CHARACTERS]}…" if cut else text,
-                marks=(),
-            )
-        )
-    return hits
+    return [produce_search_hit(hit, read_metadata(hit.document).name) for hit in found]
 
 
 def _write_hit(hit: SearchHit) -> None:
