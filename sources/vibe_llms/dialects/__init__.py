@@ -19,9 +19,9 @@ HOMES = {
     "normalize_invocables": "serving.invocations",
     "normalize_messages": "serving.messages",
     "normalize_request": "serving.requests",
-    "normalize_same": "serving.fitting",
+    "normalize_same": "serving.passthrough",
     "produce_error": "calling.errors",
     "produce_processors": "calling.requests",
-    "touches_quirks": "serving.fitting",
+    "touches_quirks": "serving.passthrough",
 }
 """The public names of each package, and the module below it that defines them."""

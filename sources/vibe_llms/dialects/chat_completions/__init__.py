@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     )
     from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
     from vibe_llms.dialects.chat_completions.serving.errors import nativize_error
-    from vibe_llms.dialects.chat_completions.serving.fitting import (
-        normalize_same,
-        touches_quirks,
-    )
     from vibe_llms.dialects.chat_completions.serving.invocations import (
         find_allowed,
         normalize_invocables,
     )
     from vibe_llms.dialects.chat_completions.serving.messages import normalize_messages
+    from vibe_llms.dialects.chat_completions.serving.passthrough import (
+        normalize_same,
+        touches_quirks,
+    )
     from vibe_llms.dialects.chat_completions.serving.requests import (
         normalize_controls,
         normalize_request,

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     )
     from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
     from vibe_llms.dialects.generate_content.serving.errors import nativize_error
-    from vibe_llms.dialects.generate_content.serving.fitting import touches_quirks
     from vibe_llms.dialects.generate_content.serving.invocations import (
         find_allowed,
         normalize_invocables,
     )
     from vibe_llms.dialects.generate_content.serving.messages import normalize_messages
+    from vibe_llms.dialects.generate_content.serving.passthrough import touches_quirks
     from vibe_llms.dialects.generate_content.serving.requests import (
         normalize_controls,
         normalize_request,

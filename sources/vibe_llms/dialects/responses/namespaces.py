@@ -24,9 +24,9 @@ NAMESPACE_NOTE: Final = "$namespace"
 LOADED_NOTE: Final = "$loaded"
 """Key of the note on a tool that is among the items of its request, and is sent with them."""
 
-_LOADING: Final = ("additional_tools", "tool_search_output")
+_LOADING_ITEMS: Final = ("additional_tools", "tool_search_output")
 _KINDS: Final = ("function", "custom")
-_DEFAULT: Final = "functions"
+_DEFAULT_NAMESPACE: Final = "functions"
 """Namespace under which OpenAI's models know the tools without a namespace."""
 
 
@@ -38,7 +38,7 @@ class QualifiedName(NamedTuple):
 
     def join(self) -> str:
         """Return the tool's name in other protocols, unless another tool has that name."""
-        if self.namespace in (_DEFAULT, ""):
+        if self.namespace in (_DEFAULT_NAMESPACE, ""):
             return self.name
         separator = "" if self.namespace.endswith("__") else "__"
         return f"{self.namespace}{separator}{self.name}"
@@ -82,7 +82,7 @@ def list_loaded(native: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         for item in (items if isinstance(items, list) else ())
         if (item.__class__ is dict or isinstance(item, Mapping))
         and "tools" in item
-        and item.get("type") in _LOADING
+        and item.get("type") in _LOADING_ITEMS
         and isinstance(item.get("tools"), list)
     ]
     return [tool for tools in lists for tool in tools if isinstance(tool, Mapping)]

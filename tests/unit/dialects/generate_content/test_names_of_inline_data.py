@@ -7,7 +7,7 @@ import json
 import pytest
 
 from vibe_llms.dialects.generate_content.quirks import Quirks
-from vibe_llms.dialects.generate_content.serving.fitting import touches_quirks
+from vibe_llms.dialects.generate_content.serving.passthrough import touches_quirks
 
 DATA = {"mimeType": "text/plain", "data": "aGk="}
 

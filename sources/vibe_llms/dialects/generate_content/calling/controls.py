@@ -33,7 +33,7 @@ def nativize_controls(
                 ledger.drop(f"controls.{name}", "this protocol cannot forbid parallel calls")
         else:
             put(native, PLACES.get(name, (CONFIG, name)), value)
-    if quirks.shows_thoughts and _requests_thinking(look_up(native, THINKING), attributes):
+    if quirks.shows_thoughts and _will_think(look_up(native, THINKING), attributes):
         put(native, (*THINKING, "includeThoughts"), True)
     return Translation(native, ledger.losses)
 
@@ -50,7 +50,7 @@ def _put_effort(effort: str, native: dict[str, Any], ledger: Ledger) -> None:
         ledger.coerce(path, f"{effort!r} is sent as 'xhigh', the highest level")
 
 
-def _requests_thinking(config: Mapping[str, Any] | None, attributes: ModelAttributes) -> bool:
+def _will_think(config: Mapping[str, Any] | None, attributes: ModelAttributes) -> bool:
     """Return whether the model will think: by the request, or otherwise by its attributes."""
     if config:
         return config.get("thinkingBudget") != 0

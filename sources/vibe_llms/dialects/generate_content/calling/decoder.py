@@ -52,7 +52,8 @@ from vibe_llms.messages.canisters import InvocationCanister, Owner, StopReason
 from vibe_llms.messages.contents import AnyContent, Native
 from vibe_llms.messages.losses import Loss, LossKind
 
-_NOTHING: Final = msgspec.Raw()
+_NO_USAGE: Final = msgspec.Raw()
+"""The usage of a chunk that has none."""
 
 
 class _FastPart(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -74,7 +75,7 @@ class _FastChunk(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """Simple chunk: a piece of text, and fields that are the same in the whole stream."""
 
     candidates: tuple[_FastCandidate]
-    usageMetadata: msgspec.Raw = _NOTHING  # noqa: N815  # the vendor's name
+    usageMetadata: msgspec.Raw = _NO_USAGE  # noqa: N815  # the vendor's name
     modelVersion: str = ""  # noqa: N815
     responseId: str = ""  # noqa: N815
     createTime: str = ""  # noqa: N815
@@ -167,7 +168,7 @@ class Decoder(ResponseDecoder):
 
     def _read_piece(self, usage: msgspec.Raw, text: str, *, thought: bool) -> list[StreamEvent]:
         """Decode a simple chunk; its usage is decoded only for the last one."""
-        if usage is not _NOTHING:
+        if usage is not _NO_USAGE:
             self._usage = usage
         index = self._open_index
         if text and index >= 0 and thought is self._is_open_thought:

@@ -25,7 +25,7 @@ def write_tool_output(
         extras: Fields of the vendor's own item, if the result came as one.
     """
     if extras.get("type") == kind:
-        # The vendor's own item has more fields than ours, which win if they were changed.
+        # The vendor's own item has further fields; common fields that were changed replace its own.
         if _is_unchanged(result, extras):
             name = "approval_request_id" if kind == "mcp_approval_response" else "call_id"
             return {**extras, **({name: result.invocation_id} if extras.get(name) else {})}

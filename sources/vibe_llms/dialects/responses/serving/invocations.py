@@ -96,9 +96,12 @@ def _normalize_namespace(
         extra_notes: Notes about each.
     """
     for qualified_name, tool in zip(qualified_names, namespace["tools"], strict=True):
-        described = str(tool.get("description") or "")
+        own_description = str(tool.get("description") or "")
         description, notes = describe_in_namespace(
-            namespace, qualified_name, described, is_first=qualified_name is qualified_names[0]
+            namespace,
+            qualified_name,
+            own_description,
+            is_first=qualified_name is qualified_names[0],
         )
         notes |= extra_notes
         named = {**tool, "name": names[qualified_name], "description": description}
@@ -184,7 +187,11 @@ def _list_allowed_names(tool: Mapping[str, Any], names: Mapping[QualifiedName, s
     """Return the names that an entry of the choice allows: a tool, or all of a namespace."""
     name, namespace = str(tool.get("name")), tool.get("namespace")
     if tool.get("type") == "namespace":
-        return [flat for qualified_name, flat in names.items() if qualified_name.namespace == name]
+        return [
+            joined_name
+            for qualified_name, joined_name in names.items()
+            if qualified_name.namespace == name
+        ]
     return [names.get(QualifiedName(str(namespace), name), name) if namespace else name]
 
 

@@ -29,7 +29,7 @@ from vibe_llms.messages.identities import access_now
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Response
 
-_INCOMPLETE_REASONS: Final = {
+_REASONS_BY_STOP_REASON: Final = {
     StopReason.LIMIT: "max_output_tokens",
     StopReason.OVERFLOW: "max_output_tokens",
     StopReason.FILTERED: "content_filter",
@@ -37,7 +37,7 @@ _INCOMPLETE_REASONS: Final = {
 }
 """Reason of an incomplete response for each stop reason."""
 
-_STATUSES: Final = {
+_STATUSES_BY_STOP_REASON: Final = {
     StopReason.FAILED: "failed",
     StopReason.INTERRUPTED: "cancelled",
     StopReason.UNKNOWN: "incomplete",
@@ -144,8 +144,8 @@ def _compose_status(response: Response, ledger: Ledger) -> dict[str, Any]:
     if keeps_native_stop_reason(origin, PROTOCOL) and native_reason is not None:
         reason = None if native_reason == "completed" else native_reason
     else:
-        reason = _INCOMPLETE_REASONS.get(origin.stop_reason)
-        if status := _STATUSES.get(origin.stop_reason):
+        reason = _REASONS_BY_STOP_REASON.get(origin.stop_reason)
+        if status := _STATUSES_BY_STOP_REASON.get(origin.stop_reason):
             return {
                 "status": status,
                 "incomplete_details": None,
@@ -174,5 +174,5 @@ def _find_completed_reason(response: Response) -> StopReason:
     if any(call.owner is Owner.OURS for call in calls):
         return StopReason.INVOCATION
     contents = (content for each in response.canisters for content in each.content)
-    refuses = any(isinstance(content, RefusalContent) for content in contents)
-    return StopReason.REFUSED if refuses else StopReason.ANSWERED
+    has_refused = any(isinstance(content, RefusalContent) for content in contents)
+    return StopReason.REFUSED if has_refused else StopReason.ANSWERED

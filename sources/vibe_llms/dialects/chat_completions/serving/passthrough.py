@@ -1,4 +1,4 @@
-"""Check whether a client's request suits a vendor unchanged, by the vendor's known quirks."""
+"""Check whether a client's request can be passed through to a vendor, by its known quirks."""
 
 from __future__ import annotations
 

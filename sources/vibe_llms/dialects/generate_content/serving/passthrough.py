@@ -1,4 +1,4 @@
-"""Check whether a client's request suits a server unchanged, by the server's known quirks."""
+"""Check whether a client's request can be passed through to a server, by its known quirks."""
 
 from __future__ import annotations
 
