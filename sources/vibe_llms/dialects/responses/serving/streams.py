@@ -1,8 +1,8 @@
 """A streamed answer in the vendor's format: items, their parts, and the whole at the end.
 
 A message stays open while contents belong to it. A call that a vendor executed stays open until its
-result is known, as both may be one item. At its end an item is written again as a whole, and all items
-are in the response at the end, under their earlier ids.
+result is known, as both may be one item. At its end an item is written again as a whole, and all
+items are in the response at the end, under their earlier ids.
 """
 
 from __future__ import annotations
