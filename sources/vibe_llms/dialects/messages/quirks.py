@@ -12,7 +12,7 @@ PROTOCOL: Final = "messages"
 
 @frozen(kw_only=True)
 class Quirks:
-    """Differences between servers of this dialect: so far all are like Anthropic's.
+    """Differences between servers of this dialect. So far, all known servers are like Anthropic's.
 
     Attributes:
         name_pattern: A regular expression for valid names of tools.

@@ -22,10 +22,10 @@ SAMPLING_FIELDS: Final = ("temperature", "top_p", "top_k")
 """Parameters that newer models, and the newest version of the protocol, reject."""
 
 SAME_NAMES: Final = (*SAMPLING_FIELDS, "max_tokens", "service_tier")
-"""Controls that are parameters of the same name."""
+"""Controls whose parameter has the same name."""
 
 OTHER_NAMES: Final = {"stop": "stop_sequences"}
-"""Parameters of controls with another name."""
+"""Parameters of controls, if they have another name."""
 
 DISPLAYS: Final = {"auto": "summarized"}
 """The vendor's name of each summary of reasoning."""
@@ -33,10 +33,12 @@ DISPLAYS: Final = {"auto": "summarized"}
 CHOICE_WORDS: Final = {"auto": "auto", "none": "none", "required": "any"}
 """The vendor's name of each choice."""
 
-READ: Final = frozenset({"content", "id", "model", "role", "stop_reason", "type", "usage"})
+DECODED_FIELDS: Final = frozenset(
+    {"content", "id", "model", "role", "stop_reason", "type", "usage"}
+)
 """Fields of an answer that are decoded; all others are kept."""
 
 SHARED: Final = ("cache_control",)
-"""Fields of this vendor that clients of Chat Completions may use, as OpenRouter and LiteLLM allow:
-https://openrouter.ai/docs/features/prompt-caching (read 2026-11-26).
+"""Fields of this vendor that clients of Chat Completions may also send, as at OpenRouter and
+LiteLLM: https://openrouter.ai/docs/features/prompt-caching (read 2026-11-26).
 """

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vibe_llms.dialects.messages import Quirks, nativize_request, normalize_request
-from vibe_llms.dialects.messages.calling.schemas import can_be_enforced, fit_schema
+from vibe_llms.dialects.messages.calling.schemas import can_be_enforced, make_enforceable
 from vibe_llms.exceptions import CapabilityError, RequestError
 from vibe_llms.instruments.parsers.modes import Mode
 from vibe_llms.instruments.parsers.parsers import Parser
@@ -123,7 +123,7 @@ SCHEMAS = st.recursive(
 
 @given(SCHEMAS)
 def test_an_adapted_schema_is_valid(schema: dict[str, Any]) -> None:
-    assert can_be_enforced(fit_schema(schema))
+    assert can_be_enforced(make_enforceable(schema))
 
 
 MAPS: list[dict[str, Any]] = [

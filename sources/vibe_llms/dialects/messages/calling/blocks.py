@@ -1,4 +1,4 @@
-"""Contents as blocks of a message."""
+"""Translation of contents to blocks of a message."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class BlocksWriter:
 
     Attributes:
         attributes: The model's attributes; ``None`` for a response.
-        is_answer: Whether an answer is written: it may have empty texts and unsigned reasoning,
-            which are rejected in requests.
+        is_answer: Whether an answer is written. It may have empty texts and unsigned reasoning,
+            which vendors reject in requests.
     """
 
     ledger: Ledger
@@ -63,8 +63,8 @@ class BlocksWriter:
         self, content: AnyContent, path: str, canister: AnyCanister | None
     ) -> Block | None:
         """Return the block of one content; ``None`` if it is not sent."""
-        is_spoken = isinstance(canister, AssistantCanister)
-        write = self._write_spoken if is_spoken else self._write_said
+        is_from_model = isinstance(canister, AssistantCanister)
+        write = self._write_model_content if is_from_model else self._write_other_content
         return write(content, path, canister)
 
     def write_texts(
@@ -74,20 +74,20 @@ class BlocksWriter:
         return [
             block
             for index, content in enumerate(contents)
-            if self._ensure_words(content, f"{path}.content[{index}]")
-            and (block := self._write_said(content, f"{path}.content[{index}]", canister))
+            if self._ensure_instruction(content, f"{path}.content[{index}]")
+            and (block := self._write_other_content(content, f"{path}.content[{index}]", canister))
         ]
 
-    def _ensure_words(self, content: AnyContent, path: str) -> bool:
+    def _ensure_instruction(self, content: AnyContent, path: str) -> bool:
         if isinstance(content, (TextualContent, NativeContent)):
             return True
         self.ledger.drop(path, f"instructions cannot contain {content.type} content")
         return False
 
-    def _write_said(
+    def _write_other_content(
         self, content: AnyContent, path: str, canister: AnyCanister | None
     ) -> Block | None:
-        """Write a content of anyone but the model."""
+        """Write a content that does not come from the model."""
         match content:
             case TextualContent():
                 if not self.is_answer and not content.text.strip():
@@ -103,7 +103,7 @@ class BlocksWriter:
                         return nativize_document(medium, path, canister, self.ledger)
                 return None
             case AudioContent() | VideoContent():
-                return self._write_unknown_medium(content, path)
+                return self._write_unsupported_medium(content, path)
             case NativeContent():
                 return self._write_native(content, path, canister)
             case ReasoningContent():
@@ -114,10 +114,10 @@ class BlocksWriter:
             case _:
                 assert_never(content)
 
-    def _write_spoken(
+    def _write_model_content(
         self, content: AnyContent, path: str, canister: AnyCanister | None
     ) -> Block | None:
-        """Write a content of the model."""
+        """Write a content that comes from the model."""
         match content:
             case TextualContent():
                 return self._write_text(content, path, canister)
@@ -191,12 +191,12 @@ class BlocksWriter:
         return read_native(content.native, path)
 
     def _is_upload(self, content: FileContent, path: str, canister: AnyCanister | None) -> bool:
-        """Return whether a file is in the container of the vendor's tools."""
+        """Return whether a file was uploaded to the container of the vendor's tools."""
         if not self.ledger.admits(content.native, canister):
             return False
         return bool(read_native(content.native, path).get("type") == "container_upload")
 
-    def _write_unknown_medium(
+    def _write_unsupported_medium(
         self, content: AudioContent | VideoContent, path: str
     ) -> Block | None:
         ensure_capability(content, self.attributes, path)

@@ -1,4 +1,4 @@
-"""Blocks of a message as contents, in requests and responses."""
+"""Translation of blocks of a message to contents, in requests and responses."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from vibe_llms.messages.contents import (
 
 
 def normalize_block(block: Mapping[str, Any]) -> AnyContent:
-    """Return the content of a block; an unknown one is kept whole."""
+    """Return the content of a block; an unknown block is kept unchanged."""
     content: AnyContent | None = None
     match block:
         case {"type": "text", "text": str(text)}:
@@ -73,12 +73,12 @@ def collect_thinking_extras(block: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def collect_invocation_extras(block: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the native fields of our call."""
+    """Return the native fields of a call of one of our invocables."""
     return collect_extras(block, ("type", "id", "name", "input"))
 
 
 def normalize_citation(native: Mapping[str, Any]) -> Citation:
-    """Return a citation of any kind; the source of a search result is used if it is an address."""
+    """Return a citation of any kind; the source of a search result may be its URL."""
     source = read_text(native.get("source")) or ""
     return Citation(
         cited_text=read_text(native.get("cited_text")),
@@ -92,12 +92,12 @@ def normalize_citation(native: Mapping[str, Any]) -> Citation:
 def nativize_citations(
     citations: Iterable[Citation], path: str, canister: AnyCanister | None, ledger: Ledger
 ) -> list[dict[str, Any]]:
-    """Return the citations that the vendor made itself; it accepts no others."""
+    """Return the vendor's own citations; it accepts no others."""
     native = []
     for index, citation in enumerate(citations):
-        place = f"{path}.citations[{index}]"
+        citation_path = f"{path}.citations[{index}]"
         if citation.native is None or citation.native.protocol != PROTOCOL:
-            ledger.withhold(place, "the vendor accepts only its own citations")
-        elif fields := ledger.read_sendable(citation.native, place, canister):
+            ledger.withhold(citation_path, "the vendor accepts only its own citations")
+        elif fields := ledger.read_sendable(citation.native, citation_path, canister):
             native.append(fields)
     return native

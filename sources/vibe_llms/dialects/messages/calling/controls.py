@@ -1,8 +1,8 @@
-"""Controls as parameters of a request.
+"""Translation of controls to parameters of a request.
 
-The amount of thinking has three parameters here: the effort, a budget, and whether to think at all.
-If a model's attributes say ``supports_adaptive_reasoning``, requesting an effort turns thinking on.
-The summary ``auto`` is what the vendor calls summarized.
+Thinking has three parameters: the effort, a budget, and whether to think at all. For a model with
+``supports_adaptive_reasoning``, requesting an effort also turns thinking on. The vendor's name of
+the summary ``auto`` is ``summarized``.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ def nativize_controls(
                 budget = {"type": "enabled", "budget_tokens": value}
                 body = merge(body, {"thinking": budget})
             case "reasoning_summary":
-                shown = {"type": "adaptive", "display": DISPLAYS.get(str(value), value)}
-                # Earlier parameters of thinking, such as a budget, win over adaptive.
-                body["thinking"] = merge(shown, body.get("thinking", {}))
+                summarized = {"type": "adaptive", "display": DISPLAYS.get(str(value), value)}
+                # Parameters from before, such as a budget, override adaptive thinking.
+                body["thinking"] = merge(summarized, body.get("thinking", {}))
             case "parallel_invocations":
                 body["tool_choice"] = {"type": "auto", "disable_parallel_tool_use": not value}
             case _:
@@ -65,4 +65,5 @@ def _write_effort(value: JsonValue, attributes: ModelAttributes, ledger: Ledger)
 
 
 def thinks_adaptively(attributes: ModelAttributes) -> bool:
+    """Return whether a model itself decides how much to think."""
     return attributes.access_capability("supports_adaptive_reasoning") is Capability.YES

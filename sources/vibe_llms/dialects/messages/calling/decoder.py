@@ -1,8 +1,8 @@
-"""Decoder of answers, streamed or not, to normalized stream events. Does no I/O.
+"""Decoder of answers, streamed or not, to normalized stream events. It does no I/O.
 
-A complete response is decoded like a stream with complete blocks, so that both give the same
-canisters. Thousands of events continue a text: they have a fast path for their exact form; events
-in any other form are decoded in the general way.
+A complete response is decoded like a stream of complete blocks, so that both give the same
+canisters. As a stream may have thousands of events that continue a text, there is a fast path for
+their exact form. Events in any other form are decoded by the general path.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from vibe_llms.dialects.messages.calling.simple_responses import (
 )
 from vibe_llms.dialects.messages.calling.usage import normalize_usage
 from vibe_llms.dialects.messages.quirks import PROTOCOL
-from vibe_llms.dialects.messages.tables import READ, STOP_REASONS
+from vibe_llms.dialects.messages.tables import DECODED_FIELDS, STOP_REASONS
 from vibe_llms.events.stream import (
     Channel,
     ContentCitedEvent,
@@ -63,19 +63,19 @@ class Decoder(ResponseDecoder):
 
     def __init__(self, *, provider: str, model: str = "") -> None:
         super().__init__(provider=provider, model=model)
-        self._count = 0
-        self._calls = 0  # of the client's tools
-        self._open: dict[int, GrowingBlock] = {}
+        self._block_count = 0
+        self._call_count = 0  # calls of the client's tools
+        self._open_blocks: dict[int, GrowingBlock] = {}
         self._names: dict[str, str] = {}
         self._usage: dict[str, Any] = {}
         self._reason: str | None = None
         self._native: dict[str, Any] = {}
 
     def decode(self, data: Mapping[str, Any] | bytes, event: str = "") -> list[StreamEvent]:
-        """Return our events for one event of the stream, given as data or as the bytes of its JSON.
+        """Return our events for one event of the stream, which is data or the bytes of its JSON.
 
         Args:
-            event: The name in the stream; the type in the data wins.
+            event: The name of the event in the stream, overridden by the type in the data.
 
         Raises:
             ConverseError: It is invalid, or an error of the vendor.
@@ -84,9 +84,9 @@ class Decoder(ResponseDecoder):
             try:
                 chunk = _decode_chunk(data)
             except UNREADABLE:
-                pass  # the general way reports any error
+                pass  # the general path reports errors
             else:
-                block, delta = self._open.get(chunk.index), chunk.delta
+                block, delta = self._open_blocks.get(chunk.index), chunk.delta
                 if block is not None:
                     if block.kind == "text" and isinstance(delta, _TextDelta):
                         return [ContentDeltaEvent(block.index, delta.text)]
@@ -115,18 +115,18 @@ class Decoder(ResponseDecoder):
         return self.is_complete
 
     def _is_empty(self) -> bool:
-        return self._reason is None and not self._count
+        return self._reason is None and not self._block_count
 
     def _end(self) -> ResponseFinishedEvent:
-        for index in tuple(self._open):
+        for index in tuple(self._open_blocks):
             self._finish_block(index)
-        word = self._reason
-        reason = STOP_REASONS.get(word or "", StopReason.UNKNOWN)
-        if reason is StopReason.ANSWERED and self._calls:
-            reason = StopReason.INVOCATION  # some servers say "end_turn" there, too
+        native_reason = self._reason
+        reason = STOP_REASONS.get(native_reason or "", StopReason.UNKNOWN)
+        if reason is StopReason.ANSWERED and self._call_count:
+            reason = StopReason.INVOCATION  # some servers send "end_turn" for this, too
         return ResponseFinishedEvent(
             stop_reason=reason,
-            native_stop_reason=word,
+            native_stop_reason=native_reason,
             native=keep_native(PROTOCOL, self._native),
         )
 
@@ -137,19 +137,19 @@ class Decoder(ResponseDecoder):
             case "content_block_start":
                 self._begin_block(fields["index"], fields["content_block"])
                 self._change_model(fields["content_block"])
-            case "content_block_stop" if fields["index"] in self._open:
+            case "content_block_stop" if fields["index"] in self._open_blocks:
                 self._finish_block(fields["index"])
             case "message_start":
                 self._begin(fields["message"])
                 self._read_blocks(fields["message"])
             case "message_delta":
-                further = collect_extras(fields, ("type", "delta", "usage"))
-                self._read_ending({**fields["delta"], "usage": fields.get("usage"), **further})
+                extras = collect_extras(fields, ("type", "delta", "usage"))
+                self._read_ending({**fields["delta"], "usage": fields.get("usage"), **extras})
             case "message_stop":
                 self.is_complete = True
             case "error":
                 self._fail(fields)
-            case "ping" if fields.keys() <= {"type"}:  # one with other fields is kept
+            case "ping" if fields.keys() <= {"type"}:  # a ping with other fields is kept
                 pass
             case _:
                 if "error" in fields:
@@ -165,48 +165,52 @@ class Decoder(ResponseDecoder):
             self._begun = True
             response_id, model = read_text(message.get("id")), read_text(message.get("model"))
             self._events.append(ResponseStartedEvent(response_id=response_id, model=model))
-        self._native |= collect_extras(message, READ)
+        self._native |= collect_extras(message, DECODED_FIELDS)
         self._count_usage(message.get("usage"))
 
     def _read_ending(self, delta: Mapping[str, Any]) -> None:
         self._reason = read_text(delta.get("stop_reason")) or self._reason
-        self._native |= collect_extras(delta, READ)
+        self._native |= collect_extras(delta, DECODED_FIELDS)
         if delta.get("usage") != self._usage:
             self._count_usage(delta.get("usage"))
 
     def _count_usage(self, usage: Any) -> None:
         """Update the usage; it is cumulative, and may omit unchanged fields."""
         if isinstance(usage, Mapping):
-            kept = {k: v for k, v in usage.items() if v is not None or k not in self._usage}
-            self._usage |= kept
+            changed = {
+                name: value
+                for name, value in usage.items()
+                if value is not None or name not in self._usage
+            }
+            self._usage |= changed
             self._events.append(UsageEvent(usage=normalize_usage(self._usage)))
 
-    def _begin_block(self, place: int, block: Mapping[str, Any]) -> None:
-        # If a block was not ended, the next one in its place ends it.
-        if place in self._open:
-            self._finish_block(place)
-        growing = begin_block(self._count, block, self._names)
-        self._count += 1
-        self._calls += block.get("type") == "tool_use"
-        self._open[place] = growing
-        self._events.append(growing.start())
-        self._events += growing.catch_up()
+    def _begin_block(self, index: int, block: Mapping[str, Any]) -> None:
+        # If a block was not ended, the next one with the same index ends it.
+        if index in self._open_blocks:
+            self._finish_block(index)
+        growing_block = begin_block(self._block_count, block, self._names)
+        self._block_count += 1
+        self._call_count += block.get("type") == "tool_use"
+        self._open_blocks[index] = growing_block
+        self._events.append(growing_block.start())
+        self._events += growing_block.list_initial_events()
 
     def _change_model(self, block: Mapping[str, Any]) -> None:
-        """Note the model that answers from here on; a complete answer names only the last one."""
-        to = block.get("to") if block.get("type") == "fallback" else None
-        model = read_text(to.get("model")) if isinstance(to, Mapping) else None
+        """Report a model that continues the answer; a complete answer names only the last model."""
+        target = block.get("to") if block.get("type") == "fallback" else None
+        model = read_text(target.get("model")) if isinstance(target, Mapping) else None
         if model:
             self._events.append(ResponseStartedEvent(model=model))
 
-    def _finish_block(self, place: int) -> None:
-        growing = self._open.pop(place)
-        self._events += growing.finish()
+    def _finish_block(self, index: int) -> None:
+        growing_block = self._open_blocks.pop(index)
+        self._events += growing_block.finish()
 
     def _read_delta(self, fields: Mapping[str, Any]) -> None:
-        block, delta = self._open[fields["index"]], fields["delta"]
+        block, delta = self._open_blocks[fields["index"]], fields["delta"]
         kind = str(delta.get("type"))
-        if not block.grow(kind, delta):
+        if not block.add_delta(kind, delta):
             self._keep_event(kind, fields, block.index)
             return
         rest = collect_extras(delta, ("type", *_KNOWN_DELTAS[kind]))

@@ -1,9 +1,9 @@
 """Classification of errors by a table in which the most specific name wins.
 
-The code in the details of an error wins over its type, and the type over the status: an error in
-the middle of a stream has status 200. Messages are documented as unstable and are used only for
-errors that the vendor does not distinguish otherwise: input that is too long, exhausted credit, and
-content that a filter has blocked.
+The code in the details of an error is more specific than its type. The type is more specific than
+the status, which is 200 for an error in the middle of a stream. Messages are documented as
+unstable, so they are only used for errors that the vendor does not distinguish otherwise: input
+that is too long, exhausted credit, and content that a filter has blocked.
 """
 
 from __future__ import annotations
@@ -95,14 +95,14 @@ _FAULTS_BY_STATUS: Final = {499: ProviderFault.UNKNOWN, 501: _I}
 """Statuses with another meaning here than elsewhere."""
 
 _VAGUE_TYPES: Final = frozenset({"api_error", "invalid_request_error"})
-"""Types that so many errors share that the status is more specific."""
+"""Types that many errors share, so that the status is more specific."""
 
-_MONEY: Final = re.compile(
+_NO_CREDIT_MESSAGE: Final = re.compile(
     r"credit balance is too low|reached your specified (?:\w+ )*usage limits?|spend(?:ing)? limit",
     re.IGNORECASE,
 )
-_BLOCKED: Final = re.compile(r"blocked by (?:our )?content filtering policy", re.IGNORECASE)
-_OVERFLOW: Final = re.compile(
+_BLOCKED_MESSAGE: Final = re.compile(r"blocked by (?:our )?content filtering policy", re.IGNORECASE)
+_OVERFLOW_MESSAGE: Final = re.compile(
     r"prompt is too long(?:: (?P<tokens>\d+) tokens > (?P<limit>\d+))?"
     r"|exceeds? (?:the )?context limit(?:: (?P<input>\d+) \+ \d+ > (?P<bound>\d+))?"
     r"|exceeds? the available context size",
@@ -117,11 +117,13 @@ def _read_error(body: object, status: int | None, model: str) -> ErrorData | Con
     kind = read_text(facts.get("type"))
     code = read_text(details.get("error_code")) if isinstance(details, Mapping) else None
     message = str(facts.get("message") or "it gave no reason.")
-    overflow = _OVERFLOW.search(message)
-    if kind in _OVERFLOW_TYPES or (overflow and kind in (None, "invalid_request_error")):
-        return _produce_overflow(facts, message, model, overflow)
-    if kind in (None, "invalid_request_error") and (told := find_overflow(message, model)):
-        return told
+    overflow_match = _OVERFLOW_MESSAGE.search(message)
+    if kind in _OVERFLOW_TYPES or (overflow_match and kind in (None, "invalid_request_error")):
+        return _produce_overflow(facts, message, model, overflow_match)
+    if kind in (None, "invalid_request_error") and (
+        overflow_error := find_overflow(message, model)
+    ):
+        return overflow_error
     return ErrorData(
         fault=_find_fault(code, kind, status, message),
         message=message,
@@ -136,7 +138,7 @@ produce_error: Final = ErrorProducer(_read_error)
 
 
 def _find_facts(body: object) -> Mapping[str, Any]:
-    """Return the object with the error, wherever it is."""
+    """Return the object with the error, which servers put in different places."""
     if not isinstance(body, Mapping):
         text = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
         return {"message": text}
@@ -153,12 +155,12 @@ def _find_fault(
 ) -> ProviderFault:
     if code in FAULTS_BY_CODE:
         return FAULTS_BY_CODE[str(code)]
-    if kind in (None, "invalid_request_error") and _BLOCKED.search(message):
+    if kind in (None, "invalid_request_error") and _BLOCKED_MESSAGE.search(message):
         return ProviderFault.BLOCKED
     has_status = status is not None and status >= 400
     if kind in FAULTS_BY_TYPE and (kind not in _VAGUE_TYPES or not has_status):
         return FAULTS_BY_TYPE[kind]
-    if kind in (None, "invalid_request_error") and _MONEY.search(message):
+    if kind in (None, "invalid_request_error") and _NO_CREDIT_MESSAGE.search(message):
         return _Q
     return find_fault(status, _FAULTS_BY_STATUS)
 
@@ -166,7 +168,7 @@ def _find_fault(
 def _produce_overflow(
     facts: Mapping[str, Any], message: str, model: str, match: re.Match[str] | None
 ) -> ContextOverflowError:
-    told = match.groupdict() if match else {}
-    tokens = told.get("tokens") or told.get("input") or facts.get("n_prompt_tokens")
-    limit = told.get("limit") or told.get("bound") or facts.get("n_ctx")
+    sizes = match.groupdict() if match else {}
+    tokens = sizes.get("tokens") or sizes.get("input") or facts.get("n_prompt_tokens")
+    limit = sizes.get("limit") or sizes.get("bound") or facts.get("n_ctx")
     return produce_overflow(model, message, tokens, limit)

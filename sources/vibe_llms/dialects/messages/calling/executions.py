@@ -1,4 +1,4 @@
-"""Calls that the vendor executed itself, and their results: readable, and whole."""
+"""Calls that the vendor executed itself, and their results: as readable text, and unchanged."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vibe_llms.dialects.messages.quirks import PROTOCOL
 from vibe_llms.messages.canisters import InvocationCanister, Owner, ResultCanister
 from vibe_llms.messages.contents import TextualContent
 
-_TOLD: Final = (
+_READABLE_FIELDS: Final = (
     "title",
     "url",
     "text",
@@ -30,8 +30,8 @@ _TOLD: Final = (
 def is_invocation(block: Mapping[str, Any]) -> bool:
     """Return whether a block is a call by the vendor, such as ``server_tool_use``."""
     kind = str(block.get("type"))
-    named = isinstance(block.get("id"), str) and isinstance(block.get("name"), str)
-    return kind.endswith("_tool_use") and named
+    has_names = isinstance(block.get("id"), str) and isinstance(block.get("name"), str)
+    return kind.endswith("_tool_use") and has_names
 
 
 def is_result(block: Mapping[str, Any]) -> bool:
@@ -52,12 +52,12 @@ def normalize_invocation(block: Mapping[str, Any]) -> InvocationCanister:
 
 
 def normalize_result(block: Mapping[str, Any], names: Mapping[str, str]) -> ResultCanister:
-    """Return the result of a call, as text as far as possible, with the whole block.
+    """Return the result of a call: its readable text, and the whole block as native data.
 
     Args:
         names: Names of the tools, by the ids of their calls.
     """
-    text = "\n".join(_tell(block.get("content")))
+    text = "\n".join(_read_texts(block.get("content")))
     content = block.get("content")
     kind = str(content.get("type")) if isinstance(content, Mapping) else ""
     return ResultCanister(
@@ -75,17 +75,17 @@ def write_arguments(value: Any) -> str:
     return "{}" if value is None else write_json(value)
 
 
-def _tell(value: Any) -> Iterator[str]:
+def _read_texts(value: Any) -> Iterator[str]:
     match value:
         case str():
             if value:
                 yield value
         case list():
             for item in value:
-                yield from _tell(item)
+                yield from _read_texts(item)
         case {"type": "base64"}:  # bytes are not readable
             return
         case Mapping():
-            for name in _TOLD:
+            for name in _READABLE_FIELDS:
                 if name in value:
-                    yield from _tell(value[name])
+                    yield from _read_texts(value[name])

@@ -1,4 +1,4 @@
-"""A growing block of a response, of any kind."""
+"""Block of a response that is being received."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.messages.canisters import Owner
 from vibe_llms.messages.contents import FileContent, ImageContent, Native
 
-_GROWN_BY: Final[dict[ContentKind, tuple[str, ...]]] = {
+_DELTAS_BY_KIND: Final[dict[ContentKind, tuple[str, ...]]] = {
     "invocation": ("input_json_delta",),
     "reasoning": ("thinking_delta", "signature_delta"),
     "text": ("text_delta", "citations_delta"),
@@ -55,13 +55,14 @@ _REPLACED: Final = {
 
 @define
 class GrowingBlock:
-    """A block that has begun.
+    """A block that is being received.
 
     Attributes:
         index: Index of the content in the response.
         kind: Kind of the content.
-        block: The initial block; an unknown block grows in it.
-        item: The complete item; ``None`` if it is made from the deltas.
+        block: The initial block; the deltas of an unknown block are merged into it.
+        item: The complete item; ``None`` if the assembler makes it from the deltas.
+        owner: The owner of an invocation or a result.
     """
 
     index: int
@@ -73,7 +74,7 @@ class GrowingBlock:
 
     def start(self) -> ContentStartedEvent:
         """Return the event that begins the content."""
-        native = keep_native(PROTOCOL, self._leave_beginning())
+        native = keep_native(PROTOCOL, self._collect_initial_extras())
         if self.kind != "invocation":
             return ContentStartedEvent(
                 index=self.index, kind=self.kind, owner=self.owner, native=native
@@ -87,7 +88,7 @@ class GrowingBlock:
             native=native,
         )
 
-    def _leave_beginning(self) -> dict[str, Any]:
+    def _collect_initial_extras(self) -> dict[str, Any]:
         """Return the native data of the content at its beginning."""
         match self.kind:
             case "text":
@@ -100,7 +101,7 @@ class GrowingBlock:
                 return collect_extras(self.block, ("input",))
         return {}
 
-    def catch_up(self) -> list[StreamEvent]:
+    def list_initial_events(self) -> list[StreamEvent]:
         """Return the events for the initial data of the block."""
         events: list[StreamEvent] = []
         block = self.block
@@ -120,17 +121,17 @@ class GrowingBlock:
                     events.append(ContentDeltaEvent(self.index, signature, "signature"))
         return events
 
-    def grow(self, kind: str, delta: Mapping[str, Any]) -> bool:
-        """Add a delta that is kept here; return false if it does not fit this block."""
+    def add_delta(self, kind: str, delta: Mapping[str, Any]) -> bool:
+        """Process a delta; return false if it does not belong to this kind of block."""
         if self.kind == "native":
-            return self._grow_whole(kind, delta)
-        if kind not in _GROWN_BY.get(self.kind, ()):
+            return self._add_to_block(kind, delta)
+        if kind not in _DELTAS_BY_KIND.get(self.kind, ()):
             return False
         if kind == "input_json_delta":
             self._arguments.append(str(delta["partial_json"]))
         return True
 
-    def _grow_whole(self, kind: str, delta: Mapping[str, Any]) -> bool:
+    def _add_to_block(self, kind: str, delta: Mapping[str, Any]) -> bool:
         block = self.block
         if kind in _APPENDED:
             name = _APPENDED[kind]
@@ -157,19 +158,19 @@ class GrowingBlock:
             case "reasoning":
                 native = make_native(PROTOCOL, collect_thinking_extras(self.block))
             case "invocation":
-                # Without arguments there is no delta or an empty one: then the block's own input
-                # counts.
+                # Without arguments there is no delta or an empty one; then use the block's own
+                # input.
                 if not any(self._arguments):
                     text = write_arguments(self.block.get("input"))
                     events.append(ContentDeltaEvent(self.index, text, "arguments"))
-                native = self._leave_invocation()
+                native = self._produce_invocation_native()
             case "native":
                 self._read_arguments()
                 self.item = keep_block(self.block)
         finished = ContentFinishedEvent(index=self.index, item=self.item, native=native)
         return [*events, finished]
 
-    def _leave_invocation(self) -> Native | None:
+    def _produce_invocation_native(self) -> Native | None:
         if self.owner is Owner.OURS:
             return keep_native(PROTOCOL, collect_invocation_extras(self.block))
         self._read_arguments()
@@ -181,15 +182,15 @@ class GrowingBlock:
             try:
                 self.block["input"] = msgspec.json.decode("".join(self._arguments))
             except UNREADABLE:
-                # As the documentation proposes.
+                # The vendor's documentation proposes this form.
                 self.block["input"] = {"INVALID_JSON": "".join(self._arguments)}
 
 
 def begin_block(index: int, block: Mapping[str, Any], names: dict[str, str]) -> GrowingBlock:
-    """Return the block that begins.
+    """Make the growing block for a block that begins.
 
     Args:
-        names: Names of the called tools, by the ids of the calls; extended here.
+        names: Names of the called tools, by the ids of the calls. The block's call is added.
     """
     fields = dict(block)
     match fields.get("type"):

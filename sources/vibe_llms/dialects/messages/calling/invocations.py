@@ -1,4 +1,4 @@
-"""Descriptions of invocables as tools, the tool choice, and schemas."""
+"""Translation of invocables to tools, of the tool choice, and of schemas."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vibe_llms.dialects.invocations import (
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.messages.calling.schemas import (
     can_be_enforced,
-    fit_schema,
+    make_enforceable,
 )
 from vibe_llms.dialects.messages.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.messages.tables import CHOICE_WORDS, SHARED
@@ -64,14 +64,14 @@ def nativize_schema(schema: JsonObject | None, ledger: Ledger | None = None) -> 
     """Return the ``output_config`` that constrains an answer to a schema.
 
     Args:
-        ledger: Records constraints that cannot be enforced; without one the schema is sent
-        unchanged.
+        ledger: Records constraints that cannot be enforced; without a ledger, the schema is sent
+            unchanged.
     """
     if schema is None:
         return {}
-    # Closing a map would lose the schema of its values.
-    says_nothing = schema.get("additionalProperties", True) in (True, {})
-    if ledger is not None and allows_any_object(schema) and says_nothing:
+    # Such a schema is not an object with typed values, which closing would lose.
+    allows_any_value = schema.get("additionalProperties", True) in (True, {})
+    if ledger is not None and allows_any_object(schema) and allows_any_value:
         ledger.drop(
             "schema", "the vendor enforces only closed schemas, and this one has no properties"
         )
@@ -79,12 +79,12 @@ def nativize_schema(schema: JsonObject | None, ledger: Ledger | None = None) -> 
     if ledger is not None:
         _ensure_enforceable(schema)
     if ledger is not None and not can_be_enforced(schema):
-        schema = fit_schema(schema)
+        schema = make_enforceable(schema)
         ledger.coerce("schema", f"its objects are closed{_NO_BOUNDS}: no others are enforced")
     return {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
 
 
-_REFUSED: Final = {
+_UNSUPPORTED_FEATURES: Final = {
     MAPS: "has an object without fixed property names",
     RECURSION: "refers to itself",
 }
@@ -95,8 +95,8 @@ def _ensure_enforceable(schema: JsonObject) -> None:
     for feature in survey_features(schema):
         raise RequestError(
             path="schema",
-            detail=f"The schema {_REFUSED[feature]}, which Anthropic's structured output does "
-            "not support.",
+            detail=f"The schema {_UNSUPPORTED_FEATURES[feature]}, which Anthropic's structured "
+            "output does not support.",
             remedy="Use a Parser, which requests a tool call instead; or a list of objects with "
             "a name and a value.",
         )

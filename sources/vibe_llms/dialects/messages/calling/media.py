@@ -1,4 +1,4 @@
-"""Images and documents: the sources of their data, in both directions."""
+"""Images and documents, with the sources of their data, in both directions."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from vibe_llms.dialects.payloads import decode_base64, encode_payload
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import FileContent, ImageContent, MediaContent, Native
 
-_PARTS_JOINT: Final = "\n\n"
+_PARTS_SEPARATOR: Final = "\n\n"
 
 
 def normalize_image(block: Mapping[str, Any]) -> ImageContent | None:
     """Return an image; ``None`` if its source is unknown."""
-    read = _read_source(block.get("source"), "image/*")
-    if read is None:
+    source = _read_source(block.get("source"), "image/*")
+    if source is None:
         return None
-    facts, rest = read
+    facts, rest = source
     extras = collect_extras(block, ("type", "source")) | ({"source": rest} if rest else {})
-    return ImageContent(**facts, native=_own(facts, extras))
+    return ImageContent(**facts, native=_produce_native(facts, extras))
 
 
 def normalize_document(block: Mapping[str, Any]) -> FileContent | None:
     """Return a document; ``None`` if its source is unknown."""
-    read = _read_source(block.get("source"), "application/pdf")
-    if read is None:
+    source = _read_source(block.get("source"), "application/pdf")
+    if source is None:
         return None
-    facts, rest = read
+    facts, rest = source
     extras = collect_extras(block, ("type", "source", "title", "context"))
     extras |= {"source": rest} if rest else {}
     return FileContent(
         **facts,
         title=read_text(block.get("title")),
         context=read_text(block.get("context")),
-        native=_own(facts, extras),
+        native=_produce_native(facts, extras),
     )
 
 
-def _own(facts: Mapping[str, Any], extras: Mapping[str, Any]) -> Native | None:
-    """Return the extras of a medium; for uploaded files even empty ones, which tell the vendor."""
+def _produce_native(facts: Mapping[str, Any], extras: Mapping[str, Any]) -> Native | None:
+    """Return extras as native data; for uploaded files even without any, to show the vendor."""
     return (make_native if "file_id" in facts else keep_native)(PROTOCOL, extras)
 
 
@@ -54,45 +54,45 @@ def normalize_upload(block: Mapping[str, Any]) -> FileContent | None:
     file_id = read_text(block.get("file_id"))
     if file_id is None:
         return None
-    native = keep_native(PROTOCOL, collect_extras(block, ("file_id",)))  # identified by its type
+    native = keep_native(PROTOCOL, collect_extras(block, ("file_id",)))  # the type identifies it
     return FileContent(mime_type="application/octet-stream", file_id=file_id, native=native)
 
 
 def _read_source(source: Any, mime_type: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """Return the fields of a source, and the native ones."""
+    """Return the common fields of a source, and its native fields."""
     match source:
-        case {"type": "base64", "media_type": str(given), "data": str(text)}:
+        case {"type": "base64", "media_type": str(media_type), "data": str(text)}:
             data = decode_base64(text)
             if data is None:
                 return None
             rest = collect_extras(source, ("type", "media_type", "data"))
-            if is_text(given):  # otherwise it would be returned as text
+            if is_text(media_type):  # otherwise it would be sent back as text
                 rest["type"] = "base64"
-            return {"mime_type": given, "data": data}, rest
+            return {"mime_type": media_type, "data": data}, rest
         case {"type": "text", "data": str(text)}:
-            given = read_text(source.get("media_type")) or "text/plain"
+            media_type = read_text(source.get("media_type")) or "text/plain"
             rest = collect_extras(source, ("type", "media_type", "data"))
-            if given != "text/plain":  # otherwise it would be returned as that
+            if media_type != "text/plain":  # otherwise it would be sent back as plain text
                 rest["type"] = "text"
-            return _read_words(text, rest, given)
+            return _read_text_source(text, rest, media_type)
         case {"type": "url", "url": str(url)}:
             return {"mime_type": mime_type, "url": url}, collect_extras(source, ("type", "url"))
         case {"type": "file", "file_id": str(file_id)}:
             facts = {"mime_type": _find_file_type(mime_type), "file_id": file_id}
             return facts, collect_extras(source, ("type", "file_id"))
         case {"type": "content", "content": str(text)}:
-            return _read_words(text, collect_extras(source, ("content",)))
-        case {"type": "content", "content": [*parts]} if parts and all(map(_is_words, parts)):
+            return _read_text_source(text, collect_extras(source, ("content",)))
+        case {"type": "content", "content": [*parts]} if parts and all(map(_is_text_part, parts)):
             texts = [part["text"] for part in parts]
             rest = {
                 **collect_extras(source, ("content",)),
                 "lengths": [len(text) for text in texts],
             }
-            return _read_words(_PARTS_JOINT.join(texts), rest)
+            return _read_text_source(_PARTS_SEPARATOR.join(texts), rest)
     return None
 
 
-def _read_words(
+def _read_text_source(
     text: str, rest: dict[str, Any], mime_type: str = "text/plain"
 ) -> tuple[dict[str, Any], dict[str, Any]] | None:
     try:
@@ -101,7 +101,7 @@ def _read_words(
         return None
 
 
-def _is_words(part: Any) -> bool:
+def _is_text_part(part: Any) -> bool:
     """Return whether a part of a document is only text."""
     match part:
         case {"type": "text", "text": str(), **rest}:
@@ -138,28 +138,28 @@ def nativize_document(
     elif content.name is not None:
         ledger.drop(f"{path}.name", "a document has a title instead of a name in this protocol")
     source = _write_file_source(content, path, extras.pop("source", {}), ledger)
-    told = {"title": title, "context": content.context}
-    told = {name: text for name, text in told.items() if text}  # an empty one is ignored
-    return merge({"type": "document", "source": source, **told}, extras)
+    descriptions = {"title": title, "context": content.context}
+    descriptions = {name: text for name, text in descriptions.items() if text}  # without empty ones
+    return merge({"type": "document", "source": source, **descriptions}, extras)
 
 
 def _write_file_source(
     content: FileContent, path: str, rest: dict[str, Any], ledger: Ledger
 ) -> dict[str, Any]:
     lengths = rest.pop("lengths", None)
-    is_words = is_text(content.mime_type) or rest.get("type") in ("text", "content")
-    if content.data is None or not is_words or rest.get("type") == "base64":
+    is_text_source = is_text(content.mime_type) or rest.get("type") in ("text", "content")
+    if content.data is None or not is_text_source or rest.get("type") == "base64":
         return merge(_write_source(content, path), rest)
-    text = _decode_words(content.data, path, ledger)
+    text = _decode_text(content.data, path, ledger)
     if rest.get("type") == "content":
         return {"content": _split(text, lengths), **rest}
     if content.mime_type != "text/plain" and "type" not in rest:
         ledger.coerce(f"{path}.mime_type", f"{content.mime_type} is sent as text/plain")
-    kept = content.mime_type if "type" in rest else "text/plain"
-    return {"type": "text", "media_type": kept, "data": text, **rest}
+    media_type = content.mime_type if "type" in rest else "text/plain"
+    return {"type": "text", "media_type": media_type, "data": text, **rest}
 
 
-def _decode_words(data: bytes, path: str, ledger: Ledger) -> str:
+def _decode_text(data: bytes, path: str, ledger: Ledger) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
@@ -168,14 +168,14 @@ def _decode_words(data: bytes, path: str, ledger: Ledger) -> str:
 
 
 def _split(text: str, lengths: Sequence[int] | None) -> str | list[dict[str, Any]]:
-    """Return the original parts of a document, unless it was edited since."""
+    """Split a text into the original parts of a document, unless it was edited in the meantime."""
     if lengths is None:
         return text
     parts, start = [], 0
     for length in lengths:
         parts.append({"type": "text", "text": text[start : start + length]})
-        start += length + len(_PARTS_JOINT)
-    if _PARTS_JOINT.join(part["text"] for part in parts) != text:
+        start += length + len(_PARTS_SEPARATOR)
+    if _PARTS_SEPARATOR.join(part["text"] for part in parts) != text:
         return [{"type": "text", "text": text}]
     return parts
 

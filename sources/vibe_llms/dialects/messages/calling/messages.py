@@ -1,7 +1,8 @@
-"""Canisters as the messages of a request.
+"""Translation of canisters to the messages of a request.
 
-The order of all contents is kept. A turn of the model is one message; its results and the user's
-next contents are the next message. Other boundaries between a client's messages are restored.
+The order of all contents is kept. A turn of the model is one message, and its results and the
+user's next contents are the next message. If a client had other boundaries between its messages,
+these are restored.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ from vibe_llms.messages.losses import Translation
 from vibe_llms.models.attributes import ModelAttributes
 
 RULES: Final = HistoryRules(id_pattern=r"[a-zA-Z0-9_-]+", alias_prefix="toolu_")
-"""The pattern is the vendor's own; it rejects any other id with status 400."""
+"""The pattern is the vendor's own. It rejects any other id with status 400."""
 
-_CUT: Final = frozenset(
+_INTERRUPTING_REASONS: Final = frozenset(
     {
         StopReason.FAILED,
         StopReason.FILTERED,
@@ -51,7 +52,7 @@ _CUT: Final = frozenset(
         StopReason.REFUSED,
     }
 )
-"""Reasons why a turn may end during the vendor's execution of a call."""
+"""Stop reasons with which a turn may end while the vendor is executing a call."""
 
 
 def nativize_canisters(
@@ -66,7 +67,7 @@ def nativize_canisters(
 
     Args:
         provider: The request's provider; signatures of others are withheld.
-        continuation: Let the model continue its own last turn.
+        continuation: Whether the model continues its own last turn.
 
     Raises:
         CapabilityError: The model is known not to support a content.
@@ -79,24 +80,26 @@ def nativize_canisters(
     for canister, position in repair_history(canisters, RULES, ledger).pair():
         if not writer.write_plain(canister, position):
             writer.write(canister, locate(position))
-    if writer.is_unusual:
-        writer.drop_empty()
-        writer.arrange_instructions(is_taken=accepts_late_instructions(attributes))
+    if writer.needs_arrangement:
+        writer.drop_empty_messages()
+        writer.arrange_instructions(is_accepted=accepts_late_instructions(attributes))
     if continuation and not _is_paused(canisters[-1] if canisters else None):
-        writer.trim()
+        writer.trim_prefill()
     system = {"system": writer.system} if writer.system else {}
     return Translation({**system, "messages": writer.messages}, ledger.losses)
 
 
 @define(kw_only=True)
 class _MessagesWriter:
-    """Writes messages, each with the place of its first canister.
+    """Writes the messages of a conversation.
 
     Attributes:
         canisters: The whole conversation.
+        system: The blocks of the instructions at the beginning.
+        messages: The messages so far.
         places: For each message, the position or the path of its first canister.
-        is_unusual: Whether a message may be empty, or is one of instructions.
-        placed: The paths of instructions that a client of this protocol placed itself.
+        needs_arrangement: Whether a message may be empty, or has instructions.
+        own_positions: The paths of instructions whose position a client of this protocol chose.
     """
 
     ledger: Ledger
@@ -105,38 +108,38 @@ class _MessagesWriter:
     system: list[Block] = attrs.field(factory=list)
     messages: list[dict[str, Any]] = attrs.field(factory=list)
     places: list[int | str] = attrs.field(factory=list)
-    is_unusual: bool = False
-    placed: set[str] = attrs.field(factory=set)
+    needs_arrangement: bool = False
+    own_positions: set[str] = attrs.field(factory=set)
     _last: AnyCanister | None = None
     _executed: frozenset[str] | None = None
 
     def write_plain(self, canister: AnyCanister, position: int) -> bool:
-        """Write a canister of one plain text, or a plain call; return false for any other."""
-        last, role, goes_on = self._last, "assistant", False
+        """Write a plain text, call or result; return false for any other canister."""
+        last, role, continues = self._last, "assistant", False
         block: Block | None
         if type(canister) is UserCanister:
             text = read_plain(canister.content, canister.native)
             if not text or text.isspace():
                 return False
-            role, goes_on = "user", _is_our_result(last)
+            role, continues = "user", _is_our_result(last)
             block = {"type": "text", "text": text}
         elif type(canister) is AssistantCanister:
             text = read_plain(canister.content, canister.native)
             if not text:
                 return False
-            goes_on = last is not None and belongs(last, canister)
+            continues = last is not None and belongs(last, canister)
             block = {"type": "text", "text": text}
         elif type(canister) is InvocationCanister:
             block = write_plain_invocation(canister)
-            goes_on = last is not None and belongs(last, canister)
+            continues = last is not None and belongs(last, canister)
         elif type(canister) is ResultCanister:
-            role, goes_on = "user", _is_our_result(last)
+            role, continues = "user", _is_our_result(last)
             block = write_plain_result(canister)
         else:
             block = None
         if block is None:
             return False
-        if goes_on:
+        if continues:
             self.messages[-1]["content"].append(block)
         else:
             self.messages.append({"role": role, "content": [block]})
@@ -152,40 +155,40 @@ class _MessagesWriter:
             case UserCanister():
                 self._write_user(canister, path)
             case DocumentCanister():
-                extras, shared = self._open(canister, path)
+                extras, shared = self._split_extras(canister, path)
                 content = _write_document(canister, path, self.blocks)
-                self._add("user", path, self._mark_end(content, shared, path), extras)
+                self._add("user", path, self._add_to_last(content, shared, path), extras)
             case ResultCanister(owner=Owner.OURS):
                 self._write_result(canister, path)
             case AssistantCanister():
-                extras, shared = self._open(canister, path)
+                extras, shared = self._split_extras(canister, path)
                 content = self.blocks.write(canister.content, path, canister)
-                content = self._mark_end(content, shared, path)
-                self._add("assistant", path, content, extras, self._goes_on(canister))
+                content = self._add_to_last(content, shared, path)
+                self._add("assistant", path, content, extras, self._continues(canister))
             case InvocationCanister(owner=Owner.OURS):
                 content = [write_invocation(canister, path, self.ledger)]
-                self._add("assistant", path, content, {}, self._goes_on(canister))
-            case InvocationCanister() if self._is_cut(canister):
+                self._add("assistant", path, content, {}, self._continues(canister))
+            case InvocationCanister() if self._was_interrupted(canister):
                 self.ledger.drop(
                     path, "a call that the vendor had begun to execute was interrupted"
                 )
                 return
             case _:
                 content = write_execution(canister, path, self.ledger)
-                self._add("assistant", path, content, {}, self._goes_on(canister))
+                self._add("assistant", path, content, {}, self._continues(canister))
         self._last = canister
 
-    def drop_empty(self) -> None:
-        """Remove empty messages, which are rejected."""
-        kept = []
-        for message, path in self._locate():
+    def drop_empty_messages(self) -> None:
+        """Remove empty messages, which the vendor rejects."""
+        remaining = []
+        for message, path in self._pair_paths():
             if message["content"] or message.keys() - {"role", "content"}:
-                kept.append((message, path))
+                remaining.append((message, path))
             else:
                 self.ledger.drop(path, "the vendor rejects a message without content")
-        self._replace(kept)
+        self._replace(remaining)
 
-    def _locate(self) -> list[Message]:
+    def _pair_paths(self) -> list[Message]:
         """Return the messages with the paths of their canisters."""
         paths = (locate(each) if isinstance(each, int) else each for each in self.places)
         return list(zip(self.messages, paths, strict=True))
@@ -194,40 +197,41 @@ class _MessagesWriter:
         self.messages = [message for message, _ in messages]
         self.places = [path for _, path in messages]
 
-    def arrange_instructions(self, *, is_taken: bool) -> None:
-        """Write as the user's what the vendor takes no system message for.
+    def arrange_instructions(self, *, is_accepted: bool) -> None:
+        """Convert system messages that the vendor would reject to user messages.
 
-        One stands behind the user, and before the model or at the end; neighbours are joined:
+        A system message must follow a user message, and precede a message of the model or the end.
+        Adjacent ones are joined:
         https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages.
-        A client of this protocol has chosen the place itself.
+        Positions that a client of this protocol chose are kept.
 
         Args:
-            is_taken: Whether the model takes any.
+            is_accepted: Whether the model accepts system messages within a conversation.
         """
-        settled: list[Message] = []
-        following = self._find_following()
-        for (message, path), next_role in zip(self._locate(), following, strict=True):
-            before = settled[-1][0]["role"] if settled else "assistant"
-            if not _is_plain_system(message) or (is_taken and path in self.placed):
-                settled.append((message, path))
-            elif before == "system" and _is_plain_system(settled[-1][0]):
-                settled[-1][0]["content"] += message["content"]
-            elif is_taken and before == "user" and next_role != "user":
-                settled.append((message, path))
+        arranged: list[Message] = []
+        next_roles = self._find_next_roles()
+        for (message, path), next_role in zip(self._pair_paths(), next_roles, strict=True):
+            previous_role = arranged[-1][0]["role"] if arranged else "assistant"
+            if not _is_plain_system(message) or (is_accepted and path in self.own_positions):
+                arranged.append((message, path))
+            elif previous_role == "system" and _is_plain_system(arranged[-1][0]):
+                arranged[-1][0]["content"] += message["content"]
+            elif is_accepted and previous_role == "user" and next_role != "user":
+                arranged.append((message, path))
             else:
                 self.ledger.coerce(path, LATE)
-                settled.append(({**message, "role": "user"}, path))
-        self._replace(settled)
+                arranged.append(({**message, "role": "user"}, path))
+        self._replace(arranged)
 
-    def _find_following(self) -> list[str]:
-        """Return for each message the role of the next one that is not only instructions."""
+    def _find_next_roles(self) -> list[str]:
+        """Return, for each message, the role of the next message that is not only instructions."""
         roles, role = [], ""
         for message in reversed(self.messages):
             roles.append(role)
             role = role if _is_plain_system(message) else message["role"]
         return roles[::-1]
 
-    def trim(self) -> None:
+    def trim_prefill(self) -> None:
         """Remove trailing blanks from a prefill, which the vendor rejects."""
         message = self.messages[-1] if self.messages else {}
         if message.get("role") != "assistant" or not message["content"]:
@@ -235,21 +239,21 @@ class _MessagesWriter:
         block = message["content"][-1]
         if block.get("type") == "text" and block["text"] != block["text"].rstrip():
             block["text"] = block["text"].rstrip()
-            _, path = self._locate()[-1]
+            _, path = self._pair_paths()[-1]
             self.ledger.coerce(
                 path, "trailing blanks were removed: the vendor rejects them in the begun answer"
             )
 
-    def _is_cut(self, canister: InvocationCanister) -> bool:
-        """Return whether a call of the vendor will never have a result.
+    def _was_interrupted(self, canister: InvocationCanister) -> bool:
+        """Return whether the vendor's execution of a call was interrupted, without a result.
 
-        A call in a paused turn, or in one that waits for our results, is still running.
+        In a paused turn, or one that waits for our results, the call is still running.
         """
         origin = canister.origin
-        is_over = origin is not None and origin.stop_reason in _CUT
+        is_over = origin is not None and origin.stop_reason in _INTERRUPTING_REASONS
         if not is_over:
             return False
-        if self._executed is None:  # only a later result shows whether a call was interrupted
+        if self._executed is None:  # needed, as a result may come later
             self._executed = frozenset(
                 each.invocation_id
                 for each in self.canisters
@@ -257,7 +261,7 @@ class _MessagesWriter:
             )
         return canister.invocation_id not in self._executed
 
-    def _goes_on(self, canister: AnyCanister) -> bool:
+    def _continues(self, canister: AnyCanister) -> bool:
         return self._last is not None and belongs(self._last, canister)
 
     def _add(
@@ -266,21 +270,23 @@ class _MessagesWriter:
         path: str,
         content: list[Block],
         extras: dict[str, Any],
-        goes_on: bool = False,
+        continues: bool = False,
     ) -> None:
-        if goes_on:
+        if continues:
             message = self.messages[-1]
             message["content"] += content
             message.update(extras)
         else:
             self.messages.append({"role": role, "content": content, **extras})
             self.places.append(path)
-            self.is_unusual |= role == "system" or not content
+            self.needs_arrangement |= role == "system" or not content
 
-    def _open(self, canister: AnyCanister, path: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the extras of a message, and fields of any protocol, which are put on its end.
+    def _split_extras(
+        self, canister: AnyCanister, path: str
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the extras of a message, and those extras that belong to its last block.
 
-        A message of this protocol has no such field.
+        Clients of other protocols set shared fields on a message; this protocol has them on blocks.
         """
         native = canister.native
         extras = self.ledger.read_sendable(native, path, canister, shared=SHARED)
@@ -288,46 +294,46 @@ class _MessagesWriter:
             return extras, {}
         return extras, {name: extras.pop(name) for name in SHARED if name in extras}
 
-    def _mark_end(self, content: list[Block], shared: dict[str, Any], path: str) -> list[Block]:
-        """Return the blocks; the last one has the fields about their message."""
+    def _add_to_last(self, content: list[Block], shared: dict[str, Any], path: str) -> list[Block]:
+        """Add shared fields to the last block; return the blocks."""
         if shared and not content:
             reason = f"{', '.join(shared)}: no content can carry it"
             self.ledger.drop(f"{path}.native", reason)
         return [*content[:-1], *({**shared, **block} for block in content[-1:])]
 
     def _write_supervisor(self, canister: SupervisorCanister, path: str) -> None:
-        extras, shared = self._open(canister, path)
+        extras, shared = self._split_extras(canister, path)
         content = self.blocks.write_texts(canister.content, path, canister)
-        content = self._mark_end(content, shared, path)
+        content = self._add_to_last(content, shared, path)
         if not self.messages and not extras:
             self.system += content
         else:
             self._add("system", path, content, extras)
             if "role" in extras:
-                self.placed.add(path)
+                self.own_positions.add(path)
 
     def _write_user(self, canister: UserCanister, path: str) -> None:
-        follows = _is_our_result(self._last)
-        extras, shared = self._open(canister, path)
+        follows_result = _is_our_result(self._last)
+        extras, shared = self._split_extras(canister, path)
         content = self.blocks.write(canister.content, path, canister)
-        content = self._mark_end(content, shared, path)
-        # If a client's message began here, its role was kept.
-        self._add("user", path, content, extras, follows and "role" not in extras)
+        content = self._add_to_last(content, shared, path)
+        # If a client's message began here, the role is in its extras.
+        self._add("user", path, content, extras, follows_result and "role" not in extras)
 
     def _write_result(self, canister: ResultCanister, path: str) -> None:
         extras = self.ledger.read_sendable(canister.native, path, canister, shared=SHARED)
-        wrapper = extras.pop("message", {})
+        message_extras = extras.pop("message", {})
         block: Block = {"type": "tool_result", "tool_use_id": canister.invocation_id}
         if content := self.blocks.write(canister.content, path, canister):
             block["content"] = content
         if canister.is_error:
             block["is_error"] = True
-        goes_on = _is_our_result(self._last) and "role" not in wrapper
-        self._add("user", path, [merge(block, extras)], wrapper, goes_on)
+        continues = _is_our_result(self._last) and "role" not in message_extras
+        self._add("user", path, [merge(block, extras)], message_extras, continues)
 
 
 def write_plain_invocation(canister: InvocationCanister) -> Block | None:
-    """Return the block of a plain invocation of ours; ``None`` for any other."""
+    """Return the block of a plain call of our invocable; ``None`` for any other call."""
     if not is_plain_call(canister):
         return None
     arguments = read_arguments(canister)
@@ -338,7 +344,7 @@ def write_plain_invocation(canister: InvocationCanister) -> Block | None:
 
 
 def write_plain_result(canister: ResultCanister) -> Block | None:
-    """Return the block of a result of one visible text; ``None`` for any other."""
+    """Return the block of a result with one visible text; ``None`` for any other result."""
     text = read_plain(canister.content, canister.native)
     if not text or text.isspace() or canister.owner is not OURS:
         return None
@@ -354,7 +360,7 @@ def write_plain_result(canister: ResultCanister) -> Block | None:
 
 
 def write_invocation(canister: InvocationCanister, path: str, ledger: Ledger) -> Block:
-    """Return the block of our invocation."""
+    """Return the block of a call of our invocable."""
     if canister.content:
         ledger.drop(f"{path}.content", "an invocation can contain only its arguments")
     block = {
@@ -367,7 +373,7 @@ def write_invocation(canister: InvocationCanister, path: str, ledger: Ledger) ->
 
 
 def _read_arguments(canister: InvocationCanister, path: str, ledger: Ledger) -> Any:
-    """Return the arguments as an object, which this dialect requires."""
+    """Return the arguments as an object, which this protocol requires."""
     path = f"{path}.arguments"
     if canister.form == "text":
         ledger.coerce(path, "free text is sent as an object with the field input")
@@ -382,15 +388,15 @@ def _read_arguments(canister: InvocationCanister, path: str, ledger: Ledger) -> 
 
 
 def write_execution(canister: AnyCanister, path: str, ledger: Ledger) -> list[Block]:
-    """Return the block of a call or result of the vendor, if it is this one."""
+    """Return the block of a call that this vendor executed, or of its result."""
     is_own = ledger.admits_execution(canister, path)
     return [ledger.read_sendable(canister.native, path, canister)] if is_own else []
 
 
 def _write_document(canister: DocumentCanister, path: str, blocks: BlocksWriter) -> list[Block]:
-    """Return the blocks of a document: one with its texts and images, then those of its files."""
+    """Return the blocks of a document: one with its texts and images, then one for each file."""
     title = {} if canister.title is None else {"title": canister.title}
-    written: list[Block] = []
+    framed: list[Block] = []
     others: list[Block] = []
     for index, content in enumerate(canister.content):
         block = blocks.write_content(content, f"{path}.content[{index}]", canister)
@@ -399,14 +405,14 @@ def _write_document(canister: DocumentCanister, path: str, blocks: BlocksWriter)
         if isinstance(content, FileContent):
             others.append({**title, **block})
         elif block["type"] in ("text", "image"):
-            written.append(block)
+            framed.append(block)
         else:
             others.append(block)
-    if not written:
+    if not framed:
         return others
-    source: Block = {"type": "content", "content": written}
-    if len(written) == 1 and written[0].keys() == {"type", "text"}:
-        source = {"type": "text", "media_type": "text/plain", "data": written[0]["text"]}
+    source: Block = {"type": "content", "content": framed}
+    if len(framed) == 1 and framed[0].keys() == {"type", "text"}:
+        source = {"type": "text", "media_type": "text/plain", "data": framed[0]["text"]}
     return [{"type": "document", "source": source, **title}, *others]
 
 
@@ -415,7 +421,7 @@ def _is_our_result(canister: AnyCanister | None) -> bool:
 
 
 def _is_paused(last: AnyCanister | None) -> bool:
-    """Return whether the vendor paused a turn, and needs it back unchanged."""
+    """Return whether the vendor has paused the last turn, which it then needs unchanged."""
     origin = last.origin if last is not None else None
     return origin is not None and origin.stop_reason is StopReason.PAUSED
 

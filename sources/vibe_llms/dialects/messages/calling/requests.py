@@ -1,4 +1,4 @@
-"""A whole request to a vendor."""
+"""Translation of a whole request to a vendor."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ _SAMPLING: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
     "top_p": (lambda value: bool(value >= 0.95), "only a top_p of at least 0.95"),
     "top_k": (lambda value: False, "no top_k"),
 }
-"""Allowed values of each control for a thinking model, and the rule in words."""
+"""For each control, whether a value is allowed while the model thinks, and the rule in words."""
 
-_LIMIT_TOKENS: Final = 4096
+_DEFAULT_ANSWER_TOKENS: Final = 4096
 """Maximum answer if neither the request nor the model's attributes set one."""
 
 
 def _compose_body(draft: BodyDraft) -> dict[str, Any]:
     parts, extras = draft.parts, draft.extras
     body: dict[str, Any] = {"model": draft.attributes.address.name or draft.request.model}
-    is_theirs = extras.get(AS_IT_IS)  # as a client of this protocol asked for
-    schema = nativize_schema(draft.request.schema, None if is_theirs else draft.ledger)
-    # Later ones win: the caller's native parameters come last.
+    keeps_schema = extras.get(AS_IT_IS)  # requested by a client of this protocol
+    schema = nativize_schema(draft.request.schema, None if keeps_schema else draft.ledger)
+    # Later parts override earlier ones, so the caller's native parameters come last.
     for part in (parts.controls, parts.invocations, schema, parts.messages, extras):
         body = merge(body, part)
-    if not body.get("messages"):  # instructions alone are not a question
+    if not body.get("messages"):  # there are only instructions
         raise refuse_nothing("canisters")
     _complete_choice(body, extras.get("tool_choice"), draft.ledger)
     _complete_limit(body, draft)
     if _thinks(body):
-        _fit_sampling(body, extras, draft.ledger)
+        _remove_sampling(body, extras, draft.ledger)
         _check_budget(body, extras)
-    elif {"temperature", "top_p"} <= body.keys() - extras.keys() and not _takes_both(draft):
+    elif {"temperature", "top_p"} <= body.keys() - extras.keys() and not _accepts_both(draft):
         del body["top_p"]
         draft.ledger.drop(
             "controls.top_p", "the model accepts this control or temperature, not both"
@@ -54,22 +54,22 @@ def _compose_body(draft: BodyDraft) -> dict[str, Any]:
     return body
 
 
-def _complete_choice(body: dict[str, Any], told: Any, ledger: Ledger) -> None:
-    """Complete the parameters of the choice to a choice that the vendor accepts.
+def _complete_choice(body: dict[str, Any], client_choice: Any, ledger: Ledger) -> None:
+    """Complete the tool choice, so that the vendor accepts it.
 
     Args:
-        told: The client's own choice, if any.
+        client_choice: The native tool choice of a client, if there is one.
     """
     choice = body.get("tool_choice")
     if not choice or not isinstance(choice, Mapping):
         return
-    if told is None and not body.get("tools"):
+    if client_choice is None and not body.get("tools"):
         del body["tool_choice"]
         ledger.drop("controls.parallel_invocations", "the request has no invocables")
     elif choice.get("type", "auto") == "none" and "disable_parallel_tool_use" in choice:
         body["tool_choice"] = {"type": "none"}
         ledger.drop("controls.parallel_invocations", "no invocable may be called")
-    elif told is None and choice.get("type") in _FORCED and _thinks(body):
+    elif client_choice is None and choice.get("type") in _FORCED and _thinks(body):
         # "Thinking may not be enabled when tool_choice forces tool use":
         # https://docs.anthropic.com/en/docs/build-with-claude/extended-thinking, read 2026-11-28.
         body["tool_choice"] = {**without(choice, "name"), "type": "auto"}
@@ -85,25 +85,25 @@ def _thinks(body: Mapping[str, Any]) -> bool:
     return isinstance(thinking, Mapping) and thinking.get("type") in ("enabled", "adaptive")
 
 
-def _takes_both(draft: BodyDraft) -> bool:
-    can = draft.attributes.access_capability("supports_temperature_with_top_p")
-    return can is not Capability.NO
+def _accepts_both(draft: BodyDraft) -> bool:
+    capability = draft.attributes.access_capability("supports_temperature_with_top_p")
+    return capability is not Capability.NO
 
 
-def _fit_sampling(body: dict[str, Any], extras: Mapping[str, Any], ledger: Ledger) -> None:
+def _remove_sampling(body: dict[str, Any], extras: Mapping[str, Any], ledger: Ledger) -> None:
     """Remove sampling parameters that a thinking model accepts only with their defaults.
 
     "`temperature` may only be set to 1 when thinking is enabled or in adaptive mode":
     https://platform.claude.com/docs/en/build-with-claude/extended-thinking, read 2026-11-28.
     """
-    for name, (is_taken, rule) in _SAMPLING.items():
-        if name in body and name not in extras and not is_taken(body[name]):
+    for name, (is_accepted, rule) in _SAMPLING.items():
+        if name in body and name not in extras and not is_accepted(body[name]):
             del body[name]
             ledger.drop(f"controls.{name}", f"a model with reasoning accepts {rule}")
 
 
 def _check_budget(body: Mapping[str, Any], extras: Mapping[str, Any]) -> None:
-    """Reject a limit that thinking may use up; with tools thinking may exceed it."""
+    """Reject a maximum answer that thinking could use up. With tools, thinking may exceed it."""
     budget, limit = body["thinking"].get("budget_tokens", 0), body["max_tokens"]
     if body.get("tools") or "thinking" in extras or "max_tokens" in extras or budget < limit:
         return
@@ -117,13 +117,14 @@ def _check_budget(body: Mapping[str, Any], extras: Mapping[str, Any]) -> None:
 
 
 def _complete_limit(body: dict[str, Any], draft: BodyDraft) -> None:
-    """Set the maximum answer: the model's own, if known."""
+    """Set the maximum answer, if it is missing: that of the model, if known."""
     if "max_tokens" in body:
         return
     limit = draft.attributes.access_value("output_limit_tokens")
     if limit is ABSENT:
-        budget = body.get("thinking", {}).get("budget_tokens", 0)  # is part of the answer
-        limit = _LIMIT_TOKENS + budget
+        # Thinking is a part of the answer.
+        budget = body.get("thinking", {}).get("budget_tokens", 0)
+        limit = _DEFAULT_ANSWER_TOKENS + budget
         reason = f"the protocol requires a limit; {limit} tokens were requested"
         draft.ledger.synthesize("controls.max_tokens", reason)
     body["max_tokens"] = limit

@@ -1,8 +1,8 @@
-"""Schemas in the subset that the vendor enforces; it rejects all others.
+"""Conversion of schemas to the subset that the vendor enforces; it rejects all others.
 
-Every object is closed there, and bounds of numbers, lengths and lists are unknown:
+In that subset, every object is closed, and bounds of numbers, lengths and lists are unsupported:
 https://platform.claude.com/docs/en/build-with-claude/structured-outputs (read 2026-11-26).
-A bound that cannot be enforced is described to the model in the description beside it.
+A bound that cannot be enforced is added to the description, so that the model knows it.
 """
 
 from __future__ import annotations
@@ -30,39 +30,43 @@ _BOUNDS: Final = frozenset(
 _FORMATS: Final = frozenset(
     ("date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid")
 )
-_BY_NAME: Final = ("$defs", "definitions", "properties")
-_LISTS: Final = ("allOf", "anyOf", "oneOf")
+_KEYWORDS_WITH_NAMES: Final = ("$defs", "definitions", "properties")
+_KEYWORDS_WITH_LISTS: Final = ("allOf", "anyOf", "oneOf")
 
 
 def can_be_enforced(schema: Mapping[str, Any]) -> bool:
     """Return whether a schema can be enforced unchanged."""
-    return fit_schema(schema) == schema
+    return make_enforceable(schema) == schema
 
 
-def fit_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an enforceable schema, unchanged if possible."""
-    fitted: dict[str, Any] = {}
-    told: dict[str, Any] = {}
+def make_enforceable(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert a schema to an enforceable one; an enforceable schema does not change."""
+    enforceable: dict[str, Any] = {}
+    unsupported: dict[str, Any] = {}
     for name, value in schema.items():
-        if _is_unknown(name, value):
-            told[name] = value
-        elif name in _BY_NAME and isinstance(value, Mapping):
-            fitted[name] = {key: _fit(inner) for key, inner in value.items()}
-        elif name in _LISTS and isinstance(value, list):
-            fitted["anyOf" if name == "oneOf" else name] = [_fit(inner) for inner in value]
+        if _is_unsupported(name, value):
+            unsupported[name] = value
+        elif name in _KEYWORDS_WITH_NAMES and isinstance(value, Mapping):
+            enforceable[name] = {
+                key: _make_inner_enforceable(inner) for key, inner in value.items()
+            }
+        elif name in _KEYWORDS_WITH_LISTS and isinstance(value, list):
+            enforceable["anyOf" if name == "oneOf" else name] = [
+                _make_inner_enforceable(inner) for inner in value
+            ]
         elif name == "items":
-            fitted[name] = _fit(value)
+            enforceable[name] = _make_inner_enforceable(value)
         else:
-            fitted[name] = value
+            enforceable[name] = value
     if _is_object(schema):
-        fitted["additionalProperties"] = False
-    if told:
-        words = (fitted.get("description"), write_json(told))
-        fitted["description"] = "\n\n".join(str(each) for each in words if each)
-    return fitted
+        enforceable["additionalProperties"] = False
+    if unsupported:
+        words = (enforceable.get("description"), write_json(unsupported))
+        enforceable["description"] = "\n\n".join(str(each) for each in words if each)
+    return enforceable
 
 
-def _is_unknown(name: str, value: Any) -> bool:
+def _is_unsupported(name: str, value: Any) -> bool:
     """Return whether the vendor rejects the value of a keyword."""
     match name:
         case "minItems":
@@ -73,8 +77,8 @@ def _is_unknown(name: str, value: Any) -> bool:
             return name in _BOUNDS
 
 
-def _fit(schema: Any) -> Any:
-    return fit_schema(schema) if isinstance(schema, Mapping) else schema
+def _make_inner_enforceable(schema: Any) -> Any:
+    return make_enforceable(schema) if isinstance(schema, Mapping) else schema
 
 
 def _is_object(schema: Mapping[str, Any]) -> bool:

@@ -10,7 +10,7 @@ import msgspec
 from vibe_llms.dialects.extras import collect_extras, keep_native
 from vibe_llms.dialects.messages.calling.usage import normalize_usage
 from vibe_llms.dialects.messages.quirks import PROTOCOL
-from vibe_llms.dialects.messages.tables import READ, STOP_REASONS
+from vibe_llms.dialects.messages.tables import DECODED_FIELDS, STOP_REASONS
 from vibe_llms.dialects.simple_responses import (
     COMMON_ENDS,
     Account,
@@ -60,11 +60,11 @@ def read_simple_response(body: bytes) -> SimpleResponse | None:
         normalize_usage(answer.usage),
         reason,
         answer.stop_reason,
-        keep_native(PROTOCOL, collect_extras(fields, READ)),
+        keep_native(PROTOCOL, collect_extras(fields, DECODED_FIELDS)),
     )
 
 
-class _Begun(msgspec.Struct, gc=False):
+class _InitialMessage(msgspec.Struct, gc=False):
     """The first event; unknown fields are kept."""
 
     id: Word
@@ -76,8 +76,8 @@ class _Begun(msgspec.Struct, gc=False):
 
 
 class _Start(msgspec.Struct, tag="message_start", gc=False):
-    letter: ClassVar[str] = "m"
-    message: _Begun
+    code: ClassVar[str] = "m"
+    message: _InitialMessage
 
 
 class _Empty(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -87,7 +87,7 @@ class _Empty(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 class _BlockStart(msgspec.Struct, tag="content_block_start", gc=False):
-    letter: ClassVar[str] = "b"
+    code: ClassVar[str] = "b"
     index: Literal[0]
     content_block: _Empty
 
@@ -98,13 +98,13 @@ class _Piece(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 class _Delta(msgspec.Struct, tag="content_block_delta", forbid_unknown_fields=True, gc=False):
-    letter: ClassVar[str] = "d"
+    code: ClassVar[str] = "d"
     index: Literal[0]
     delta: _Piece
 
 
 class _BlockStop(msgspec.Struct, tag="content_block_stop", gc=False):
-    letter: ClassVar[str] = "e"
+    code: ClassVar[str] = "e"
     index: Literal[0]
 
 
@@ -115,17 +115,17 @@ class _Reason(msgspec.Struct, gc=False):
 
 
 class _Ending(msgspec.Struct, tag="message_delta", gc=False):
-    letter: ClassVar[str] = "r"
+    code: ClassVar[str] = "r"
     delta: _Reason
     usage: Account
 
 
 class _Stop(msgspec.Struct, tag="message_stop", gc=False):
-    letter: ClassVar[str] = "s"
+    code: ClassVar[str] = "s"
 
 
 class _Ping(msgspec.Struct, tag="ping", forbid_unknown_fields=True, gc=False):
-    letter: ClassVar[str] = "p"
+    code: ClassVar[str] = "p"
 
 
 _Event: TypeAlias = _Start | _BlockStart | _Delta | _BlockStop | _Ending | _Stop | _Ping
@@ -140,22 +140,26 @@ def read_simple_stream(body: bytes) -> SimpleResponse | None:
         return None
     try:
         events: list[Any] = [_decode_event(frame) for frame in frames]
-        if not _ORDER.fullmatch("".join([event.letter for event in events])):
+        if not _ORDER.fullmatch("".join([event.code for event in events])):
             return None
         start, ending = events[0].message, events[-2]
-        told: dict[str, Any] = msgspec.json.decode(frames[0])["message"]
+        message_fields: dict[str, Any] = msgspec.json.decode(frames[0])["message"]
         last: dict[str, Any] = msgspec.json.decode(frames[-2])
     except UNREADABLE:
         return None
-    pieces = tuple([event.delta.text for event in events if event.letter == "d"])
+    pieces = tuple([event.delta.text for event in events if event.code == "d"])
     text, reason = "".join(pieces), STOP_REASONS.get(ending.delta.stop_reason)
     if not text or reason not in COMMON_ENDS:
         return None
-    # Cumulative; unchanged fields may be omitted.
-    counted = start.usage
-    usage = counted | {k: v for k, v in ending.usage.items() if v is not None or k not in counted}
-    further = collect_extras(
-        {**last["delta"], **collect_extras(last, ("type", "delta", "usage"))}, READ
+    # Usage is cumulative, and may omit unchanged fields.
+    initial_usage = start.usage
+    usage = initial_usage | {
+        name: value
+        for name, value in ending.usage.items()
+        if value is not None or name not in initial_usage
+    }
+    last_extras = collect_extras(
+        {**last["delta"], **collect_extras(last, ("type", "delta", "usage"))}, DECODED_FIELDS
     )
     return SimpleResponse(
         start.id,
@@ -164,6 +168,6 @@ def read_simple_stream(body: bytes) -> SimpleResponse | None:
         normalize_usage(usage),
         reason,
         ending.delta.stop_reason,
-        keep_native(PROTOCOL, collect_extras(told, READ) | further),
+        keep_native(PROTOCOL, collect_extras(message_fields, DECODED_FIELDS) | last_extras),
         pieces=pieces,
     )

@@ -1,4 +1,4 @@
-"""Usage of this protocol in disjoint buckets."""
+"""Translation of usage to disjoint buckets."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _make_usage: Final = trusted(Usage)
 
 
 def normalize_usage(native: Mapping[str, Any]) -> Usage:
-    """Return the usage. Cached input is counted separately; reasoning is not."""
-    asked, answered, read, written = read_counts(
+    """Return the usage. Cached input is counted separately; the output includes reasoning."""
+    input_count, output_count, cached, cache_writes = read_counts(
         native,
         "input_tokens",
         "output_tokens",
@@ -25,15 +25,15 @@ def normalize_usage(native: Mapping[str, Any]) -> Usage:
     short, long = read_counts(
         native.get("cache_creation"), "ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens"
     )
-    (thought,) = read_counts(native.get("output_tokens_details"), "thinking_tokens")
-    output, within = split_count(answered, {"thought": thought})
+    (thinking,) = read_counts(native.get("output_tokens_details"), "thinking_tokens")
+    output, parts = split_count(output_count, {"thought": thinking})
     return _make_usage(
-        input_tokens=asked,
-        cache_read_tokens=read,
-        cache_write_tokens=_count_short(written, short, long),
+        input_tokens=input_count,
+        cache_read_tokens=cached,
+        cache_write_tokens=_count_short(cache_writes, short, long),
         cache_write_long_tokens=long,
         output_tokens=output,
-        reasoning_tokens=within["thought"],
+        reasoning_tokens=parts["thought"],
         native=write_json(native),
     )
 
@@ -41,6 +41,6 @@ def normalize_usage(native: Mapping[str, Any]) -> Usage:
 def _count_short(total: int | None, short: int | None, long: int | None) -> int | None:
     """Return the tokens written to the cache for five minutes, without those for an hour.
 
-    The total is cumulative and sent again at the end; its parts may not be.
+    The total is cumulative and is sent again at the end of a stream; its parts may not be.
     """
     return short if total is None else max(short or 0, total - (long or 0))

@@ -1,7 +1,7 @@
 """Errors in Anthropic's format.
 
-The status makes the vendor's libraries raise the right class, and a code its subclass. Another
-vendor's own values are kept if clients understand them in the same way.
+The status makes the vendor's libraries raise the right class, and a code a subclass of it. The own
+values of another vendor are kept if clients interpret them in the same way.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _TYPES: Final[Mapping[ProviderFault, str]] = {
     ProviderFault.TIMEOUT: "timeout_error",
     ProviderFault.UNKNOWN: "unknown_error",
 }
-_CERTAIN: Final = {
+_UNAMBIGUOUS_TYPES: Final = {
     ProviderFault.INVALID_REQUEST: "bad_request_error",
     ProviderFault.SERVER: "server_error",
 }
-"""Types that win over a status with another meaning, unlike the usual ones."""
+"""Types that clients trust more than the status, unlike the usual types."""
 
-_OWN_WORDS: Final = frozenset(
+_FAULTS_WITH_OWN_TYPE: Final = frozenset(
     {
         ProviderFault.AUTHENTICATION,
         ProviderFault.NOT_FOUND,
@@ -53,11 +53,11 @@ _OWN_WORDS: Final = frozenset(
 )
 """Faults that always have a type of their own."""
 
-_SPENT: Final = "enforced_spend_limit_reached"
+_NO_BUDGET_CODE: Final = "enforced_spend_limit_reached"
 """The code of an exhausted budget; with status 429 the library has a class for it."""
 
-_BLOCKED: Final = "Blocked by content filtering policy: "
-"""Beginning of the vendor's message, as it has no type for this."""
+_BLOCKED_PREFIX: Final = "Blocked by content filtering policy: "
+"""Beginning of the vendor's message for blocked content, for which it has no type."""
 
 
 def nativize_error(error: ConverseError) -> ErrorAnswer:
@@ -70,55 +70,57 @@ def compose_error(error: ConverseError, status: int | None = None) -> JsonObject
     """Return the body of an error, which is also an event of a stream.
 
     Args:
-        status: Its status; none in the middle of a stream.
+        status: The HTTP status; ``None`` in the middle of a stream.
     """
     fault, _ = classify(error)
     message = compose_error_message(error)
     is_too_large = status == 413 and fault is ProviderFault.INVALID_REQUEST
-    words: dict[str, JsonValue] = {"type": "request_too_large" if is_too_large else _TYPES[fault]}
+    fields: dict[str, JsonValue] = {"type": "request_too_large" if is_too_large else _TYPES[fault]}
     if fault is ProviderFault.QUOTA:
-        words["details"] = {"error_code": _SPENT}
-    tried = [_compose(words, message), _tell_kind(error, fault, words, message)]
-    if fault in _CERTAIN:
-        tried.append(_compose({"type": _CERTAIN[fault]}, message))
-    if isinstance(error, ProviderError) and _is_word_here(error, fault):
+        fields["details"] = {"error_code": _NO_BUDGET_CODE}
+    candidates = [_compose(fields, message), _compose_specific(error, fault, fields, message)]
+    if fault in _UNAMBIGUOUS_TYPES:
+        candidates.append(_compose({"type": _UNAMBIGUOUS_TYPES[fault]}, message))
+    if isinstance(error, ProviderError) and _keeps_vendor_type(error, fault):
         code = {"details": {"error_code": error.vendor_code}} if error.vendor_code else {}
-        tried.insert(0, _compose({"type": error.vendor_type, **code}, message))
-    body = next((each for each in tried if _reads_as(each, error, status)), tried[-1])
+        candidates.insert(0, _compose({"type": error.vendor_type, **code}, message))
+    body = next((each for each in candidates if _is_read_as(each, error, status)), candidates[-1])
     request_id = error.request_id if isinstance(error, ProviderError) else None
     return {"type": "error", "error": body, "request_id": request_id}
 
 
-def _is_word_here(error: ProviderError, fault: ProviderFault) -> bool:
-    """Return whether to keep a vendor's type; one of OpenAI's may have another meaning here."""
-    meant = FAULTS_BY_TYPE.get(error.vendor_type or "")
-    return meant is not None and (meant is fault or fault not in _OWN_WORDS)
+def _keeps_vendor_type(error: ProviderError, fault: ProviderFault) -> bool:
+    """Return whether to keep another vendor's type, which may have another meaning here."""
+    meaning = FAULTS_BY_TYPE.get(error.vendor_type or "")
+    return meaning is not None and (meaning is fault or fault not in _FAULTS_WITH_OWN_TYPE)
 
 
-def _compose(words: JsonObject, message: str, **more: JsonValue) -> JsonObject:
-    return {**words, "message": message, **more}
+def _compose(fields: JsonObject, message: str, **others: JsonValue) -> JsonObject:
+    return {**fields, "message": message, **others}
 
 
-def _tell_kind(
-    error: ConverseError, fault: ProviderFault, words: JsonObject, message: str
+def _compose_specific(
+    error: ConverseError, fault: ProviderFault, fields: JsonObject, message: str
 ) -> JsonObject:
-    """Return the error with a message that alone shows its kind here."""
+    """Return the error; for kinds without a type of their own, the message shows the kind."""
     if not isinstance(error, ContextOverflowError):
         return _compose(
-            words, f"{_BLOCKED}{message}" if fault is ProviderFault.BLOCKED else message
+            fields, f"{_BLOCKED_PREFIX}{message}" if fault is ProviderFault.BLOCKED else message
         )
     if error.tokens and error.limit:
-        told = f"prompt is too long: {error.tokens} tokens > {error.limit} maximum"
-        return _compose(words, told)
-    known = {"n_prompt_tokens": error.tokens, "n_ctx": error.limit}  # llama.cpp's text
-    return _compose(words, "prompt is too long", **{k: v for k, v in known.items() if v})
+        message = f"prompt is too long: {error.tokens} tokens > {error.limit} maximum"
+        return _compose(fields, message)
+    sizes = {"n_prompt_tokens": error.tokens, "n_ctx": error.limit}  # llama.cpp's text
+    return _compose(
+        fields, "prompt is too long", **{name: size for name, size in sizes.items() if size}
+    )
 
 
-def _reads_as(body: JsonObject, error: ConverseError, status: int | None) -> bool:
+def _is_read_as(body: JsonObject, error: ConverseError, status: int | None) -> bool:
     """Return whether a client will classify it correctly."""
-    read = produce_error({"error": body}, provider="", status=status)
-    if isinstance(read, ContextOverflowError) and isinstance(error, ContextOverflowError):
-        return (read.tokens, read.limit) == (error.tokens or None, error.limit or None)
-    if isinstance(read, ContextOverflowError) or isinstance(error, ContextOverflowError):
+    parsed = produce_error({"error": body}, provider="", status=status)
+    if isinstance(parsed, ContextOverflowError) and isinstance(error, ContextOverflowError):
+        return (parsed.tokens, parsed.limit) == (error.tokens or None, error.limit or None)
+    if isinstance(parsed, ContextOverflowError) or isinstance(error, ContextOverflowError):
         return False
-    return classify(read)[0] is classify(error)[0]
+    return classify(parsed)[0] is classify(error)[0]

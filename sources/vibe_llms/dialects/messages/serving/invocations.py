@@ -15,7 +15,7 @@ from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Translation
 
-_CHOICES_BACK = {native: choice for choice, native in CHOICE_WORDS.items()}
+_CHOICES_BY_NATIVE = {native: choice for choice, native in CHOICE_WORDS.items()}
 
 
 def normalize_invocables(
@@ -30,18 +30,18 @@ def normalize_invocables(
 def take_invocables(rest: dict[str, Any]) -> tuple[InvocableDescription, ...]:
     """Remove the tools from a request and return them."""
     invocables: list[InvocableDescription] = []
-    taken = TakenNames(CHOICES)
+    used_names = TakenNames(CHOICES)
     for tool in rest.pop("tools", None) or ():
-        invocables.append(_read_tool(tool, taken))
-        taken.add(invocables[-1].name)
+        invocables.append(_read_tool(tool, used_names))
+        used_names.add(invocables[-1].name)
     return tuple(invocables)
 
 
-def _read_tool(tool: Mapping[str, Any], taken: TakenNames) -> InvocableDescription:
+def _read_tool(tool: Mapping[str, Any], used_names: TakenNames) -> InvocableDescription:
     schema = tool.get("input_schema")
     is_ours = tool.get("type") in (None, "custom") and isinstance(schema, Mapping)
-    if not is_ours or tool["name"] in taken:  # the vendor reports errors of names
-        return describe_own_tool(PROTOCOL, tool, _name_own_tool(tool), taken)
+    if not is_ours or tool["name"] in used_names:  # the vendor will report duplicate names
+        return describe_own_tool(PROTOCOL, tool, _name_own_tool(tool), used_names)
     extras = collect_extras(tool, ("name", "description", "input_schema", "strict"))
     is_strict = tool.get("strict") is True
     if is_strict and isinstance(schema, Mapping) and not can_be_enforced(schema):
@@ -50,31 +50,31 @@ def _read_tool(tool: Mapping[str, Any], taken: TakenNames) -> InvocableDescripti
 
 
 def _name_own_tool(tool: Mapping[str, Any]) -> str:
-    """Return a name for a tool of the vendor's: whole sets of tools have none."""
+    """Return a name for a vendor's own tool; sets of tools have no name of their own."""
     kind = str(tool.get("type") or "tool")
     server = tool.get("mcp_server_name")
     return str(tool.get("name") or (f"{kind}:{server}" if server else kind))
 
 
 def take_choice(rest: dict[str, Any], invocables: Sequence[InvocableDescription]) -> str:
-    """Remove the choice from a request and return it; an unknown one stays."""
+    """Remove the tool choice from a request and return it; an unknown choice is not removed."""
     choice = rest.get("tool_choice")
     if not isinstance(choice, Mapping):
         return "auto"
     kind, names = choice.get("type"), {invocable.name for invocable in invocables}
-    word = _CHOICES_BACK.get(str(kind))
+    our_choice = _CHOICES_BY_NATIVE.get(str(kind))
     if kind == "tool" and choice.get("name") in names:
-        word = str(choice["name"])
-    if word is None:
+        our_choice = str(choice["name"])
+    if our_choice is None:
         return "auto"
-    if not names:  # it has no meaning here; the vendor may get it unchanged
-        return word if word == "none" else "auto"
-    left = collect_extras(choice, ("type", "name"))
-    if left:
-        rest["tool_choice"] = left
+    if not names:  # without our tools it has no meaning; it stays for the vendor
+        return our_choice if our_choice == "none" else "auto"
+    extras = collect_extras(choice, ("type", "name"))
+    if extras:
+        rest["tool_choice"] = extras
     else:
         del rest["tool_choice"]
-    return word
+    return our_choice
 
 
 def normalize_schema(native: Mapping[str, Any]) -> Translation[JsonObject | None]:
@@ -83,18 +83,22 @@ def normalize_schema(native: Mapping[str, Any]) -> Translation[JsonObject | None
 
 
 def take_schema(rest: dict[str, Any]) -> JsonObject | None:
-    """Remove the schema from a request and return it, also from its older field."""
+    """Remove the schema from a request, or from its older field, and return it."""
     match rest:
-        case {"output_config": {"format": {"type": "json_schema", "schema": dict(schema)} as form}}:
-            left = collect_extras(form, ("type", "schema"))
+        case {
+            "output_config": {
+                "format": {"type": "json_schema", "schema": dict(schema)} as output_format
+            }
+        }:
+            extras = collect_extras(output_format, ("type", "schema"))
             config = collect_extras(rest["output_config"], ("format",)) | (
-                {"format": left} if left else {}
+                {"format": extras} if extras else {}
             )
             del rest["output_config"]
             rest |= {"output_config": config} if config else {}
-        case {"output_format": {"type": "json_schema", "schema": dict(schema)} as form}:
-            if left := collect_extras(form, ("type", "schema")):
-                rest["output_config"] = {**(rest.get("output_config") or {}), "format": left}
+        case {"output_format": {"type": "json_schema", "schema": dict(schema)} as output_format}:
+            if extras := collect_extras(output_format, ("type", "schema")):
+                rest["output_config"] = {**(rest.get("output_config") or {}), "format": extras}
             del rest["output_format"]
         case _:
             return None

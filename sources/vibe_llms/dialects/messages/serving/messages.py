@@ -1,4 +1,4 @@
-"""A client's messages as canisters."""
+"""Reading of a client's messages to canisters."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.trusting import make_text
 
 _NAME: Final = "Anthropic Messages"
-_FIELDS: Final = frozenset({"role", "content"})
-_RESULT: Final = frozenset({"type", "tool_use_id", "content", "is_error"})
-_CALL: Final = frozenset({"type", "id", "name", "input"})
+_MESSAGE_FIELDS: Final = frozenset({"role", "content"})
+_RESULT_FIELDS: Final = frozenset({"type", "tool_use_id", "content", "is_error"})
+_CALL_FIELDS: Final = frozenset({"type", "id", "name", "input"})
 """Fields of a message, a result and a call that are read; others are native data."""
 
 
@@ -46,7 +46,8 @@ def normalize_messages(
     """Return the canisters of a request's ``system`` and ``messages``.
 
     Args:
-        cache: Earlier requests of the same client; a beginning that is equal is not read again.
+        cache: Earlier requests of the same client. If one begins with the same messages, these are
+            not read again.
 
     Raises:
         RequestError: A message is invalid.
@@ -77,18 +78,19 @@ class _MessagesReader(ConversationReader):
 
     def read(self, message: Mapping[str, Any], index: int) -> None:
         """Add the canisters of one message. Raises RequestError."""
-        extras = collect_extras(message, _FIELDS)
+        extras = collect_extras(message, _MESSAGE_FIELDS)
         content = message.get("content")
         match message["role"]:
             case "user":
                 previous = self.canisters[-1] if self.canisters else None
                 if isinstance(previous, ResultCanister) and previous.owner is Owner.OURS:
-                    extras["role"] = "user"  # otherwise both would be returned as one message
+                    extras["role"] = "user"  # otherwise both would be sent back as one message
                 self._read_user(content, extras)
             case "assistant":
                 self._read_turn(content, extras)
             case "system":
-                extras["role"] = "system"  # otherwise it might be returned as the request's own
+                # Otherwise it might be sent back as the request's ``system``.
+                extras["role"] = "system"
                 self.add_supervisor(_read_contents(content), keep_native(PROTOCOL, extras))
             case role:
                 path = f"messages[{index}]"
@@ -99,23 +101,23 @@ class _MessagesReader(ConversationReader):
         if isinstance(content, str):
             self.add_user((make_text(content),), keep_native(PROTOCOL, native))
             return
-        said: list[AnyContent] = []
+        contents: list[AnyContent] = []
         for block in content or ():
             if block["type"] != "tool_result":
-                said.append(_read_block(block))
+                contents.append(_read_block(block))
                 continue
-            if said:
-                self.add_user(said, keep_native(PROTOCOL, native))
-                said, native = [], {}
+            if contents:
+                self.add_user(contents, keep_native(PROTOCOL, native))
+                contents, native = [], {}
             self._read_result(block, native)
             native = {}
-        if said or not content:
-            self.add_user(said, keep_native(PROTOCOL, native))
+        if contents or not content:
+            self.add_user(contents, keep_native(PROTOCOL, native))
 
-    def _read_result(self, block: Mapping[str, Any], wrapper: dict[str, Any]) -> None:
-        extras = collect_extras(block, _RESULT)
-        if wrapper:
-            extras["message"] = wrapper
+    def _read_result(self, block: Mapping[str, Any], message_extras: dict[str, Any]) -> None:
+        extras = collect_extras(block, _RESULT_FIELDS)
+        if message_extras:
+            extras["message"] = message_extras
         identity = block["tool_use_id"]
         self.add_result(
             _read_contents(block.get("content") or ()),
@@ -131,26 +133,26 @@ class _MessagesReader(ConversationReader):
         if isinstance(content, str):
             self.add_answer((make_text(content),), turn_id, native)
             return
-        said: list[AnyContent] = []
+        contents: list[AnyContent] = []
         for block in content or ():
             canister = None
             if block["type"] != "tool_use" and (canister := self._read_execution(block)) is None:
-                said.append(_read_block(block))
+                contents.append(_read_block(block))
                 continue
-            if said or native is not None:
-                self.add_answer(said, turn_id, native)
-                said, native = [], None
+            if contents or native is not None:
+                self.add_answer(contents, turn_id, native)
+                contents, native = [], None
             if canister is None:
                 self._read_call(block, turn_id)
             else:
                 self.canisters.append(attrs.evolve(canister, turn_id=turn_id))
-        if said or native is not None or not content:
-            self.add_answer(said, turn_id, native)
+        if contents or native is not None or not content:
+            self.add_answer(contents, turn_id, native)
 
     def _read_call(self, block: Mapping[str, Any], turn_id: str) -> None:
         identity, name = block["id"], block["name"]
         self._names[identity] = name
-        native = keep_native(PROTOCOL, collect_extras(block, _CALL))
+        native = keep_native(PROTOCOL, collect_extras(block, _CALL_FIELDS))
         self.add_call(identity, name, write_arguments(block.get("input")), turn_id, native)
 
     def _read_execution(
@@ -166,7 +168,7 @@ class _MessagesReader(ConversationReader):
 
 
 def _read_contents(content: Any) -> tuple[AnyContent, ...]:
-    """Return the contents of instructions or a result, in either of their forms."""
+    """Return the contents of instructions or a result: a text, or a list of blocks."""
     if isinstance(content, str):
         return (make_text(content),)
     return tuple(map(_read_block, content or ()))

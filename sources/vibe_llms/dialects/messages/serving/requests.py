@@ -1,4 +1,4 @@
-"""A client's whole request."""
+"""Reading of a client's whole request."""
 
 from __future__ import annotations
 
@@ -32,12 +32,13 @@ def normalize_request(
     attributes: ModelAttributes | None = None,
     cache: ClientPrefixes | None = None,
 ) -> Translation[Request]:
-    """Return a client's whole request. Other fields are kept as native data.
+    """Read a client's whole request. Fields without a counterpart are kept as native data.
 
     Args:
-        attributes: The model's attributes, which define its controls; by default all possible
-            controls are used.
-        cache: Earlier requests of the same client; a beginning that is equal is not read again.
+        attributes: The model's attributes, which define its controls; by default all controls of
+            the dialect are used.
+        cache: Earlier requests of the same client. If one begins with the same messages, these are
+            not read again.
 
     Raises:
         RequestError: The request is invalid.
@@ -48,8 +49,8 @@ def normalize_request(
     invocables = take_invocables(rest)
     described = Translation((invocables, take_choice(rest, invocables)))
     schema = Translation(take_schema(rest))
-    model, left = str(native.get("model") or ""), keep_native(PROTOCOL, rest)
-    return compose_request(canisters, controls, described, schema, native=left, model=model)
+    model, other_fields = str(native.get("model") or ""), keep_native(PROTOCOL, rest)
+    return compose_request(canisters, controls, described, schema, native=other_fields, model=model)
 
 
 def normalize_controls(
@@ -68,25 +69,25 @@ def take_controls(
     rest: dict[str, Any], attributes: ModelAttributes | None = None
 ) -> dict[str, JsonValue]:
     """Remove the controls from a request and return them."""
-    taken: dict[str, JsonValue] = {}
+    found_controls: dict[str, JsonValue] = {}
     for name in (*SAME_NAMES, *OTHER_NAMES):
         field = OTHER_NAMES.get(name, name)
         if rest.get(field) is not None and is_valid_control(name, rest[field], attributes):
-            taken[name] = rest.pop(field)
+            found_controls[name] = rest.pop(field)
     if rest.get("tools"):
         disabled = look_up(rest, ("tool_choice", "disable_parallel_tool_use"))
         if isinstance(disabled, bool) and is_valid_control(
             "parallel_invocations", True, attributes
         ):
             take(rest, ("tool_choice", "disable_parallel_tool_use"))
-            taken["parallel_invocations"] = not disabled
-    return taken | _take_reasoning(rest, attributes)
+            found_controls["parallel_invocations"] = not disabled
+    return found_controls | _take_reasoning(rest, attributes)
 
 
 def _take_reasoning(
     rest: dict[str, Any], attributes: ModelAttributes | None
 ) -> dict[str, JsonValue]:
-    taken: dict[str, JsonValue] = {}
+    found_controls: dict[str, JsonValue] = {}
     kind = look_up(rest, ("thinking", "type"))
     budget = look_up(rest, ("thinking", "budget_tokens"))
     effort = look_up(rest, ("output_config", "effort"))
@@ -94,22 +95,22 @@ def _take_reasoning(
     if kind == "enabled" and is_valid_control("reasoning_budget_tokens", budget, attributes):
         take(rest, ("thinking", "budget_tokens"))
         take(rest, ("thinking", "type"))
-        taken["reasoning_budget_tokens"] = budget
+        found_controls["reasoning_budget_tokens"] = budget
     if isinstance(effort, str) and is_valid_control("reasoning_effort", effort, attributes):
         if adaptive and kind == "adaptive":
             take(rest, ("thinking", "type"))
-        # Such a model thinks if our control is set; the effort alone does not make it think.
+        # For an adaptive model, our control also turns thinking on, but the effort alone does not.
         if not adaptive or kind == "adaptive":
             take(rest, ("output_config", "effort"))
-            taken["reasoning_effort"] = effort
+            found_controls["reasoning_effort"] = effort
     elif (
         effort is None
         and kind == "disabled"
         and is_valid_control("reasoning_effort", "none", attributes)
     ):
         take(rest, ("thinking", "type"))
-        taken["reasoning_effort"] = "none"
-    return taken | _take_summary(rest, attributes)
+        found_controls["reasoning_effort"] = "none"
+    return found_controls | _take_summary(rest, attributes)
 
 
 def _take_summary(rest: dict[str, Any], attributes: ModelAttributes | None) -> dict[str, JsonValue]:

@@ -1,4 +1,4 @@
-"""A whole response as a body of this dialect, for gateways."""
+"""Translation of a whole response to a body of this dialect, for clients."""
 
 from __future__ import annotations
 
@@ -33,8 +33,10 @@ from vibe_llms.messages.contents import ReasoningContent
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Response
 
-# Two stop reasons mean a pause: the more general one stands for both.
-_WORDS: Final = {reason: word for word, reason in STOP_REASONS.items() if word != "compaction"} | {
+# Two of the vendor's stop reasons mean a pause; use the more general one.
+_STOP_REASON_NAMES: Final = {
+    reason: word for word, reason in STOP_REASONS.items() if word != "compaction"
+} | {
     StopReason.FAILED: "max_tokens",
     StopReason.FILTERED: "refusal",
     StopReason.INTERRUPTED: "max_tokens",
@@ -43,7 +45,7 @@ _WORDS: Final = {reason: word for word, reason in STOP_REASONS.items() if word !
 
 
 def nativize_response(response: Response) -> Translation[JsonObject]:
-    """Return the whole body: the inverse of the decoder and the assembler."""
+    """Return the body of an answer: the inverse of the decoder and the assembler."""
     response = wrap_response(response, PROTOCOL)
     ledger = Ledger(protocol=PROTOCOL)
     origin = response.metadata.origin
@@ -52,7 +54,7 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     for index, canister in enumerate(response.canisters):
         content += write_canister(canister, f"canisters[{index}]", blocks)
     body = {
-        "id": origin.response_id or _make_up_id(response, ledger),
+        "id": origin.response_id or _generate_id(response, ledger),
         "type": "message",
         "role": "assistant",
         "model": origin.model,
@@ -74,7 +76,7 @@ def write_canister(canister: AnyCanister, path: str, blocks: BlocksWriter) -> li
     """Return the blocks of a canister of an answer."""
     match canister:
         case AssistantCanister():
-            # A message has no field for it.
+            # Only to record the losses: a message has no field for native data.
             blocks.ledger.read_sendable(canister.native, path, canister)
             return blocks.write(canister.content, path, canister)
         case InvocationCanister(owner=Owner.OURS):
@@ -106,7 +108,7 @@ class _ResponseBlocksWriter(BlocksWriter):
         return {"type": "redacted_thinking", "data": signature} if signature else None
 
 
-def _make_up_id(response: Response, ledger: Ledger) -> str:
+def _generate_id(response: Response, ledger: Ledger) -> str:
     ledger.synthesize(
         "metadata.origin.response_id",
         "the vendor sent no id of the response; one was generated",
@@ -121,15 +123,17 @@ def _find_stop_reason(
 ) -> str | None:
     if keeps_native_stop_reason(origin, PROTOCOL):
         return origin.native_stop_reason
-    word = _WORDS.get(origin.stop_reason, "end_turn")
-    understood = STOP_REASONS[word]
-    if understood is StopReason.ANSWERED and any(each["type"] == "tool_use" for each in content):
-        understood = StopReason.INVOCATION  # as clients expect
-    report_stop_reason(origin, word, understood, ledger)
+    word = _STOP_REASON_NAMES.get(origin.stop_reason, "end_turn")
+    stop_reason_of_clients = STOP_REASONS[word]
+    if stop_reason_of_clients is StopReason.ANSWERED and any(
+        each["type"] == "tool_use" for each in content
+    ):
+        stop_reason_of_clients = StopReason.INVOCATION  # as clients expect
+    report_stop_reason(origin, word, stop_reason_of_clients, ledger)
     return word
 
 
-_MERGED: Final = {
+_MERGED_BUCKETS: Final = {
     "input_audio_tokens": "input_tokens",
     "output_audio_tokens": "output_tokens",
 }
@@ -138,7 +142,7 @@ _MERGED: Final = {
 def nativize_usage(usage: Usage | None, ledger: Ledger) -> dict[str, Any]:
     """Return the usage in this dialect's format; unknown counts are 0."""
     usage = usage or Usage()
-    report_merged_usage(usage, _MERGED, ledger)
+    report_merged_usage(usage, _MERGED_BUCKETS, ledger)
     report_unknown_usage(usage, "input_tokens", "output_tokens", ledger)
     short, long = usage.cache_write_tokens, usage.cache_write_long_tokens
     native: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""A streamed answer in the vendor's format."""
+"""Writer of streamed answers in this protocol."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.messages.requests import Response
 
 _encode: Final = msgspec.json.Encoder().encode
-_TAIL: Final = b"}}\n\n"
-"""The bytes after each piece."""
+_PIECE_END: Final = b"}}\n\n"
+"""The bytes after each piece of a text."""
 
 _DELTAS: Final = {
     "input": ("input_json_delta", "partial_json"),
@@ -50,7 +50,7 @@ _DELTAS: Final = {
 }
 """Type and field of the deltas for each growing field of a block."""
 
-_GROWN: Final[Mapping[tuple[str, str], str]] = {
+_GROWING_FIELDS: Final[Mapping[tuple[str, str], str]] = {
     ("invocation", "arguments"): "input",
     ("reasoning", "summary"): "thinking",
     ("reasoning", "text"): "thinking",
@@ -59,22 +59,22 @@ _GROWN: Final[Mapping[tuple[str, str], str]] = {
 }
 """The growing field for each kind of content and channel."""
 
-_EMPTY: Final[Mapping[str, Block]] = {
+_INITIAL_FIELDS: Final[Mapping[str, Block]] = {
     "compaction": {"content": None},
     "text": {"text": ""},
     "thinking": {"thinking": "", "signature": ""},
 }
-"""Initial blocks by type; calls begin with an empty input, and all others are complete."""
+"""Initial fields of blocks, by type. Calls begin with an empty input, and all other blocks are
+complete from the start."""
 
-_AT_THE_END: Final = ("stop_reason", "stop_sequence", "stop_details", "container")
-"""Fields in the delta of the last event but one; all others are beside it."""
+_DELTA_FIELDS: Final = ("stop_reason", "stop_sequence", "stop_details", "container")
+"""Fields that belong into the ``delta`` of ``message_delta``; other fields are next to it."""
 
 
 class StreamWriter(SequentialWriter):
-    """Writes events in the vendor's format: blocks one after the other, each with its deltas.
+    """Writes events of this protocol: blocks one after the other, each with its deltas.
 
-    Calls that a vendor executed itself, media and other contents without deltas are sent as a
-    whole.
+    Calls that a vendor executed itself, media and other contents without deltas are sent complete.
     """
 
     keep_alive = b'event: ping\ndata: {"type": "ping"}\n\n'
@@ -87,15 +87,15 @@ class StreamWriter(SequentialWriter):
         super().__init__(native, model=model, response_id=response_id)
         self._ledger = Ledger(protocol=PROTOCOL, losses=self.losses)
         self._blocks = produce_blocks_writer(self._ledger)
-        self._count = 0
+        self._block_count = 0
         self._start: ContentStartedEvent | None = None
         self._block: Block | None = None
         """The initial state of the open block."""
-        self._cited = 0
-        self._late: list[Loss] = []
+        self._citation_count = 0
+        self._late_field_losses: list[Loss] = []
         self._channel = ""
         """The channel of the content that is being streamed; its pieces follow ``_head``."""
-        self._head = b""
+        self._piece_start = b""
 
     def write(self, event: StreamEvent) -> bytes:
         """Return the frames for an event; see :class:`.StreamWriter`."""
@@ -105,7 +105,7 @@ class StreamWriter(SequentialWriter):
             and event.channel == self._channel
             and event.channel != "arguments"  # the base class also collects them
         ):
-            return self._head + _encode(event.text) + _TAIL
+            return self._piece_start + _encode(event.text) + _PIECE_END
         return super().write(event)
 
     def fail(self, error: ConverseError) -> bytes:
@@ -126,45 +126,50 @@ class StreamWriter(SequentialWriter):
         return _frame("message_start", message=message)
 
     def _begin(self, start: ContentStartedEvent) -> bytes:
-        self._start, self._channel, self._block, self._cited = start, "", None, 0
-        own = _read_own(start.native)
+        self._start, self._channel, self._block, self._citation_count = start, "", None, 0
+        native_fields = _read_native_fields(start.native)
         match start.kind:
             case "text" | "refusal":
-                return self._open_block({"type": "text", "text": "", **own})
+                return self._open_block({"type": "text", "text": "", **native_fields})
             case "invocation" if start.owner is Owner.OURS:
                 call: Block = {"id": start.invocation_id, "name": start.name, "input": {}}
-                return self._open_block({"type": "tool_use", **call, **own})
-            case "invocation" if own:
-                return self._open_block({**own, "input": {}})
-        return b""  # nothing is known of other kinds yet
+                return self._open_block({"type": "tool_use", **call, **native_fields})
+            case "invocation" if native_fields:
+                return self._open_block({**native_fields, "input": {}})
+        return b""  # other kinds are written when they are complete
 
     def _continue(self, event: ContentDeltaEvent | ContentCitedEvent) -> bytes:
         start = self._start
         assert start is not None
         if isinstance(event, ContentCitedEvent):
-            return self._cite(_read_own(event.citation.native))
-        # Queued pieces arrive here, others in `write`. A block has one text: the first channel's.
+            return self._cite(_read_native_fields(event.citation.native))
+        # Only queued pieces arrive here; `write` handles others. A block has only one text: that of
+        # the first channel.
         if self._channel:
             is_same = event.channel == self._channel
-            return self._head + _encode(event.text) + _TAIL if is_same else b""
-        grown = _GROWN.get((start.kind, event.channel))
-        if grown is None or start.form != "json" or not event.text:
+            return self._piece_start + _encode(event.text) + _PIECE_END if is_same else b""
+        growing_field = _GROWING_FIELDS.get((start.kind, event.channel))
+        if growing_field is None or start.form != "json" or not event.text:
             return b""
         opening = b""
-        if grown == "thinking" and self._block is None:
-            thinking = {"type": "thinking", **_EMPTY["thinking"], **_read_own(start.native)}
+        if growing_field == "thinking" and self._block is None:
+            thinking = {
+                "type": "thinking",
+                **_INITIAL_FIELDS["thinking"],
+                **_read_native_fields(start.native),
+            }
             opening = self._open_block(thinking)
         elif self._block is None:
             return b""
-        self._channel, self._head = event.channel, self._compose_head(grown)
-        return opening + self._head + _encode(event.text) + _TAIL
+        self._channel, self._piece_start = event.channel, self._compose_piece_start(growing_field)
+        return opening + self._piece_start + _encode(event.text) + _PIECE_END
 
-    def _compose_head(self, grown: str) -> bytes:
-        """Return the bytes before each piece of a growing field."""
-        kind, field = _DELTAS[grown]
+    def _compose_piece_start(self, growing_field: str) -> bytes:
+        """Return the bytes before each piece of a field that grows."""
+        kind, field = _DELTAS[growing_field]
         return (
             'event: content_block_delta\ndata: {"type":"content_block_delta",'
-            f'"index":{self._count - 1},"delta":{{"type":"{kind}","{field}":'
+            f'"index":{self._block_count - 1},"delta":{{"type":"{kind}","{field}":'
         ).encode()
 
     def _end(self, event: ContentFinishedEvent) -> bytes:
@@ -173,65 +178,73 @@ class StreamWriter(SequentialWriter):
         if block is not None:
             written = self._complete(block, path)
         if self._block is not None:
-            written += _frame("content_block_stop", index=self._count - 1)
+            written += _frame("content_block_stop", index=self._block_count - 1)
         self._channel, self._block = "", None
         return written
 
     def _write_item(self, item: FinishedItem, path: str) -> Block | None:
-        if item is None:  # it is only ended early
+        if item is None:  # ended early
             return None
         if isinstance(item, (InvocationCanister, ResultCanister)):
             return next(iter(write_canister(item, path, self._blocks)), None)
-        # Needs no check of the provider: native data of this protocol came with the response.
+        # Without an origin, as native data of this protocol certainly came with the response.
         canister = AssistantCanister((item,))
         return self._blocks.write_content(item, path, canister)
 
     def _complete(self, block: Block, path: str) -> bytes:
         """Return the frames for the parts of a block that were not written."""
-        grown = "input" if block["type"].endswith("tool_use") else block["type"]
-        begun = {"input": {}} if grown == "input" else _EMPTY.get(grown, {})
+        growing_field = "input" if block["type"].endswith("tool_use") else block["type"]
+        initial_fields = (
+            {"input": {}} if growing_field == "input" else _INITIAL_FIELDS.get(growing_field, {})
+        )
         written = []
         if self._block is None:
-            written.append(self._open_block({**without(block, "citations"), **begun}))
-        if not self._channel and grown in _DELTAS and block[grown]:
-            text = write_json(block[grown]) if grown == "input" else block[grown]
-            written.append(self._compose_head(grown) + _encode(text) + _TAIL)
-        written += [self._cite(each) for each in (block.get("citations") or ())[self._cited :]]
-        if grown == "thinking" and block["signature"]:
-            written.append(self._grow("signature_delta", signature=block["signature"]))
-        if grown == "compaction":
+            written.append(self._open_block({**without(block, "citations"), **initial_fields}))
+        if not self._channel and growing_field in _DELTAS and block[growing_field]:
+            text = (
+                write_json(block[growing_field])
+                if growing_field == "input"
+                else block[growing_field]
+            )
+            written.append(self._compose_piece_start(growing_field) + _encode(text) + _PIECE_END)
+        written += [
+            self._cite(each) for each in (block.get("citations") or ())[self._citation_count :]
+        ]
+        if growing_field == "thinking" and block["signature"]:
+            written.append(self._write_delta("signature_delta", signature=block["signature"]))
+        if growing_field == "compaction":
             fields = {name: block.get(name) for name in ("content", "encrypted_content")}
-            written.append(self._grow("compaction_delta", **fields))
-        self._tell_late(block, {*begun, "citations"}, path)
+            written.append(self._write_delta("compaction_delta", **fields))
+        self._report_late_fields(block, {*initial_fields, "citations"}, path)
         return b"".join(written)
 
-    def _tell_late(self, block: Block, grown: Set[str], path: str) -> None:
-        """Record fields of the initial block that were unknown at its beginning."""
+    def _report_late_fields(self, block: Block, growing_field: Set[str], path: str) -> None:
+        """Record the loss of fields that belong into the initial block, but became known later."""
         assert self._block is not None
-        late = [name for name in block if name not in grown | self._block.keys()]
-        if late:
-            reason = f"{', '.join(late)}: known only after its block had begun"
+        names = [name for name in block if name not in growing_field | self._block.keys()]
+        if names:
+            reason = f"{', '.join(names)}: known only after the block had begun"
             loss = Loss(kind=LossKind.DROPPED, path=f"{path}.native", reason=reason)
-            self._late.append(loss)
+            self._late_field_losses.append(loss)
             self.losses.append(loss)
 
     def _cite(self, citation: dict[str, Any]) -> bytes:
-        self._cited += bool(citation)
-        return self._grow("citations_delta", citation=citation) if citation else b""
+        self._citation_count += bool(citation)
+        return self._write_delta("citations_delta", citation=citation) if citation else b""
 
-    def _grow(self, kind: str, **fields: Any) -> bytes:
+    def _write_delta(self, kind: str, **fields: Any) -> bytes:
         delta = {"type": kind, **fields}
-        return _frame("content_block_delta", index=self._count - 1, delta=delta)
+        return _frame("content_block_delta", index=self._block_count - 1, delta=delta)
 
     def _open_block(self, block: Block) -> bytes:
-        self._block, self._count = block, self._count + 1
-        return _frame("content_block_start", index=self._count - 1, content_block=block)
+        self._block, self._block_count = block, self._block_count + 1
+        return _frame("content_block_start", index=self._block_count - 1, content_block=block)
 
     def _finish(self, response: Response) -> bytes:
         translation = nativize_response(response)
-        self.losses[:] = [*translation.losses, *self._continuation_losses, *self._late]
+        self.losses[:] = [*translation.losses, *self._continuation_losses, *self._late_field_losses]
         body = without(translation.value, "id", "type", "role", "model", "content")
-        delta = {name: body.pop(name) for name in _AT_THE_END if name in body}
+        delta = {name: body.pop(name) for name in _DELTA_FIELDS if name in body}
         return _frame("message_delta", delta=delta, **body) + _frame("message_stop")
 
 
@@ -240,8 +253,8 @@ def _frame(kind: str, **fields: Any) -> bytes:
     return b"event: %b\ndata: %b\n\n" % (kind.encode(), data)
 
 
-def _read_own(native: Native | None) -> dict[str, Any]:
-    """Return native data of this protocol, as they are sent."""
+def _read_native_fields(native: Native | None) -> dict[str, Any]:
+    """Return the fields of native data of this protocol, without our notes."""
     if native is None or native.protocol != PROTOCOL:
         return {}
     return merge({}, read_native(native, "content"))
