@@ -421,7 +421,7 @@ async def test_the_oldest_go_first_with_what_was_said(
     simulator: Simulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str
 ) -> None:
     """Where too many are kept; what another goes on from stays."""
-    monkeypatch.setattr(storage, "_SWEEP_EVERY", 2)
+    monkeypatch.setattr(storage, "_SWEEP_INTERVAL", 2)
     application = produce_application(tmp_path, simulator.url)
     limits = StorageLimits(responses=2)
     async with (

@@ -793,7 +793,7 @@ def test_012b_one_question_tells_all_runs_of_a_process_whether_there_are_letters
         return execute(self, query, *given)
 
     monkeypatch.setattr(psycopg.Connection, "execute", note)
-    monkeypatch.setattr(database_inbox, "_FRESH_SECONDS", 1.0)
+    monkeypatch.setattr(database_inbox, "_CACHE_SECONDS", 1.0)
     clock = SimpleNamespace(monotonic=lambda: 0.25)  # a machine that has just begun
     monkeypatch.setattr(database_inbox, "time", clock)
 

@@ -51,7 +51,7 @@ def hold_slow_answers(
     monkeypatch: pytest.MonkeyPatch, may_go: Callable[[str | None], object]
 ) -> None:
     """Has answers with ``delay_seconds`` wait until they may go, told by the word they match."""
-    play = client._PerformanceSource._play_next
+    play = client._ScriptedSource._play_next
 
     async def hold(source: Any) -> Any:
         if source._response.delay_seconds:
@@ -60,4 +60,4 @@ def hold_slow_answers(
                     await asyncio.sleep(0.001)
         return await play(source)
 
-    monkeypatch.setattr(client._PerformanceSource, "_play_next", hold)
+    monkeypatch.setattr(client._ScriptedSource, "_play_next", hold)
