@@ -173,7 +173,7 @@ async def test_who_is_sent_away_before_anything_was_said_is_to_come_again() -> N
         draining = asyncio.create_task(daemon.server.drain())
         await become(lambda: not daemon.service.is_ready)
         for call, task in standing:
-            call.leave(task)
+            call.disconnect(task)
         assert [(await client.read()).status for client in clients] == [503, 503]
         await draining
 

@@ -73,7 +73,7 @@ async def silent(
 
     async def note(self: keep_alive.KeepAliveStream) -> None:
         await tell(self)
-        told.append(self._sign)
+        told.append(self._keep_alive)
 
     monkeypatch.setattr(keep_alive.KeepAliveStream, "_send_keep_alive", note)
 

@@ -34,8 +34,8 @@ class CountingDisk(Disk):
         super().write(descriptor, data)
         self.written += len(data)
 
-    def note(self, descriptor: int, data: bytes) -> None:
-        super().note(descriptor, data)
+    def overwrite_start(self, descriptor: int, data: bytes) -> None:
+        super().overwrite_start(descriptor, data)
         self.written += len(data)
 
     def synchronize(self, descriptor: int) -> None:
