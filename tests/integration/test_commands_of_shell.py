@@ -174,7 +174,7 @@ def test_the_beginning_and_the_end_of_an_output_are_kept() -> None:
         for piece in (1_000, 65_536):
             output = Output()
             for start in range(0, size, piece):
-                output.take(data[start : min(size, start + piece)])
+                output.add(data[start : min(size, start + piece)])
             text = output.compose()
             left_out = size - HEAD_BYTES - TAIL_BYTES
             if left_out <= 0:

@@ -271,7 +271,7 @@ async def test_leaving_does_not_wait_for_a_server_that_clings(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The request that ends the session has its own short time."""
-    monkeypatch.setattr("vibe_llms.invocables.mcp.http._FAREWELL_SECONDS", 0.1)
+    monkeypatch.setattr("vibe_llms.invocables.mcp.http._END_SESSION_SECONDS", 0.1)
     async with serve(FaultyService("clinging")) as url:
         registry = Registry([McpEnsemble(McpServer(name="far", url=url))])
         await registry.connect()

@@ -39,7 +39,7 @@ from vibe_llms.instruments.estimates import read_input
 from vibe_llms.instruments.inputs import gather_canisters, produce_user_canister
 from vibe_llms.instruments.models import Model
 from vibe_llms.instruments.outcomes import RunOutcome
-from vibe_llms.invocables.ensembles import LOOSE
+from vibe_llms.invocables.ensembles import FUNCTIONS
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.field_types import evolve_unchecked
 from vibe_llms.messages.requests import Request, replace_canisters
@@ -308,7 +308,7 @@ class WorkMaker:
             return await (self.produce_tools or self.application.produce_ensembles)(names)
         except UnknownNameError as error:
             advice = f"configure [ensembles.{error.name}], or provide it"
-            if error.name == LOOSE:
+            if error.name == FUNCTIONS:
                 advice = (
                     "put these functions into an ensemble, `vibe plugins new --kind ensemble`, "
                     "or provide"

@@ -21,7 +21,7 @@ from vibe_llms.events.engine import (
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.foundation.json_types import JsonObject, escape_surrogates
 from vibe_llms.invocables.argument_faults import explain_faults
-from vibe_llms.invocables.call_execution import Interrupted, perform_fitting
+from vibe_llms.invocables.call_execution import Interrupted, perform_validated
 from vibe_llms.invocables.calls import canonicalize, compose_result, group_identical
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.invokers import Effect, Invoker
@@ -164,7 +164,7 @@ class Executor:
         self._record.add(event)
         # Before it starts: a call that the log does not record cannot have taken effect.
         await self._context.emit(event, durable=invoker.effect is Effect.ONCE)
-        outcome = await perform_fitting(invoker, arguments, context)
+        outcome = await perform_validated(invoker, arguments, context)
         return _mark_edit(call, outcome), outcome.is_error
 
     def _produce_context(self, canister: InvocationCanister, invoker: Invoker) -> InvocationContext:

@@ -1,7 +1,6 @@
 """Approvals of calls: requests, answers, approvers, and consulting a policy.
 
-An answer names its call by a digest: it cannot be used for another call, by any party or at any
-time.
+An answer contains the digest of its call, so that it can never be used for another call.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ class ApprovalRequest:
     Attributes:
         invocation_id: The model's id of the call.
         name: Registered name of the invocable.
-        arguments: Canonical JSON: equal arguments have equal texts.
-        digest: The SHA-256 of name, arguments and doubt: an answer from before the execution does
-            not decide whether it may be repeated.
+        arguments: The arguments as canonical JSON, so that equal arguments have equal texts.
+        digest: The SHA-256 of the name, the arguments and `in_doubt`. As `in_doubt` is a part of
+            it, an approval of the first execution does not approve another one.
         description: Description of the invocable.
         effect: Side effects of an execution; see :class:`.invokers.Effect`.
-        in_doubt: An earlier execution was started, and may have taken effect: approving may execute
-            the call twice.
+        in_doubt: True if an earlier execution was started and may have taken effect, so that an
+            approval may execute the call twice.
     """
 
     invocation_id: str
@@ -172,7 +171,7 @@ def _read_object(text: str) -> JsonObject:
             stage=Stage.EXECUTE,
         ) from error
     if isinstance(value, dict):
-        canonicalize(value)  # else the call could not be executed
+        canonicalize(value)  # raises RequestError for arguments that could not be executed
         return value
     raise RequestError(
         path="arguments",
@@ -189,7 +188,7 @@ class Approver(Protocol):
     """
 
     async def approve(self, request: ApprovalRequest) -> Approval | None:
-        """Answer a request; ``None`` leaves it open, and the run waits for an answer."""
+        """Answer a request; ``None`` leaves it open, so that the run waits for an answer."""
         ...
 
 
@@ -205,22 +204,23 @@ class DeferringApprover(Protocol):
 
 
 async def consult(
-    policy: DeferringApprover, request: ApprovalRequest, tell: Callable[[BaseException], object]
+    policy: DeferringApprover, request: ApprovalRequest, report: Callable[[BaseException], object]
 ) -> Approval | None:
-    """Consult a policy, whose failure never approves; ``None`` if it leaves the request to the
-    person.
+    """Ask a policy; return ``None`` if it leaves the request to the person.
+
+    If the policy fails, the call is refused.
 
     Args:
-        tell: Called with its error.
+        report: Called with the error of a policy that fails.
     """
     try:
-        given: object = await policy.approve(request)
-        if given is None:
+        approval: object = await policy.approve(request)
+        if approval is None:
             return None
-        if not isinstance(given, Approval):
-            raise TypeError(f"it returned {type(given).__name__} instead of an approval")
-        settle(request, given)  # rejects an answer about another call
-        return given
-    except (Exception, SystemExit) as error:  # ending the process is not a consent either
-        tell(error)
+        if not isinstance(approval, Approval):
+            raise TypeError(f"it returned {type(approval).__name__} instead of an approval")
+        settle(request, approval)  # raises RequestError for an answer about another call
+        return approval
+    except (Exception, SystemExit) as error:  # SystemExit must not end the program either
+        report(error)
         return deny(request, "The approver failed, so the call was not allowed.")

@@ -10,7 +10,7 @@ from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.foundation.attrs_classes import frozen
 
 FAULTS_LIMIT: Final = 10
-"""Maximum number of faults in one message: a model corrects the first ones first."""
+"""Maximum number of faults in one message; more would not help the model."""
 
 
 _SHOWN_CHARACTERS: Final = 80
@@ -22,7 +22,7 @@ class ArgumentFault:
 
     Attributes:
         path: The place, such as ``arguments.places[0].name``.
-        rule: The rule, and the given value, in words.
+        rule: The violated rule and the actual value, in words.
     """
 
     path: str
@@ -36,7 +36,7 @@ class Misfit(ValueError):
     """An argument that a function cannot take, even if the schema has accepted it.
 
     Args:
-        rule: The rule, in words.
+        rule: The violated rule, in words.
         path: The place within the arguments, such as ``.places[0]``.
         others: Further faults that were found at the same time.
     """
@@ -49,7 +49,7 @@ class Misfit(ValueError):
 
     @property
     def fault(self) -> ArgumentFault:
-        """The same as a fault."""
+        """The first fault, with its complete path."""
         return ArgumentFault(path=f"arguments{self.path}", rule=self.rule)
 
     @property
@@ -58,7 +58,7 @@ class Misfit(ValueError):
         return tuple(each.fault for each in (self, *self.others))[:FAULTS_LIMIT]
 
     def move(self, place: str) -> Misfit:
-        """Return the same for a value at a place within another."""
+        """Return the same faults for a value that is itself at a place within another."""
         others = [each.move(place) for each in self.others]
         return Misfit(self.rule, f"{place}{self.path}", others)
 
@@ -87,24 +87,24 @@ def explain_faults(name: str, faults: Sequence[ArgumentFault]) -> str:
 
 
 def list_faults(faults: Sequence[ArgumentFault]) -> str:
-    """Return the faults of a result, one per line."""
+    """List the faults of a result, one per line; their paths start with ``result``."""
     return "".join(
         f"\n- {fault.path.replace('arguments', 'result', 1)}: {fault.rule}" for fault in faults
     )
 
 
-def refuse_schema(name: str, detail: str, *, is_told: bool = False) -> RequestError:
+def refuse_schema(name: str, detail: str, *, is_complete: bool = False) -> RequestError:
     """Create the error for a schema that cannot be applied.
 
     Args:
         name: Owner of the schema; may be empty.
         detail: The reason, as a part of a sentence.
-        is_told: The detail is a complete message from another process.
+        is_complete: True if the detail is already a complete message, from another process.
     """
-    of = f" of {name}" if name else ""
+    owner = f" of {name}" if name else ""
     return RequestError(
         path="schema",
-        detail=detail if is_told else f"Cannot apply the schema{of}: {detail}",
+        detail=detail if is_complete else f"Cannot apply the schema{owner}: {detail}",
         remedy="Correct the schema, or remove what uses it.",
         stage=Stage.EXECUTE,
     )

@@ -1,4 +1,4 @@
-"""Arguments of a call as a function takes them."""
+"""Binding: the arguments of a call as those of a Python function."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vibe_llms.invocables.contexts import InvocationContext
 
 @frozen
 class Bound:
-    """Arguments of a function as Python values."""
+    """Arguments of a function, as Python values."""
 
     positional: tuple[Any, ...] = ()
     named: Mapping[str, Any] = attrs.field(factory=dict)

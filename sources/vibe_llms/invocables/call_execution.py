@@ -1,8 +1,9 @@
-"""Execution of a call: within its limits, whatever the function does, and always with an outcome.
+"""Execution of a call, within its limits and always with an outcome.
 
-Asynchronous functions run in a task, which is cancelled; plain ones in a thread, which cannot be
-stopped: one that exceeds its time is abandoned and informed, keeps its place among the limited
-number of threads, and is not waited for, not even at exit.
+An asynchronous function runs in a task, which is cancelled at the time limit. A plain function runs
+in a thread, which cannot be stopped: at the time limit it is abandoned, and only its context
+reports the cancellation. It keeps its place among the limited number of threads until it ends, but
+nothing waits for it, not even the exit of the process.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.invocables.argument_faults import Misfit, explain_faults, list_faults
 from vibe_llms.invocables.bindings import Bound
 from vibe_llms.invocables.contexts import InvocationContext
-from vibe_llms.invocables.eagerness import begin
+from vibe_llms.invocables.eagerness import start_eagerly
 from vibe_llms.invocables.gates import Gate, GateBlockedError, Gates
 from vibe_llms.invocables.invokers import Effect, Invoker
 from vibe_llms.invocables.outcomes import Outcome, fail, limit_outcome
@@ -39,7 +40,7 @@ THREADS_LIMIT: Final = 32
 GRACE_SECONDS: Final = 5.0
 """Grace period of a cancelled function."""
 
-_Ended: TypeAlias = Outcome | KeyboardInterrupt
+_Result: TypeAlias = Outcome | KeyboardInterrupt
 
 _ERROR_CHARACTERS: Final = 4_000
 _threads: Final = Gates(THREADS_LIMIT)
@@ -54,14 +55,14 @@ class Interrupted(Exception):
 
 
 async def perform(invoker: Invoker, arguments: JsonObject, context: InvocationContext) -> Outcome:
-    """Execute one call, and cancel it when this is cancelled.
+    """Execute one call; a cancellation cancels the execution, too.
 
     Args:
-        arguments: As the model wrote them; they are checked against the schema here.
+        arguments: The model's arguments, not yet validated.
 
     Returns:
         The outcome. Invalid arguments, an exception of the function, and a reached limit are
-        outcomes too, in words that the model can act on.
+        outcomes too, in words with which the model can continue.
 
     Raises:
         KeyboardInterrupt: An asynchronous function was interrupted (Ctrl-C) in the main thread.
@@ -73,15 +74,15 @@ async def perform(invoker: Invoker, arguments: JsonObject, context: InvocationCo
     if faults:
         return fail(explain_faults(invoker.name, faults))
     try:
-        return await perform_fitting(invoker, arguments, context)
+        return await perform_validated(invoker, arguments, context)
     except Interrupted:
         raise KeyboardInterrupt from None
 
 
-async def perform_fitting(
+async def perform_validated(
     invoker: Invoker, arguments: JsonObject, context: InvocationContext
 ) -> Outcome:
-    """Execute as :func:`perform` does, with arguments that are known to fit the schema.
+    """Execute a call as :func:`perform` does, with arguments that match the schema.
 
     Raises:
         Interrupted: An asynchronous function was interrupted (Ctrl-C) in the main thread.
@@ -90,24 +91,24 @@ async def perform_fitting(
     if isinstance(bound, Outcome):
         return bound
     is_plain = not invoker.is_asynchronous
-    held = _HeldGates(invoker, is_plain)
+    permits = _Permits(invoker, is_plain)
     try:
-        await held.acquire()
+        await permits.acquire()
     except GateBlockedError:
         return fail(
             f"{invoker.name} cannot be executed now: earlier calls exceeded their time limit "
             "and are still running. Continue without it."
         )
     run = _run_in_thread if is_plain else _run
-    task = begin(run(invoker, bound, held))
-    # A task's callbacks run a turn of the loop later, and until then the next call would find no
-    # place.
-    if task.done():  # it never waited
-        held.leave()
+    task = start_eagerly(run(invoker, bound, permits))
+    # Callbacks run only in the next iteration of the loop; a task that has completed without
+    # waiting releases its permits now, for the next call.
+    if task.done():
+        permits.release()
     else:
-        task.add_done_callback(held.end_task)
+        task.add_done_callback(permits.end_task)
     try:
-        outcome = await _watch(task, invoker, held, context)
+        outcome = await _watch(task, invoker, permits, context)
     finally:
         context.cancel()
     if isinstance(outcome, KeyboardInterrupt):
@@ -125,8 +126,8 @@ async def _check_result(invoker: Invoker, outcome: Outcome) -> Outcome:
         return fail(f"{invoker.name} was executed, but its result cannot be checked. {error}")
     if not faults:
         return outcome
-    said = f"{invoker.name} was executed, but its result does not match its own schema:"
-    return fail(said + list_faults(faults))
+    problem = f"{invoker.name} was executed, but its result does not match its own schema:"
+    return fail(problem + list_faults(faults))
 
 
 def _bind(invoker: Invoker, arguments: JsonObject, context: InvocationContext) -> Bound | Outcome:
@@ -137,99 +138,100 @@ def _bind(invoker: Invoker, arguments: JsonObject, context: InvocationContext) -
     except ConverseError as error:
         return fail(str(error))
     except Exception as error:
-        return fail(f"Invalid arguments of {invoker.name}: {_tell(error)}")
+        return fail(f"Invalid arguments of {invoker.name}: {_describe_error(error)}")
 
 
 @define(eq=False)
-class _HeldGates:
-    """Places that an execution holds until it has really ended: of its invoker, and of the threads.
+class _Permits:
+    """Concurrency permits that an execution holds until its end: of its invoker, and for a thread.
 
     Attributes:
-        in_thread: A thread is at work, and its end counts; else the end of the task.
-        is_given_up: The execution was abandoned, and still runs.
+        in_thread: True while a thread executes the function; then the end of the thread releases
+            the permits, otherwise the end of the task.
+        is_abandoned: True if the execution was abandoned but still runs.
     """
 
     _invoker: Invoker
     _is_plain: bool
     in_thread: bool = attrs.field(default=False, init=False)
-    is_given_up: bool = attrs.field(default=False, init=False)
-    _held: list[Gate] = attrs.field(factory=list, init=False)
+    is_abandoned: bool = attrs.field(default=False, init=False)
+    _gates: list[Gate] = attrs.field(factory=list, init=False)
 
     async def acquire(self) -> None:
-        """Acquire all gates. Raise GateBlockedError if none will become free."""
-        # The invoker first: a call that waits for a busy invoker must not hold a thread.
-        wanted = [self._invoker.gates] if self._invoker.gates is not None else []
+        """Wait for all permits. Raise GateBlockedError if one will not become available."""
+        # The invoker's first: a call that waits for a busy invoker must not occupy a thread.
+        limits = [self._invoker.gates] if self._invoker.gates is not None else []
         if self._is_plain:
-            wanted.append(_threads)
+            limits.append(_threads)
         try:
-            for gates in wanted:
+            for gates in limits:
                 gate = gates.access()
                 await gate.acquire()
-                self._held.append(gate)
+                self._gates.append(gate)
         except BaseException:
-            self.leave()
+            self.release()
             raise
 
-    def leave(self) -> None:
-        """Release the gates; to be called in the event loop."""
-        for gate in self._held:
-            if self.is_given_up:
+    def release(self) -> None:
+        """Release the permits; to be called in the event loop."""
+        for gate in self._gates:
+            if self.is_abandoned:
                 gate.recover()
             else:
                 gate.release()
-        self._held.clear()
+        self._gates.clear()
 
-    def end_task(self, task: asyncio.Future[_Ended]) -> None:
-        """Release the gates at the end of the task, if no thread is at work."""
+    def end_task(self, task: asyncio.Future[_Result]) -> None:
+        """Release the permits at the end of the task, unless a thread executes the function."""
         if not self.in_thread:
-            self.leave()
+            self.release()
 
-    def give_up(self) -> None:
+    def abandon(self) -> None:
         """Mark the execution as abandoned and still running."""
-        if not self.is_given_up:
-            self.is_given_up = True
-            for gate in self._held:
-                gate.give_up()
+        if not self.is_abandoned:
+            self.is_abandoned = True
+            for gate in self._gates:
+                gate.abandon()
 
 
 async def _watch(
-    task: asyncio.Future[_Ended],
+    task: asyncio.Future[_Result],
     invoker: Invoker,
-    held: _HeldGates,
+    permits: _Permits,
     context: InvocationContext,
-) -> _Ended:
+) -> _Result:
     """Wait for an execution within its time limit; stop it on a timeout or a cancellation."""
     try:
         if not task.done():
             await _wait(task, invoker.time_limit_seconds, context)
     except asyncio.CancelledError:
-        await _stop(task, invoker, held, context)
+        await _stop(task, invoker, permits, context)
         raise
     is_late = not task.done()
     if is_late:
-        await _stop(task, invoker, held, context)
+        await _stop(task, invoker, permits, context)
     if task.done() and not task.cancelled():
-        return task.result()  # also of a late one that ended while it was stopped
+        return task.result()  # even if it ended only while it was being stopped
     if not is_late:
         return fail(f"{invoker.name} cancelled itself.")
-    return fail(_explain_time(invoker, held.is_given_up))
+    return fail(_explain_timeout(invoker, is_running=permits.is_abandoned))
 
 
 async def _wait(
-    task: asyncio.Future[_Ended], seconds: float | None, context: InvocationContext
+    task: asyncio.Future[_Result], seconds: float | None, context: InvocationContext
 ) -> None:
-    """Wait for a time, excluding the time in which the caller is asked a question."""
-    begun = time.monotonic()
-    left = seconds
-    while not task.done() and (left is None or left > 0):
-        # Not wait_for, which waits without limit for a task that ignores its cancellation.
-        await asyncio.wait((task,), timeout=left)
+    """Wait for an execution, not counting the time in which the caller is asked a question."""
+    started_at = time.monotonic()
+    remaining = seconds
+    while not task.done() and (remaining is None or remaining > 0):
+        # Not asyncio.wait_for, which waits endlessly for a task that ignores its cancellation.
+        await asyncio.wait((task,), timeout=remaining)
         if seconds is not None:
-            left = seconds + context.asked_seconds - (time.monotonic() - begun)
+            remaining = seconds + context.asked_seconds - (time.monotonic() - started_at)
 
 
 async def _stop(
-    task: asyncio.Future[_Ended], invoker: Invoker, held: _HeldGates, context: InvocationContext
+    task: asyncio.Future[_Result], invoker: Invoker, permits: _Permits, context: InvocationContext
 ) -> None:
     """Cancel an execution, and abandon it if it does not end."""
     context.cancel()
@@ -238,29 +240,29 @@ async def _stop(
         await asyncio.wait((task,), timeout=GRACE_SECONDS)
     finally:
         if not task.done():
-            held.give_up()
-    if held.is_given_up:
+            permits.abandon()
+    if permits.is_abandoned:
         _logger.warning("The invocable %s keeps running although it was stopped.", invoker.name)
 
 
-def _explain_time(invoker: Invoker, goes_on: bool) -> str:
+def _explain_timeout(invoker: Invoker, *, is_running: bool) -> str:
     text = f"{invoker.name} exceeded its time limit of {invoker.time_limit_seconds:g} seconds"
-    text += ", and cannot be stopped." if goes_on else ", and was stopped."
+    text += ", and cannot be stopped." if is_running else ", and was stopped."
     return text if invoker.effect is Effect.PURE else f"{text} It may have taken effect."
 
 
-async def _run(invoker: Invoker, bound: Bound, held: _HeldGates) -> _Ended:
+async def _run(invoker: Invoker, bound: Bound, permits: _Permits) -> _Result:
     return await _await(invoker, invoker.function(*bound.positional, **bound.named))
 
 
-async def _await(invoker: Invoker, awaitable: Awaitable[Any]) -> _Ended:
-    """Await a function; an exception becomes an outcome, too."""
+async def _await(invoker: Invoker, awaitable: Awaitable[Any]) -> _Result:
+    """Await the result of a function; turn it, or an exception, into an outcome."""
     try:
         value = await awaitable
     except asyncio.CancelledError:
         raise
     except BaseException as error:
-        # Signals arrive in the main thread. Elsewhere it is an exception like any other.
+        # Signals arrive in the main thread. In other threads it is an ordinary exception.
         if isinstance(error, KeyboardInterrupt) and _is_main_thread():
             return error
         return _explain_failure(invoker, error)
@@ -271,19 +273,19 @@ def _is_main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
 
 
-async def _run_in_thread(invoker: Invoker, bound: Bound, held: _HeldGates) -> _Ended:
+async def _run_in_thread(invoker: Invoker, bound: Bound, permits: _Permits) -> _Result:
     """Run a plain function in a thread; an awaitable result is awaited in the loop."""
     loop = asyncio.get_running_loop()
-    ended: asyncio.Future[Outcome | Awaitable[Any]] = loop.create_future()
+    delivered: asyncio.Future[Outcome | Awaitable[Any]] = loop.create_future()
 
     def deliver(result: Outcome | Awaitable[Any]) -> None:
-        held.in_thread = False
-        if not ended.done():
-            ended.set_result(result)
+        permits.in_thread = False
+        if not delivered.done():
+            delivered.set_result(result)
             return
-        held.leave()
+        permits.release()
         if inspect.iscoroutine(result):
-            # Else Python warns of a coroutine that was never awaited.
+            # Otherwise Python warns of a coroutine that was never awaited.
             result.close()
 
     def work() -> None:
@@ -297,12 +299,12 @@ async def _run_in_thread(invoker: Invoker, bound: Bound, held: _HeldGates) -> _E
         submit(functools.partial(contextvars.copy_context().run, work))
     except RuntimeError as error:
         return _explain_failure(invoker, error)
-    # Not too late: deliver comes through the loop, and so after this.
-    held.in_thread = True
+    # The thread cannot have reset this yet: the loop calls deliver only during the next await.
+    permits.in_thread = True
     try:
-        result = await ended
+        result = await delivered
     except asyncio.CancelledError:
-        held.give_up()
+        permits.abandon()
         raise
     if isinstance(result, Outcome):
         return result
@@ -325,17 +327,18 @@ def _conclude(invoker: Invoker, value: Any) -> Outcome:
         return invoker.conclude(value)
     except BaseException as error:  # raised by the value's own methods
         return fail(
-            f"{invoker.name} was executed, but its result cannot be converted: {_tell(error)}"
+            f"{invoker.name} was executed, but its result cannot be converted: "
+            f"{_describe_error(error)}"
         )
 
 
 def _explain_failure(invoker: Invoker, error: BaseException) -> Outcome:
     _logger.debug("The invocable %s failed.", invoker.name, exc_info=error)
-    return fail(f"{invoker.name} failed: {_tell(error)}")
+    return fail(f"{invoker.name} failed: {_describe_error(error)}")
 
 
-def _tell(error: BaseException) -> str:
-    """Return the message of an error, limited; some errors cannot even be printed."""
+def _describe_error(error: BaseException) -> str:
+    """Return the message of an error, shortened; printing an error can itself raise one."""
     try:
         text = str.__str__(str(error))
     except BaseException:  # raised by the error's own method

@@ -1,4 +1,4 @@
-"""A call as data: canonical arguments, digest, and the canister of its result."""
+"""Calls as data: canonical arguments, digests, and canisters of results."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _write = json.JSONEncoder(
 
 
 def canonicalize(arguments: JsonObject) -> str:
-    """Write arguments in canonical form: keys sorted, no blanks, 1.0 as 1.
+    """Write arguments as canonical JSON: keys sorted, no spaces, 1.0 as 1.
 
     Raises:
-        RequestError: They cannot be written as JSON, or nest too deeply.
+        RequestError: The arguments cannot be written as JSON, or are nested too deeply.
     """
     try:
         return _write(_normalize(arguments))
@@ -44,7 +44,7 @@ def canonicalize(arguments: JsonObject) -> str:
 
 
 def _normalize(value: Any) -> Any:
-    """Write equal numbers alike."""
+    """Replace floats that are integers, so that equal numbers are written alike."""
     if isinstance(value, float):
         return int(value) if value.is_integer() else value
     if isinstance(value, Mapping):
@@ -58,13 +58,16 @@ def digest_call(name: str, arguments: JsonObject, *, in_doubt: bool = False) -> 
     """Identify a call by its meaning: a SHA-256, in lower-case hexadecimal digits.
 
     Args:
-        in_doubt: The call may have taken effect already, so that approving it has another meaning.
+        in_doubt: The call may already have taken effect, so that it needs an approval of its own.
 
     Raises:
         RequestError: The arguments cannot be written as JSON.
     """
-    # As a list: the end of a name cannot be mistaken for the start of the arguments.
-    text = json.dumps([name, canonicalize(arguments), *(["in doubt"] if in_doubt else [])])
+    # A list separates the name from the arguments unambiguously.
+    parts = [name, canonicalize(arguments)]
+    if in_doubt:
+        parts.append("in doubt")
+    text = json.dumps(parts)
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
@@ -99,11 +102,12 @@ def group_identical(
 
     Args:
         calls: The invocations of one turn, in order.
-        is_pure: Returns for a name whether a repeated execution has the same result and no effect.
+        is_pure: Returns whether the invocable of this name has no effect, so that identical calls
+            can share one execution.
 
     Returns:
-        Groups of indexes into the calls, each index in one group, ordered by their first index;
-        the first call of a group is executed, and each gets its own result.
+        Groups of indexes into the calls, ordered by their first index. The first call of a group is
+        executed, and each call gets its own copy of the result.
     """
     groups: dict[object, list[int]] = {}
     for index, call in enumerate(calls):
@@ -120,5 +124,5 @@ def _identify(call: InvocationCanister, index: int, is_pure: Callable[[str], boo
         return index
     try:
         return call.name, canonicalize(arguments)
-    except ValueError:  # no canonical form: no call is identical to it
+    except ValueError:  # without a canonical form, a call is identical to no other
         return index

@@ -1,4 +1,4 @@
-"""An ensemble of a registry, while it is connected."""
+"""Connection of an ensemble: connect, survey and disconnect it, with timeouts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PATIENCE_SECONDS: Final = 1.0
 
 
 class ConnectedEnsemble:
-    """Connects an ensemble, surveys it, and disconnects it, with timeouts. Single use.
+    """Connects an ensemble, surveys it, and disconnects it, with timeouts; for a single use.
 
     Args:
         connect_seconds: Timeout for connecting and for surveying, each; a longer
@@ -28,8 +28,8 @@ class ConnectedEnsemble:
         disconnect_seconds: Timeout for disconnecting.
 
     Attributes:
-        ending: Set when it must be disconnected.
-        failure: Its current failure.
+        ending: Set when the ensemble must be disconnected.
+        failure: The current failure of the ensemble.
     """
 
     def __init__(
@@ -48,14 +48,14 @@ class ConnectedEnsemble:
 
     @property
     def is_connected(self) -> bool:
-        """True if the ensemble is connected and stays so."""
+        """True if the ensemble is connected and not about to be disconnected."""
         return self._owner.is_connected
 
     async def start(self) -> None:
-        """Wait until the ensemble is connected, or ``failure`` has the reason why not.
+        """Connect the ensemble; if that fails, ``failure`` has the error.
 
         Raises:
-            EnsembleError: It was started before.
+            EnsembleError: The ensemble was connected before.
         """
         if self._was_started:
             raise EnsembleError(
@@ -70,9 +70,9 @@ class ConnectedEnsemble:
             self.failure = self.failure or error
 
     async def stop(self) -> None:
-        """Wait until the ensemble is disconnected; ``failure`` has the error, if any.
+        """Disconnect the ensemble; if that fails, ``failure`` has the error.
 
-        An ensemble that is still connecting stops.
+        If it is still connecting, that is cancelled.
         """
         try:
             async with asyncio.timeout(self._disconnect_seconds + _PATIENCE_SECONDS):
@@ -81,10 +81,10 @@ class ConnectedEnsemble:
             _logger.warning("%s", self._fail(error, "be disconnected", self._disconnect_seconds))
 
     async def survey(self) -> None:
-        """Ask for the invokers again; they stay unchanged if ``failure`` is set."""
-        failed = await self._survey()
-        if failed is not None:
-            _logger.warning("%s", failed)
+        """Update the invokers; if that fails, keep them and set ``failure``."""
+        failure = await self._survey()
+        if failure is not None:
+            _logger.warning("%s", failure)
 
     async def _survey(self) -> EnsembleError | None:
         try:
@@ -103,9 +103,9 @@ class ConnectedEnsemble:
         except Exception as error:
             raise self._fail(error, "be connected", self._connect_seconds) from error
         try:
-            failed = await self._survey()
-            if failed is not None:
-                raise failed
+            failure = await self._survey()
+            if failure is not None:
+                raise failure
             yield self
         finally:
             await self._disconnect()
@@ -118,22 +118,19 @@ class ConnectedEnsemble:
             _logger.warning("%s", self._fail(error, "be disconnected", self._disconnect_seconds))
 
     def _fail(self, error: Exception, verb: str, seconds: float) -> EnsembleError:
-        """Keep the first failure of the ensemble's current state.
-
-        A failure that reaches no caller is logged, too; a failure to connect is raised.
-        """
+        """Create the error for a failure, and store it unless an earlier one is stored."""
         reason: Exception | str = error
         if isinstance(error, TimeoutError) and not str(error):
             reason = f"it took longer than {seconds:g} seconds"
         failure = self._explain(reason, verb)
         failure.__cause__ = failure.__cause__ or (error if failure is not error else None)
-        # The first one is the most informative: later ones are often its consequences.
+        # The first failure is the most informative, because later ones often follow from it.
         self.failure = self.failure or failure
         return failure
 
     def _explain(self, reason: Exception | str, verb: str) -> EnsembleError:
         if isinstance(reason, EnsembleError):
             return reason
-        said = str(reason).rstrip(".") or type(reason).__name__
+        text = str(reason).rstrip(".") or type(reason).__name__
         name = self.ensemble.name
-        return EnsembleError(ensemble=name, detail=f"The ensemble {name!r} cannot {verb}: {said}.")
+        return EnsembleError(ensemble=name, detail=f"The ensemble {name!r} cannot {verb}: {text}.")

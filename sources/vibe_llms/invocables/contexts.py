@@ -1,4 +1,4 @@
-"""Context of a call for its function: identity, progress, questions."""
+"""Context of a call, for its function: ids, progress, logs and questions."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class InvocationContext:
     Attributes:
         invocation_id: The model's id of the call.
         run_id: Id of the run; empty outside of one.
-        idempotency_key: The same for every attempt at the same call; pass it to services that
-            support idempotency.
+        idempotency_key: A key that is equal for all attempts at the same call; pass it to services
+            that support idempotency.
         listener: Called on progress, in the event loop of the context.
         host: The calling program, if it can be asked; else ``None``.
         meta: Further data from that program: MCP's ``_meta``.
-        cancelled: The result is not needed. A function in a thread cannot be stopped from outside:
-            a long one checks this periodically and returns.
+        cancelled: True if the result is not needed any longer. A function in a thread cannot be
+            stopped from outside, so a long one should check this regularly and return.
     """
 
     invocation_id: str = ""
@@ -54,27 +54,27 @@ class InvocationContext:
         factory=_access_loop, init=False, repr=False
     )
     cancelled: bool = attrs.field(default=False, init=False)
-    _asking: int = attrs.field(default=0, init=False, repr=False)
-    _asking_since: float | None = attrs.field(default=None, init=False, repr=False)
+    _open_questions: int = attrs.field(default=0, init=False, repr=False)
+    _first_asked_at: float | None = attrs.field(default=None, init=False, repr=False)
     _asked_seconds: float = attrs.field(default=0.0, init=False, repr=False)
 
     def cancel(self) -> None:
-        """Inform the function that its result is not needed."""
+        """Tell the function that its result is not needed any longer."""
         self.cancelled = True
 
     def progress(self, text: str, done: float | None = None, total: float | None = None) -> None:
         """Report progress in a few words; from any thread, without waiting.
 
         Args:
-            done: Amount done, if known; only increases.
+            done: Completed amount, if known; it must not decrease.
             total: Total amount, if known.
         """
         if self.cancelled:
             return
         if self.host is not None:
-            self._deliver(partial(self.host.tell, text, done, total))
+            self._deliver(partial(self.host.report_progress, text, done, total))
         elif self.listener is not None:
-            self._deliver(partial(self.listener, _tell_amount(text, done, total)))
+            self._deliver(partial(self.listener, _write_progress(text, done, total)))
 
     def log(self, data: Any, level: str = "info", logger: str | None = None) -> None:
         """Write into the log of the calling program, if it reads one.
@@ -98,8 +98,8 @@ class InvocationContext:
         The time limit of the call is paused until the answers arrive.
 
         Args:
-            questions: By unique names. The client sees the names, and may have answered one of them
-                before.
+            questions: The questions by unique names, which the client sees. It may repeat its
+                answer to an earlier question of the same name.
 
         Returns:
             The answers, under the same names.
@@ -114,40 +114,41 @@ class InvocationContext:
                 detail="Cannot ask the user: the caller does not take questions.",
                 stage=Stage.EXECUTE,
             )
-        with self._stand_still():
+        with self._pause_time():
             return await self.host.ask(questions)
 
     @property
     def asked_seconds(self) -> float:
         """Time spent waiting for answers so far."""
-        since = 0.0 if self._asking_since is None else time.monotonic() - self._asking_since
-        return self._asked_seconds + since
+        current = 0.0 if self._first_asked_at is None else time.monotonic() - self._first_asked_at
+        return self._asked_seconds + current
 
     @contextmanager
-    def _stand_still(self) -> Iterator[None]:
-        # Overlapping questions count once: from the start of the first to the end of the last.
-        if not self._asking:
-            self._asking_since = time.monotonic()
-        self._asking += 1
+    def _pause_time(self) -> Iterator[None]:
+        # The time of overlapping questions counts once.
+        if not self._open_questions:
+            self._first_asked_at = time.monotonic()
+        self._open_questions += 1
         try:
             yield
         finally:
-            self._asking -= 1
-            if not self._asking:
+            self._open_questions -= 1
+            if not self._open_questions:
                 self._asked_seconds = self.asked_seconds
-                self._asking_since = None
+                self._first_asked_at = None
 
-    def _deliver(self, say: Callable[[], None]) -> None:
+    def _deliver(self, send: Callable[[], None]) -> None:
+        """Call a function in the event loop of the context."""
         if self._loop is None or _access_loop() is self._loop:
-            say()
+            send()
             return
         try:
-            self._loop.call_soon_threadsafe(say)
+            self._loop.call_soon_threadsafe(send)
         except RuntimeError:
             return  # the loop has ended, and its listeners with it
 
 
-def _tell_amount(text: str, done: float | None, total: float | None) -> str:
+def _write_progress(text: str, done: float | None, total: float | None) -> str:
     if done is None:
         return text
     amount = f"{done:g}" if total is None else f"{done:g} of {total:g}"

@@ -18,7 +18,7 @@ def measure_schemas(
 ) -> TokenCount:
     """Estimate the input tokens of the names, descriptions and schemas of invokers.
 
-    Without a vendor's fixed overhead for requests with tools; see
+    The estimate excludes a vendor's fixed overhead for requests with tools; see
     :data:`~vibe_llms.models.counting.INVOCABLES_OVERHEAD`.
 
     Args:

@@ -1,7 +1,7 @@
-"""Deduplication: results that later results supersede, and requests without them.
+"""Deduplication: leave out results that later results supersede.
 
-The stored conversation is never changed. A request is trimmed only near the window: a vendor's
-prompt cache holds the earlier requests, and a change in the middle invalidates it.
+Only requests are trimmed, never the stored conversation, and only when the window is nearly full: a
+change in the middle of a conversation invalidates the vendor's prompt cache.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.messages.views import Pair, pairs_of
 
 NEAR_SHARE: Final = 0.8
-"""Share of the window from which a conversation counts as near it."""
+"""Used share of the window from which requests are trimmed."""
 
 
 class Deduplicator(Protocol):
@@ -31,8 +31,7 @@ class Deduplicator(Protocol):
     def identify(self, name: str, arguments: JsonObject) -> str | None:
         """Return a key for the subject of a call's result; ``None`` without one.
 
-        Of the results with one subject, the last supersedes all earlier ones, even from different
-        invocables.
+        The last result about a subject supersedes all earlier ones, even those of other invocables.
         """
         ...
 
@@ -51,7 +50,7 @@ class ByArgument:
     """A call supersedes earlier ones about the same subject, which one argument names.
 
     Attributes:
-        argument: Its name, such as ``path``.
+        argument: The name of the argument, such as ``path``.
         subject: The kind of the subject, such as ``file``, which several invocables may share.
     """
 
@@ -73,7 +72,7 @@ def trim_stale(
     window_tokens: int,
     near_share: float = NEAR_SHARE,
 ) -> Translation[tuple[AnyCanister, ...]]:
-    """Return the conversation to send: superseded results as one line each.
+    """Return the conversation to send, with one line in place of each superseded result.
 
     Args:
         canisters: The conversation, which is not modified.
@@ -88,7 +87,7 @@ def trim_stale(
     if used_tokens < window_tokens * near_share:
         return Translation(tuple(canisters))
     stale = _find_stale(canisters, access)
-    sent = list(canisters)
+    trimmed = list(canisters)
     losses = []
     for index, canister in enumerate(canisters):
         newer = stale.get(canister.id)
@@ -97,23 +96,23 @@ def trim_stale(
         note = (
             f"[left out: the later call {newer} of {canister.name or 'it'} shows the current state]"
         )
-        # A note in its place would be longer than the result.
+        # Keep a result that is shorter than the note.
         if _measure(canister) <= len(note):
             continue
-        sent[index] = attrs.evolve(canister, content=note)
+        trimmed[index] = attrs.evolve(canister, content=note)
         reason = f"a later result ({newer}) shows the current state of the same thing"
         path = f"canisters[{index}]"
         losses.append(Loss(kind=LossKind.WITHHELD, path=path, reason=reason))
-    return Translation(tuple(sent), losses=tuple(losses))
+    return Translation(tuple(trimmed), losses=tuple(losses))
 
 
 def _find_stale(
     canisters: Sequence[AnyCanister], access: Callable[[str], Deduplicator | None]
 ) -> dict[str, str]:
-    """Return, by the ids of superseded results, the invocation that superseded them."""
+    """Map the id of each superseded result to the invocation with the newer one."""
     newest: dict[str, str] = {}
     stale: dict[str, str] = {}
-    # From the end: the newest result comes first, and supersedes the others.
+    # From the end, because the newest result supersedes the others.
     for pair in reversed(pairs_of(canisters)):
         subject = _identify(pair, access)
         if subject is None or pair.result is None:
@@ -136,7 +135,7 @@ def _identify(pair: Pair, access: Callable[[str], Deduplicator | None]) -> str |
     try:
         return deduplicator.identify(invocation.name, arguments)
     except RequestError:
-        return None  # arguments that nest too deeply equal no others
+        return None  # arguments that are nested too deeply have no canonical form
 
 
 def _measure(canister: ResultCanister) -> int:

@@ -1,7 +1,6 @@
-"""Eager start of a coroutine as a task, on every Python version.
+"""Eager tasks on every Python version; asyncio has them since Python 3.12.
 
-A coroutine that never waits completes immediately, and costs no turn of the event loop. From Python
-3.12 on asyncio has eager tasks.
+A coroutine that never waits completes immediately, without an iteration of the event loop.
 """
 
 from __future__ import annotations
@@ -15,43 +14,43 @@ from typing import Any, TypeVar
 _T = TypeVar("_T")
 
 
-def begin(work: Coroutine[Any, Any, _T]) -> asyncio.Future[_T]:
+def start_eagerly(work: Coroutine[Any, Any, _T]) -> asyncio.Future[_T]:
     """Start a coroutine as a task; return the task, or the result if it has completed.
 
-    The coroutine runs up to its first wait before this returns, as that task: timeouts and groups
-    that it opens belong to the task, and its context variables are private to it.
+    The coroutine runs up to its first wait before this function returns, and already as that task:
+    its timeouts and task groups belong to the task, and it has its own context variables.
     """
     loop = asyncio.get_running_loop()
     if sys.version_info >= (3, 12):
         return asyncio.Task(work, loop=loop, eager_start=True)
-    begun = _Begun(work)
+    started = _StartedCoroutine(work)
     context = contextvars.copy_context()
-    task: asyncio.Task[_T] = loop.create_task(begun, context=context)
-    beginner = asyncio.current_task()
-    assert beginner is not None  # a caller of this function runs within a task
-    # The documented way for steppers of a task that is not asyncio's own
+    task: asyncio.Task[_T] = loop.create_task(started, context=context)
+    caller = asyncio.current_task()
+    assert caller is not None  # a caller of this function runs within a task
+    # The documented way for a task implementation that is not asyncio's own
     # (https://docs.python.org/3.11/library/asyncio-extending.html, read 2026-11-23).
-    asyncio.tasks._leave_task(loop, beginner)
+    asyncio.tasks._leave_task(loop, caller)
     asyncio.tasks._enter_task(loop, task)
     try:
-        context.run(begun.begin)
+        context.run(started.start)
     finally:
         asyncio.tasks._leave_task(loop, task)
-        asyncio.tasks._enter_task(loop, beginner)
-    if begun.error is not None or begun.is_waiting:
+        asyncio.tasks._enter_task(loop, caller)
+    if started.error is not None or started.is_waiting:
         return task
     done: asyncio.Future[_T] = loop.create_future()
-    done.set_result(begun.result)
+    done.set_result(started.result)
     return done
 
 
-class _Begun(Coroutine[Any, Any, Any]):
-    """A coroutine that has run up to its first wait; its task continues it.
+class _StartedCoroutine(Coroutine[Any, Any, Any]):
+    """Coroutine that runs up to its first wait before its task continues it.
 
     Attributes:
         result: Its result, once it has returned.
         error: Its exception, once it has raised.
-        is_waiting: It has neither returned nor raised.
+        is_waiting: True if it has neither returned nor raised.
     """
 
     __slots__ = ("_awaited", "_work", "error", "is_waiting", "result")
@@ -63,8 +62,8 @@ class _Begun(Coroutine[Any, Any, Any]):
         self.error: BaseException | None = None
         self.is_waiting = False
 
-    def begin(self) -> None:
-        """Run it up to its first wait."""
+    def start(self) -> None:
+        """Run the coroutine up to its first wait."""
         try:
             self._awaited = self._work.send(None)
         except StopIteration as end:
@@ -75,7 +74,7 @@ class _Begun(Coroutine[Any, Any, Any]):
             self.is_waiting = True
 
     def send(self, value: Any) -> Any:
-        """Yield its first awaitable at the first step of the task; then continue it."""
+        """Continue the coroutine; at the first step, yield what it already waits for."""
         if self.error is not None:
             raise self.error
         if not self.is_waiting:
@@ -84,7 +83,7 @@ class _Begun(Coroutine[Any, Any, Any]):
         return self._work.send(value) if awaited is None else awaited
 
     def throw(self, *details: Any) -> Any:
-        """Cancel it, also before the first step of the task."""
+        """Throw an exception into the coroutine, such as a cancellation before the first step."""
         if self.error is not None or not self.is_waiting:
             return self.send(None)
         awaited, self._awaited = self._awaited, None
@@ -97,4 +96,4 @@ class _Begun(Coroutine[Any, Any, Any]):
         self._work.close()
 
     def __await__(self) -> Generator[Any, Any, Any]:
-        raise NotImplementedError  # a task steps it
+        raise NotImplementedError  # the task calls send and throw

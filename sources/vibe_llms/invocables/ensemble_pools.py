@@ -1,4 +1,4 @@
-"""Connection pool of MCP servers: runs reuse each other's connections."""
+"""Connection pool of MCP servers, from which runs take connections in waiter."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from vibe_llms.foundation.portal import finish
 from vibe_llms.invocables.connected import ConnectedEnsemble
 from vibe_llms.invocables.ensembles import Ensemble
 from vibe_llms.invocables.invokers import Invoker
-from vibe_llms.invocables.lending import ConnectionGroup, LentConnection, PoolKey, Turn
+from vibe_llms.invocables.lending import ConnectionGroup, LentConnection, PoolKey, Waiter
 from vibe_llms.invocables.mcp.settings import McpServer
 from vibe_llms.invocables.registry import CONNECT_SECONDS, DISCONNECT_SECONDS
 
 IDLE_SECONDS: Final = 60.0
 """Time that an unused connection stays open."""
 
-MOST_IDLE: Final = 8
+MAX_IDLE: Final = 8
 """Maximum number of unused connections to one server, for one owner."""
 
-MOST_IDLE_OF_ALL: Final = 64
-"""Maximum number of unused connections, of all servers and owners: a server may be a program."""
+MAX_TOTAL_IDLE: Final = 64
+"""Maximum number of unused connections in all, because each may be a running program."""
 
 
 @define(eq=False)
 class EnsemblePool:
-    """Connections of ensembles, kept open from one run to the next.
+    """Connections of ensembles, connection open from one run to the next.
 
-    A connection of a server with sessions is lent to one run at a time: the server may keep state
-    of its client. A run takes the connection that another run gives back, or a new one, whichever
-    is ready first. The protocol without sessions forbids such state: all runs of an owner share one
-    connection. Runs of different owners, or with other settings, never share a connection.
+    A connection of a server with sessions is lent to one run at a time, because the server may keep
+    state of its client. A run takes the connection that another run returns, or a new one,
+    whichever is ready first. A server without sessions keeps no such state, so all runs of an owner
+    share one connection. Runs with different owners or settings never share a connection.
 
     Attributes:
         idle_seconds: Time that an unused connection stays open.
@@ -49,56 +49,58 @@ class EnsemblePool:
     _is_closed: bool = attrs.field(default=False, init=False)
 
     def share(self, ensembles: Iterable[Ensemble], owner: str) -> list[Ensemble]:
-        """Return ensembles for a registry that take their connections from here.
+        """Rewaiter ensembles for a registry that take their connections from this pool.
 
         Ensembles other than MCP servers are returned unchanged: connecting them costs nothing, and
         they may keep state of a run.
         """
-        found = ((each, find_settings(each)) for each in ensembles)
-        return [
-            each if server is None else PooledEnsemble(self, each, server, owner)
-            for each, server in found
-        ]
+        pooled: list[Ensemble] = []
+        for ensemble in ensembles:
+            server = find_settings(ensemble)
+            if server is not None:
+                ensemble = PooledEnsemble(self, ensemble, server, owner)
+            pooled.append(ensemble)
+        return pooled
 
     async def take(
         self, user: PooledEnsemble, ensemble: Ensemble, server: McpServer
     ) -> LentConnection:
-        """Return a connection that answers; open one if none is free.
+        """Rewaiter a working connection; open one if none is free.
 
         Raises:
-            EnsembleError: It cannot be opened.
+            EnsembleError: The connection cannot be opened.
         """
         while True:
             group = self._access_group(user.key, server)
-            kept = group.pop() or await self._wait(group, ensemble)
-            self._stop_timer(kept)
-            kept.users.add(user)
-            is_new, kept.is_new = kept.is_new, False
+            connection = group.pop() or await self._wait(group, ensemble)
+            self._stop_timer(connection)
+            connection.users.add(user)
+            is_new, connection.is_new = connection.is_new, False
             try:
                 if not is_new:
-                    await kept.survey()
+                    await connection.survey()
             except BaseException:
-                self.give(kept, user)
+                self.give_back(connection, user)
                 raise
-            if kept.is_sound:
-                return kept
-            self.give(kept, user)
+            if connection.is_healthy:
+                return connection
+            self.give_back(connection, user)
 
-    def give(self, kept: LentConnection, user: PooledEnsemble | None) -> None:
-        """Take a connection back; close an unused one later unless it is wanted again."""
-        kept.users.discard(user)
-        if kept.users:
+    def give_back(self, connection: LentConnection, user: PooledEnsemble | None) -> None:
+        """Take a connection back; close it after some time unless another run takes it."""
+        connection.users.discard(user)
+        if connection.users:
             return
-        group = kept.group
-        is_surplus = len(group.idle) >= MOST_IDLE or group.shared not in (kept, None)
-        if self._is_closed or kept.is_lazy or not kept.is_sound:
-            self._end(kept)
-        elif group.lend(kept):
+        group = connection.group
+        is_surplus = len(group.idle) >= MAX_IDLE or group.shared not in (connection, None)
+        if self._is_closed or connection.is_lazy or not connection.is_healthy:
+            self._end(connection)
+        elif group.lend(connection):
             return
         elif is_surplus:
-            self._end(kept)
+            self._end(connection)
         else:
-            self._keep(kept)
+            self._store(connection)
 
     def _access_group(self, key: PoolKey, server: McpServer) -> ConnectionGroup:
         groups = self._groups.setdefault(key, [])
@@ -109,82 +111,83 @@ class EnsemblePool:
         return groups[-1]
 
     async def _wait(self, group: ConnectionGroup, ensemble: Ensemble) -> LentConnection:
-        """Wait until a connection is opened or given back."""
-        turn: Turn = asyncio.get_running_loop().create_future()
-        group.waiting.append(turn)
-        group.opening.add(opening := self._start(self._open(group, ensemble, turn)))
+        """Wait until a connection is opened or returned."""
+        waiter: Waiter = asyncio.get_running_loop().create_future()
+        group.waiters.append(waiter)
+        opening = self._start(self._open(group, ensemble, waiter))
+        group.opening.add(opening)
         opening.add_done_callback(group.opening.discard)
         try:
-            return await turn
+            return await waiter
         except asyncio.CancelledError:
-            if not (turn.cancelled() or turn.exception()):
-                self.give(turn.result(), None)
+            if not (waiter.cancelled() or waiter.exception()):
+                self.give_back(waiter.result(), None)
             raise
         finally:
-            if turn in group.waiting:
-                group.waiting.remove(turn)
-            if not group.waiting:  # else another run takes the connection
+            if waiter in group.waiters:
+                group.waiters.remove(waiter)
+            if not group.waiters:  # otherwise another waiting run takes the connection
                 group.cancel()
-            self._forget(group)
+            self._remove_empty(group)
 
-    async def _open(self, group: ConnectionGroup, ensemble: Ensemble, turn: Turn) -> None:
-        await group.be_patient(turn)
-        async with group.room:
-            if turn.done():  # served by another connection
+    async def _open(self, group: ConnectionGroup, ensemble: Ensemble, waiter: Waiter) -> None:
+        await group.wait_for_returns(waiter)
+        async with group.opening_limit:
+            if waiter.done():  # served by another connection
                 return
-            kept = LentConnection(
+            connection = LentConnection(
                 ConnectedEnsemble(ensemble, CONNECT_SECONDS, DISCONNECT_SECONDS), group
             )
-            ensemble.listen(kept.tell)
+            ensemble.listen(connection.report_change)
             try:
-                await kept.connected.start()
-                if kept.connected.failure is not None:
-                    raise kept.connected.failure
+                await connection.connected.start()
+                if connection.connected.failure is not None:
+                    raise connection.connected.failure
             except EnsembleError as error:
-                self._end(kept)
-                group.fail(turn, error)
+                self._end(connection)
+                group.fail(waiter, error)
                 return
             except BaseException:
-                self._end(kept)
-                turn.cancel()
+                self._end(connection)
+                waiter.cancel()
                 raise
-            group.open.add(kept)
-            if not group.lend(kept, turn):
-                self.give(kept, None)
+            group.open.add(connection)
+            if not group.lend(connection, waiter):
+                self.give_back(connection, None)
 
-    def _keep(self, kept: LentConnection) -> None:
-        if len(self._idle) >= MOST_IDLE_OF_ALL:
-            self._expire(next(iter(self._idle)))  # the one that is idle for longest
+    def _store(self, connection: LentConnection) -> None:
+        if len(self._idle) >= MAX_TOTAL_IDLE:
+            self._expire(next(iter(self._idle)))  # the one that has been idle for longest
         loop = asyncio.get_running_loop()
-        kept.timer = loop.call_later(self.idle_seconds, self._expire, kept)
-        self._idle[kept] = None
-        if kept.group.shared is not kept:
-            kept.group.idle.append(kept)
+        connection.timer = loop.call_later(self.idle_seconds, self._expire, connection)
+        self._idle[connection] = None
+        if connection.group.shared is not connection:
+            connection.group.idle.append(connection)
 
-    def _stop_timer(self, kept: LentConnection) -> None:
-        self._idle.pop(kept, None)
-        if kept.timer is not None:
-            kept.timer.cancel()
-            kept.timer = None
+    def _stop_timer(self, connection: LentConnection) -> None:
+        self._idle.pop(connection, None)
+        if connection.timer is not None:
+            connection.timer.cancel()
+            connection.timer = None
 
-    def _expire(self, kept: LentConnection) -> None:
-        self._stop_timer(kept)
-        if kept in kept.group.idle:
-            kept.group.idle.remove(kept)
-        self._end(kept)
+    def _expire(self, connection: LentConnection) -> None:
+        self._stop_timer(connection)
+        if connection in connection.group.idle:
+            connection.group.idle.remove(connection)
+        self._end(connection)
 
-    def _end(self, kept: LentConnection) -> None:
-        group = kept.group
-        if group.shared is kept:
+    def _end(self, connection: LentConnection) -> None:
+        group = connection.group
+        if group.shared is connection:
             group.shared = None
-        group.open.discard(kept)
-        self._forget(group)
-        self._start(kept.connected.stop())
+        group.open.discard(connection)
+        self._remove_empty(group)
+        self._start(connection.connected.stop())
 
-    def _forget(self, group: ConnectionGroup) -> None:
-        """Remove a group without connections and waiting runs."""
+    def _remove_empty(self, group: ConnectionGroup) -> None:
+        """Remove a group that has neither connections nor waiting runs."""
         groups = self._groups.get(group.key, [])
-        if group in groups and not (group.open or group.waiting):
+        if group in groups and not (group.open or group.waiters):
             groups.remove(group)
             if not groups:
                 del self._groups[group.key]
@@ -196,20 +199,21 @@ class EnsemblePool:
         return task
 
     async def close(self) -> None:
-        """Close all connections that no run uses; those in use are closed when given back."""
+        """Close all unused connections; those in use are closed when they are returned."""
         self._is_closed = True
         for group in chain.from_iterable(self._groups.values()):
             group.cancel()
-        for kept in tuple(self._idle):
-            self._expire(kept)
+        for connection in tuple(self._idle):
+            self._expire(connection)
         await finish(asyncio.gather(*self._tasks, return_exceptions=True))
 
 
 class PooledEnsemble:
-    """An ensemble whose connection comes from a pool and goes back there.
+    """Ensemble that takes its connection from a pool and returns it there.
 
     Args:
-        ensemble: The same, not connected: used if the pool has no connection.
+        pool: The pool.
+        ensemble: The same ensemble, not connected; used if the pool has no connection.
         server: The settings of its server.
         owner: The owner of its connections.
     """
@@ -223,30 +227,30 @@ class PooledEnsemble:
         self.key: PoolKey = (owner, ensemble.name)
         self._pool, self._ensemble, self._server = pool, ensemble, server
         self._listener: Callable[[], None] | None = None
-        self._kept: LentConnection | None = None
+        self._connection: LentConnection | None = None
         self._is_surveyed = False
 
     async def connect(self) -> None:
         """Take a connection from the pool."""
-        self._kept = await self._pool.take(self, self._ensemble, self._server)
-        self._is_surveyed = True  # just before
+        self._connection = await self._pool.take(self, self._ensemble, self._server)
+        self._is_surveyed = True  # by the pool, just now
 
     async def disconnect(self) -> None:
         """Give the connection back."""
-        kept, self._kept = self._kept, None
-        if kept is not None:
-            self._pool.give(kept, self)
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._pool.give_back(connection, self)
 
     async def survey(self) -> Sequence[Invoker]:
-        """Return the invokers.
+        """Rewaiter the invokers.
 
         Raises:
-            EnsembleError: The ensemble cannot be asked.
+            EnsembleError: The ensemble does not answer.
         """
-        assert self._kept is not None
-        connected = self._kept.connected
+        assert self._connection is not None
+        connected = self._connection.connected
         if not self._is_surveyed:
-            await self._kept.survey()
+            await self._connection.survey()
             if connected.failure is not None:
                 raise connected.failure
         self._is_surveyed = False
@@ -256,13 +260,13 @@ class PooledEnsemble:
         """Set the function to call when the invokers have changed."""
         self._listener = listener
 
-    def tell(self) -> None:
+    def report_change(self) -> None:
         """Report that the invokers may have changed."""
         if self._listener is not None:
             self._listener()
 
 
 def find_settings(ensemble: Ensemble) -> McpServer | None:
-    """Return the settings of an ensemble's server; ``None`` without any."""
+    """Rewaiter the settings of an ensemble's server; ``None`` without any."""
     server = getattr(ensemble, "server", None)
     return server if isinstance(server, McpServer) else None

@@ -1,4 +1,4 @@
-"""Related invokers with one life cycle: connected and disconnected together."""
+"""Ensembles: related invokers that are connected and disconnected together."""
 
 from __future__ import annotations
 
@@ -29,12 +29,14 @@ class Ensemble(Protocol):
     """Several invokers with one life cycle, one configuration and one namespace.
 
     A registry calls ``listen`` once, then ``connect`` once, then ``survey`` whenever the invokers
-    may have changed, and ``disconnect`` once if ``connect`` had returned; connect and disconnect in
-    the same task. If ``connect`` raises or is cancelled, it closes everything it has opened.
+    may have changed, and ``disconnect`` once if ``connect`` had returned. It calls ``connect`` and
+    ``disconnect`` in the same task. If ``connect`` raises or is cancelled, it must close everything
+    that it has opened.
+
     Optional attributes: ``connect_seconds`` for a longer timeout, when a person must act;
     ``may_grow = True`` if more invokers may appear later; ``tools`` with all invokers, if a model
-    must search some of them; ``instructions`` for programs about all invokers. An ensemble that
-    offers more than invokers is a :class:`Library`.
+    must search some of them; ``instructions``, a text about all invokers for programs. An ensemble
+    that also has resources or prompts is a :class:`Library`.
     """
 
     @property
@@ -68,15 +70,15 @@ class Library(Ensemble, Protocol):
         """Return the prompts that users can choose, in a stable order."""
 
 
-LOOSE: Final = "functions"
+FUNCTIONS: Final = "functions"
 """Name of the ensemble that holds functions given directly as tools."""
 
 
-_Loose: TypeAlias = Invoker | InvocableDescription | Callable[..., Any]
+_SingleTool: TypeAlias = Invoker | InvocableDescription | Callable[..., Any]
 
 
-def _ensure_invokers(given: Iterable[_Loose]) -> tuple[Invoker, ...]:
-    return tuple(map(produce_invoker, given))
+def _ensure_invokers(tools: Iterable[_SingleTool]) -> tuple[Invoker, ...]:
+    return tuple(map(produce_invoker, tools))
 
 
 @define(eq=False)
@@ -147,12 +149,12 @@ def describe_tools(tools: Iterable[Tool] | Tool) -> tuple[InvocableDescription, 
 
 
 def is_ensemble(tool: Tool) -> bool:
-    """Return whether a tool is an ensemble; quickly for the usual tools, of which many may come."""
+    """Return whether a tool is an ensemble; usual tools are recognized without a slow check."""
     return not isinstance(tool, _USUAL_TOOLS) and isinstance(tool, Ensemble)
 
 
 def list_tools(tools: Iterable[Tool] | Tool) -> tuple[Tool, ...]:
-    """Return tools as a list, also for a single tool."""
+    """Return tools as a tuple; a single tool becomes a tuple of one."""
     if callable(tools) or isinstance(tools, (Ensemble, Invoker, InvocableDescription)):
         return (tools,)
     return tuple(tools)
@@ -161,18 +163,18 @@ def list_tools(tools: Iterable[Tool] | Tool) -> tuple[Tool, ...]:
 def gather_ensembles(
     tools: Iterable[Tool] | Tool,
 ) -> tuple[Ensemble, ...]:
-    """Turn any given tools into ensembles.
+    """Turn tools of any form into ensembles.
 
     Args:
-        tools: Ensembles, invokers and functions, mixed, or one of them; the last two become one
-            ensemble.
+        tools: Ensembles, invokers and functions, mixed, or one of them. All invokers and functions
+            together become one ensemble.
     """
     ensembles: list[Ensemble] = []
-    loose: list[_Loose] = []
+    functions: list[_SingleTool] = []
     for tool in list_tools(tools):
         if not isinstance(tool, _USUAL_TOOLS) and isinstance(tool, Ensemble):
             ensembles.append(tool)
         else:
-            loose.append(tool)
-    functions = (FunctionsEnsemble(LOOSE, loose),) if loose else ()
-    return (*functions, *ensembles)
+            functions.append(tool)
+    shared = (FunctionsEnsemble(FUNCTIONS, functions),) if functions else ()
+    return (*shared, *ensembles)

@@ -1,4 +1,4 @@
-"""Faults that jsonschema finds, in words that a model can act on: place, rule, given value."""
+"""Faults that jsonschema finds, in words for a model: place, violated rule, actual value."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from vibe_llms.tables.paths import write_path
 
 
 def produce_schema_validator(schema: JsonObject, name: str = "") -> Any:
-    """Create jsonschema's validator, for the draft that the schema names, else 2020-12.
+    """Create jsonschema's validator, for the draft that the schema names, or for 2020-12.
 
-    It fetches nothing: a schema with an external reference is refused when it is applied.
+    It fetches no external schemas: a schema that refers to one is refused when it is applied.
 
     Args:
         name: Owner of the schema, for errors.
@@ -56,7 +56,7 @@ def find_faults(validator: Any, arguments: Any, name: str = "") -> tuple[Argumen
         errors = list(itertools.islice(validator.iter_errors(arguments), FAULTS_LIMIT))
     except RecursionError:
         return (ArgumentFault(path="arguments", rule="nest too deeply"),)
-    # Not the schema's fault alone: the process that applies it reports this in its own words.
+    # The schema alone is not at fault; the validating process reports this in its own words.
     except MemoryError:
         raise
     except Exception as error:  # a dangling reference, an invalid pattern
@@ -79,14 +79,14 @@ def _explain(error: ValidationError) -> Iterator[ArgumentFault]:
 
 
 def _explain_required(error: ValidationError, path: str) -> Iterator[ArgumentFault]:
-    # One error per missing name, and only its message names it: report each.
-    given: Any = error.instance
+    # jsonschema names the missing member only in its message, so find all of them here.
+    members: Any = error.instance
     known = error.schema.get("properties", {}) if isinstance(error.schema, Mapping) else {}
-    strange = [name for name in given if name not in known]
+    unknown = [name for name in members if name not in known]
     required: Any = error.validator_value
     for name in required:
-        if name not in given:
-            near = find_nearest(name, strange)
+        if name not in members:
+            near = find_nearest(name, unknown)
             hint = f"; {near!r} was given, which is unknown" if near else ""
             yield ArgumentFault(path=f"{path}.{name}", rule=f"is required{hint}")
 
@@ -94,22 +94,23 @@ def _explain_required(error: ValidationError, path: str) -> Iterator[ArgumentFau
 def _explain_unknown(error: ValidationError, path: str) -> Iterator[ArgumentFault]:
     schema: Any = error.schema
     known = list(schema.get("properties", {}))
-    given: Any = error.instance
-    strange = [name for name in given if name not in known]
-    if error.validator_value is not False or schema.get("patternProperties") or not strange:
+    members: Any = error.instance
+    unknown = [name for name in members if name not in known]
+    if error.validator_value is not False or schema.get("patternProperties") or not unknown:
         yield ArgumentFault(path=path, rule=shorten(error.message))
         return
-    for name in strange:
+    for name in unknown:
         hint = suggest_among(name, known) if known else "; no members are allowed here"
         yield ArgumentFault(path=f"{path}.{name}", rule=f"is not known{hint}")
 
 
 def _explain_alternatives(error: ValidationError, path: str) -> Iterator[ArgumentFault]:
-    """Explain the alternative that fits the value best."""
+    """Explain the alternative that matches the value best."""
     branches: dict[Any, list[ValidationError]] = {}
     for each in error.context or ():
-        place = each.relative_schema_path[0] if each.relative_schema_path else id(each)
-        branches.setdefault(place, []).append(each)  # a schema that is False has no path
+        # An alternative that is the schema False has no path.
+        branch = each.relative_schema_path[0] if each.relative_schema_path else id(each)
+        branches.setdefault(branch, []).append(each)
     if all(_misses_type(errors, error) for errors in branches.values()):
         names = [name for errors in branches.values() for name in _list_types(errors[0])]
         rule = f"must be {_join_types(names)}, not {show_value(error.instance)}"
@@ -171,25 +172,26 @@ def _join_types(names: Iterable[str]) -> str:
 
 
 def _compose_rule(error: ValidationError) -> str:
-    given, wanted = show_value(error.instance), error.validator_value
+    actual, content = show_value(error.instance), error.validator_value
     keyword: Any = error.validator
     if keyword is None:
         return "must not be given"  # the schema here is False
     if keyword == "type":
-        return f"must be {_join_types(_list_types(error))}, not {given}"
-    if keyword == "enum" and isinstance(wanted, list):
-        return f"must be one of {_show_words(wanted)}, not {given}{_hint(error.instance, wanted)}"
+        return f"must be {_join_types(_list_types(error))}, not {actual}"
+    if keyword == "enum" and isinstance(content, list):
+        hint = _hint(error.instance, content)
+        return f"must be one of {_show_values(content)}, not {actual}{hint}"
     if keyword == "uniqueItems":
-        return f"must not have the same item twice: {given}"
+        return f"must not have the same item twice: {actual}"
     rule = _RULES.get(keyword)
-    return f"{rule.format(show_value(wanted))}, not {given}" if rule else shorten(error.message)
+    return f"{rule.format(show_value(content))}, not {actual}" if rule else shorten(error.message)
 
 
-def _hint(given: Any, words: list[Any]) -> str:
-    near = find_nearest(given, [word for word in words if isinstance(word, str)])
+def _hint(value: Any, choices: list[Any]) -> str:
+    near = find_nearest(value, [choice for choice in choices if isinstance(choice, str)])
     return f"; did you mean {show_value(near)}?" if near is not None else ""
 
 
-def _show_words(words: list[Any]) -> str:
-    shown = ", ".join(map(show_value, words[:20]))
-    return shown if len(words) <= 20 else f"{shown} … ({len(words)} in all)"
+def _show_values(values: list[Any]) -> str:
+    shown = ", ".join(map(show_value, values[:20]))
+    return shown if len(values) <= 20 else f"{shown} … ({len(values)} in all)"

@@ -1,4 +1,4 @@
-"""Concurrency limits of executions, including executions that never end."""
+"""Concurrency limits of executions, some of which may never end."""
 
 from __future__ import annotations
 
@@ -12,44 +12,44 @@ from vibe_llms.foundation.semaphores import Semaphore
 
 
 class GateBlockedError(Exception):
-    """All places are held by executions that were abandoned and have not ended."""
+    """All places are held by abandoned executions that have not ended."""
 
 
 class Gate(Semaphore):
     """Semaphore with a fixed number of places in one event loop.
 
-    An abandoned execution that cannot be stopped keeps its place. When all places are kept so, no
-    caller waits for one.
+    An abandoned execution that cannot be stopped keeps its place. When such executions hold all
+    places, callers get an error instead of waiting.
     """
 
-    stuck = 0
+    abandoned = 0
 
     async def acquire(self) -> None:
         """Acquire a place, waiting for it.
 
         Raises:
-            GateBlockedError: No place will become free in a foreseeable time.
+            GateBlockedError: Abandoned executions hold all places.
         """
         if not self.try_acquire():
-            if self.stuck >= self.count:
+            if self.abandoned >= self.count:
                 raise GateBlockedError
             await super().acquire()
 
-    def give_up(self) -> None:
+    def abandon(self) -> None:
         """Mark an execution as abandoned; it keeps its place."""
-        self.stuck += 1
-        if self.stuck >= self.count:
+        self.abandoned += 1
+        if self.abandoned >= self.count:
             self.fail_waiting(GateBlockedError)
 
     def recover(self) -> None:
         """Mark an abandoned execution as ended."""
-        self.stuck -= 1
+        self.abandoned -= 1
         self.release()
 
 
 @define(eq=False)
 class Gates:
-    """One gate per event loop: an endless execution of a closed loop blocks no other."""
+    """One gate per event loop, so that executions of a closed loop do not block other loops."""
 
     limit: int
     _gates: WeakKeyDictionary[asyncio.AbstractEventLoop, Gate] = attrs.field(

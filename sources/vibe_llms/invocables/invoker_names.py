@@ -17,7 +17,7 @@ class InvokerOrigin:
     Attributes:
         ensemble: The name of its ensemble.
         name: Its own name there.
-        number: Counts, from 0, invokers of one name in one ensemble.
+        number: Position, from 0, among the invokers of this name in the ensemble.
     """
 
     ensemble: str
@@ -26,58 +26,59 @@ class InvokerOrigin:
 
 
 def assign_names(
-    places: Sequence[InvokerOrigin], held: Mapping[InvokerOrigin, str]
+    origins: Sequence[InvokerOrigin], assigned: Mapping[InvokerOrigin, str]
 ) -> tuple[dict[InvokerOrigin, str], tuple[str, ...]]:
     """Assign a unique name to each origin.
 
-    An assigned name is stable, because a model may already use it. A name that is taken, or that
-    several new origins have, gets the ensemble's name as a prefix.
+    An assigned name never changes, because a model may already use it. If a name is taken, or
+    several new origins have it, the name of the ensemble becomes its prefix.
 
     Args:
-        places: Each once, in the order of the description for the model.
-        held: Earlier names, including those of removed invokers.
+        origins: The origins, in the order of the description for the model.
+        assigned: The names assigned earlier, including those of removed invokers.
 
     Returns:
         The names in the order of the origins, and an explanation of each changed name.
     """
-    given = {place: held[place] for place in places if place in held}
-    taken = set(held.values())
-    fresh = [place for place in places if place not in held]
-    wanted = Counter(_clean(place.name) for place in fresh)
+    names = {origin: assigned[origin] for origin in origins if origin in assigned}
+    taken = set(assigned.values())
+    new_origins = [origin for origin in origins if origin not in assigned]
+    counts = Counter(_clean(origin.name) for origin in new_origins)
     explanations = []
-    for place in fresh:
-        name = _clean(place.name)
-        reason = _find_obstacle(name, taken, wanted)
+    for origin in new_origins:
+        name = _clean(origin.name)
+        reason = _find_obstacle(name, taken, counts)
         if reason:
-            name = _find_free(_clean(f"{place.ensemble}__{place.name}"), place, taken)
+            name = _find_free(_clean(f"{origin.ensemble}__{origin.name}"), origin, taken)
             explanations.append(
-                f"{place.name!r} of the ensemble {place.ensemble!r} is offered as {name!r}: "
+                f"{origin.name!r} of the ensemble {origin.ensemble!r} is offered as {name!r}: "
                 f"{reason}."
             )
-        given[place] = name
+        names[origin] = name
         taken.add(name)
-    return {place: given[place] for place in places}, tuple(explanations)
+    return {origin: names[origin] for origin in origins}, tuple(explanations)
 
 
-def _find_obstacle(name: str, taken: set[str], wanted: Counter[str]) -> str:
+def _find_obstacle(name: str, taken: set[str], counts: Counter[str]) -> str:
+    """Return why an invoker cannot have a name; empty if it can."""
     if name in CHOICES:
         return "the name is reserved as a choice of invocations"
-    if wanted[name] > 1 or name in taken:
+    if counts[name] > 1 or name in taken:
         return "another invocable has the same name"
     return ""
 
 
 def _clean(name: str) -> str:
-    """Return the name in letters, digits, ``_`` and ``-``; a long one with a digest."""
+    """Reduce a name to letters, digits, ``_`` and ``-``; shorten a long one with a digest."""
     clean = clean_name(name)
     return clean if len(clean) <= NAME_LENGTH else mark_name(clean, name)
 
 
-def _find_free(name: str, place: InvokerOrigin, taken: set[str]) -> str:
-    """Return the name, or one with a digest of the origin: the same each time."""
+def _find_free(name: str, origin: InvokerOrigin, taken: set[str]) -> str:
+    """Return the name, or one with a digest of the origin if it is taken."""
     attempt, salt = name, 0
     while attempt in taken:
         salt += 1
-        told = f"{place.ensemble}\0{place.name}\0{place.number}\0{salt}"
-        attempt = mark_name(name, told)
+        digested = f"{origin.ensemble}\0{origin.name}\0{origin.number}\0{salt}"
+        attempt = mark_name(name, digested)
     return attempt

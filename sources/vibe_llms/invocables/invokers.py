@@ -1,4 +1,4 @@
-"""A function that a model may call, with its description, schema and limits."""
+"""Invokers: functions that a model may call, with their descriptions, schemas and limits."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MARK: Final = "__vibe_invocable__"
 
 
 FORM: Final = "__vibe_form__"
-"""Attribute under which a decorated function keeps its form, with its own identity."""
+"""Attribute that caches the form of a decorated function, with the key of the cache."""
 
 
 class Effect(enum.StrEnum):
@@ -55,12 +55,12 @@ def conclude_structured(value: Any) -> Outcome:
     return attrs.evolve(outcome, structured=produce_structure(value))
 
 
-def _ensure_schema(given: JsonObject) -> JsonObject:
-    return ensure_schema(given) or {}
+def _ensure_schema(schema: JsonObject) -> JsonObject:
+    return ensure_schema(schema) or {}
 
 
-def _ensure_output_schema(given: JsonObject | None) -> JsonObject | None:
-    return None if given is None else ensure_schema(given)
+def _ensure_output_schema(schema: JsonObject | None) -> JsonObject | None:
+    return None if schema is None else ensure_schema(schema)
 
 
 def _ensure_positive(invoker: Invoker, field: attrs.Attribute[Any], value: float | None) -> None:
@@ -81,24 +81,25 @@ class Invoker:
         name: The name for the model; a registry may add a prefix.
         description: Its purpose, and when to use it; required.
         schema: A JSON Schema of its arguments, which are an object.
-        function: Plain or asynchronous. It is called with the arguments that ``bind`` returns.
-        bind: By default the arguments, as one object, and the context. It may raise
-            :class:`.argument_faults.Misfit` for arguments that the schema accepts and the function
-            cannot take.
+        function: The plain or asynchronous function; it is called with what ``bind`` returns.
+        bind: Turns the model's arguments and the context into the arguments of the function; by
+            default, the function gets both as they are. It may raise
+            :class:`.argument_faults.Misfit` for arguments that the schema accepts but the function
+            does not.
         effect: Side effects of an execution.
         needs_approval: Require an approval before each execution.
         time_limit_seconds: Timeout of one execution; ``None`` for no limit.
         output_limit_characters: Limit of all texts of one result.
         output_limit_bytes: Limit of all media of one result.
         concurrency: Maximum number of concurrent executions; ``None`` for no limit.
-        deduplicator: Finds earlier results that a result supersedes.
-        is_final: A successful result ends the run: it is the answer.
+        deduplicator: Identifies earlier results that a result supersedes.
+        is_final: True if a successful result ends the run as its answer.
         title: Display name.
-        output_schema: A JSON Schema of its results as plain data, which must be an object, for
-            programs. A result that does not fit it is an error.
+        output_schema: For programs, a JSON Schema of its results as plain data, which must be an
+            object. A result that does not match it is an error.
         conclude: Turns the function's return value into an outcome.
         source: The object it was made from, for consumers of the same protocol.
-        is_asynchronous: Derived: the function is awaited, and does not run in a thread.
+        is_asynchronous: True if the function is awaited rather than run in a thread; derived.
 
     Raises:
         RequestError: The name or the description is empty, or a limit is not positive.
@@ -132,23 +133,23 @@ class Invoker:
         return produce_outcome if self.output_schema is None else conclude_structured
 
     @is_asynchronous.default
-    def _see_whether_asynchronous(self) -> bool:
+    def _detect_asynchronous(self) -> bool:
         call = getattr(self.function, "__call__", None)  # noqa: B004  # inspects the method
         return inspect.iscoroutinefunction(self.function) or inspect.iscoroutinefunction(call)
 
     def __attrs_post_init__(self) -> None:
         if not self.name.strip():
-            raise _refuse(self.name, "it has no name", "Give one.")
+            raise _refuse(self.name, "it has no name", "Give it a name.")
         if not self.description.strip():
             raise _refuse(
                 self.name,
                 "it has no description",
-                "Write in its docstring, or with description=…, what it is for and when to use it.",
+                "State its purpose, and when to use it, in its docstring or with description=….",
             )
         if self.concurrency is not None and (
             self._gates is None or self._gates.limit != self.concurrency
         ):
-            # Copies made by evolve get the same gates, and share them if their limit is the same.
+            # Copies made by attrs.evolve share the gates, unless their limit differs.
             object.__setattr__(self, "_gates", Gates(self.concurrency))
 
     @property
@@ -165,9 +166,9 @@ class Invoker:
         )
 
     def check(self, arguments: JsonObject) -> tuple[ArgumentFault, ...]:
-        """Return the faults of arguments; empty if they fit the schema.
+        """Return the faults of arguments; empty if they match the schema.
 
-        May wait for another process; :meth:`examine` does not block the event loop for it.
+        This may block while it waits for another process; in an event loop, use :meth:`examine`.
 
         Raises:
             RequestError: The schema is invalid, or takes too long to apply.
@@ -204,13 +205,14 @@ def produce_invoker(
     """Create an invoker from a plain or asynchronous function.
 
     Args:
-        function: Its annotations become the schema, its docstring the description; it gets keyword
-            arguments, as values of the annotated types. An invoker is returned unchanged; a call of
-            a mere description suspends the run until the conversation has its result.
-        name: By default the function's.
-        description: By default the text of its docstring, without the section on arguments.
-        schema: Replaces the one derived from annotations; then arguments are passed as received.
-        options: Further fields of :class:`Invoker`; they override those of the decorator.
+        function: The function. Its annotations become the schema, and its docstring becomes the
+            description; it gets keyword arguments of the annotated types. An invoker is returned
+            unchanged. A call of a description without a function suspends the run until the
+            conversation has its result.
+        name: The name; by default, that of the function.
+        description: The description; by default, the docstring without its section on arguments.
+        schema: A schema in place of the derived one; the arguments are then passed unchanged.
+        options: Further fields of :class:`Invoker`; they override the options of the decorator.
 
     Raises:
         RequestError: The description is missing; or an annotation has no counterpart in JSON.
@@ -221,22 +223,22 @@ def produce_invoker(
     if isinstance(function, Invoker):
         return function
     if isinstance(function, InvocableDescription):
-        return _await_elsewhere(function)
-    said = {**getattr(function, MARK, {})}
-    name = name or said.pop("name", "") or getattr(function, "__name__", "")
-    description = description or said.pop("description", "")
-    schema = said.pop("schema", None) if schema is None else schema
+        return _produce_external(function)
+    marked_options = {**getattr(function, MARK, {})}
+    name = name or marked_options.pop("name", "") or getattr(function, "__name__", "")
+    description = description or marked_options.pop("description", "")
+    schema = marked_options.pop("schema", None) if schema is None else schema
     for key in ("name", "description", "schema"):
-        said.pop(key, None)
-    options = {**said, **options}
+        marked_options.pop(key, None)
+    options = {**marked_options, **options}
     if schema is None:
         form = _access_form(function, name)
-        bind, schema, described = form.bind, form.schema, form.description
+        bind, schema, docstring = form.bind, form.schema, form.description
     else:
-        bind, described = produce_binder(function, name=name)
+        bind, docstring = produce_binder(function, name=name)
     return Invoker(
         name=name,
-        description=description or described,
+        description=description or docstring,
         schema=schema,
         function=function,
         bind=bind,
@@ -245,35 +247,35 @@ def produce_invoker(
 
 
 def _access_form(function: Callable[..., Any], name: str) -> FunctionForm:
-    """Return the form of a function; a decorated one keeps its form for the next use.
+    """Return the form of a function, which is cached on a decorated function.
 
-    A function that wraps another copies its attributes, and has a form of its own.
+    A wrapper copies the attributes of its function, so the key of the cache tells them apart.
     """
     from vibe_llms.invocables.schemas import derive_form
 
     key = (id(function), name, function.__doc__)
-    known, form = getattr(function, FORM, (None, None))
-    if form is None or known != key:
+    cached_key, form = getattr(function, FORM, (None, None))
+    if form is None or cached_key != key:
         form = derive_form(function, name=name)
         if hasattr(function, MARK):
             setattr(function, FORM, (key, form))
-    kept: FunctionForm = form
-    return kept
+    typed_form: FunctionForm = form
+    return typed_form
 
 
-def _await_elsewhere(described: InvocableDescription) -> Invoker:
-    """Make an invoker of a tool that is executed elsewhere: each call waits."""
+def _produce_external(description: InvocableDescription) -> Invoker:
+    """Create an invoker for a tool that another program executes, so that each call waits."""
 
     def explain(arguments: JsonObject, context: InvocationContext) -> Outcome:
-        return fail(f"{described.name} is executed elsewhere and has no function here.")
+        return fail(f"{description.name} is executed elsewhere and has no function here.")
 
     return Invoker(
-        name=described.name,
-        description=described.description or described.name,
-        schema=described.schema or {},
+        name=description.name,
+        description=description.description or description.name,
+        schema=description.schema or {},
         function=explain,
         needs_approval=True,
-        source=described,
+        source=description,
     )
 
 
@@ -288,13 +290,13 @@ def invocable(function: Callable[..., Any] | None = None, /, **options: Any) -> 
 
         @invocable(effect="pure", time_limit_seconds=5)
         def weather(place: str) -> str:
-            \"\"\"Tells the weather at a place now.\"\"\"
+            \"\"\"Return the current weather at a place.\"\"\"
 
     Args:
         options: The options of :func:`produce_invoker`.
 
     Raises:
-        RequestError: As :func:`produce_invoker`: a mistake is reported at the decorator.
+        RequestError: As :func:`produce_invoker`, already when the function is decorated.
     """
 
     def mark(function: _Function) -> _Function:

@@ -1,4 +1,4 @@
-"""Connections of one owner to one MCP server, as they are lent to runs."""
+"""Connections of one owner to one MCP server, which are lent to runs."""
 
 from __future__ import annotations
 
@@ -12,25 +12,27 @@ from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.invocables.connected import ConnectedEnsemble
 from vibe_llms.invocables.mcp.settings import McpServer
 
-MOST_OPENING: Final = 4
+MAX_OPENING: Final = 4
 """Maximum number of connections to one server that are opened at once, for one owner."""
 
 PAUSE_SECONDS: Final = 0.25
+"""A run opens a connection when no other run has returned one for this time."""
+
 PATIENCE_SECONDS: Final = 2.0
-"""A run waits for others' connections before it opens its own: until none has been given back for
-a pause, and not for longer than it takes to start a program."""
+"""Maximum time that a run waits for returned connections before it opens one, about as long as a
+program takes to start."""
 
 PoolKey: TypeAlias = tuple[str, str]
 """Owner of connections, and the name of their ensemble."""
 
-Turn: TypeAlias = "asyncio.Future[LentConnection]"
-"""Of a run that waits for a connection."""
+Waiter: TypeAlias = "asyncio.Future[LentConnection]"
+"""Future of a run that waits for a connection."""
 
 
 class User(Protocol):
     """A run that uses a connection."""
 
-    def tell(self) -> None:
+    def report_change(self) -> None:
         """Report that the invokers may have changed."""
 
 
@@ -40,8 +42,10 @@ class LentConnection:
 
     Attributes:
         users: The runs that use it; several only if the server has no sessions.
-        is_new: Whether it was surveyed just now, when it was connected.
-        timer: Closes it if it stays unused.
+        connected: The ensemble.
+        group: The group of the connection.
+        is_new: True if it has just been connected and surveyed.
+        timer: Timer that closes an unused connection.
     """
 
     connected: ConnectedEnsemble
@@ -53,8 +57,8 @@ class LentConnection:
     _next_survey: asyncio.Task[None] | None = attrs.field(default=None, init=False)
 
     @property
-    def is_sound(self) -> bool:
-        """True if it is connected, and answered last time."""
+    def is_healthy(self) -> bool:
+        """True if it is connected, and its last survey succeeded."""
         return self.connected.is_connected and self.connected.failure is None
 
     @property
@@ -66,12 +70,12 @@ class LentConnection:
     def is_shareable(self) -> bool:
         """True if several runs may use it at once."""
         has_sessions = getattr(self.connected.ensemble, "has_sessions", True)
-        return self.is_sound and not has_sessions and not self.is_lazy
+        return self.is_healthy and not has_sessions and not self.is_lazy
 
-    def tell(self) -> None:
+    def report_change(self) -> None:
         """Tell all users that the invokers may have changed."""
         for user in tuple(self.users):
-            user.tell()
+            user.report_change()
 
     async def survey(self) -> None:
         """Survey the ensemble; callers that arrive during a survey share the next one."""
@@ -94,10 +98,10 @@ class ConnectionGroup:
         shared: The connection that all runs use at once, if the server has no sessions.
         idle: Unused connections of a server with sessions, the one used last at the end.
         open: All connections.
-        waiting: Runs that wait for a connection.
-        opening: Opens a connection for each of them.
-        room: Limits the connections that are opened at once: one, until it is known that they
-            cannot be shared.
+        waiters: Runs that wait for a connection.
+        opening: Tasks that open a connection for each of them.
+        opening_limit: Limits how many connections are opened at once: to one, until it is known
+            that the runs cannot share a connection.
     """
 
     key: PoolKey
@@ -105,51 +109,51 @@ class ConnectionGroup:
     shared: LentConnection | None = attrs.field(default=None, init=False)
     idle: list[LentConnection] = attrs.field(factory=list, init=False)
     open: set[LentConnection] = attrs.field(factory=set, init=False)
-    waiting: list[Turn] = attrs.field(factory=list, init=False)
+    waiters: list[Waiter] = attrs.field(factory=list, init=False)
     opening: set[asyncio.Task[None]] = attrs.field(factory=set, init=False)
-    room: asyncio.Semaphore = attrs.field(factory=lambda: asyncio.Semaphore(1), init=False)
+    opening_limit: asyncio.Semaphore = attrs.field(factory=lambda: asyncio.Semaphore(1), init=False)
     _lent: int = attrs.field(default=0, init=False)
-    _has_room: bool = attrs.field(default=False, init=False)
+    _opens_several: bool = attrs.field(default=False, init=False)
 
     def pop(self) -> LentConnection | None:
         """Return a connection that a run may use."""
         if self.shared is not None and not self.shared.is_shareable:
-            self.shared = None  # the runs that use it keep it
+            self.shared = None  # its present users continue to use it
         return self.shared or (self.idle.pop() if self.idle else None)
 
-    def lend(self, kept: LentConnection, turn: Turn | None = None) -> bool:
+    def lend(self, connection: LentConnection, waiter: Waiter | None = None) -> bool:
         """Lend a connection to runs that wait, if there are any.
 
         Args:
-            turn: Of the run for which it was opened; it takes precedence.
+            waiter: The run for which the connection was opened, which takes precedence.
         """
-        waiting = [each for each in self.waiting if not each.done()]  # not cancelled
-        served = waiting[:1] if turn is None or turn.done() else [turn]
-        if kept.is_shareable and self.shared in (kept, None):
-            self.shared, served = kept, waiting
-        elif not self._has_room:
-            self._has_room = True
-            for _ in range(MOST_OPENING - 1):
-                self.room.release()
+        waiting = [each for each in self.waiters if not each.done()]  # not cancelled
+        served = waiting[:1] if waiter is None or waiter.done() else [waiter]
+        if connection.is_shareable and self.shared in (connection, None):
+            self.shared, served = connection, waiting
+        elif not self._opens_several:
+            self._opens_several = True
+            for _ in range(MAX_OPENING - 1):
+                self.opening_limit.release()
         self._lent += len(served)
         for each in served:
-            each.set_result(kept)
-        self.waiting = [each for each in waiting if not each.done()]
+            each.set_result(connection)
+        self.waiters = [each for each in waiting if not each.done()]
         return bool(served)
 
-    async def be_patient(self, turn: Turn) -> None:
-        """Wait while runs give back connections in quick succession."""
+    async def wait_for_returns(self, waiter: Waiter) -> None:
+        """Wait while other runs return connections in quick succession."""
         loop = asyncio.get_running_loop()
         end, lent = loop.time() + PATIENCE_SECONDS, -1
-        while self.open and lent != self._lent and not turn.done() and loop.time() < end:
+        while self.open and lent != self._lent and not waiter.done() and loop.time() < end:
             lent = self._lent
-            await asyncio.wait([turn], timeout=PAUSE_SECONDS)
+            await asyncio.wait([waiter], timeout=PAUSE_SECONDS)
 
-    def fail(self, turn: Turn, error: EnsembleError) -> None:
-        """Report a failure to the run, or to all that wait if the server never answered."""
-        for each in [turn] if self.open else [turn, *self.waiting]:
+    def fail(self, waiter: Waiter, error: EnsembleError) -> None:
+        """Report a failure to the run, or to all waiting runs if no connection is open."""
+        for each in [waiter] if self.open else [waiter, *self.waiters]:
             if not each.done():
-                # A copy for each: an error that is raised repeatedly collects tracebacks.
+                # A copy for each, because an error that is raised repeatedly collects tracebacks.
                 copy = type(error)(**access_facts(error))
                 copy.__cause__ = error.__cause__
                 each.set_exception(copy)

@@ -1,7 +1,7 @@
-"""Content of an ensemble besides invocables: resources to read, and prompts to choose.
+"""Resources and prompts: what an ensemble can offer in addition to invocables.
 
-Both are functions with the limits of an invocable; the difference is that a program and its user
-decide on them, never a model. So they need no approval.
+Both are functions with the limits of an invocable. They need no approval, because a program or its
+user chooses them, never a model.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ COMPLETIONS: Final = 100
 
 _COMPLETION_SECONDS: Final = 10.0
 _ADDRESS_CHARACTERS: Final = 8_192
-_GAP: Final = re.compile(r"\{([^{}]*)\}")
-_PLAIN_GAP: Final = re.compile(r"\+?[A-Za-z_]\w*")
+_PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
+_NAMED_PLACEHOLDER: Final = re.compile(r"\+?[A-Za-z_]\w*")
 
 Completer: TypeAlias = Callable[[str, str, Mapping[str, str]], Any]
-"""Called with the name of a gap, the typed prefix, and the other gaps; returns suggestions."""
+"""Returns suggestions for the name of a placeholder, the typed prefix, and the other values."""
 
 Watch: TypeAlias = Callable[[str], AbstractAsyncContextManager[AsyncIterator[None]]]
-"""Called with an address; its iterator yields at each change of the resource."""
+"""Watches the resource at an address; the iterator yields at each change."""
 
 _Message: TypeAlias = UserCanister | AssistantCanister
 
@@ -50,18 +50,18 @@ class Resource:
     """A readable resource, or a template of many.
 
     Attributes:
-        uri: Its address. With gaps in braces, such as ``notes://{name}``, it stands for many;
-            ``{+name}`` matches slashes, too.
-        reader: Reads it; the resource has its name and description.
+        uri: Its address. An address with placeholders, such as ``notes://{name}``, is the template
+            of many resources; ``{+name}`` matches slashes, too.
+        reader: The function that reads it, whose name and description the resource has.
         title: Display name.
         mime_type: Media type, if known.
         size_bytes: Size, if known.
         match: Returns the reader's arguments for an address; ``None`` if the address does not
             match.
-        completer: Suggests values for the gaps.
+        completer: Suggests values for the placeholders.
         watch: Reports changes.
-        is_listed: False for a resource that is not listed, for unlisted addresses.
-        source: The object it was made from, for consumers of the same protocol.
+        is_listed: False for a resource that can be read but does not appear in lists.
+        source: The object it was invoker from, for consumers of the same protocol.
     """
 
     uri: str
@@ -76,24 +76,25 @@ class Resource:
     source: object = attrs.field(default=None, repr=False)
 
     @match.default
-    def _match_gaps(self) -> Callable[[str], JsonObject | None]:
+    def _match_uri(self) -> Callable[[str], JsonObject | None]:
         return partial(match_address, self.uri)
 
     @property
     def is_template(self) -> bool:
-        """True if the address has gaps."""
-        return bool(_GAP.search(self.uri))
+        """True if the address has placeholders."""
+        return bool(_PLACEHOLDER.search(self.uri))
 
 
 @frozen(kw_only=True, eq=False)
 class LibraryPrompt:
-    """A prepared beginning of a conversation.
+    """A prepared start of a conversation, which a user can choose.
 
     Attributes:
-        writer: Writes it; the prompt has its name, description and schema. All arguments are texts.
+        writer: The function that writes it, whose name, description and schema the prompt has. All
+            arguments are texts.
         title: Display name.
         completer: Suggests values for the arguments.
-        source: The object it was made from, for consumers of the same protocol.
+        source: The object it was invoker from, for consumers of the same protocol.
     """
 
     writer: Invoker
@@ -124,19 +125,20 @@ def produce_resource(
     """Create a resource from a plain or asynchronous function.
 
     Args:
-        uri: Its address; gaps in braces are the function's parameters, which are texts.
+        uri: Its address; its placeholders are the function's parameters, which are texts.
         function: Returns a text, bytes, or contents. Its docstring becomes the description.
         title: Display name.
         mime_type: Media type.
         size_bytes: Size.
-        complete: Suggests values for the gaps.
+        complete: Suggests values for the placeholders.
         watch: Reports changes.
         options: The options of :func:`.invokers.produce_invoker`.
 
     Raises:
-        RequestError: The gaps are not the function's parameters, or the description is missing.
+        RequestError: The placeholders differ from the function's parameters, or the description is
+            missing.
     """
-    made = produce_invoker(
+    invoker = produce_invoker(
         function,
         **{
             "effect": Effect.PURE,
@@ -145,19 +147,20 @@ def produce_resource(
             **options,
         },
     )
-    gaps = [each.lstrip("+") for each in _GAP.findall(uri)]
-    parameters = made.schema.get("properties") or {}
-    if set(gaps) != set(parameters) or not all(map(_PLAIN_GAP.fullmatch, _GAP.findall(uri))):  # type: ignore[arg-type]
+    placeholders = _PLACEHOLDER.findall(uri)
+    names = {each.lstrip("+") for each in placeholders}
+    parameters = invoker.schema.get("properties") or {}
+    if names != set(parameters) or not all(map(_NAMED_PLACEHOLDER.fullmatch, placeholders)):  # type: ignore[arg-type]
         raise RequestError(
             path=uri,
-            detail=f"The placeholders of {uri!r} differ from the parameters of {made.name!r}.",
+            detail=f"The placeholders of {uri!r} differ from the parameters of {invoker.name!r}.",
             remedy="Use the same names: {name} or {+name} in the address, and name in the "
             "function.",
             stage=Stage.CONFIGURE,
         )
     return Resource(
         uri=uri,
-        reader=made,
+        reader=invoker,
         title=title,
         mime_type=mime_type,
         size_bytes=size_bytes,
@@ -185,11 +188,11 @@ def produce_prompt(
     Raises:
         RequestError: The description is missing, or an annotation has no counterpart in JSON.
     """
-    made = produce_invoker(
+    invoker = produce_invoker(
         function, **{"effect": Effect.PURE, "conclude": _conclude_prompt, **options}
     )
     return LibraryPrompt(
-        writer=made, title=title, completer=_produce_completer(complete, made.name)
+        writer=invoker, title=title, completer=_produce_completer(complete, invoker.name)
     )
 
 
@@ -213,40 +216,40 @@ def _produce_completer(complete: Completer | None, name: str) -> Invoker | None:
 
 
 def match_address(template: str, uri: str) -> dict[str, str] | None:
-    """Return the values of the gaps if an address matches a template; else ``None``.
+    """Return the values of the placeholders if an address matches a template; else ``None``.
 
-    A gap takes the shortest match, the last one the rest. A gap in another form than ``{name}`` or
-    ``{+name}`` matches any text, also an empty one, and has no value.
+    A placeholder takes the shortest match, and the last one takes the rest. A placeholder that is
+    neither ``{name}`` nor ``{+name}`` matches any text, even an empty one, and has no value.
     """
     if len(uri) > _ADDRESS_CHARACTERS:
         return None
-    first, *parts = _GAP.split(template)
+    first, *parts = _PLACEHOLDER.split(template)
     if not uri.startswith(first):
         return None
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     rest = uri[len(first) :]
-    # No regular expression is made of a template: a stranger's could take forever.
+    # Not by a regular expression: one made from an untrusted template could backtrack endlessly.
     for number in range(0, len(parts), 2):
-        gap, literal = parts[number], parts[number + 1]
-        is_plain = bool(_PLAIN_GAP.fullmatch(gap))
+        placeholder, literal = parts[number], parts[number + 1]
+        is_named = bool(_NAMED_PLACEHOLDER.fullmatch(placeholder))
         is_last = number == len(parts) - 2
-        end = _find_end(rest, literal, is_last=is_last, least=int(is_plain))
+        end = _find_end(rest, literal, is_last=is_last, minimum=int(is_named))
         if end is None:
             return None
         value, rest = rest[:end], rest[end + len(literal) :]
-        if is_plain and not gap.startswith("+") and set(value) & set("/?#"):
+        if is_named and not placeholder.startswith("+") and set(value) & set("/?#"):
             return None
-        if is_plain:
-            found[gap.lstrip("+")] = unquote(value)
-    return found if not rest else None
+        if is_named:
+            values[placeholder.lstrip("+")] = unquote(value)
+    return values if not rest else None
 
 
-def _find_end(rest: str, literal: str, *, is_last: bool, least: int) -> int | None:
-    """Return the length of a gap."""
+def _find_end(rest: str, literal: str, *, is_last: bool, minimum: int) -> int | None:
+    """Return the length of a placeholder's value; ``None`` if the rest does not match."""
     if is_last:
         end = len(rest) - len(literal)
-        return end if end >= least and rest.endswith(literal) else None
-    end = rest.find(literal, least)
+        return end if end >= minimum and rest.endswith(literal) else None
+    end = rest.find(literal, minimum)
     return None if end < 0 else end
 
 
@@ -255,16 +258,16 @@ def _conclude_reading(mime_type: str, value: Any) -> Outcome:
         kind = mime_type or "application/octet-stream"
         value = choose_media(kind)(mime_type=kind, data=bytes(value))
     outcome = produce_outcome(value)
-    # Kept only if nothing is cut: a resource must stay whole.
+    # limit_outcome removes the source if it cuts anything, and a cut resource is then refused.
     return attrs.evolve(
         outcome, source=outcome.contents if outcome.source is None else outcome.source
     )
 
 
 def _conclude_prompt(value: Any) -> Outcome:
-    said = value if isinstance(value, (list, tuple)) else [value]
-    if said and all(isinstance(each, (UserCanister, AssistantCanister)) for each in said):
-        messages: Sequence[_Message] = said
+    items = value if isinstance(value, (list, tuple)) else [value]
+    if items and all(isinstance(each, (UserCanister, AssistantCanister)) for each in items):
+        messages: Sequence[_Message] = items
         contents = tuple(content for message in messages for content in message.content)
         return Outcome(contents=contents, source=tuple(messages))
     outcome = produce_outcome(value)

@@ -1,4 +1,4 @@
-"""Members of classes that consist of named values."""
+"""Members of attrs classes, dataclasses, TypedDicts and NamedTuples."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vibe_llms.foundation.attrs_classes import frozen
 
 @frozen
 class Member:
-    """One member: its type, and whether it is required."""
+    """One member of a class: its annotated type, and whether it is required."""
 
     hint: Any
     is_required: bool
@@ -24,7 +24,7 @@ class Member:
 
 @frozen
 class Members:
-    """Members of a class, and its constructor."""
+    """Members of a class by their names, and its constructor."""
 
     fields: Mapping[str, Member]
     make: Callable[..., Any]
@@ -36,17 +36,17 @@ def is_pydantic(kind: Any) -> bool:
 
 
 def is_typed_dict(kind: Any) -> bool:
-    """Return whether a class is a TypedDict, also one of ``typing_extensions``."""
+    """Return whether a class is a TypedDict of ``typing`` or ``typing_extensions``."""
     return typing.is_typeddict(kind) or (
         isinstance(kind, type) and issubclass(kind, dict) and hasattr(kind, "__required_keys__")
     )
 
 
 def list_members(kind: Any, place: str) -> Members | None:
-    """Return an attrs, dataclass, TypedDict or NamedTuple class's members; else ``None``.
+    """Return the members of a class; ``None`` for a class of another kind.
 
     Raises:
-        RequestError: Its annotations cannot be read.
+        RequestError: The annotations of the class cannot be read.
     """
     if is_typed_dict(kind):
         required = kind.__required_keys__
@@ -57,11 +57,11 @@ def list_members(kind: Any, place: str) -> Members | None:
         return _list_attrs(kind, place)
     if dataclasses.is_dataclass(kind):
         return _list_dataclass(kind, place)
-    # Attributes of a NamedTuple that other tuples lack.
+    # Only a NamedTuple has this attribute, unlike other tuples.
     if issubclass(kind, tuple) and hasattr(kind, "_field_defaults"):
         hints, defaults = read_hints(kind, place), kind._field_defaults
-        named = {name: Member(hint, name not in defaults) for name, hint in hints.items()}
-        return Members(named, kind)
+        fields = {name: Member(hint, name not in defaults) for name, hint in hints.items()}
+        return Members(fields, kind)
     return None
 
 
@@ -95,7 +95,7 @@ _READ_ONLY = getattr(typing, "ReadOnly", None)  # since Python 3.13
 
 
 def _read_key(hint: Any, is_required: bool) -> Member:
-    """Read a key of a TypedDict, whose own attributes are wrong for string annotations."""
+    """Read a key of a TypedDict, whose ``__required_keys__`` are wrong for string annotations."""
     while (origin := typing.get_origin(hint)) is not None and origin in (
         typing.Required,
         typing.NotRequired,
@@ -107,14 +107,14 @@ def _read_key(hint: Any, is_required: bool) -> Member:
     return Member(hint, is_required)
 
 
-def read_hints(thing: Any, place: str) -> dict[str, Any]:
+def read_hints(annotated: Any, place: str) -> dict[str, Any]:
     """Return the evaluated annotations of a class or a function.
 
     Raises:
         RequestError: An annotation contains an unknown name.
     """
     try:
-        return typing.get_type_hints(inspect.unwrap(thing), include_extras=True)
+        return typing.get_type_hints(inspect.unwrap(annotated), include_extras=True)
     except (NameError, TypeError, AttributeError, SyntaxError) as error:
         raise RequestError(
             path=place,

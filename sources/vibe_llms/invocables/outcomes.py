@@ -1,4 +1,4 @@
-"""Outcomes of calls: contents for the model, made from a function's return value."""
+"""Outcomes of calls: a function's return value as contents for the model."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class Outcome:
     """Outcome of a call.
 
     Attributes:
-        contents: For the model; a text or one content may be given directly.
-        is_error: True if they report a failure.
-        structured: The same as plain data, for programs; ``None`` without.
+        contents: The contents for the model; the constructor also accepts a text or one content.
+        is_error: True if the contents report a failure.
+        structured: The result as plain data, for programs; ``None`` if there is none.
         meta: Further data for programs: MCP's ``_meta``.
-        source: The object it was made from, for consumers of the same protocol: never shown to a
-            model, and removed if any content was cut.
+        source: The object it was made from, for consumers of the same protocol. No model sees it,
+            and it is removed if any content is cut.
     """
 
     contents: tuple[AnyContent, ...] = attrs.field(default=(), converter=ensure_contents)
@@ -50,7 +50,7 @@ class Outcome:
 
     @property
     def text(self) -> str:
-        """All its text."""
+        """The texts of all contents, joined."""
         return "".join(item.text for item in self.contents if isinstance(item, TextualContent))
 
 
@@ -80,10 +80,10 @@ def produce_outcome(value: Any) -> Outcome:
         case _ if isinstance(value, _CONTENTS):
             return Outcome(contents=value)
         case list() | tuple() if any(isinstance(item, _CONTENTS) for item in value):
-            mended = (escape_surrogates(each) if isinstance(each, str) else each for each in value)
-            return Outcome(contents=list(mended))
+            items = [escape_surrogates(each) if isinstance(each, str) else each for each in value]
+            return Outcome(contents=items)
     if inspect.isgenerator(value) or inspect.isasyncgen(value):
-        raise TypeError("it yields; return a list, or a text")
+        raise TypeError("it is a generator; return a list or a text instead")
     return Outcome(contents=_write_json(value))
 
 
@@ -103,7 +103,7 @@ def _write_json(value: Any) -> str:
 
     try:
         return msgspec.json.encode(value, enc_hook=_simplify).decode("utf-8")
-    # Lone surrogates are rare: everything is searched only if there are some.
+    # Lone surrogates are rare, so that all texts are searched only after this error.
     except UnicodeEncodeError:
         plain = msgspec.to_builtins(value, enc_hook=_simplify, str_keys=True)
         return msgspec.json.encode(_escape(plain)).decode("utf-8")
@@ -122,7 +122,7 @@ def _simplify(value: Any) -> Any:
     """Convert types that msgspec does not support."""
     if isinstance(value, PurePath):
         return str(value)
-    # Looked up on the class: some objects seem to have any attribute.
+    # Looked up on the class, because some objects, such as mocks, seem to have any attribute.
     dump = getattr(type(value), "model_dump", None)
     if dump is not None:
         return dump(value, mode="json")
@@ -135,10 +135,10 @@ def _simplify(value: Any) -> Any:
 
 
 def limit_outcome(outcome: Outcome, characters: int, size_bytes: int) -> Outcome:
-    """Limit the contents for the model, and report how much was cut.
+    """Cut the contents for the model to the limits, and add notes about what was cut.
 
     Args:
-        characters: Maximum characters of all texts together, including the note.
+        characters: Maximum characters of all texts together, including the notes.
         size_bytes: Maximum bytes of all media together.
     """
     outcome = _limit_structure(outcome, characters)
@@ -155,7 +155,7 @@ def limit_outcome(outcome: Outcome, characters: int, size_bytes: int) -> Outcome
 
 def _limit_structure(outcome: Outcome, characters: int) -> Outcome:
     """Remove structured data and ``meta`` if they exceed the limit of texts."""
-    # Structured data taken from another result repeat its texts.
+    # With a source, the structured data belong to a foreign result and repeat its texts.
     if outcome.source is not None or (outcome.structured is None and not outcome.meta):
         return outcome
     size = len(_write_json([outcome.structured, outcome.meta]))
@@ -167,24 +167,24 @@ def _limit_structure(outcome: Outcome, characters: int) -> Outcome:
 
 
 def _withhold_media(contents: tuple[AnyContent, ...], size_bytes: int) -> tuple[AnyContent, ...]:
-    kept: list[AnyContent] = []
-    left = size_bytes
+    limited: list[AnyContent] = []
+    remaining = size_bytes
     for item in contents:
         size = len(item.data or b"") if isinstance(item, MEDIA_CLASSES) else 0
-        if size > left:
+        if size > remaining:
             note = f"[{item.type} of {size} bytes left out: the limit is {size_bytes} bytes]"
-            kept.append(TextualContent(note))
+            limited.append(TextualContent(note))
         else:
-            left -= size
-            kept.append(item)
-    return tuple(kept)
+            remaining -= size
+            limited.append(item)
+    return tuple(limited)
 
 
 def _limit_count(contents: tuple[AnyContent, ...]) -> tuple[AnyContent, ...]:
     if len(contents) <= CONTENTS_LIMIT:
         return contents
-    beyond = len(contents) - CONTENTS_LIMIT + 1
-    return (*contents[: CONTENTS_LIMIT - 1], TextualContent(f"[{beyond} more contents left out]"))
+    surplus = len(contents) - CONTENTS_LIMIT + 1
+    return (*contents[: CONTENTS_LIMIT - 1], TextualContent(f"[{surplus} more contents left out]"))
 
 
 def _limit_texts(contents: tuple[AnyContent, ...], characters: int) -> tuple[AnyContent, ...]:
@@ -192,18 +192,19 @@ def _limit_texts(contents: tuple[AnyContent, ...], characters: int) -> tuple[Any
     total = sum(len(item.text) for item in contents if isinstance(item, TextualContent))
     if total <= characters:
         return contents
-    # Computed for the maximum cut: no note about less is longer than this one.
+    # The note about the largest possible cut is at least as long as the actual note.
     room = max(0, characters - len(_compose_note(total, total, characters)))
-    kept: list[AnyContent] = []
-    left = room
+    limited: list[AnyContent] = []
+    remaining = room
     for item in contents:
         if not isinstance(item, TextualContent):
-            kept.append(item)
-        elif left > 0:
-            kept.append(item if len(item.text) <= left else TextualContent(item.text[:left]))
-            left -= min(left, len(item.text))
+            limited.append(item)
+        elif remaining > 0:
+            fits = len(item.text) <= remaining
+            limited.append(item if fits else TextualContent(item.text[:remaining]))
+            remaining -= min(remaining, len(item.text))
     note = _compose_note(total - room, total, characters)[:characters]
-    return (*kept, TextualContent(note)) if note else tuple(kept)
+    return (*limited, TextualContent(note)) if note else tuple(limited)
 
 
 def _compose_note(cut: int, total: int, limit: int) -> str:

@@ -1,7 +1,7 @@
-"""The task that owns a connection: it opens, closes and reopens it.
+"""Connection owner: the task that opens, reopens and closes a connection.
 
-Many libraries require that the opening task also closes. So each connection has one task which does
-both and nothing else, and a policy decides how often it reconnects.
+Many libraries require that the task which opens a connection also closes it. So each connection has
+a task of its own for both. A backoff policy decides how often it reconnects.
 """
 
 from __future__ import annotations
@@ -20,18 +20,22 @@ from vibe_llms.foundation.clocks import compute_backoff
 _logger = logging.getLogger(__name__)
 
 FIRST_SECONDS: Final = 0.2
+"""Delay before the first reconnection; it doubles with each failure."""
+
 LONGEST_SECONDS: Final = 30.0
+"""Maximum delay before a reconnection."""
+
 HEALTHY_SECONDS: Final = 60.0
 """A connection that lasted this long resets the count of failures."""
 
 RETRY_SECONDS: Final = 30.0
-"""Interval at which an abandoned connection may be tried again, on request."""
+"""Minimum time between attempts to reopen an abandoned connection, which a caller triggers."""
 
-_SETTLING_SECONDS: Final = 1.0
+_OUTSTANDING_SECONDS: Final = 1.0
 """Timeout for outstanding answers after a connection has failed."""
 
-_FAREWELL_SECONDS: Final = 1.0
-"""Timeout for the task when its caller is cancelled."""
+_CANCELLED_SECONDS: Final = 1.0
+"""Time that a cancelled caller still waits for the task to close the connection."""
 
 
 @frozen
@@ -42,10 +46,10 @@ class Backoff:
     used: int = 0
 
     def plan(self, lived_seconds: float) -> tuple[Backoff, float | None]:
-        """Return the reaction to the end of a connection.
+        """Decide whether and when to reconnect after the end of a connection.
 
         Args:
-            lived_seconds: How long it lasted; 0 if it could not be opened.
+            lived_seconds: How long the connection lasted; 0 if it could not be opened.
 
         Returns:
             The next state, and the delay before the reconnection; ``None`` to abandon the
@@ -59,10 +63,10 @@ class Backoff:
 
 
 class Disconnection:
-    """End of one connection: its state, its reason, and its outstanding answers.
+    """End of one connection: whether it has come, why, and the answers still outstanding then.
 
     Attributes:
-        reason: The peer's action, as the rest of a sentence.
+        reason: What the peer did, as the rest of a sentence; empty if this side ends it.
     """
 
     def __init__(self) -> None:
@@ -73,7 +77,7 @@ class Disconnection:
         self._idle.set()
 
     @property
-    def has_come(self) -> bool:
+    def is_set(self) -> bool:
         """True if the connection has ended, or must end."""
         return self._event.is_set()
 
@@ -81,7 +85,7 @@ class Disconnection:
         """Report the end or the failure of the connection; the first report counts.
 
         Args:
-            reason: The peer's action, as the rest of a sentence; empty if this side ends it.
+            reason: What the peer did, as the rest of a sentence; empty if this side ends it.
         """
         if not self._event.is_set():
             self.reason = reason
@@ -100,13 +104,13 @@ class Disconnection:
                 self._idle.set()
 
     async def settle(self, seconds: float) -> None:
-        """Wait until no answers are outstanding, with a timeout."""
+        """Wait until no answer is outstanding, or until a timeout."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._idle.wait()
 
     async def wait(self, seconds: float | None = None) -> bool:
-        """Wait for the end; return whether it has come in time."""
+        """Wait for the end; return false on a timeout."""
         try:
             async with asyncio.timeout(seconds):
                 await self._event.wait()
@@ -115,27 +119,27 @@ class Disconnection:
         return True
 
 
-class Ends(Protocol):
-    """An open resource with an end."""
+class Endable(Protocol):
+    """Open connection that reports its end."""
 
     @property
     def ending(self) -> Disconnection:
-        """Its end."""
+        """The end of the connection."""
 
 
-_C = TypeVar("_C", bound=Ends)
+_C = TypeVar("_C", bound=Endable)
 
 
 class ConnectionOwner(Generic[_C]):
     """Opens a connection, keeps it open, and closes it, all in one task of its own.
 
-    A failure of the first opening is an error. A connection that ends later is reopened with
-    backoff; after too many consecutive failures it is abandoned, and tried again on request, at
-    intervals.
+    If the first attempt to open it fails, that is an error. If it ends later, it is reopened with
+    backoff. After too many consecutive failures it is abandoned; then callers trigger further
+    attempts, at intervals.
 
     Args:
-        name: Of the task.
-        open_connection: Opens it; entered and left by the task.
+        name: The name of the task.
+        open_connection: Opens the connection; the task enters and leaves the context.
         explain: Creates an error from an exception, or from a reason in words.
         restarts: Maximum number of consecutive reconnections.
         restarted: Called after a reconnection.
@@ -164,13 +168,13 @@ class ConnectionOwner(Generic[_C]):
         self._failed_at = 0.0
         self._was_connected = False
         self._is_stopping = False
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         self._is_wanted = asyncio.Event()
 
     @property
     def is_connected(self) -> bool:
-        """True if the connection is open and stays so."""
-        return self._connection is not None and not self._connection.ending.has_come
+        """True if the connection is open and not about to end."""
+        return self._connection is not None and not self._connection.ending.is_set
 
     async def start(self) -> _C:
         """Start the task, wait until the connection is open, and return it.
@@ -178,67 +182,67 @@ class ConnectionOwner(Generic[_C]):
         May be repeated after a stop.
 
         Raises:
-            ConverseError: It cannot be opened.
+            ConverseError: The connection cannot be opened.
         """
         if self._task is not None and not self._task.done():
             raise self._explain("it is already connected")
         self._reset()
-        self._task = asyncio.get_running_loop().create_task(self._keep(), name=self._name)
+        self._task = asyncio.get_running_loop().create_task(self._run(), name=self._name)
         try:
             return await self.acquire()
         except BaseException:
-            # Also when cancelled: the task would connect without a user.
+            # Also after a cancellation, or the task would connect for no caller.
             await self.stop()
             raise
 
     async def stop(self) -> None:
         """Let the task close the connection, and wait for it.
 
-        A cancellation of this method cancels the task, and waits a moment more.
+        If this method is cancelled, it cancels the task and still waits for it for a moment.
         """
         task = self._task
         if task is None:
             return
         self._is_stopping = True
         if self._connection is not None:
-            # Not cancelled: the task must close the connection in order.
+            # Not by a cancellation, so that the task can close the connection properly.
             self._connection.ending.report("")
         else:
-            task.cancel()  # it is connecting, or waits before it does
+            task.cancel()  # it is connecting, or waiting for the next attempt
         try:
-            # Not awaited directly: an error of the task is not for the caller.
+            # Not awaited directly, because errors of the task do not concern the caller.
             await asyncio.wait({task})
         except asyncio.CancelledError:
             task.cancel()
-            await asyncio.wait({task}, timeout=_FAREWELL_SECONDS)
+            await asyncio.wait({task}, timeout=_CANCELLED_SECONDS)
             raise
 
     async def acquire(self) -> _C:
         """Return the connection; wait for it while it is being opened.
 
         Raises:
-            ConverseError: It was abandoned, or is closed.
+            ConverseError: The connection was abandoned, or is closed.
         """
         while True:
-            if self._connection is not None and not self._connection.ending.has_come:
+            if self._connection is not None and not self._connection.ending.is_set:
                 return self._connection
             if self._failure is not None:
-                self._ask_again(self._failure)
+                self._reopen_abandoned(self._failure)
             elif self._is_stopping or self._task is None or self._task.done():
                 raise self._explain("it is not connected")
-            await self._news.wait()
+            await self._changed.wait()
 
-    def _ask_again(self, failure: ConverseError) -> None:
-        """Try an abandoned connection again, if the interval has passed."""
+    def _reopen_abandoned(self, failure: ConverseError) -> None:
+        """Let the task reopen an abandoned connection if the interval has passed; else raise."""
         is_over = self._task is None or self._task.done()
         if is_over or asyncio.get_running_loop().time() < self._failed_at + RETRY_SECONDS:
-            # A copy for each: an error that is raised repeatedly collects tracebacks.
+            # A copy for each, because an error that is raised repeatedly collects tracebacks.
             copy = type(failure)(**access_facts(failure))
             raise copy from failure.__cause__
         self._failure = None
         self._is_wanted.set()
 
-    async def _keep(self) -> None:
+    async def _run(self) -> None:
         backoff = Backoff(self._restarts)
         try:
             while True:
@@ -251,20 +255,20 @@ class ConnectionOwner(Generic[_C]):
                 _logger.warning("%s", failure)
                 backoff, seconds = backoff.plan(lived_seconds)
                 if seconds is None:
-                    await self._give_up(failure)
+                    await self._abandon(failure)
                 else:
                     await asyncio.sleep(seconds)
         finally:
             self._wake()
 
     async def _serve(self) -> tuple[float, ConverseError]:
-        """Keep one connection as long as it lasts; return how long that was, and why it ended."""
+        """Keep one connection open until it ends; return how long it lasted, and why it ended."""
         loop = asyncio.get_running_loop()
-        begun: float | None = None
+        opened_at: float | None = None
         reason: Exception | str = ""
         try:
             async with self._open() as connection:
-                begun = loop.time()
+                opened_at = loop.time()
                 self._connection = connection
                 if self._was_connected:
                     self._restarted()
@@ -272,19 +276,19 @@ class ConnectionOwner(Generic[_C]):
                 self._wake()
                 await connection.ending.wait()
                 if connection.ending.reason:  # outstanding answers still count
-                    await connection.ending.settle(_SETTLING_SECONDS)
+                    await connection.ending.settle(_OUTSTANDING_SECONDS)
         except Exception as error:
             reason = error
         finally:
-            # From here on no caller gets the ended connection.
-            had, self._connection = self._connection, None
-        if had is not None and had.ending.reason:
-            reason = f"it {had.ending.reason}"
-        lived_seconds = 0.0 if begun is None else loop.time() - begun
+            # From here on, callers do not get the ended connection.
+            ended, self._connection = self._connection, None
+        if ended is not None and ended.ending.reason:
+            reason = f"it {ended.ending.reason}"
+        lived_seconds = 0.0 if opened_at is None else loop.time() - opened_at
         return lived_seconds, self._explain(reason)
 
-    async def _give_up(self, failure: ConverseError) -> None:
-        """Wake the waiting callers with the error, and wait for the next request."""
+    async def _abandon(self, failure: ConverseError) -> None:
+        """Report the error to the waiting callers, and wait until a caller wants the connection."""
         self._failure = failure
         self._failed_at = asyncio.get_running_loop().time()
         self._is_wanted.clear()
@@ -293,6 +297,6 @@ class ConnectionOwner(Generic[_C]):
 
     def _wake(self) -> None:
         """Wake all callers that wait for the connection."""
-        # A new event first: a woken caller that finds no connection waits for the next event.
-        news, self._news = self._news, asyncio.Event()
-        news.set()
+        # Replace the event first: a woken caller that finds no connection waits for the new one.
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()

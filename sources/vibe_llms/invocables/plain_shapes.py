@@ -1,4 +1,4 @@
-"""Plain Python types in JSON: strings, numbers, and types written as strings."""
+"""Shapes of plain Python types: strings, numbers, and types that JSON writes as strings."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ Convert = Callable[[Any], Any]
 
 @frozen
 class Shape:
-    """A schema, and the matching conversion, which raises Misfit for invalid values."""
+    """Schema of a type, and the conversion of JSON values to it, which raises Misfit."""
 
     schema: dict[str, Any]
     convert: Convert
 
 
-def within(convert: Convert, value: Any, place: str) -> Any:
-    """Convert a value at a place within another."""
+def convert_at(convert: Convert, value: Any, place: str) -> Any:
+    """Convert a part of a value; add its place to the path of a Misfit."""
     try:
         return convert(value)
     except Misfit as misfit:
         raise misfit.move(place) from misfit
 
 
-def _admit(value: Any) -> Any:
+def _pass_through(value: Any) -> Any:
     return value
 
 
@@ -46,7 +46,7 @@ def _produce_exact(kind: type, rule: str) -> Convert:
 
 
 def _convert_integer(value: Any) -> int:
-    # By class: isinstance accepts True as an int, but JSON distinguishes them.
+    # Compare classes, because isinstance accepts True as an int, which JSON does not.
     if value.__class__ is int:
         return value
     if value.__class__ is float and value.is_integer():
@@ -63,7 +63,7 @@ def _convert_number(value: Any) -> float:
     raise Misfit("must be a number")
 
 
-def _produce_parsed(parse: Callable[[str], Any], what: str) -> Convert:
+def _produce_parsed(parse: Callable[[str], Any], description: str) -> Convert:
     def convert(value: Any) -> Any:
         if value.__class__ is not str:
             raise Misfit("must be a string")
@@ -71,19 +71,19 @@ def _produce_parsed(parse: Callable[[str], Any], what: str) -> Convert:
             return parse(value)
         # decimal raises ArithmeticError, which is not a ValueError.
         except (ValueError, ArithmeticError) as error:
-            raise Misfit(f"must be {what}") from error
+            raise Misfit(f"must be {description}") from error
 
     return convert
 
 
 def _parse_bytes(text: str) -> bytes:
-    # By default, characters outside of the alphabet are dropped silently.
+    # Without validate, invalid characters would be dropped silently.
     return base64.b64decode(text, validate=True)
 
 
 _PLAIN: Final[Mapping[Any, Shape]] = {
-    Any: Shape({}, _admit),
-    object: Shape({}, _admit),
+    Any: Shape({}, _pass_through),
+    object: Shape({}, _pass_through),
     None: Shape({"type": "null"}, _produce_exact(type(None), "must be null")),
     type(None): Shape({"type": "null"}, _produce_exact(type(None), "must be null")),
     bool: Shape({"type": "boolean"}, _produce_exact(bool, "must be true or false")),
@@ -107,8 +107,8 @@ _PARSED: Final[tuple[tuple[type, dict[str, Any], Callable[[str], Any], str], ...
     (pathlib.PurePath, {}, pathlib.PurePath, "a path"),
 )
 _PARSED_SHAPES: Final = {
-    kind: Shape({"type": "string", **extra}, _produce_parsed(parse, what))
-    for kind, extra, parse, what in _PARSED
+    kind: Shape({"type": "string", **extra}, _produce_parsed(parse, description))
+    for kind, extra, parse, description in _PARSED
 }
 
 

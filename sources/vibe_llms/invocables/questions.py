@@ -1,7 +1,7 @@
 """Questions of a function to its caller during a call.
 
-Questions and answers are plain data, in the format of MCP: intermediaries pass them on without
-understanding them, and lose nothing. One question is ``{"method": …, "params": …}``, and its answer
+Questions and answers are plain data in the format of MCP, so that intermediaries can pass them on
+unchanged. One question is ``{"method": …, "params": …}``, and its answer
 is the result of that method.
 """
 
@@ -20,6 +20,7 @@ Questions: TypeAlias = Mapping[str, JsonObject]
 """Questions by name; their answers use the same names."""
 
 Answers: TypeAlias = Mapping[str, JsonObject]
+"""Answers by the names of their questions."""
 
 
 class Host(Protocol):
@@ -43,7 +44,7 @@ class Host(Protocol):
             ConverseError: The client cannot be asked, or did not answer.
         """
 
-    def tell(self, text: str, done: float | None, total: float | None) -> None:
+    def report_progress(self, text: str, done: float | None, total: float | None) -> None:
         """Report progress; in the event loop, without waiting."""
 
     def log(self, level: str, data: Any, logger: str | None) -> None:
@@ -71,10 +72,10 @@ def compose_sampling(messages: str | Sequence[JsonObject], max_tokens: int) -> J
             with ``role``, ``content`` and ``model``.
         max_tokens: Maximum length of the answer.
     """
-    said: JsonValue = messages
+    items: JsonValue = messages
     if isinstance(messages, str):
-        said = [{"role": "user", "content": {"type": "text", "text": messages}}]
-    return {"method": SAMPLING, "params": {"messages": said, "maxTokens": max_tokens}}
+        items = [{"role": "user", "content": {"type": "text", "text": messages}}]
+    return {"method": SAMPLING, "params": {"messages": items, "maxTokens": max_tokens}}
 
 
 def compose_roots() -> JsonObject:

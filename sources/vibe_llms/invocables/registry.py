@@ -32,7 +32,7 @@ class Registration:
 
     Attributes:
         ensemble: The name of its ensemble.
-        invoker: With the registered name.
+        invoker: The invoker, with its registered name.
         description: The description for the model, created once.
     """
 
@@ -48,11 +48,11 @@ class Registry:
     of its own, which the registry waits for.
 
     Args:
-        ensembles: With unique names; their order is the order of the invokers.
-        tolerant: An ensemble that cannot be connected is recorded in ``failures``, and the others
-            work without it; else it is an error.
+        ensembles: Ensembles with unique names; their order is the order of the invokers.
+        tolerant: If an ensemble cannot be connected, record it in ``failures`` and use the others,
+            instead of raising an error.
         connect_seconds: Timeout for connecting and surveying one ensemble.
-        disconnect_seconds: Timeout for disconnecting one.
+        disconnect_seconds: Timeout for disconnecting one ensemble.
 
     Raises:
         RequestError: Two ensembles have the same name.
@@ -73,10 +73,10 @@ class Registry:
             ensemble.name: ConnectedEnsemble(ensemble, connect_seconds, disconnect_seconds)
             for ensemble in self.ensembles
         }
-        self._stale: set[str] = set()
+        self._outdated: set[str] = set()
         self._listener: Callable[[], object] | None = None
         self._lock = asyncio.Lock()
-        self._held: dict[InvokerOrigin, str] = {}
+        self._assigned_names: dict[InvokerOrigin, str] = {}
         self._registrations: dict[str, Registration] = {}
         self._descriptions: tuple[InvocableDescription, ...] = ()
         self._ensure_names()
@@ -111,18 +111,18 @@ class Registry:
     async def connect(self) -> None:
         """Connect all ensembles concurrently and survey them.
 
-        From here on programs may be started: on Linux, the keys in this process's environment are
-        moved to memory that other processes cannot read.
+        Ensembles may start programs. Therefore, on Linux, the keys in this process's environment
+        are first moved to memory that other processes cannot read.
 
         Raises:
-            EnsembleError: Some could not be connected, each explained; then no ensemble stays
-                connected. A tolerant registry raises nothing.
+            EnsembleError: Some ensembles could not be connected; the message explains each. No
+                ensemble stays connected. A tolerant registry does not raise it.
         """
         conceal_keys()
         try:
-            # Before they are connected, so that no announcement is lost.
+            # Listen before connecting, so that no announced change is missed.
             for ensemble in self.ensembles:
-                ensemble.listen(functools.partial(self._notice, ensemble.name))
+                ensemble.listen(functools.partial(self._mark_outdated, ensemble.name))
             await asyncio.gather(*(each.start() for each in self._connected.values()))
             failures = self.failures
             if failures and not self._tolerant:
@@ -135,7 +135,7 @@ class Registry:
     async def disconnect(self) -> None:
         """Disconnect all ensembles, even if some fail; the failures are in ``failures``.
 
-        A caller that is cancelled, or was just before, still waits for the end.
+        Even a cancelled caller waits until all are disconnected.
         """
         await finish(asyncio.gather(*(each.stop() for each in self._connected.values())))
 
@@ -143,49 +143,50 @@ class Registry:
         """Set the callback, called in the event loop, for changes that :meth:`refresh` may find."""
         self._listener = listener
 
-    def _notice(self, name: str) -> None:
-        self._stale.add(name)
+    def _mark_outdated(self, name: str) -> None:
+        self._outdated.add(name)
         if self._listener is not None:
             self._listener()
 
     async def refresh(self) -> bool:
-        """Survey the ensembles that have announced a change; costs nothing without one.
+        """Survey the ensembles that have announced a change; without one, this costs nothing.
 
-        Assigned names are stable. An ensemble that cannot be asked keeps its invokers, and is
-        listed in ``failures``.
+        Assigned names never change. An ensemble whose survey fails keeps its invokers, and its
+        error is in ``failures``.
 
         Returns:
             True if the invokers may have changed.
         """
-        if not self._stale:
+        if not self._outdated:
             return False
         async with self._lock:
-            stale = [
+            outdated = [
                 name
                 for name, each in self._connected.items()
-                if name in self._stale and each.is_connected
+                if name in self._outdated and each.is_connected
             ]
-            # Before they are asked: an announcement during their answers makes them outdated again.
-            self._stale.clear()
-            await asyncio.gather(*(self._connected[name].survey() for name in stale))
+            # Clear before the surveys, because a change announced meanwhile needs another survey.
+            self._outdated.clear()
+            await asyncio.gather(*(self._connected[name].survey() for name in outdated))
             self._register()
-        return bool(stale)
+        return bool(outdated)
 
     def _register(self) -> None:
         """Assign a name to every invoker."""
-        found: dict[InvokerOrigin, Invoker] = {}
+        invokers: dict[InvokerOrigin, Invoker] = {}
         for ensemble, each in self._connected.items():
-            # Two of one name within an ensemble are distinguished by their order.
+            # Invokers of one name within an ensemble are told apart by their order.
             numbers: Counter[str] = Counter()
             for invoker in each.invokers:
-                place = InvokerOrigin(ensemble, invoker.name, numbers[invoker.name])
+                origin = InvokerOrigin(ensemble, invoker.name, numbers[invoker.name])
                 numbers[invoker.name] += 1
-                found[place] = invoker
-        names, explanations = assign_names(tuple(found), self._held)
+                invokers[origin] = invoker
+        names, explanations = assign_names(tuple(invokers), self._assigned_names)
         self.collisions += explanations
-        self._held.update(names)
+        self._assigned_names.update(names)
         registrations = (
-            _produce_registration(place, names[place], invoker) for place, invoker in found.items()
+            _produce_registration(origin, names[origin], invoker)
+            for origin, invoker in invokers.items()
         )
         self._registrations = {each.invoker.name: each for each in registrations}
         self._descriptions = tuple(each.description for each in self._registrations.values())
@@ -194,14 +195,13 @@ class Registry:
         """Return an invoker by its name for the model.
 
         Raises:
-            UnknownNameError: The name is unknown; names the nearest.
+            UnknownNameError: The name is unknown; the message suggests similar names.
         """
         registration = self._registrations.get(name)
         if registration is not None:
             return registration.invoker
-        near = find_near(name, self._registrations)
-        known = near or sorted(self._registrations)[:20]
-        raise UnknownNameError(kind="invocable", name=name, known=tuple(known))
+        suggestions = find_near(name, self._registrations) or sorted(self._registrations)[:20]
+        raise UnknownNameError(kind="invocable", name=name, known=tuple(suggestions))
 
     def is_pure(self, name: str) -> bool:
         """Return whether identical calls may share one execution."""
@@ -223,7 +223,7 @@ class Registry:
         return self._descriptions
 
     def survey(self) -> Sequence[Registration]:
-        """Return all invokers, in the same order."""
+        """Return all invokers, in the order of :meth:`describe`."""
         return tuple(self._registrations.values())
 
     async def __aenter__(self) -> Self:
@@ -235,7 +235,7 @@ class Registry:
 
 
 class LentEnsemble:
-    """Invokers of a connected registry, for use in another one; the first is unchanged.
+    """Ensemble of the invokers of a connected registry, for use in another registry.
 
     Args:
         registry: A snapshot is taken: later changes of its ensembles have no effect.
@@ -253,17 +253,17 @@ class LentEnsemble:
         """Do nothing: the owner of the connection disconnects it."""
 
     async def survey(self) -> Sequence[Invoker]:
-        """Return the invokers, by the names that the model knows."""
+        """Return the invokers, with the names that the model knows."""
         return tuple(each.invoker for each in self._registry.survey())
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Do nothing."""
 
 
-def _produce_registration(place: InvokerOrigin, name: str, invoker: Invoker) -> Registration:
+def _produce_registration(origin: InvokerOrigin, name: str, invoker: Invoker) -> Registration:
     named = invoker if invoker.name == name else attrs.evolve(invoker, name=name)
     return Registration(
-        ensemble=place.ensemble,
+        ensemble=origin.ensemble,
         invoker=named,
         description=named.describe(),
     )

@@ -1,7 +1,7 @@
-"""Compiled checks for common schemas: a hundredth of a general validator's time.
+"""Compiled checks of common schemas, which take a hundredth of jsonschema's time.
 
-Only a positive result must be right: after a negative one jsonschema is asked, which also words the
-faults. A schema with an unusual keyword has no check.
+Only a positive result must be right: after a negative one, jsonschema decides and describes the
+faults. A schema with an unusual keyword has no compiled check.
 """
 
 from __future__ import annotations
@@ -11,27 +11,27 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 Check: TypeAlias = Callable[[Any], bool]
-"""Returns true if a JSON value certainly fits; after false, jsonschema decides."""
+"""Returns true if a JSON value certainly matches; after false, jsonschema decides."""
 
 _DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
-_SILENT: Final = frozenset(
+_ANNOTATIONS: Final = frozenset(
     {"$schema", "$comment", "title", "description", "default", "examples", "deprecated"}
     | {"readOnly", "writeOnly", "format", "contentEncoding", "contentMediaType"}
 )
-"""Keywords that assert nothing in the draft."""
+"""Keywords that only annotate: they do not restrict values in this draft."""
 
 
 class _Unsupported(Exception):
-    """The schema contains something that is left to jsonschema."""
+    """The schema contains a keyword or value that only jsonschema handles."""
 
 
 def compile_check(schema: Any, *, with_patterns: bool = False) -> Check | None:
     """Compile a schema of draft 2020-12; ``None`` if it contains something unusual.
 
     Args:
-        with_patterns: Compile patterns, too: only where endless backtracking can be stopped.
-            Without them, the time of a check is at worst proportional to the size of the value
-            times that of the schema.
+        with_patterns: Also compile patterns, which may backtrack endlessly; only for a process that
+            can be killed. Without them, a check takes at most a time proportional to the size of
+            the value times that of the schema.
     """
     if isinstance(schema, Mapping) and str(schema.get("$schema", _DRAFT)).rstrip("#") != _DRAFT:
         return None
@@ -44,21 +44,21 @@ def compile_check(schema: Any, *, with_patterns: bool = False) -> Check | None:
 
 
 def _has_pattern(schema: Any) -> bool:
-    """Return whether there may be a pattern anywhere; a property of that name counts, too."""
-    # Not recursive: a stranger's schema may be nested deeper than Python's stack.
-    ahead = [schema]
-    while ahead:
-        each = ahead.pop()
+    """Return whether a schema may contain a pattern; a property of that name counts, too."""
+    # Not recursive, because an untrusted schema may be nested deeper than Python's stack.
+    pending = [schema]
+    while pending:
+        each = pending.pop()
         if isinstance(each, Mapping):
             if isinstance(each.get("pattern"), str):
                 return True
-            ahead.extend(each.values())
+            pending.extend(each.values())
         elif isinstance(each, list):
-            ahead.extend(each)
+            pending.extend(each)
     return False
 
 
-def _admit(value: Any) -> bool:
+def _accept(value: Any) -> bool:
     return True
 
 
@@ -68,13 +68,13 @@ def _refuse(value: Any) -> bool:
 
 def _compile(schema: Any) -> Check:
     if schema is True:
-        return _admit
+        return _accept
     if not isinstance(schema, Mapping):
         raise _Unsupported
     checks = []
     for keyword, content in schema.items():
-        # These three depend on other keywords, and are compiled together below.
-        if keyword in _SILENT or keyword in ("properties", "required", "items"):
+        # These three keywords depend on others, and are compiled below.
+        if keyword in _ANNOTATIONS or keyword in ("properties", "required", "items"):
             continue
         compiler = _COMPILERS.get(keyword)
         if compiler is None:
@@ -89,7 +89,7 @@ def _compile(schema: Any) -> Check:
 
 def _join(checks: list[Check]) -> Check:
     if not checks:
-        return _admit
+        return _accept
     if len(checks) == 1:
         return checks[0]
     several = tuple(checks)
@@ -118,13 +118,13 @@ def _compile_type(content: Any, schema: Mapping[str, Any]) -> Check:
     names = content if isinstance(content, list) else [content]
     if not names or not all(isinstance(name, str) and name in _CLASSES for name in names):
         raise _Unsupported
-    # By class: isinstance accepts True as an int, but JSON distinguishes them.
-    admitted = frozenset(kind for name in names for kind in _CLASSES[name])
-    whole = "integer" in names and "number" not in names
-    if not whole:
-        return lambda value: value.__class__ in admitted
+    # Compare classes, because isinstance accepts True as an int, which JSON does not.
+    classes = frozenset(kind for name in names for kind in _CLASSES[name])
+    integers_only = "integer" in names and "number" not in names
+    if not integers_only:
+        return lambda value: value.__class__ in classes
     return lambda value: (
-        value.__class__ in admitted or (value.__class__ is float and value.is_integer())
+        value.__class__ in classes or (value.__class__ is float and value.is_integer())
     )
 
 
@@ -145,13 +145,13 @@ def _compile_object(content: Any, schema: Mapping[str, Any]) -> Check:
         raise _Unsupported
     members = {name: _compile(member) for name, member in properties.items()}
     others = None if content is False else _compile(content)
-    needed = tuple(required)
+    required_names = tuple(required)
 
     def check(value: Any) -> bool:
         if value.__class__ is not dict:
-            # Such a keyword ignores other types; unusual mappings go to jsonschema.
+            # The keyword ignores other types; jsonschema decides about unusual mappings.
             return not isinstance(value, Mapping)
-        for name in needed:
+        for name in required_names:
             if name not in value:
                 return False
         for name, each in value.items():
@@ -169,7 +169,7 @@ def _compile_items(content: Any, prefix: tuple[Check, ...] = ()) -> Check:
 
     def check(value: Any) -> bool:
         if value.__class__ is not list:
-            # Likewise: it ignores values that are not arrays.
+            # The keyword ignores values that are not arrays.
             return not isinstance(value, (list, tuple))
         for member, item in zip(prefix, value, strict=False):
             if not member(item):
@@ -210,23 +210,23 @@ def _compile_all(content: Any, schema: Mapping[str, Any]) -> Check:
 
 def _compile_pattern(content: Any, schema: Mapping[str, Any]) -> Check:
     try:
-        # Anywhere in the text: patterns of JSON Schema are not anchored.
+        # Search anywhere in the text, because patterns of JSON Schema are not anchored.
         search = re.compile(content).search
     except (re.error, TypeError) as error:
         raise _Unsupported from error
     return lambda value: not isinstance(value, str) or search(value) is not None
 
 
-def _bound(kind: type | tuple[type, ...], holds: Callable[[Any, Any], bool]) -> Any:
+def _compile_limit(kind: type | tuple[type, ...], holds: Callable[[Any, Any], bool]) -> Any:
     """Create the compiler of a keyword that limits values of one type by a number."""
 
-    def compile_bound(content: Any, schema: Mapping[str, Any]) -> Check:
-        # A limit of True is not a number in JSON, though Python would compare with it.
+    def compile_limit(content: Any, schema: Mapping[str, Any]) -> Check:
+        # Python would also compare with True, which is not a number in JSON.
         if content.__class__ not in (int, float):
             raise _Unsupported
         return lambda value: not isinstance(value, kind) or holds(value, content)
 
-    return compile_bound
+    return compile_limit
 
 
 _NUMBER: Final = (int, float)
@@ -239,14 +239,14 @@ _COMPILERS: Final[Mapping[str, Callable[[Any, Mapping[str, Any]], Check]]] = {
     "anyOf": _compile_alternatives,
     "allOf": _compile_all,
     "pattern": _compile_pattern,
-    "minimum": _bound(_NUMBER, lambda value, bound: value >= bound),
-    "maximum": _bound(_NUMBER, lambda value, bound: value <= bound),
-    "exclusiveMinimum": _bound(_NUMBER, lambda value, bound: value > bound),
-    "exclusiveMaximum": _bound(_NUMBER, lambda value, bound: value < bound),
-    "minLength": _bound(str, lambda value, bound: len(value) >= bound),
-    "maxLength": _bound(str, lambda value, bound: len(value) <= bound),
-    "minItems": _bound(list, lambda value, bound: len(value) >= bound),
-    "maxItems": _bound(list, lambda value, bound: len(value) <= bound),
-    "minProperties": _bound(dict, lambda value, bound: len(value) >= bound),
-    "maxProperties": _bound(dict, lambda value, bound: len(value) <= bound),
+    "minimum": _compile_limit(_NUMBER, lambda value, limit: value >= limit),
+    "maximum": _compile_limit(_NUMBER, lambda value, limit: value <= limit),
+    "exclusiveMinimum": _compile_limit(_NUMBER, lambda value, limit: value > limit),
+    "exclusiveMaximum": _compile_limit(_NUMBER, lambda value, limit: value < limit),
+    "minLength": _compile_limit(str, lambda value, limit: len(value) >= limit),
+    "maxLength": _compile_limit(str, lambda value, limit: len(value) <= limit),
+    "minItems": _compile_limit(list, lambda value, limit: len(value) >= limit),
+    "maxItems": _compile_limit(list, lambda value, limit: len(value) <= limit),
+    "minProperties": _compile_limit(dict, lambda value, limit: len(value) >= limit),
+    "maxProperties": _compile_limit(dict, lambda value, limit: len(value) <= limit),
 }

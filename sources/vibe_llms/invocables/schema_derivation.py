@@ -1,8 +1,8 @@
-"""JSON Schema of a Python type, and the conversion of valid values to its objects.
+"""Derivation of a JSON Schema from a Python type, with the conversion of values to that type.
 
-The two agree: values that fit the schema are converted, and converted values fit the schema; only
-for rules that JSON Schema cannot express (a date that does not exist, a class that rejects its own
-values) is the conversion stricter.
+Schema and conversion agree: the conversion accepts the values that match the schema, and no others.
+It is stricter only where JSON Schema cannot express a rule, as for a date that does not exist or a
+class that rejects some values.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.invocables.argument_faults import Misfit
 from vibe_llms.invocables.members import Members, is_pydantic, list_members
-from vibe_llms.invocables.plain_shapes import Convert, Shape, find_plain, within
+from vibe_llms.invocables.plain_shapes import Convert, Shape, convert_at, find_plain
 
 
 def refuse_type(place: str, hint: Any) -> RequestError:
@@ -54,6 +54,7 @@ class Deriver:
 
     Attributes:
         context: Passed to the validators of pydantic's classes.
+        definitions: The collected definitions, for ``$defs``, by their names.
     """
 
     context: Any = None
@@ -71,15 +72,15 @@ class Deriver:
         Raises:
             RequestError: The type has no counterpart in JSON.
         """
-        hint = getattr(hint, "__value__", hint)  # type X = …
-        hint = getattr(hint, "__supertype__", hint)  # NewType
+        hint = getattr(hint, "__value__", hint)  # an alias: type X = …
+        hint = getattr(hint, "__supertype__", hint)  # a NewType
         if (plain := find_plain(hint)) is not None:
             return plain
         origin, members = typing.get_origin(hint), typing.get_args(hint)
         if origin is typing.Annotated:
             return self._derive_annotated(members, place)
         if origin is typing.Literal:
-            return _derive_words({word: word for word in members}, hint, place)
+            return _derive_choices({choice: choice for choice in members}, hint, place)
         if origin in (typing.Union, types.UnionType):
             return self._derive_union(members, place)
         kind = origin or hint
@@ -95,27 +96,26 @@ class Deriver:
 
     def _derive_annotated(self, members: tuple[Any, ...], place: str) -> Shape:
         shape = self.derive(members[0], place)
-        words = next((item for item in members[1:] if isinstance(item, str)), "")
-        return (
-            attrs.evolve(shape, schema={**shape.schema, "description": words}) if words else shape
-        )
+        description = next((item for item in members[1:] if isinstance(item, str)), "")
+        if not description:
+            return shape
+        return attrs.evolve(shape, schema={**shape.schema, "description": description})
 
     def _derive_union(self, members: tuple[Any, ...], place: str) -> Shape:
         shapes = [self.derive(member, place) for member in members]
         converts = tuple(shape.convert for shape in shapes)
 
         def convert(value: Any) -> Any:
-            nearest = None
+            closest = None
             for each in converts:
                 try:
                     return each(value)
                 except Misfit as misfit:
-                    # The alternative that matched deepest is probably meant, and its faults help
-                    # most.
-                    if nearest is None or misfit.path.count(".") > nearest.path.count("."):
-                        nearest = misfit
-            assert nearest is not None
-            raise nearest
+                    # Report the fault of the alternative that matched deepest, as the intended one.
+                    if closest is None or misfit.path.count(".") > closest.path.count("."):
+                        closest = misfit
+            assert closest is not None
+            raise closest
 
         return Shape({"anyOf": [shape.schema for shape in shapes]}, convert)
 
@@ -128,14 +128,13 @@ class Deriver:
         def convert(value: Any) -> Any:
             items = _convert_items(value, item.convert)
             try:
-                made = make(items)
+                collection = make(items)
             except TypeError as error:
                 raise Misfit("must contain only plain values") from error
-            # Different texts may have the same meaning, as a UUID in capitals; the schema accepts
-            # them.
-            if len(made) != len(items):
+            # The schema accepts different texts with the same value, as a UUID in capitals.
+            if len(collection) != len(items):
                 raise Misfit("must not have the same item twice")
-            return made
+            return collection
 
         return Shape({**schema, "uniqueItems": True}, convert)
 
@@ -151,7 +150,7 @@ class Deriver:
             if value.__class__ is not list or len(value) != size:
                 raise Misfit(f"must be an array of {size} items")
             return tuple(
-                within(shape.convert, each, f"[{index}]")
+                convert_at(shape.convert, each, f"[{index}]")
                 for index, (shape, each) in enumerate(zip(shapes, value, strict=True))
             )
 
@@ -160,7 +159,7 @@ class Deriver:
         return Shape({"type": "array", **prefix, "minItems": size, "maxItems": size}, convert)
 
     def _derive_mapping(self, members: tuple[Any, ...], hint: Any, place: str) -> Shape:
-        # Names in JSON are strings; a number as a key would be read back as one.
+        # JSON has only strings as keys; other keys would be strings after a conversion.
         if members[0] not in (str, Any):
             raise refuse_type(place, hint)
         item = self.derive(members[1], place)
@@ -168,16 +167,18 @@ class Deriver:
         def convert(value: Any) -> Any:
             if value.__class__ is not dict:
                 raise Misfit("must be an object")
-            return {name: within(item.convert, each, f".{name}") for name, each in value.items()}
+            return {
+                name: convert_at(item.convert, each, f".{name}") for name, each in value.items()
+            }
 
         return Shape({"type": "object", "additionalProperties": item.schema}, convert)
 
     def _derive_class(self, kind: type, place: str) -> Shape:
         if issubclass(kind, enum.Enum):
-            return _derive_words({member: member.value for member in kind}, kind, place)
+            return _derive_choices({member: member.value for member in kind}, kind, place)
         if kind in self._shapes:
             return self._shapes[kind]
-        if is_pydantic(kind):  # which has already defined recursive classes
+        if is_pydantic(kind):  # pydantic itself defines recursive classes
             self._shapes[kind] = self._build_pydantic(kind)
             return self._shapes[kind]
         if kind in self._active:
@@ -214,36 +215,41 @@ class Deriver:
 
     def _build_pydantic(self, kind: Any) -> Shape:
         schema = dict(kind.model_json_schema())
-        schema = self._adopt(schema, schema.pop("$defs", {}))
+        schema = self._merge_definitions(schema, schema.pop("$defs", {}))
 
         def convert(value: Any) -> Any:
             try:
                 return kind.model_validate(value, context=self.context)
             except ValueError as error:
-                found: Any = error  # pydantic's own error
-                first, *others = (_read_foreign(each) for each in found.errors())
+                validation_error: Any = error  # pydantic's own class
+                first, *others = map(_read_pydantic_error, validation_error.errors())
                 raise Misfit(first.rule, first.path, others) from error
 
         return Shape(schema, convert)
 
-    def _adopt(self, schema: dict[str, Any], foreign: Mapping[str, Any]) -> dict[str, Any]:
-        """Add the definitions of a schema to the collected ones; return the schema that refers to
-        them.
+    def _merge_definitions(
+        self, schema: dict[str, Any], definitions: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Collect the definitions of a schema, renaming them where their names are taken.
 
-        A definition with a name that is taken is renamed.
+        Returns:
+            The schema, with references to the new names.
         """
-        names = {name: name for name in foreign}
-        numbers = Counter(list(foreign))
+        names = {name: name for name in definitions}
+        numbers = Counter(list(definitions))
         while True:
-            led = {names[name]: _lead(definition, names) for name, definition in foreign.items()}
+            renamed = {
+                names[name]: _rename_references(definition, names)
+                for name, definition in definitions.items()
+            }
             clashing = [
                 name
                 for name, new in names.items()
-                if self._is_taken(new, led[new]) or (new != name and new in foreign)
+                if self._is_taken(new, renamed[new]) or (new != name and new in definitions)
             ]
             if not clashing:
-                self.definitions.update(led)
-                root: dict[str, Any] = _lead(schema, names)
+                self.definitions.update(renamed)
+                root: dict[str, Any] = _rename_references(schema, names)
                 return root
             numbers.update(clashing)
             names.update((name, f"{name}{numbers[name]}") for name in clashing)
@@ -275,7 +281,7 @@ class Deriver:
             for name, each in value.items():
                 if name not in shapes:
                     raise Misfit("is not known", f".{name}")
-                named[name] = within(shapes[name].convert, each, f".{name}")
+                named[name] = convert_at(shapes[name].convert, each, f".{name}")
             try:
                 return members.make(**named)
             except (ValueError, TypeError) as error:
@@ -284,56 +290,56 @@ class Deriver:
         return Shape(schema, convert)
 
 
-_DEFINED: Final = "#/$defs/"
+_DEFINITIONS_PREFIX: Final = "#/$defs/"
 
 
-def _lead(schema: Any, names: Mapping[str, str]) -> Any:
-    """Return a schema whose references to definitions lead to their new names."""
+def _rename_references(schema: Any, names: Mapping[str, str]) -> Any:
+    """Return a schema with the new names of definitions in its references."""
     if isinstance(schema, list):
-        return [_lead(each, names) for each in schema]
+        return [_rename_references(each, names) for each in schema]
     if not isinstance(schema, Mapping):
         return schema
-    led = {key: _lead(value, names) for key, value in schema.items()}
-    match led.get("$ref"):
-        case str(reference) if (name := reference.removeprefix(_DEFINED)) in names:
-            led["$ref"] = _DEFINED + names[name]
-    return led
+    renamed = {key: _rename_references(value, names) for key, value in schema.items()}
+    match renamed.get("$ref"):
+        case str(reference) if (name := reference.removeprefix(_DEFINITIONS_PREFIX)) in names:
+            renamed["$ref"] = _DEFINITIONS_PREFIX + names[name]
+    return renamed
 
 
-def _read_foreign(found: Mapping[str, Any]) -> Misfit:
+def _read_pydantic_error(error: Mapping[str, Any]) -> Misfit:
     """Convert an error of pydantic."""
-    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in found["loc"])
-    return Misfit(found["msg"], "".join(parts))
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in error["loc"])
+    return Misfit(error["msg"], "".join(parts))
 
 
 def _convert_items(value: Any, convert: Convert) -> list[Any]:
     if value.__class__ is not list:
         raise Misfit("must be an array")
-    return [within(convert, each, f"[{index}]") for index, each in enumerate(value)]
+    return [convert_at(convert, each, f"[{index}]") for index, each in enumerate(value)]
 
 
-_WORD_TYPES: Final = {str: "string", int: "integer", bool: "boolean", type(None): "null"}
+_CHOICE_TYPES: Final = {str: "string", int: "integer", bool: "boolean", type(None): "null"}
 
 
-def _derive_words(words: Mapping[Any, Any], hint: Any, place: str) -> Shape:
+def _derive_choices(choices: Mapping[Any, Any], hint: Any, place: str) -> Shape:
     """Derive the shape of a fixed set of values: of a Literal, or of an enumeration.
 
     Args:
-        words: Maps Python values to JSON values.
+        choices: Maps Python values to JSON values.
     """
     table: dict[tuple[type, Any], Any] = {}
-    for meant, word in words.items():
-        plain = word.value if isinstance(word, enum.Enum) else word
-        if plain.__class__ not in _WORD_TYPES:
+    for value, choice in choices.items():
+        plain = choice.value if isinstance(choice, enum.Enum) else choice
+        if plain.__class__ not in _CHOICE_TYPES:
             raise refuse_type(place, hint)
-        # With its class, since 1, 1.0 and True are one key in Python.
-        table[plain.__class__, plain] = meant
+        # The class is part of the key, because 1, 1.0 and True are equal keys in Python.
+        table[plain.__class__, plain] = value
     if not table:
         raise refuse_type(place, hint)
     schema: dict[str, Any] = {"enum": [plain for _, plain in table]}
     kinds = {kind for kind, _ in table}
     if len(kinds) == 1:
-        schema = {"type": _WORD_TYPES[kinds.pop()], **schema}
+        schema = {"type": _CHOICE_TYPES[kinds.pop()], **schema}
 
     def convert(value: Any) -> Any:
         # In JSON, 1.0 and 1 are the same value.

@@ -1,4 +1,4 @@
-"""From a function to its description for a model, and from arguments to its parameters."""
+"""Description of a function for a model, and binding of the model's arguments to it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vibe_llms.invocables.argument_faults import Misfit
 from vibe_llms.invocables.bindings import Binder, Bound
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.members import read_hints
-from vibe_llms.invocables.plain_shapes import Convert, within
+from vibe_llms.invocables.plain_shapes import Convert, convert_at
 from vibe_llms.invocables.schema_derivation import Deriver
 
 _HEADINGS: Final = ("Args:", "Arguments:", "Parameters:")
@@ -28,7 +28,7 @@ _ENTRY: Final = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)")
 
 @frozen
 class Docstring:
-    """The text without the section on arguments, and the description of each argument."""
+    """Docstring as its text without the section on arguments, and the description of each."""
 
     text: str
     arguments: dict[str, str]
@@ -52,12 +52,12 @@ def parse_docstring(text: str) -> Docstring:
     start = next((i for i, line in enumerate(lines) if line.strip() in _HEADINGS), None)
     if start is None:
         return Docstring("\n".join(lines).strip(), {})
-    indent = _measure(lines[start])
+    indent = _measure_indent(lines[start])
     end = next(
         (
             i
             for i in range(start + 1, len(lines))
-            if lines[i].strip() and _measure(lines[i]) <= indent
+            if lines[i].strip() and _measure_indent(lines[i]) <= indent
         ),
         len(lines),
     )
@@ -65,21 +65,24 @@ def parse_docstring(text: str) -> Docstring:
     return Docstring(re.sub(r"\n{3,}", "\n\n", rest).strip(), _read_entries(lines[start + 1 : end]))
 
 
-def _measure(line: str) -> int:
+def _measure_indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
 def _read_entries(lines: list[str]) -> dict[str, str]:
-    """Read the arguments: the least indented lines name them, the others continue them."""
+    """Read the descriptions of arguments.
+
+    The least indented lines start a description with the name; the other lines continue it.
+    """
     filled = [line for line in lines if line.strip()]
-    depth = min(map(_measure, filled), default=0)
+    depth = min(map(_measure_indent, filled), default=0)
     entries: dict[str, list[str]] = {}
     current: list[str] = []
     for line in filled:
-        found = _ENTRY.fullmatch(line.strip()) if _measure(line) == depth else None
-        if found is not None:
-            current = entries.setdefault(found[1], [])
-            current.append(found[2])
+        entry = _ENTRY.fullmatch(line.strip()) if _measure_indent(line) == depth else None
+        if entry is not None:
+            current = entries.setdefault(entry[1], [])
+            current.append(entry[2])
         else:
             current.append(line.strip())
     return {name: " ".join(parts).strip() for name, parts in entries.items()}
@@ -97,14 +100,14 @@ class FunctionForm:
 def derive_form(function: Callable[..., Any], *, name: str = "") -> FunctionForm:
     """Derive a function's description for a model from its annotations and docstring.
 
-    A parameter without a default is required; one of type :class:`InvocationContext` is not part of
-    the schema; ``**others`` accept further arguments of their type.
+    A parameter without a default is required. A parameter of the type :class:`InvocationContext` is
+    not part of the schema. ``**others`` accepts further arguments of its type.
 
     Args:
-        name: Of the invocable, for errors.
+        name: The name of the invocable, for errors.
 
     Raises:
-        RequestError: A parameter has no annotation, or one without a counterpart in JSON.
+        RequestError: A parameter is not annotated, or its type has no counterpart in JSON.
     """
     name = name or getattr(function, "__name__", type(function).__name__)
     docstring, deriver = read_docstring(function), Deriver()
@@ -123,26 +126,26 @@ def derive_form(function: Callable[..., Any], *, name: str = "") -> FunctionForm
             others = shape.schema or True
             continue
         schema = dict(shape.schema)
-        words = docstring.arguments.get(parameter.name)
-        if words:
-            schema["description"] = words
+        description = docstring.arguments.get(parameter.name)
+        if description:
+            schema["description"] = description
         if parameter.is_required:
             required.append(parameter.name)
         elif _is_plain(parameter.default):
             schema["default"] = parameter.default
         properties[parameter.name] = schema
-    whole: dict[str, Any] = {"type": "object", "properties": properties}
+    object_schema: dict[str, Any] = {"type": "object", "properties": properties}
     if required:
-        whole["required"] = required
-    whole["additionalProperties"] = others
+        object_schema["required"] = required
+    object_schema["additionalProperties"] = others
     if deriver.definitions:
-        whole["$defs"] = deriver.definitions
+        object_schema["$defs"] = deriver.definitions
     bind = functools.partial(_bind, parameters, converts)
-    return FunctionForm(schema=whole, description=docstring.text, bind=bind)
+    return FunctionForm(schema=object_schema, description=docstring.text, bind=bind)
 
 
 def produce_binder(function: Callable[..., Any], *, name: str = "") -> tuple[Binder, str]:
-    """Create the binder of a function with a given schema: arguments are passed unchanged.
+    """Create the binder of a function with its own schema, which passes arguments unchanged.
 
     Returns:
         The binder, and the description in the docstring.
@@ -161,7 +164,7 @@ class _Parameter:
     kind: Any
     hint: Any
     default: Any
-    is_context: bool = attrs.field(init=False)  # read in every call
+    is_context: bool = attrs.field(init=False)  # a field, because every call reads it
 
     @is_context.default
     def _find_context(self) -> bool:
@@ -195,11 +198,11 @@ def _ensure_derivable(parameter: _Parameter, name: str) -> None:
         raise _refuse(name, problem, "Take a list.")
     if parameter.hint is inspect.Parameter.empty:
         problem = f"its parameter {parameter.name} has no annotation"
-        raise _refuse(name, problem, "Annotate it; Any admits anything.")
+        raise _refuse(name, problem, "Annotate it; Any accepts every value.")
 
 
 def _find_annotated(function: Any) -> Any:
-    """Return the object with the annotations: of a partial its function, of an object its call."""
+    """Return the annotated function of a partial, or the ``__call__`` of a callable object."""
     while isinstance(function, functools.partial):
         function = function.func
     is_routine = inspect.isroutine(function) or inspect.isclass(function)
@@ -212,7 +215,7 @@ def _refuse(name: str, problem: str, remedy: str) -> RequestError:
 
 
 def _is_plain(value: Any) -> bool:
-    """Return whether a default can be written as JSON."""
+    """Return whether a default is a JSON value."""
     if isinstance(value, list):
         return all(map(_is_plain, value))
     if value.__class__ is float:
@@ -235,7 +238,7 @@ def _bind(
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:
             others = parameter
             continue
-        value = _choose(parameter, converts.get(parameter.name), arguments, context)
+        value = _choose_value(parameter, converts.get(parameter.name), arguments, context)
         if not parameter.is_context:
             rest.pop(parameter.name, None)
         if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
@@ -243,15 +246,15 @@ def _bind(
         else:
             named[parameter.name] = value
     for name, value in rest.items():
-        # Also the name of the context parameter: a model must not provide it.
+        # This also refuses the name of the context parameter, which a model must not set.
         if others is None or name in named:
             raise Misfit("is not known", f".{name}")
         convert = converts.get(others.name)
-        named[name] = within(convert, value, f".{name}") if convert else value
+        named[name] = convert_at(convert, value, f".{name}") if convert else value
     return Bound(tuple(positional), named)
 
 
-def _choose(
+def _choose_value(
     parameter: _Parameter,
     convert: Convert | None,
     arguments: JsonObject,
@@ -261,7 +264,7 @@ def _choose(
         return context
     if parameter.name in arguments:
         value = arguments[parameter.name]
-        return within(convert, value, f".{parameter.name}") if convert else value
+        return convert_at(convert, value, f".{parameter.name}") if convert else value
     if parameter.is_required:
         raise Misfit("is required", f".{parameter.name}")
     return parameter.default

@@ -1,7 +1,7 @@
 """Threads for plain functions, reused for a short time.
 
-Not a ``ThreadPoolExecutor``, which waits at exit for functions that never end. The gates limit how
-many run concurrently.
+A ``ThreadPoolExecutor`` would wait at exit for functions that never end. The gates of
+:mod:`.call_execution` limit the number of threads.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ Job: TypeAlias = Callable[[], object]
 T = TypeVar("T")
 
 IDLE_SECONDS: Final = 0.5
-"""Time that an idle thread waits for another job. Starting one takes several times as long as a
-job."""
+"""Time that an idle thread waits for another job, because starting a thread takes longer than most
+jobs."""
 
 _lock = threading.Lock()
 _idle: list[queue.SimpleQueue[Job]] = []
@@ -30,13 +30,13 @@ def submit(job: Job) -> None:
     """Run a job in a thread that nothing waits for, not even the end of the process.
 
     Args:
-        job: It raises nothing.
+        job: A function that raises no exceptions.
 
     Raises:
         RuntimeError: The system has no more threads.
     """
     with _lock:
-        # The last one that became idle, so that surplus threads stay idle and exit.
+        # Take the thread that became idle last, so that surplus threads stay idle and exit.
         inbox = _idle.pop() if _idle else None
     if inbox is not None:
         inbox.put(job)
@@ -49,22 +49,21 @@ def submit(job: Job) -> None:
 async def run_in_thread(function: Callable[[], T]) -> T:
     """Run a plain function in a thread without blocking the event loop.
 
-    A cancelled caller stops waiting; the function continues until it ends by itself.
+    A cancelled caller stops waiting, but the function continues to its end.
 
     Raises:
         RuntimeError: The system has no more threads.
-        Exception: As raised by the function; an exception that would end a program becomes a
+        Exception: The exception of the function; one that would end the program becomes a
             RuntimeError.
     """
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[T] = loop.create_future()
 
     def deliver(value: T | None, error: BaseException | None) -> None:
-        # The caller was cancelled; the thread could not be.
-        if ended.done():
+        if ended.done():  # the caller was cancelled
             return
         if error is None:
-            ended.set_result(value)  # type: ignore[arg-type]  # nothing was raised, so it is one
+            ended.set_result(value)  # type: ignore[arg-type]  # without an error there is a value
         else:
             ended.set_exception(error)
 
@@ -74,11 +73,11 @@ async def run_in_thread(function: Callable[[], T]) -> T:
         try:
             value = function()
         except Exception as error:
-            # A future cannot hold a StopIteration, and it would be lost.
-            is_held = not isinstance(error, StopIteration)
-            failure = error if is_held else RuntimeError("it raised StopIteration")
+            # A future does not accept a StopIteration.
+            is_stop = isinstance(error, StopIteration)
+            failure = RuntimeError("it raised StopIteration") if is_stop else error
         except BaseException as error:
-            # An unchanged SystemExit would leave through the event loop, and end the program.
+            # An unchanged SystemExit would end the event loop, and with it the program.
             failure = RuntimeError(f"it raised {type(error).__name__}")
         try:
             loop.call_soon_threadsafe(deliver, value, failure)
@@ -97,20 +96,19 @@ def _work(inbox: queue.SimpleQueue[Job]) -> None:
             job = inbox.get(timeout=IDLE_SECONDS)
         except queue.Empty:
             with _lock:
-                # Another caller may have taken this thread for a job between its waiting and this
-                # lock.
+                # After the timeout but before this lock, a caller may have given this thread a job.
                 if inbox in _idle:
                     _idle.remove(inbox)
                     return
-            continue  # it has just received a job
+            continue  # to receive that job
         job()
-        del job  # its references are not kept while waiting
+        del job  # release its references before waiting
         with _lock:
             _idle.append(inbox)
 
 
 def _forget() -> None:
-    """A forked child has the list but not the threads."""
+    """Clear the list in a forked child, which has none of the threads."""
     global _lock
     _lock = threading.Lock()
     _idle.clear()

@@ -1,7 +1,7 @@
 """Validation of arguments against a schema.
 
-Common schemas are checked by a compiled function (``checks``); jsonschema, which decides everything
-else and every fault, is loaded when it is needed.
+A compiled function checks common schemas. jsonschema decides in all other cases, and describes all
+faults; it is loaded when it is needed.
 """
 
 from __future__ import annotations
@@ -19,51 +19,53 @@ from vibe_llms.invocables.schema_compiler import Check, compile_check
 
 
 @frozen
-class DataWeight:
+class DataSize:
     """Size of plain data.
 
     Attributes:
-        nodes: Values and keys.
-        characters: Of all strings.
+        nodes: Number of values and keys.
+        characters: Total length of all strings.
     """
 
     nodes: int
     characters: int
 
 
-def weigh(value: Any, limit: int) -> DataWeight:
-    """Measure data, and stop soon after so many nodes: also for cyclic and huge data."""
+def measure_data(value: Any, limit: int) -> DataSize:
+    """Measure plain data, which may be cyclic or huge; stop after about `limit` nodes."""
     nodes = characters = 0
-    ahead = [value]
-    while ahead and nodes <= limit:
-        each = ahead.pop()
+    pending = [value]
+    while pending and nodes <= limit:
+        each = pending.pop()
         nodes += 1
         if isinstance(each, str):
             characters += len(each)
         elif isinstance(each, Mapping):
             nodes += len(each)
             characters += sum(len(key) for key in each if isinstance(key, str))
-            ahead.extend(each.values())
+            pending.extend(each.values())
         elif isinstance(each, (list, tuple)):
-            ahead.extend(each)
-    return DataWeight(nodes + len(ahead), characters)
+            pending.extend(each)
+    return DataSize(nodes + len(pending), characters)
 
 
 CHECK_PAIRS: Final = 1_000_000
-"""Maximum pairs of a schema node and a value node for a check in this process: a tenth of a second
-at worst."""
+"""Maximum number of schema nodes times value nodes for a compiled check in this process, which then
+takes at most a tenth of a second."""
 
 EXPLAIN_PAIRS: Final = 20_000
+"""Maximum number of schema nodes times value nodes for jsonschema in this process."""
+
 EXPLAIN_CHARACTERS: Final = 30_000_000
-"""Maximum pairs times characters for jsonschema in this process: each fault quotes the value."""
+"""Maximum of that product times characters, because each fault quotes the value."""
 
 
 @define(eq=False)
 class Validator:
     """Validator of arguments against a schema.
 
-    Common and small cases are checked here. Patterns, references and large data are checked by
-    another process, within limits: a schema may be a stranger's.
+    Common and small cases are checked in this process. As schemas can be untrusted, another process
+    with limits checks patterns, references and large data.
 
     Attributes:
         schema: A JSON Schema; draft 2020-12 unless its ``$schema`` names another.
@@ -73,18 +75,18 @@ class Validator:
     schema: JsonObject
     name: str = ""
     _check: Check | None = attrs.field(init=False, repr=False)
-    _weight: DataWeight = attrs.field(init=False, repr=False)
+    _size: DataSize = attrs.field(init=False, repr=False)
     _validator: Any = attrs.field(default=None, init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        self._weight = weigh(self.schema, CHECK_PAIRS)
+        self._size = measure_data(self.schema, CHECK_PAIRS)
         # A schema that is too large to measure is not compiled either.
-        self._check = compile_check(self.schema) if self._weight.nodes < CHECK_PAIRS else None
+        self._check = compile_check(self.schema) if self._size.nodes < CHECK_PAIRS else None
 
     def check(self, arguments: Any) -> tuple[ArgumentFault, ...]:
-        """Return the faults of the arguments; empty if they fit.
+        """Return the faults of the arguments; empty if they match the schema.
 
-        May wait for another process; :meth:`examine` does not block the event loop for it.
+        This may block while it waits for another process; in an event loop, use :meth:`examine`.
 
         Raises:
             RequestError: The schema is invalid, has external references, or takes too long.
@@ -101,31 +103,31 @@ class Validator:
 
         return await asyncio.to_thread(self._consult, arguments)
 
-    def is_at_hand(self, weight: DataWeight) -> bool:
-        """Return whether :meth:`check` certainly needs no other process for data of this size."""
-        return self._check is not None and self._is_told_here(weight)
+    def is_cheap(self, size: DataSize) -> bool:
+        """Return whether :meth:`check` never needs the other process for data of this size."""
+        return self._check is not None and self._is_explained_here(size)
 
-    def _is_told_here(self, weight: DataWeight) -> bool:
-        """Return whether jsonschema may run in this process for data of this size."""
-        pairs = weight.nodes * self._weight.nodes
-        quoted = pairs * (weight.characters + self._weight.characters)
+    def _is_explained_here(self, size: DataSize) -> bool:
+        """Return whether jsonschema may explain faults of data of this size in this process."""
+        pairs = size.nodes * self._size.nodes
+        quoted = pairs * (size.characters + self._size.characters)
         return pairs <= EXPLAIN_PAIRS and quoted <= EXPLAIN_CHARACTERS
 
     def _check_here(self, arguments: Any) -> tuple[ArgumentFault, ...] | None:
-        """Check cheap cases; ``None`` if the costs are unknown."""
+        """Return the faults in cheap cases; ``None`` if the other process must find them."""
         if self._check is None:
             return None
-        weight = weigh(arguments, CHECK_PAIRS)
-        if weight.nodes * self._weight.nodes > CHECK_PAIRS:
+        size = measure_data(arguments, CHECK_PAIRS)
+        if size.nodes * self._size.nodes > CHECK_PAIRS:
             return None
         try:
             if self._check(arguments):
                 return ()
         except RecursionError:
             return (ArgumentFault(path="arguments", rule="nest too deeply"),)
-        if not self._is_told_here(weight):
+        if not self._is_explained_here(size):
             return None
-        # Only after a fault: it imports jsonschema, which is slow.
+        # Imported only after a fault, because importing jsonschema is slow.
         from vibe_llms.invocables.faults import find_faults, produce_schema_validator
 
         if self._validator is None:

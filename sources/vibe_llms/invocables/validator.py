@@ -1,4 +1,4 @@
-"""Server side of ``validator_process``: runs in the process that applies schemas."""
+"""Server of ``validator_process``: the program of the process that applies schemas."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ def serve(seconds: float, memory_bytes: float, idle_seconds: float) -> None:
     """Answer questions, one per line, until the input ends.
 
     Args:
-        seconds: Processor time for one answer; the system kills a process that takes more, even
-            during a computation, as the signal is not handled.
+        seconds: Processor time for one answer. The system kills a process that takes longer, even
+            during a computation, because the process does not handle the signal.
         memory_bytes: Memory limit of the process.
         idle_seconds: Time after which an idle process exits.
     """
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
-    bound = int(memory_bytes)
+    limit = int(memory_bytes)
     with contextlib.suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_AS, (bound, bound))
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     with selectors.DefaultSelector() as selector:
         selector.register(sys.stdin.buffer, selectors.EVENT_READ)
         while selector.select(idle_seconds):
             question = sys.stdin.buffer.readline()
             if not question:
                 return
-            # Processor time: a busy machine does not make a good schema a bad one.
+            # Not the elapsed time, which depends on the load of the machine.
             signal.setitimer(signal.ITIMER_PROF, seconds)
             answer = json.dumps(_answer(question))
             signal.setitimer(signal.ITIMER_PROF, 0)
@@ -53,7 +53,7 @@ def _answer(question: bytes) -> dict[str, Any]:
     except ValueError as error:
         return {"faults": [("arguments", f"cannot be read: {error}")]}
     try:
-        # As text again, since it keys a cache, and a dict is not hashable.
+        # As text, because the schema is the key of a cache, and a dict is not hashable.
         return {"faults": _validate(json.dumps(schema), value, name)}
     except RequestError as error:
         return {"refusal": error.detail}
@@ -72,16 +72,16 @@ def _validate(text: str, value: Any, name: str) -> list[tuple[str, str]]:
 
 
 @define
-class _Prepared:
-    """Prepared objects of one schema."""
+class _PreparedSchema:
+    """Compiled check and validator of one schema."""
 
     check: Check | None
     validator: Any = None
 
 
 @functools.lru_cache(maxsize=64)
-def _prepare(text: str) -> _Prepared:
-    return _Prepared(compile_check(json.loads(text), with_patterns=True))
+def _prepare(text: str) -> _PreparedSchema:
+    return _PreparedSchema(compile_check(json.loads(text), with_patterns=True))
 
 
 def _passes(check: Check, value: Any) -> bool:

@@ -1,9 +1,9 @@
 """Validation in another process, within limits of time and memory.
 
-The costs of a stranger's schema are unknown beforehand: a pattern can backtrack endlessly and
-references can multiply endlessly, and neither a thread nor an interrupt stops that. A process can
-be killed. This one is kept while it is used and a little longer, does one thing at a time, and ends
-with this process, when its input closes.
+The costs of an untrusted schema are unknown beforehand: a pattern can backtrack endlessly, and
+references can multiply endlessly. A thread cannot be stopped then, but a process can be killed. The
+process answers one question at a time, exits some time after the last one, and ends with this
+process, which closes its input.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ VALIDATOR_BYTES: Final = 2_147_483_648
 IDLE_SECONDS: Final = 60.0
 """Time after which an idle process exits."""
 
-_PATIENCE_SECONDS: Final = 120.0
+_ANSWER_SECONDS: Final = 120.0
 """Timeout of an answer on a machine that is busy with other work."""
 
 _ENDING_SECONDS: Final = 1.0
 _CHUNK_BYTES: Final = 65_536
-_INHERITED: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")  # without any secrets
-_SUSPECTS: Final = 3
+_INHERITED: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")  # which contain no secrets
+_SUSPECTS_LIMIT: Final = 3
 
 _PROGRAM: Final = (
     "import json, sys; paths = json.loads(sys.argv[1]); sys.path[:] = paths\n"
@@ -47,7 +47,7 @@ _PROGRAM: Final = (
 )
 
 
-class _Gone(Exception):
+class _ProcessEnded(Exception):
     """The process has ended without an answer; ``status`` is its exit status."""
 
     def __init__(self, status: int) -> None:
@@ -56,14 +56,14 @@ class _Gone(Exception):
 
 
 class _ValidatorProcess:
-    """Client side of the process."""
+    """Client of the process."""
 
     def __init__(self) -> None:
-        # Without an empty entry, which would mean the current directory.
+        # Without empty entries, which stand for the current directory.
         paths = json.dumps([str(path) for path in sys.path if path])
         limits = map(str, (VALIDATOR_SECONDS, VALIDATOR_BYTES, IDLE_SECONDS))
         self._process = subprocess.Popen(
-            # Isolated: neither that directory nor a variable affects the imports.
+            # Isolated, so that neither that directory nor variables affect the imports.
             [sys.executable, "-I", "-c", _PROGRAM, paths, *limits],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -73,7 +73,7 @@ class _ValidatorProcess:
         )
 
     def ask(self, question: bytes) -> Any:
-        """Ask, and wait for the answer. Raises _Gone."""
+        """Ask, and wait for the answer. Raises _ProcessEnded."""
         try:
             inbox, outbox = self._process.stdin, self._process.stdout
             assert inbox is not None
@@ -82,8 +82,8 @@ class _ValidatorProcess:
             inbox.flush()
             return json.loads(_read_line(outbox))
         except (OSError, ValueError) as error:  # it ended, or is unusable
-            raise _Gone(self.end()) from error
-        # Interrupted: the next question would get the outstanding answer.
+            raise _ProcessEnded(self.end()) from error
+        # After an interruption, the next question would get this answer.
         except BaseException:
             self._process.kill()
             self.end()
@@ -105,13 +105,13 @@ class _ValidatorProcess:
 
 def _read_line(outbox: IO[bytes]) -> bytes:
     """Read one line. Raises OSError at the end."""
-    until = time.monotonic() + _PATIENCE_SECONDS
+    deadline = time.monotonic() + _ANSWER_SECONDS
     line = bytearray()
     with selectors.DefaultSelector() as selector:
         selector.register(outbox, selectors.EVENT_READ)
         while not line.endswith(b"\n"):
-            left = until - time.monotonic()
-            if left < 0 or not selector.select(left):
+            remaining = deadline - time.monotonic()
+            if remaining < 0 or not selector.select(remaining):
                 raise TimeoutError
             # Not readline, which waits for the rest of a line without a timeout.
             chunk = os.read(outbox.fileno(), _CHUNK_BYTES)
@@ -126,9 +126,9 @@ _running: _ValidatorProcess | None = None
 
 
 def consult(schema: JsonObject, value: Any, name: str) -> tuple[ArgumentFault, ...]:
-    """Return the faults of a value according to a schema, whatever the costs in the other process.
+    """Have the other process find the faults of a value according to a schema.
 
-    Blocks until the answer: in an event loop, call it in a thread.
+    This blocks until the answer arrives; in an event loop, call it in a thread.
 
     Args:
         name: Owner of the schema, for errors.
@@ -148,7 +148,7 @@ def consult(schema: JsonObject, value: Any, name: str) -> tuple[ArgumentFault, .
         )
     answer = _ask(question, schema, name)
     if "refusal" in answer:
-        raise refuse_schema(name, answer["refusal"], is_told=True)
+        raise refuse_schema(name, answer["refusal"], is_complete=True)
     return tuple(ArgumentFault(path=path, rule=rule) for path, rule in answer["faults"])
 
 
@@ -165,11 +165,11 @@ def _ask(question: bytes, schema: JsonObject, name: str) -> dict[str, Any]:
             try:
                 answer: dict[str, Any] = _running.ask(question)
                 return answer
-            except _Gone as gone:
+            except _ProcessEnded as ended:
                 _running = None
-                if not is_new and gone.status != -signal.SIGPROF:
+                if not is_new and ended.status != -signal.SIGPROF:
                     continue  # it had exited after its idle time, or was killed
-                raise refuse_schema(name, _explain_end(gone.status, schema)) from gone
+                raise refuse_schema(name, _explain_end(ended.status, schema)) from ended
             except BaseException:
                 _running = None
                 raise
@@ -179,25 +179,27 @@ def _ask(question: bytes, schema: JsonObject, name: str) -> dict[str, Any]:
 def _explain_end(status: int, schema: JsonObject) -> str:
     if status != -signal.SIGPROF:
         return f"the validating process has ended ({status})."
-    places = list(_find_suspects(schema, "$"))[:_SUSPECTS]
-    said = f" Look at {', '.join(places)}." if places else ""
+    places = list(_find_suspects(schema, "$"))[:_SUSPECTS_LIMIT]
+    hint = f" Look at {', '.join(places)}." if places else ""
     return (
         f"it takes more than {VALIDATOR_SECONDS:g} seconds of processor time: a pattern "
-        f"backtracks, or alternatives and references multiply.{said}"
+        f"backtracks, or alternatives and references multiply.{hint}"
     )
 
 
 def _find_suspects(schema: Any, place: str) -> Iterator[str]:
     """Yield the places of a schema that can be expensive: patterns first, then references."""
     found = list(_walk(schema, place))
-    yield from (f"{place} ({show_value(word)})" for place, word in found if "attern" in place)
+    patterns = [(place, pattern) for place, pattern in found if "attern" in place]
+    yield from (f"{place} ({show_value(pattern)})" for place, pattern in patterns)
     yield from (place for place, _ in found if "attern" not in place)
 
 
 def _walk(schema: Any, place: str) -> Iterator[tuple[str, Any]]:
-    ahead = [(place, schema)]
-    while ahead:
-        place, each = ahead.pop()
+    """Yield the expensive keywords of a schema, each with its place and its value."""
+    pending = [(place, schema)]
+    while pending:
+        place, each = pending.pop()
         if isinstance(each, Mapping):
             for key, value in reversed(list(each.items())):
                 here = f"{place}.{key}"
@@ -207,9 +209,9 @@ def _walk(schema: Any, place: str) -> Iterator[tuple[str, Any]]:
                     yield here, next(iter(value), "")
                 elif key in ("$ref", "$dynamicRef", "uniqueItems"):
                     yield here, value
-                ahead.append((here, value))
+                pending.append((here, value))
         elif isinstance(each, list):
-            ahead += [(f"{place}[{index}]", item) for index, item in enumerate(each)]
+            pending += [(f"{place}[{index}]", item) for index, item in enumerate(each)]
 
 
 def dismiss() -> None:
@@ -225,7 +227,7 @@ atexit.register(dismiss)
 
 
 def _forget() -> None:
-    """The process belongs to the parent; a forked child starts one of its own."""
+    """Let a forked child start its own process: the present one belongs to the parent."""
     global _lock, _running
     _lock = threading.Lock()
     _running = None

@@ -7,7 +7,7 @@ import contextvars
 
 import pytest
 
-from vibe_llms.invocables.eagerness import begin
+from vibe_llms.invocables.eagerness import start_eagerly
 
 _said: contextvars.ContextVar[str] = contextvars.ContextVar("said", default="nothing")
 
@@ -18,7 +18,7 @@ async def test_what_waits_for_nothing_is_done_at_once() -> None:
     async def work() -> str:
         return "done"
 
-    begun = begin(work())
+    begun = start_eagerly(work())
 
     assert begun.done()
     assert begun.result() == "done"
@@ -41,7 +41,7 @@ async def test_what_waits_goes_on_as_the_task_that_began() -> None:
                 await asyncio.sleep(10)
         return "done"
 
-    begun = begin(work())
+    begun = start_eagerly(work())
 
     assert await begun == "done"
     assert own == [begun, begun]
@@ -56,7 +56,7 @@ async def test_what_it_sets_in_its_context_nobody_else_sees() -> None:
         await asyncio.sleep(0)
         return _said.get()
 
-    assert await begin(work()) == "something"
+    assert await start_eagerly(work()) == "something"
     assert _said.get() == "nothing"
 
 
@@ -69,7 +69,7 @@ async def test_an_error_is_raised_where_it_is_waited_for() -> None:
         raise ValueError(pauses)
 
     for pauses in (0, 1):
-        begun = begin(fail(pauses))
+        begun = start_eagerly(fail(pauses))
         with pytest.raises(ValueError, match=str(pauses)):
             await begun
 
@@ -90,7 +90,7 @@ async def test_it_is_cancelled_with_what_it_waits_for(turns: int) -> None:
             seen.append("cleaned up")
             raise
 
-    begun = begin(work())
+    begun = start_eagerly(work())
     for _ in range(turns):
         await asyncio.sleep(0)
     begun.cancel()
@@ -111,4 +111,4 @@ async def test_work_that_cancels_itself_is_cancelled() -> None:
         await asyncio.sleep(0)
 
     with pytest.raises(asyncio.CancelledError):
-        await begin(work())
+        await start_eagerly(work())

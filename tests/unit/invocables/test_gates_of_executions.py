@@ -49,7 +49,7 @@ async def test_nobody_waits_for_what_was_given_up() -> None:
     await gate.acquire()
     waiting = asyncio.create_task(gate.acquire())
     await asyncio.sleep(0)
-    gate.give_up()
+    gate.abandon()
     with pytest.raises(GateBlockedError):
         await waiting
     with pytest.raises(GateBlockedError):

@@ -115,7 +115,7 @@ async def take(step: str, owner: ConnectionOwner[ServerConnection], world: World
         case "acquire":
             with contextlib.suppress(ConverseError):
                 connection = await owner.acquire()
-                assert not connection.ending.has_come
+                assert not connection.ending.is_set
         case "abandon":
             task = asyncio.create_task(owner.acquire())
             await asyncio.sleep(0)
@@ -173,7 +173,7 @@ async def test_an_ensemble_that_does_not_let_itself_be_disconnected_is_not_waite
 ) -> None:
     """It is told of, and the others are disconnected all the same."""
     monkeypatch.setattr(connected, "_PATIENCE_SECONDS", 0.01)
-    monkeypatch.setattr(owners, "_FAREWELL_SECONDS", 0.01)
+    monkeypatch.setattr(owners, "_CANCELLED_SECONDS", 0.01)
     released = asyncio.Event()
 
     class Stubborn(FunctionsEnsemble):

@@ -11,10 +11,10 @@ import pytest
 from support.gateways.gateways import become
 from vibe_llms.exceptions import EnsembleError
 from vibe_llms.invocables import Registry, produce_invoker
-from vibe_llms.invocables.ensemble_pools import MOST_IDLE, MOST_IDLE_OF_ALL, EnsemblePool
+from vibe_llms.invocables.ensemble_pools import MAX_IDLE, MAX_TOTAL_IDLE, EnsemblePool
 from vibe_llms.invocables.ensembles import FunctionsEnsemble
 from vibe_llms.invocables.invokers import Invoker
-from vibe_llms.invocables.lending import MOST_OPENING
+from vibe_llms.invocables.lending import MAX_OPENING
 from vibe_llms.invocables.mcp.settings import McpServer
 
 
@@ -147,13 +147,13 @@ async def test_what_is_no_server_is_not_kept() -> None:
 async def test_idle_connections_of_all_owners_are_bounded() -> None:
     """The one that was idle for longest is closed."""
     pool = EnsemblePool()
-    for number in range(MOST_IDLE_OF_ALL + 2):
+    for number in range(MAX_TOTAL_IDLE + 2):
         await use(pool, owner=f"owner {number}")
-    await become(lambda: Server.open == MOST_IDLE_OF_ALL)
+    await become(lambda: Server.open == MAX_TOTAL_IDLE)
     await use(pool, owner="owner 2")
-    assert Server.connected == MOST_IDLE_OF_ALL + 2
+    assert Server.connected == MAX_TOTAL_IDLE + 2
     await use(pool, owner="owner 0")
-    assert Server.connected == MOST_IDLE_OF_ALL + 3
+    assert Server.connected == MAX_TOTAL_IDLE + 3
     await pool.close()
     assert Server.open == 0
 
@@ -163,12 +163,12 @@ async def test_an_idle_connection_is_closed_and_so_are_too_many() -> None:
     await use(pool)
     await become(lambda: Server.open == 0)
     pool = EnsemblePool()
-    taken = [Registry(pool.share([Server()], "ann")) for _ in range(MOST_IDLE + 3)]
+    taken = [Registry(pool.share([Server()], "ann")) for _ in range(MAX_IDLE + 3)]
     for each in taken:
         await each.connect()
     for each in taken:
         await each.disconnect()
-    await become(lambda: Server.open == MOST_IDLE)
+    await become(lambda: Server.open == MAX_IDLE)
     await pool.close()
     assert Server.open == 0
 
@@ -348,10 +348,10 @@ async def test_a_connection_that_no_run_waits_for_is_not_opened() -> None:
 async def test_runs_take_what_others_give_back_rather_than_open_their_own() -> None:
     """Fifty short runs need few connections: none is opened while others are given back."""
     pool = EnsemblePool()
-    await use_at_once(pool, MOST_IDLE)
+    await use_at_once(pool, MAX_IDLE)
     Server.gate, Server.most_opening = asyncio.Event(), 0  # none can be opened
     await asyncio.gather(*(use(pool) for _ in range(50)))
-    assert Server.connected == MOST_IDLE
+    assert Server.connected == MAX_IDLE
     assert Server.most_opening == 0
     await pool.close()
     assert Server.open == 0
@@ -362,7 +362,7 @@ async def test_each_run_at_once_gets_a_connection_with_sessions() -> None:
     pool = EnsemblePool()
     await asyncio.wait_for(use_at_once(pool, 20), 30)
     assert Server.connected == 20
-    assert 1 < Server.most_opening <= MOST_OPENING
+    assert 1 < Server.most_opening <= MAX_OPENING
     await pool.close()
     assert Server.open == 0
 
@@ -373,8 +373,8 @@ async def test_one_failure_of_many_connections_is_its_runs_alone() -> None:
         Server.gate, Server.is_down = asyncio.Event(), True
         failing = asyncio.create_task(use(pool))
         await become(lambda: Server.opening == 1)
-        waiting = [asyncio.create_task(use(pool)) for _ in range(MOST_OPENING)]
-        await become(lambda: Server.opening == MOST_OPENING)
+        waiting = [asyncio.create_task(use(pool)) for _ in range(MAX_OPENING)]
+        await become(lambda: Server.opening == MAX_OPENING)
         failing_gate, Server.gate = Server.gate, asyncio.Event()
         failing_gate.set()
         results = await asyncio.gather(failing, *waiting[:-1], return_exceptions=True)

@@ -205,7 +205,7 @@ class ToolEndpoint:
         body = await read_json_body(call)
         await self._open()
         from vibe_llms.invocables.mcp.serving.messages import MalformedMessage, read_message
-        from vibe_llms.invocables.mcp.serving.sessions import HEARD, produce_user
+        from vibe_llms.invocables.mcp.serving.sessions import LISTENER_KEY, produce_user
 
         if call.method == "POST":
             try:
@@ -223,7 +223,7 @@ class ToolEndpoint:
                 await self._listen(call, record, body, scope_entries)
             case "POST":
                 with self._in_transit.enter(session) as arrive:
-                    scope_entries[HEARD] = partial(_record_method, record, arrive)
+                    scope_entries[LISTENER_KEY] = partial(_record_method, record, arrive)
                     await self._pass(call, record, body, scope_entries)
             case _:
                 if session:

@@ -11,7 +11,7 @@ from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.instruments.parsers.json_reader import is_growing
 from vibe_llms.instruments.parsers.partials import unwrap
 from vibe_llms.instruments.parsers.target_types import WRAP, InvalidAnswer, TargetType, derive_kind
-from vibe_llms.invocables.validation import CHECK_PAIRS, weigh
+from vibe_llms.invocables.validation import CHECK_PAIRS, measure_data
 
 
 class ItemReader:
@@ -33,7 +33,9 @@ class ItemReader:
             plain: The part of the whole answer received so far.
         """
         complete = self._list_complete(plain)
-        if all(self._kind.converts_in_process(weigh(item, CHECK_PAIRS)) for item in complete):
+        if all(
+            self._kind.converts_in_process(measure_data(item, CHECK_PAIRS)) for item in complete
+        ):
             return self._make(complete)
         import asyncio
 

@@ -29,7 +29,7 @@ from vibe_llms.instruments.parsers.target_types import (
 from vibe_llms.invocables.argument_faults import ArgumentFault, Misfit
 from vibe_llms.invocables.bindings import Bound
 from vibe_llms.invocables.invokers import Effect, Invoker
-from vibe_llms.invocables.validation import DataWeight
+from vibe_llms.invocables.validation import DataSize
 from vibe_llms.messages.canisters import (
     AnyCanister,
     InvocationCanister,
@@ -248,7 +248,7 @@ class Parser(Generic[T]):
         """Do the same for callers that ask again: raises InvalidAnswer, which has the faults."""
         text = self._find_text(answer)
         # A value read from a text has at most as many nodes as the text has characters.
-        if self.kind.converts_in_process(DataWeight(len(text) + 1, len(text))):
+        if self.kind.converts_in_process(DataSize(len(text) + 1, len(text))):
             return self._make(text)
         import asyncio
 

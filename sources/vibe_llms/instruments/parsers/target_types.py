@@ -18,7 +18,7 @@ from vibe_llms.instruments.parsers.partials import list_fields, view
 from vibe_llms.invocables.argument_faults import ArgumentFault, Misfit, show_value
 from vibe_llms.invocables.plain_shapes import Convert
 from vibe_llms.invocables.schema_derivation import Deriver
-from vibe_llms.invocables.validation import DataWeight, Validator, produce_validator
+from vibe_llms.invocables.validation import DataSize, Validator, produce_validator
 from vibe_llms.messages.json_values import ensure_schema
 
 WRAP: Final = "value"
@@ -97,9 +97,9 @@ class TargetType:
         except Misfit as misfit:
             raise self._fail(misfit, plain) from misfit
 
-    def converts_in_process(self, weight: DataWeight) -> bool:
+    def converts_in_process(self, weight: DataSize) -> bool:
         """Return whether data of this size is certainly converted without another process."""
-        return self._validator.is_at_hand(weight)
+        return self._validator.is_cheap(weight)
 
     def is_valid(self, plain: Any) -> bool:
         """Return whether an answer can be converted to a value."""

@@ -2,8 +2,8 @@
 
 Both eras of the protocol are supported, with the official package ``mcp``, which is imported when
 the first server is connected and nowhere else in this package. May import the other invocables, the
-framing of lines, the server settings, and the protocols of models and reactors. Does not know which
-model answers a server's question, or which approver or person is asked: they are passed in.
+framing of lines, the server settings, and the protocols of models and reactors. The caller passes
+in the model, the approver and the person that answer a server's questions.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Requests of a server to the client, answered by a model, a person, or the user's grants.
 
-In both eras of the protocol: as requests of a server with a session, and as requirements of a
-call's result before the call can continue. Every answer requires the approver or the person who is
-asked everything else, and every kind has a limit.
+In the era of sessions, the server sends them as requests; in the era without, the result of a call
+contains them, and the call continues after the answers. They are answered only with the consent of
+the approver or the person who is asked about other calls as well, and each kind has a limit.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ class AnswerLimits:
     """Limits of one connection's requests.
 
     Attributes:
-        sampling_tokens: Limit of one answer of a model, overriding the server's.
+        sampling_tokens: Maximum tokens of one answer of a model, whatever the server requests.
         sampling_requests: Maximum number of requests to a model.
-        sampling_depth: Maximum number of concurrent answers, and so also how often the answer to
-            one question may lead to another.
+        sampling_depth: Maximum number of concurrent answers, which also limits chains of questions
+            that each lead to the next.
         elicitations: Maximum number of questions to a person.
         wait_seconds: Time limit for a person to answer one question or approval.
     """
@@ -70,8 +70,8 @@ class Declined(Exception):
     """A refused request of a server; the server gets its text."""
 
 
-def _ensure_paths(given: Iterable[Path]) -> tuple[Path, ...]:
-    return tuple(given)
+def _ensure_paths(paths: Iterable[Path]) -> tuple[Path, ...]:
+    return tuple(paths)
 
 
 @frozen(kw_only=True, eq=False)
@@ -80,11 +80,11 @@ class Answers:
     server.
 
     Attributes:
-        server: Its name.
-        approver: Asked before a model is, with the name ``<server>/sampling``.
-        model: Answers the server's questions to a model; ``None``: no model is offered.
+        server: The name of the server.
+        approver: Asked before the model, about a call of ``<server>/sampling``.
+        model: Answers the server's questions to a model; ``None`` to offer none.
         reactors: Callbacks for the model's answers.
-        elicitor: Asks a person the server's questions; ``None``: no person is offered.
+        elicitor: Asks a person the server's questions; ``None`` to offer no person.
         roots: Directories that the user discloses to the server.
         limits: Limits of the server's requests.
     """
@@ -100,21 +100,25 @@ class Answers:
     def produce_callbacks(self) -> dict[str, Any]:
         """Return arguments of the official package's client, for one connection.
 
-        A callback announces to the server that it may ask: so there is none without an answerer.
+        A callback tells the server that it may ask, so only questions with an answerer have one.
         """
         callbacks: dict[str, Any] = {}
-        # Without an approver, a server could use the user's model, and money, unnoticed.
+        # Without an approver, a server could spend the user's money on a model unnoticed.
         if self.model is not None and self.approver is not None:
             from mcp_types import SamplingCapability, SamplingToolsCapability
 
             sampler = _Sampler(self, self.approver, self.model)
-            callbacks["sampling_callback"] = guard(self.server, "sampling", sampler)
+            callbacks["sampling_callback"] = produce_callback(self.server, "sampling", sampler)
             callbacks["sampling_capabilities"] = SamplingCapability(tools=SamplingToolsCapability())
         if self.elicitor is not None:
-            asker = _Asker(self, self.elicitor)
-            callbacks["elicitation_callback"] = guard(self.server, "elicitation", asker)
+            questioner = _PersonQuestioner(self, self.elicitor)
+            callbacks["elicitation_callback"] = produce_callback(
+                self.server, "elicitation", questioner
+            )
         if self.roots:
-            callbacks["list_roots_callback"] = guard(self.server, "roots", self._list_roots)
+            callbacks["list_roots_callback"] = produce_callback(
+                self.server, "roots", self._list_roots
+            )
         return callbacks
 
     async def _list_roots(self, context: ClientRequestContext) -> Any:
@@ -126,10 +130,10 @@ class Answers:
         return ListRootsResult(roots=list(map(Root.model_validate, roots)))
 
 
-def guard(server: str, what: str, answer: Callback) -> Callback:
-    """Wrap an answerer for the official package's client.
+def produce_callback(server: str, kind: str, answer: Callback) -> Callback:
+    """Wrap an answerer as a callback of the official package's client.
 
-    Every exception becomes an error for the server, without further details.
+    Every exception becomes an error for the server, without details.
     """
 
     async def callback(*arguments: Any) -> Any:
@@ -138,10 +142,10 @@ def guard(server: str, what: str, answer: Callback) -> Callback:
         try:
             return await answer(*arguments)
         except Declined as refusal:
-            _logger.info("A request of %s was not answered (%s): %s", server, what, refusal)
+            _logger.info("A request of %s was not answered (%s): %s", server, kind, refusal)
             return ErrorData(code=_DECLINED, message=str(refusal))
         except Exception as error:
-            _logger.warning("A request of %s could not be answered (%s): %s", server, what, error)
+            _logger.warning("A request of %s could not be answered (%s): %s", server, kind, error)
             return ErrorData(code=INTERNAL_ERROR, message="It could not be answered.")
 
     return callback
@@ -154,7 +158,7 @@ class _Sampler:
     _answers: Answers
     _approver: Approver
     _model: ConverserModel
-    _asked: int = attrs.field(default=0, init=False)
+    _count: int = attrs.field(default=0, init=False)
     _depth: int = attrs.field(default=0, init=False)
 
     async def __call__(
@@ -162,9 +166,9 @@ class _Sampler:
     ) -> Any:
         """Ask for an approval, then the model."""
         limits = self._answers.limits
-        # Refused questions count as well: a server that keeps asking must reach the limit.
-        self._asked += 1
-        if self._asked > limits.sampling_requests:
+        # Refused questions count as well, so that a server that keeps asking reaches the limit.
+        self._count += 1
+        if self._count > limits.sampling_requests:
             raise _exceed("sampling_requests", limits.sampling_requests)
         if self._depth >= limits.sampling_depth:
             raise _exceed("sampling_depth", limits.sampling_depth)
@@ -186,23 +190,23 @@ class _Sampler:
         self, identity: str, parameters: CreateMessageRequestParams, max_tokens: int
     ) -> tuple[CreateMessageRequestParams, int]:
         """Return the approved request, which the approver may have reduced."""
-        said = describe_sampling(parameters, max_tokens)
+        description = describe_sampling(parameters, max_tokens)
         request = produce_approval_request(
             f"sampling-{identity}",
             f"{self._answers.server}/sampling",
-            said,
+            description,
             description=f"The MCP server {self._answers.server!r} wants to ask"
             f" {self._model.descriptor}.",
         )
-        allowed = await self._ask(request)
-        # The approver saw parts of it, and data as digests: changes could not be merged back.
+        approved = await self._ask(request)
+        # The approver sees data only as digests, so that changes could not be merged back.
         unchangeable = {"messages", "tools"}
-        if any(allowed.get(key) != said.get(key) for key in unchangeable):
+        if any(approved.get(key) != description.get(key) for key in unchangeable):
             raise Declined("The request would have been changed.")
-        tokens = allowed.get("max_tokens")
+        tokens = approved.get("max_tokens")
         tokens = tokens if isinstance(tokens, int) and 0 < tokens <= max_tokens else max_tokens
-        if allowed.get("system") != said.get("system"):
-            system = str(allowed.get("system") or "") or None
+        if approved.get("system") != description.get("system"):
+            system = str(approved.get("system") or "") or None
             parameters = parameters.model_copy(update={"system_prompt": system})
         return parameters, tokens
 
@@ -215,33 +219,33 @@ class _Sampler:
             raise Declined("It was not approved in time.") from error
         if approval is None:
             raise Declined("No terminal to ask for approval.")
-        allowed = settle(request, approval)
-        if allowed is None:
+        approved = settle(request, approval)
+        if approved is None:
             raise Declined("The user declined it.")
-        return allowed
+        return approved
 
 
 @define(eq=False)
-class _Asker:
+class _PersonQuestioner:
     """Asks a person a server's questions, within the limits of one connection."""
 
     _answers: Answers
     _elicitor: Elicitor
-    _asked: int = attrs.field(default=0, init=False)
-    _turn: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
+    _count: int = attrs.field(default=0, init=False)
+    _lock: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
 
     async def __call__(self, context: ClientRequestContext, parameters: ElicitRequestParams) -> Any:
         """Ask one question after the other, because a person reads them in turn."""
         from mcp_types import ElicitResult
 
         limits = self._answers.limits
-        self._asked += 1
-        if self._asked > limits.elicitations:
+        self._count += 1
+        if self._count > limits.elicitations:
             raise _exceed("elicitations", limits.elicitations)
         server, message = self._answers.server, parameters.message
         try:
-            # In this order: the time limit of a question starts when it is shown.
-            async with self._turn, asyncio.timeout(limits.wait_seconds):
+            # The lock first, so that the time limit of a question starts when it is shown.
+            async with self._lock, asyncio.timeout(limits.wait_seconds):
                 if parameters.mode == "url":
                     answer = await answer_address(self._elicitor, server, message, parameters.url)
                 else:

@@ -1,4 +1,4 @@
-"""One connection to an MCP server: its client, its callbacks, and its end."""
+"""Connections to MCP servers: the client, its callbacks, and requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vibe_llms.invocables.mcp.kit import is_closure, load_kit, produce_failure
 from vibe_llms.invocables.mcp.pausable_timeout import PausableTimeout
 from vibe_llms.invocables.mcp.relaying import forget_call
 from vibe_llms.invocables.mcp.settings import McpServer
-from vibe_llms.invocables.mcp.sifting import SiftedStream
+from vibe_llms.invocables.mcp.sifting import FilteredStream
 from vibe_llms.invocables.mcp.stdio import open_stdio
 from vibe_llms.invocables.owners import Disconnection
 
@@ -30,9 +30,10 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 _LISTEN_SECONDS: Final = (1.0, 2.0, 5.0, 15.0, 60.0)
-"""Pauses before an interrupted stream of announcements is reopened."""
+"""Delays before an interrupted stream of announcements is reopened."""
 
 _EXPLAIN_SECONDS: Final = 2.0
+"""Time to wait for the reason why a connection has closed."""
 
 Notice: TypeAlias = Callable[[Any], None]
 
@@ -48,9 +49,9 @@ class Wiring:
     Attributes:
         produce_callbacks: Returns, for each new connection, arguments of the official package's
             client: ``sampling_callback``, ``elicitation_callback``, ``list_roots_callback`` and
-            related ones. Each is announced to the server as a permitted request.
+            related ones. Each tells the server that it may send these requests.
         produce_auth: Returns, for each new connection over HTTP, the authentication of requests.
-        timeout: Its clock, which limits connecting, is paused while a person is asked.
+        timeout: The time limit for connecting, which is paused while a person is asked.
         person_seconds: Time limit for a person while a server is being connected.
         notice: Called with every announcement of the server, as the official package's object.
     """
@@ -67,7 +68,7 @@ class ServerConnection:
     """A connected server.
 
     Attributes:
-        client: The official package's.
+        client: The client of the official package.
         ending: Set when the connection ends, with the reason.
     """
 
@@ -86,17 +87,20 @@ class ServerConnection:
 async def open_connection(
     server: McpServer, wiring: Wiring, limits: Limits, changed: Callable[[], None]
 ) -> AsyncIterator[ServerConnection]:
-    """Connect a server; to be entered and left by one task.
+    """Connect a server; one task must enter and leave the context.
 
     Args:
+        server: The settings of the server.
+        wiring: Capabilities offered to the server.
+        limits: The configured limits.
         changed: Called when the server's tools may have changed.
 
     Raises:
         EnsembleError: The server cannot be connected.
         DependencyError: The official package is not installed.
     """
-    forget_call()  # a call may have waited for the connection
-    # First, in a thread: the imports below take a second, which would block the loop.
+    forget_call()  # this connection does not belong to the call that opens it
+    # In a thread first, because the imports below take a second, which would block the loop.
     await load_kit()
     import anyio
 
@@ -107,12 +111,11 @@ async def open_connection(
                 client = _produce_client(server, wiring, limits, ending, changed)
                 await stack.enter_async_context(client)
             _ensure_protocol(server, client)
-            _leave_checks_to_us(client)
+            _disable_result_checks(client)
         except Exception as error:
             raise _explain_refusal(server, error, ending) from error
         listening = await stack.enter_async_context(anyio.create_task_group())
-        # Left before the group is: the listener never ends by itself, and the group waits for all
-        # tasks.
+        # Cancels the listener, which never ends, before the group waits for its tasks.
         stack.callback(listening.cancel_scope.cancel)
         connection = ServerConnection(client=client, ending=ending)
         if not connection.has_sessions:
@@ -133,7 +136,7 @@ def _produce_client(
     from mcp.client.client import Client
     from mcp_types import Implementation, ToolListChangedNotification
 
-    async def hear(message: Any) -> None:
+    async def handle_message(message: Any) -> None:
         if isinstance(message, ToolListChangedNotification):
             changed()
         elif not isinstance(message, Exception):
@@ -148,30 +151,36 @@ def _produce_client(
         else open_stdio(server, limits, ending)
     )
     return Client(
-        _open_sifted(streams, server.name),
-        # An explicit version would not be verified; "auto" asks the server, and _ensure_protocol
-        # checks the result.
+        _open_filtered(streams, server.name),
+        # With an explicit version, the package would not ask the server for its version. With
+        # "auto" it does, and _ensure_protocol checks the answer.
         mode="legacy" if server.protocol == "2025-11-25" else "auto",
-        # The package would cache answers as long as the server allows; callers here need current
+        # The package would cache answers for as long as the server allows, but callers need current
         # data.
         cache=None,
         client_info=Implementation(name="vibe-llms", version=__version__),
-        **{"message_handler": hear, "logging_callback": log, **wiring.produce_callbacks()},
+        **{
+            "message_handler": handle_message,
+            "logging_callback": log,
+            **wiring.produce_callbacks(),
+        },
     )
 
 
 @asynccontextmanager
-async def _open_sifted(streams: Any, server: str) -> AsyncIterator[tuple[Any, Any]]:
+async def _open_filtered(streams: Any, server: str) -> AsyncIterator[tuple[Any, Any]]:
     async with streams as (received, sent):
-        yield SiftedStream(received, server), sent
+        yield FilteredStream(received, server), sent
 
 
-def _leave_checks_to_us(client: Client) -> None:
-    """Stop the official package from applying a server's schemas, in the event loop and without
-    limits."""
+def _disable_result_checks(client: Client) -> None:
+    """Stop the official package from validating results.
+
+    It would apply a server's schemas in the event loop and without limits.
+    """
 
     async def accept(name: str, result: Any) -> None:
-        """Accept every result: the called tool validates it, within limits."""
+        """Accept every result, because the invoker of the tool validates it, within limits."""
 
     client.session.validate_tool_result = accept  # type: ignore[method-assign]
 
@@ -185,8 +194,8 @@ def _ensure_protocol(server: McpServer, client: Client) -> None:
 def _explain_refusal(server: McpServer, error: Exception, ending: Disconnection) -> Exception:
     """Explain why a server could not be connected.
 
-    How it ended is the reason only if the error has no other: an earlier answer, such as an
-    unsupported version, takes precedence.
+    The reason of its end counts only if the error has no reason of its own: an earlier answer of
+    the server, such as an unsupported version, takes precedence.
     """
     reason: Exception | str = error
     if isinstance(error, TimeoutError):
@@ -201,20 +210,20 @@ async def _listen(client: Client, changed: Callable[[], None]) -> None:
     from mcp.client.subscriptions import SubscriptionLost
     from mcp.shared.exceptions import MCPError
 
-    wanted = _survey_announcements(client)
-    if not wanted:
+    kinds = _survey_announcements(client)
+    if not kinds:
         return
     failures = 0
-    # An end without an error counts, too: else a server that disconnects immediately is asked
-    # endlessly.
+    # An end without an error counts, too, or a server that disconnects immediately would be
+    # asked endlessly.
     while failures < len(_LISTEN_SECONDS):
         try:
-            async with client.listen(**wanted) as subscription:
+            async with client.listen(**kinds) as subscription:
                 if failures:
                     changed()  # announcements during the pause were missed
                 failures = 0
                 async for _ in subscription:
-                    pass  # the client's message handler gets the same
+                    pass  # handle_message receives the same announcements
         except (SubscriptionLost, MCPError) as error:
             _logger.debug("The server's announcements were interrupted: %s", error)
         await asyncio.sleep(_LISTEN_SECONDS[failures])
@@ -223,45 +232,45 @@ async def _listen(client: Client, changed: Callable[[], None]) -> None:
 
 def _survey_announcements(client: Client) -> dict[str, Any]:
     """Return the kinds of announcements that the server sends."""
-    able = client.server_capabilities
-    said = {
-        "tools_list_changed": able.tools and able.tools.list_changed,
-        "prompts_list_changed": able.prompts and able.prompts.list_changed,
-        "resources_list_changed": able.resources and able.resources.list_changed,
+    capabilities = client.server_capabilities
+    announced = {
+        "tools_list_changed": capabilities.tools and capabilities.tools.list_changed,
+        "prompts_list_changed": capabilities.prompts and capabilities.prompts.list_changed,
+        "resources_list_changed": capabilities.resources and capabilities.resources.list_changed,
     }
-    return {name: True for name, is_said in said.items() if is_said}
+    return {name: True for name, is_announced in announced.items() if is_announced}
 
 
 async def perform_request(
     server: McpServer,
     connection: ServerConnection,
     request: Callable[[Client], Awaitable[Any]],
-    what: str,
+    action: str,
     seconds: float | None,
 ) -> Any:
     """Send a request to a connected server, and map its errors.
 
     Args:
-        what: The action in words, as ``be asked for its tools``.
+        action: The action in words, as ``be asked for its tools``.
         seconds: Timeout; ``None`` if the caller limits it.
 
     Raises:
-        EnsembleError: The server ended, refused, or did not answer in time.
+        EnsembleError: The server ended, refused the request, or did not answer in time.
     """
     try:
-        # The owner closes a failed connection after its answers have arrived, or soon after.
+        # The owner of a failed connection waits for outstanding answers for a moment.
         with connection.ending.hold():
             async with asyncio.timeout(seconds):
                 return await request(connection.client)
     except TimeoutError as error:
         reason = f"it did not answer within {seconds:g} seconds" if seconds else "it took too long"
-        raise produce_failure(server.name, what, reason, stage=Stage.EXECUTE) from error
+        raise produce_failure(server.name, action, reason, stage=Stage.EXECUTE) from error
     except Exception as error:
         reason = ""
         if is_closure(error):
-            # The end of a connection first wakes the requests: the reason follows a moment later.
+            # The end of a connection wakes the requests first; its reason follows a moment later.
             await connection.ending.wait(_EXPLAIN_SECONDS)
             reason = f"it {connection.ending.reason}" if connection.ending.reason else ""
         raise produce_failure(
-            server.name, what, reason or error, stage=Stage.EXECUTE, secrets=server.secrets
+            server.name, action, reason or error, stage=Stage.EXECUTE, secrets=server.secrets
         ) from error

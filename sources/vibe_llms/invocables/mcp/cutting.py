@@ -1,7 +1,7 @@
 """Shortening of lists in a server's messages, before they are parsed.
 
-The official package creates an object for each entry, in the event loop: a result of a million
-contents would block every caller. The messages cut here are only scanned.
+The official package creates an object for each entry, in the event loop, so that a result of a
+million contents would block all callers. This module only scans the messages.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from vibe_llms.invocables.outcomes import CONTENTS_LIMIT
 _logger = logging.getLogger(__name__)
 
 _LARGE_BYTES: Final = 131_072
-"""A shorter message has too few entries to block noticeably."""
+"""Size of a message from which its lists are checked; smaller ones do not block noticeably."""
 
 ENTRIES_LIMIT: Final = 10_000
 """Maximum number of entries read from one list of a server."""
@@ -52,43 +52,45 @@ def cut_message(data: bytes) -> bytes:
     try:
         message = msgspec.json.decode(data, type=_Fields)
         result = msgspec.json.decode(message["result"], type=_Fields)
-        short = _cut(result)
-        if not short:
+        shortened = _shorten_lists(result)
+        if not shortened:
             return data
-        message["result"] = msgspec.Raw(msgspec.json.encode({**result, **short}))
+        message["result"] = msgspec.Raw(msgspec.json.encode({**result, **shortened}))
         return msgspec.json.encode(message)
-    except (KeyError, *UNREADABLE):  # the message's reader reports it
+    except (KeyError, *UNREADABLE):  # the reader of the message reports the error
         return data
 
 
-def _cut(result: _Fields) -> dict[str, list[Any]]:
+def _shorten_lists(result: _Fields) -> dict[str, list[Any]]:
     """Return the lists that are too long, shortened."""
-    short: dict[str, list[Any]] = {}
+    shortened: dict[str, list[Any]] = {}
     for name in (*_CONTENTS, *_LISTS):
         raw = result.get(name)
         if raw is None or len(raw) < _LARGE_BYTES or not bytes(raw).startswith(b"["):
             continue
         entries: list[Any] = msgspec.json.decode(raw, type=list[msgspec.Raw])
-        most = CONTENTS_LIMIT if name in _CONTENTS else ENTRIES_LIMIT
-        more = len(entries) - most
-        if more <= 0:
+        limit = CONTENTS_LIMIT if name in _CONTENTS else ENTRIES_LIMIT
+        surplus = len(entries) - limit
+        if surplus <= 0:
             continue
-        short[name] = entries[:most]
+        shortened[name] = entries[:limit]
         if name in _CONTENTS:
-            # Replaces the last: one more entry would exceed the limit.
-            said = f"[{more + 1} more {'messages' if name == 'messages' else 'contents'} left out]"
-            short[name][-1] = _tell(name, said, entries[0])
+            # The note replaces the last entry, so that the limit is not exceeded.
+            kind = "messages" if name == "messages" else "contents"
+            note = f"[{surplus + 1} more {kind} left out]"
+            shortened[name][-1] = _produce_note(name, note, entries[0])
         else:
-            _logger.warning("%d more of the list %s of a server are left out", more, name)
-    return short
+            _logger.warning("%d more of the list %s of a server are left out", surplus, name)
+    return shortened
 
 
-def _tell(name: str, said: str, first: msgspec.Raw) -> Mapping[str, Any]:
-    text = {"type": "text", "text": said}
+def _produce_note(name: str, note: str, first: msgspec.Raw) -> Mapping[str, Any]:
+    """Return a note in the format of a list's entries."""
+    text = {"type": "text", "text": note}
     if name == "content":
         return text
     if name == "messages":
         return {"role": "user", "content": text}
     resource: Any = msgspec.json.decode(first)
     uri = resource.get("uri", "") if isinstance(resource, dict) else ""
-    return {"uri": uri, "text": said}
+    return {"uri": uri, "text": note}

@@ -42,11 +42,12 @@ class FormField:
 
     Attributes:
         name: Its name in the answer.
-        kind: ``text``, ``number``, ``integer``, ``boolean``, ``choice`` or ``choices``.
+        kind: The type of the value: ``text``, ``number``, ``integer``, ``boolean``, ``choice`` or
+            ``choices``.
         title: Display name.
         description: Its purpose, in the server's words.
-        is_required: An answer needs this value.
-        default: The value if none is given; ``None`` for none.
+        is_required: True if an answer needs this value.
+        default: The value if the answer has none; ``None`` without a default.
         choices: The permitted values.
         format: Format of a text, such as ``email``; empty for any.
     """
@@ -67,7 +68,7 @@ class Question:
 
     Attributes:
         server: The name of the server, which the person must see.
-        message: Its text.
+        message: The text of the question.
         fields: The requested values; empty for an address to visit.
         schema: The JSON Schema of the values.
         address: The address to visit; empty for a form.
@@ -96,7 +97,7 @@ class ElicitationAnswer:
 
     Attributes:
         action: The reaction.
-        values: By the names of the fields; missing ones have their defaults.
+        values: The values by the names of the fields; missing ones have their defaults.
     """
 
     action: Action = attrs.field(default=Action.ACCEPT, converter=Action)
@@ -106,8 +107,8 @@ class ElicitationAnswer:
 class Elicitor(Protocol):
     """Protocol for asking a person a server's questions.
 
-    It may take any time, and may be cancelled. A question with an address is shown with it, and
-    opened only if the person agrees; nothing is fetched before.
+    It may take any time, and may be cancelled. The address of a question must be shown, and opened
+    only if the person agrees; nothing may be fetched before.
     """
 
     async def elicit(self, question: Question) -> ElicitationAnswer:
@@ -118,13 +119,13 @@ class Elicitor(Protocol):
 async def answer_form(
     elicitor: Elicitor, server: str, message: str, schema: Mapping[str, Any]
 ) -> ElicitationAnswer:
-    """Ask for the values of a form until they fit its schema.
+    """Ask for the values of a form until they match its schema.
 
     Returns:
-        The answer, including defaults; one that stays invalid counts as cancelled.
+        The answer, including defaults. An answer that stays invalid counts as cancelled.
 
     Raises:
-        ValueError: The schema is not one of a form.
+        ValueError: The schema is not the schema of a form.
     """
     fields = read_fields(schema)
     validator = produce_validator(dict(schema), f"the form of {server}")
@@ -146,14 +147,14 @@ async def answer_form(
 async def answer_address(
     elicitor: Elicitor, server: str, message: str, address: str
 ) -> ElicitationAnswer:
-    """Ask a person to visit an address; an unencrypted one is not shown."""
+    """Ask a person to visit an address; decline an unencrypted address without asking."""
     try:
         parts = urlsplit(address)
     except ValueError:
         return ElicitationAnswer(action=Action.DECLINE)
-    is_home = parts.scheme == "http" and parts.hostname in _LOOPBACKS
-    # A user's name before the host is a trick: https://bank.example@evil.example leads to evil.
-    if not parts.hostname or parts.username or not (parts.scheme == "https" or is_home):
+    is_local = parts.scheme == "http" and parts.hostname in _LOOPBACKS
+    # A user name disguises the host: https://bank.example@evil.example leads to evil.example.
+    if not parts.hostname or parts.username or not (parts.scheme == "https" or is_local):
         return ElicitationAnswer(action=Action.DECLINE)
     answer = await elicitor.elicit(Question(server=server, message=message, address=address))
     return ElicitationAnswer(action=answer.action)
@@ -163,7 +164,7 @@ def read_fields(schema: Mapping[str, Any]) -> tuple[FormField, ...]:
     """Read the flat schema of a form.
 
     Raises:
-        ValueError: It is not flat, or not the schema of a form.
+        ValueError: The schema is not flat, or not the schema of a form.
     """
     properties = schema.get("properties", {})
     if schema.get("type") != "object" or not isinstance(properties, Mapping):
@@ -205,7 +206,7 @@ def _read_kind(name: str, schema: Mapping[str, Any]) -> tuple[str, tuple[FieldOp
 
 
 def _read_choices(schema: Mapping[str, Any]) -> tuple[FieldOption, ...]:
-    """Read the three formats of choices, with titles and without."""
+    """Read choices in any of the three formats, two of which have titles."""
     titled = schema.get("oneOf") or schema.get("anyOf")
     if isinstance(titled, Sequence):
         return tuple(
@@ -233,15 +234,15 @@ def _keep_answer(
 async def visit_addresses(client: Client, error: BaseException | None) -> bool:
     """Ask a person to visit the addresses that a server requires before a call.
 
-    In the era of sessions, the call fails with an error that names the addresses; in the other era
-    the result requires an answer, and the official package asks for it.
+    In the era of sessions, the call fails with an error that contains the addresses. In the other
+    era, the result contains the question, and the official package asks it.
 
     Args:
-        client: Client of the server; its elicitor asks this question, too.
+        client: The client of the server, whose elicitor asks this question, too.
         error: The error of the call.
 
     Returns:
-        True if all were visited, so that the call can be repeated; ``False`` also
+        True if the person has visited all of them, so that the call can be repeated; false also
         for an error with another reason.
     """
     from mcp.shared.exceptions import MCPError, UrlElicitationRequiredError
@@ -253,13 +254,13 @@ async def visit_addresses(client: Client, error: BaseException | None) -> bool:
     if ask is None:
         return False
     try:
-        wanted = UrlElicitationRequiredError.from_error(error.error).elicitations
+        requests = UrlElicitationRequiredError.from_error(error.error).elicitations
     except (ValueError, TypeError, KeyError):
         return False
-    # No address would repeat the call at once, and too many would wear a person down.
-    if not 0 < len(wanted) <= ADDRESSES_LIMIT:
+    # Without an address the call would be repeated at once; too many would exhaust a person.
+    if not 0 < len(requests) <= ADDRESSES_LIMIT:
         return False
-    for each in wanted:
+    for each in requests:
         answer = await ask(None, each)
         if getattr(answer, "action", "") != "accept":
             return False

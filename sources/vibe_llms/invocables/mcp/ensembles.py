@@ -1,4 +1,4 @@
-"""An MCP server as an ensemble, with the answerers of its requests."""
+"""MCP servers as ensembles, with the answerers of their requests."""
 
 from __future__ import annotations
 
@@ -51,25 +51,24 @@ _LISTS: Final = (
     "notifications/resources/list_changed",
     "notifications/prompts/list_changed",
 )
-"""Announcements of changes besides those of tools."""
+"""Methods that announce changes other than those of tools."""
 
 
 class McpEnsemble:
     """The tools of an MCP server, while it is connected.
 
     Args:
-        server: Its settings, including which tools are offered.
+        server: The settings of the server, including which tools are offered.
         wiring: Capabilities offered to the server; by default none.
-        limits: Of these, ``event_bytes`` limits one message of the server.
-        is_passed_on: The server is also offered to programs that speak MCP: they get all tools, and
-            its resources unchanged; the calling program is asked the server's questions.
+        limits: The configured limits, of which ``event_bytes`` applies to each message.
+        is_passed_on: True if the server is also offered to programs that speak MCP. They get all
+            tools, and its resources unchanged, and are asked the server's questions.
 
     Attributes:
-        shelf: The server's resources and prompts, for the host; a model is offered those that it
-            can read.
+        shelf: The server's resources and prompts, for the program; a model can read the resources.
         instructions: The server's instructions at the last survey.
         has_sessions: False if the server, once connected, speaks the protocol without sessions.
-        may_grow: A server may add tools at any time, or have others after a restart.
+        may_grow: True, because a server may add tools at any time, or have others after a restart.
     """
 
     may_grow: Final = True
@@ -91,11 +90,10 @@ class McpEnsemble:
             self._wiring = attrs.evolve(
                 self._wiring, produce_callbacks=self._relay.produce_callbacks
             )
-        heard = attrs.evolve(self._wiring, notice=self._notice)
-        given = limits or Limits()
+        wiring = attrs.evolve(self._wiring, notice=self._handle_notice)
         self._owner: ConnectionOwner[ServerConnection] = ConnectionOwner(
             f"mcp server {server.name}",
-            lambda: open_connection(server, heard, given, self._announce),
+            lambda: open_connection(server, wiring, limits or Limits(), self._announce),
             lambda reason: produce_failure(server.name, "be used", reason, secrets=server.secrets),
             restarts=server.restarts,
             restarted=self._announce,
@@ -127,7 +125,7 @@ class McpEnsemble:
 
     @property
     def connect_seconds(self) -> float:
-        """Timeout for connecting, including a person's time if one must agree."""
+        """Timeout for connecting, including the time in which a person must agree, if any."""
         return self.server.connect_seconds + self._wiring.person_seconds
 
     async def connect(self) -> None:
@@ -140,28 +138,30 @@ class McpEnsemble:
         self.has_sessions = (await self._owner.start()).has_sessions
 
     async def disconnect(self) -> None:
-        """Disconnect the server; its program has ended then."""
+        """Disconnect the server, and wait until its program has ended."""
         await self._owner.stop()
 
     async def survey(self) -> Sequence[Invoker]:
-        """Return the tools in the server's order, or those that were found; then the rest.
+        """Return the tools in the server's order, then the invokers for its resources.
+
+        Of a lazy list, only the search and the tools found so far are returned.
 
         Raises:
-            EnsembleError: The server cannot be asked.
+            EnsembleError: The server does not answer.
         """
-        found, self.instructions = await self.request(
+        server_tools, self.instructions = await self.request(
             _survey, "be asked for its tools", seconds=self.server.answer_seconds
         )
-        offered = [tool for tool in found if self.server.offers(tool.name)]
-        made = [produce_tool(tool, self.server, self._owner, self._relay) for tool in offered]
-        self._tools = tuple(tool for tool in made if tool is not None)
+        offered = [tool for tool in server_tools if self.server.offers(tool.name)]
+        invokers = [produce_tool(tool, self.server, self._owner, self._relay) for tool in offered]
+        self._tools = tuple(invoker for invoker in invokers if invoker is not None)
         if self._is_passed_on:
-            await self._renew()
+            await self._renew_subscriptions()
             return self._tools
         shown = self._lazy.offer(self._tools) if self.is_lazy else list(self._tools)
         return [*shown, *await self.shelf.survey()]
 
-    async def _renew(self) -> None:
+    async def _renew_subscriptions(self) -> None:
         try:
             await self.shelf.renew()  # the server may have been restarted
         except EnsembleError as error:
@@ -180,23 +180,24 @@ class McpEnsemble:
         self._listener = listener
 
     async def request(
-        self, request: Callable[[Client], Awaitable[_T]], what: str, *, seconds: float | None
+        self, request: Callable[[Client], Awaitable[_T]], action: str, *, seconds: float | None
     ) -> _T:
-        """Send a request to the server, once it is connected.
+        """Send a request to the server; wait until it is connected.
 
         Args:
             request: Called with the official package's client.
-            what: The action in words, for an error, as ``be asked for its tools``.
+            action: The action in words, for an error, as ``be asked for its tools``.
             seconds: Timeout of the answer; ``None`` if the caller limits it.
 
         Raises:
-            EnsembleError: The server was abandoned, ended, refused, or did not answer in time.
+            EnsembleError: The server is abandoned, has ended, refused the request, or did not
+                answer in time.
         """
         connection = await self._owner.acquire()
-        result: _T = await perform_request(self.server, connection, request, what, seconds)
+        result: _T = await perform_request(self.server, connection, request, action, seconds)
         return result
 
-    def _notice(self, message: Any) -> None:
+    def _handle_notice(self, message: Any) -> None:
         self.shelf.notice(message)
         if message.method in _LISTS:
             self._announce()
@@ -212,15 +213,15 @@ def _ignore() -> None:
 
 async def _survey(client: Client) -> tuple[list[Tool], str]:
     """Return a server's tools, and its instructions."""
-    said = (client.instructions or "")[:_INSTRUCTIONS_CHARACTERS]
+    instructions = (client.instructions or "")[:_INSTRUCTIONS_CHARACTERS]
     # Servers that have only resources or prompts answer a request for tools with an error.
     if client.server_capabilities.tools is None:
-        return [], said
+        return [], instructions
     tools: dict[str, Tool] = {}
     for tool in await turn_pages(client.list_tools, "tools"):
-        # Of two with one name the first counts; pages may overlap if tools change in between.
+        # The first tool of a name counts; pages may overlap if tools change in between.
         tools.setdefault(tool.name, tool)
-    return list(tools.values()), said
+    return list(tools.values()), instructions
 
 
 class _Answering(TypedDict, total=False):
@@ -248,15 +249,15 @@ def produce_mcp_ensemble(
     is_passed_on: bool = False,
     **answerers: Unpack[_Answering],
 ) -> McpEnsemble:
-    """Create an ensemble of a server. The server may ask only if an answerer is given.
+    """Create the ensemble of a server, which may ask only questions that have an answerer.
 
     Args:
-        server: Its settings, including which tools are offered.
+        server: The settings of the server, including which tools are offered.
         authorizer: Sends a person to the browser if the server requires OAuth.
         grants: The directory of OAuth tokens; ``None`` to keep them in memory.
         limits: The configured limits.
         answer_limits: Limits of the server's requests.
-        is_passed_on: The calling program is asked instead of the answerers; see
+        is_passed_on: True to ask the calling program instead of the answerers; see
             :class:`McpEnsemble`.
         answerers: ``approver`` is asked before ``model`` answers the server's questions;
             ``reactors`` observe its answers; ``elicitor`` asks a person the server's questions;
@@ -264,21 +265,21 @@ def produce_mcp_ensemble(
     """
     answers = Answers(server=server.name, limits=answer_limits or AnswerLimits(), **answerers)
     wiring = Wiring(produce_callbacks=answers.produce_callbacks)
-    if _may_want_oauth(server, authorizer, grants):
+    if _may_use_oauth(server, authorizer, grants):
         wiring = _add_authorization(wiring, server, authorizer, grants)
     return McpEnsemble(server, wiring=wiring, limits=limits, is_passed_on=is_passed_on)
 
 
-def _may_want_oauth(
+def _may_use_oauth(
     server: McpServer, authorizer: OAuthAuthorizer | None, grants: Path | None
 ) -> bool:
-    """Return whether a server may use OAuth: if it has no token."""
+    """Return whether OAuth may be used: if it is configured, or possible and there is no token."""
     if not server.url:
         return False
     has_token = any(name.lower() == "authorization" for name in server.headers)
-    can_be = authorizer is not None or grants is not None
-    # A configured token in the headers takes precedence: OAuth would replace it.
-    return server.oauth is not None or (can_be and not has_token)
+    is_possible = authorizer is not None or grants is not None
+    # A token in the configured headers takes precedence, because OAuth would replace it.
+    return server.oauth is not None or (is_possible and not has_token)
 
 
 def _add_authorization(
@@ -300,6 +301,8 @@ def _add_authorization(
 
     return attrs.evolve(
         wiring,
-        produce_auth=functools.cache(produce),  # it counts how often a person was asked
+        produce_auth=functools.cache(
+            produce
+        ),  # one for all connections, because it counts how often a person is asked
         person_seconds=settings.wait_seconds if authorizer is not None else 0.0,
     )

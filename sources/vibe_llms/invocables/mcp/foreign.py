@@ -1,4 +1,4 @@
-"""Files of MCP servers from other programs: JSON with ``mcpServers``.
+"""Other programs' files of MCP servers: JSON with ``mcpServers``.
 
 Claude Desktop, Claude Code, Cursor, Cline and others write them; VS Code calls the table
 ``servers``.
@@ -34,7 +34,7 @@ _KEYS: Final = {
     "autoApprove": "allowed",
     "disabledTools": "hidden_tools",
 }
-"""Maps their keys to the ones of a server here."""
+"""Maps their keys to the fields of :class:`.settings.McpServer`."""
 
 _TYPES: Final = (None, "stdio", "http", "streamable-http", "streamableHttp")
 _VARIABLE: Final = re.compile(r"\$\{(?:env:)?(?P<name>[A-Za-z_]\w*)(?::-(?P<default>[^}]*))?\}")
@@ -63,13 +63,13 @@ def translate_servers(
 def _translate(
     name: str, server: Mapping[str, Any], place: KeyPath, reader: TableReader
 ) -> dict[str, Any]:
-    passed_over = server.keys() - _KEYS.keys() - {"type", "transport", "disabled"}
-    if passed_over:
-        _logger.warning("MCP server %s: %s is ignored.", name, ", ".join(sorted(passed_over)))
+    ignored = server.keys() - _KEYS.keys() - {"type", "transport", "disabled"}
+    if ignored:
+        _logger.warning("MCP server %s: %s is ignored.", name, ", ".join(sorted(ignored)))
     return {
-        ours: _expand(server[theirs], (*place, theirs), reader)
-        for theirs, ours in _KEYS.items()
-        if server.get(theirs) is not None
+        field: _expand(server[key], (*place, key), reader)
+        for key, field in _KEYS.items()
+        if server.get(key) is not None
     }
 
 
@@ -82,8 +82,8 @@ def _expand(value: Any, place: KeyPath, reader: TableReader) -> Any:
     if not isinstance(value, str):
         return value
 
-    def replace(found: re.Match[str]) -> str:
-        variable, default = found["name"], found["default"]
+    def replace(match: re.Match[str]) -> str:
+        variable, default = match["name"], match["default"]
         if variable not in os.environ and default is None:
             reader.report(place, f"The environment variable {variable} is not set.")
         remember_key(variable)

@@ -1,7 +1,7 @@
-"""HTTP transport of a server: the official package's transport over a careful client.
+"""HTTP transport of a server: the official package's transport, with an HTTP client of its own.
 
-The package does not limit the size of answers, and one request that cannot be sent ends all others
-with it. Here a failure affects only its request, with a message (decision 0016).
+The package does not limit the size of answers, and if it cannot send one request, all others end,
+too. With this client a failure affects only its request, which gets an error (decision 0016).
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-_FAREWELL_SECONDS: Final = 2.0
+_END_SESSION_SECONDS: Final = 2.0
 """Timeout of the request that ends a session."""
 
 _SESSION_HEADER: Final = "mcp-session-id"
 
-NOT_BEGUN: Final = "vibe-llms: not begun"
-"""Data of an error made here: the server cannot have started the request."""
+NOT_STARTED: Final = "vibe-llms: not started"
+"""Data of an error that this client creates if the server cannot have started the request."""
 
 
 @asynccontextmanager
@@ -61,52 +61,56 @@ def _produce_client(
 ) -> httpx2.AsyncClient:
     import httpx2
 
-    class CarefulClient(httpx2.AsyncClient):
+    class IsolatingClient(httpx2.AsyncClient):
         """HTTP client that turns the failure of a request into an answer to it."""
 
         async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-            # The package sends it on leaving, when a hanging server would block.
+            # The package sends it on closing, where a server that does not answer would block.
             if request.method == "DELETE":
-                return await self._say_farewell(request, options)
+                return await self._end_session(request, options)
             try:
                 response = await super().send(request, **options)
             except ConverseError as error:  # raised by the authentication
-                return _answer(request, f"refused access: {_tell(error)}", is_begun=False)
+                return _produce_error_response(
+                    request, f"refused access: {_describe_error(error)}", is_started=False
+                )
             except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-                reason = f"cannot be reached: {_tell(error)}"
-                if error.request.url == request.url:  # and not a server of authorizations
+                reason = f"cannot be reached: {_describe_error(error)}"
+                if error.request.url == request.url:  # rather than an authorization server
                     ending.report(reason)
-                return _answer(request, reason, is_begun=False)
+                return _produce_error_response(request, reason, is_started=False)
             except httpx2.TransportError as error:
-                return _answer(request, f"broke off: {_tell(error)}")
-            return await _judge(response, request, limits, ending)
+                return _produce_error_response(request, f"broke off: {_describe_error(error)}")
+            return await _check_response(response, request, limits, ending)
 
-        async def _say_farewell(
+        async def _end_session(
             self, request: httpx2.Request, options: Mapping[str, Any]
         ) -> httpx2.Response:
             """End a session; failures are ignored."""
             try:
-                async with asyncio.timeout(_FAREWELL_SECONDS):
+                async with asyncio.timeout(_END_SESSION_SECONDS):
                     response = await super().send(request, **options)
                     await response.aclose()
             except (TimeoutError, httpx2.TransportError) as error:
-                _logger.debug("The session of %s was not ended: %s", server.name, _tell(error))
+                _logger.debug(
+                    "The session of %s was not ended: %s", server.name, _describe_error(error)
+                )
             return httpx2.Response(204, request=request)
 
     headers = {name: secret.reveal() for name, secret in server.headers.items()}
-    # The package applies the environment's proxies, but no networks in NO_PROXY.
+    # The package applies the environment's proxies, but ignores networks in NO_PROXY.
     host = httpx2.URL(server.url).netloc.decode()
-    return CarefulClient(
+    return IsolatingClient(
         mounts={f"all://{host}": None} if is_exempt(server.url) else None,
-        # Bodies are limited and repaired on arrival: compressed ones could exceed the limits later.
+        # Bodies are limited and repaired as they arrive, which needs uncompressed bodies.
         headers={**headers, "Accept-Encoding": "identity"},
         auth=auth,
-        # A call may be silent for minutes and a stream forever; the waiting callers have timeouts.
+        # A call may be silent for minutes, and a stream forever, so only the callers have timeouts.
         timeout=httpx2.Timeout(server.connect_seconds, read=None),
     )
 
 
-async def _judge(
+async def _check_response(
     response: httpx2.Response, request: httpx2.Request, limits: Limits, ending: Disconnection
 ) -> httpx2.Response:
     """Limit a response, and describe a failure that only its status reports."""
@@ -114,7 +118,7 @@ async def _judge(
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     is_refused = status in (401, 403) or (status >= 400 and kind != "application/json")
     reason = f"answered with HTTP status {status}" if is_refused and status != 404 else ""
-    # The protocol uses this status for a lost session; the owner then reconnects.
+    # With this status the protocol reports a lost session; the owner then reconnects.
     if status == 404 and _SESSION_HEADER in request.headers:
         reason = "has lost the session"
         ending.report(reason)
@@ -122,33 +126,33 @@ async def _judge(
         reason = "answered in an encoding that was not requested"
     if reason:
         await response.aclose()
-        # These are sent before a call is processed; any other may come during one.
-        return _answer(request, reason, is_begun=status not in (401, 403, 404))
+        # A server sends these before it processes a call, but others possibly during it.
+        return _produce_error_response(request, reason, is_started=status not in (401, 403, 404))
     is_stream = kind == "text/event-stream"
     limit = limits.event_bytes
     stream = response.stream
-    # A stream may be endless: the package limits each event of it, as configured.
+    # A stream may be endless; the package limits each of its events, as configured.
     if not is_stream:
-        stream = bound(stream, limit, f"event_bytes = {limit:,} bytes")
-    response.stream = _mend(stream, limit)
+        stream = limit_stream(stream, limit, f"event_bytes = {limit:,} bytes")
+    response.stream = _repair(stream, limit)
     return response
 
 
-def _mend(stream: Any, limit: int) -> Any:
+def _repair(stream: Any, limit: int) -> Any:
     """Replace, line by line, valid JSON that the official package cannot read."""
     import httpx2
 
-    class MendedStream(httpx2.AsyncByteStream):
-        """A body without lone surrogates, which would leave a call without its answer."""
+    class RepairedStream(httpx2.AsyncByteStream):
+        """Body without lone surrogates, which would leave a call without its answer."""
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
             line: list[bytes] = []
             size = 0
             async for part in stream:
-                whole, end, rest = part.rpartition(b"\n")
+                complete, end, rest = part.rpartition(b"\n")
                 size = len(rest) if end else size + len(rest)
-                if end or size > limit:  # too long for a line; its reader reports it
-                    yield cut_lines(repair_surrogates(b"".join((*line, whole, end))))
+                if end or size > limit:  # a line beyond the limit, which its reader reports
+                    yield cut_lines(repair_surrogates(b"".join((*line, complete, end))))
                     line = []
                 line.append(rest)
             yield cut_lines(repair_surrogates(b"".join(line)))
@@ -156,15 +160,15 @@ def _mend(stream: Any, limit: int) -> Any:
         async def aclose(self) -> None:
             await stream.aclose()
 
-    return MendedStream()
+    return RepairedStream()
 
 
-def bound(stream: Any, limit: int, said: str) -> Any:
-    """Raise an error in a body beyond a size, with the given message."""
+def limit_stream(stream: Any, limit: int, description: str) -> Any:
+    """Return a body that raises an error beyond a size, which the description names."""
     import httpx2
 
-    class BoundedStream(httpx2.AsyncByteStream):
-        """A body that raises an error beyond a size, and one kind of error if it breaks off."""
+    class LimitedStream(httpx2.AsyncByteStream):
+        """Body that raises a StreamError beyond a size, or if it is interrupted."""
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
             size = 0
@@ -172,29 +176,33 @@ def bound(stream: Any, limit: int, said: str) -> Any:
                 async for part in stream:
                     size += len(part)
                     if size > limit:
-                        raise httpx2.StreamError(f"more than {said}")
+                        raise httpx2.StreamError(f"more than {description}")
                     yield part
             except httpx2.TransportError as error:
-                raise httpx2.StreamError(f"the answer was interrupted: {_tell(error)}") from error
+                raise httpx2.StreamError(
+                    f"the answer was interrupted: {_describe_error(error)}"
+                ) from error
 
         async def aclose(self) -> None:
             await stream.aclose()
 
-    return BoundedStream()
+    return LimitedStream()
 
 
-def _answer(request: httpx2.Request, reason: str, *, is_begun: bool = True) -> httpx2.Response:
+def _produce_error_response(
+    request: httpx2.Request, reason: str, *, is_started: bool = True
+) -> httpx2.Response:
     """Create the error response that a server would send about its own failure.
 
     Args:
-        is_begun: The server may have started the request.
+        is_started: True if the server may have started the request.
     """
     import httpx2
     from mcp_types import INTERNAL_ERROR
 
     error: dict[str, Any] = {"code": INTERNAL_ERROR, "message": f"it {reason}"}
-    if not is_begun:
-        error["data"] = NOT_BEGUN
+    if not is_started:
+        error["data"] = NOT_STARTED
     return httpx2.Response(
         502,
         headers={"content-type": "application/json"},
@@ -203,5 +211,5 @@ def _answer(request: httpx2.Request, reason: str, *, is_begun: bool = True) -> h
     )
 
 
-def _tell(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     return str(error).rstrip(".") or type(error).__name__

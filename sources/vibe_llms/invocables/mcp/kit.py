@@ -17,7 +17,7 @@ _SILENCE = logging.NullHandler()
 
 
 async def load_kit() -> None:
-    """Import the package if necessary: in a thread, as it takes a second.
+    """Import the package if necessary, in a thread, because that takes a second.
 
     Raises:
         DependencyError: The package is not installed.
@@ -28,7 +28,7 @@ async def load_kit() -> None:
 def _load() -> None:
     try:
         importlib.import_module("mcp.client.client")
-        # The package's loggers are for log handlers, not for screens.
+        # Without a handler, the package's log messages would be printed to standard error.
         for name in ("mcp", "client"):
             logging.getLogger(name).addHandler(_SILENCE)
     except ImportError as error:
@@ -40,7 +40,7 @@ def _load() -> None:
 
 
 def explain(error: BaseException) -> str:
-    """Return the message of an error, of the first one of a group, limited and in one line."""
+    """Return the message of an error, or of the first error of a group, as one short line."""
     first = next(_flatten(error))
     if isinstance(first, TimeoutError) and not str(first):
         return "it took too long"
@@ -49,7 +49,7 @@ def explain(error: BaseException) -> str:
 
 
 def is_closure(error: BaseException) -> bool:
-    """Return whether an error says only that the connection has been closed, without a reason."""
+    """Return whether an error reports only that the connection was closed, without a reason."""
     from mcp_types import CONNECTION_CLOSED
 
     return getattr(next(_flatten(error)), "code", None) == CONNECTION_CLOSED
@@ -65,19 +65,19 @@ def _flatten(error: BaseException) -> Iterator[BaseException]:
 
 def produce_failure(
     server: str,
-    what: str,
+    action: str,
     error: BaseException | str,
     *,
     stage: Stage = Stage.CONNECT,
     secrets: Iterable[Secret] = (),
 ) -> ConverseError:
-    """Create an ensemble error from a failure; keep an error of this package.
+    """Create an ensemble error from a failure, or return an error of this package unchanged.
 
     Args:
-        server: Its name.
-        what: The failed action in words, as ``be connected``.
+        server: The name of the server.
+        action: The failed action in words, as ``be connected``.
         error: The error, or a reason in words.
-        secrets: Secrets of the server that its messages may contain; redacted.
+        secrets: Secrets of the server, which are redacted in the message.
     """
     if isinstance(error, BaseException):
         first = next(_flatten(error))
@@ -89,7 +89,7 @@ def produce_failure(
     reason = Scrubber(secrets).scrub_text(reason)
     failure = EnsembleError(
         ensemble=server,
-        detail=f"The MCP server {server!r} cannot {what}: {reason}.",
+        detail=f"The MCP server {server!r} cannot {action}: {reason}.",
         stage=stage,
     )
     failure.__cause__ = first

@@ -1,4 +1,4 @@
-"""Resources and prompts of a server, passed on unchanged to programs that speak MCP."""
+"""Passthrough of a server's resources and prompts to programs that speak MCP."""
 
 from __future__ import annotations
 
@@ -28,19 +28,20 @@ if TYPE_CHECKING:
 Request = Callable[..., Awaitable[Any]]
 """Sends a request to the server, as :meth:`.ensembles.McpEnsemble.request` does."""
 
-_ANYTHING: Final[JsonObject] = {"type": "object"}
-_ELSEWHERE: Final = "{+uri}"
-_MOST: Final = 2**40
-"""No limit here: ``event_bytes`` limits one message of the server."""
+_ANY_OBJECT: Final[JsonObject] = {"type": "object"}
+_UNLISTED: Final = "{+uri}"
+"""Template that matches every address."""
+_NO_LIMIT: Final = 2**40
+"""A limit that is never reached; ``event_bytes`` already limits each message of the server."""
 
 
 @frozen(kw_only=True)
 class ServerLibrary:
-    """Resources and prompts of a server.
+    """The resources and prompts of a server, passed on unchanged.
 
     Attributes:
-        server: Its settings.
-        request: Sends a request to it.
+        server: The settings of the server.
+        request: Sends a request to the server.
         relay: Tracks the current calls.
         watch: Reports changes of a resource.
     """
@@ -51,32 +52,32 @@ class ServerLibrary:
     watch: Watch
 
     async def survey_resources(self) -> list[Resource]:
-        """Return resources and templates, in the server's order, then one for all others.
+        """Return resources and templates, in the server's order, then one for unlisted addresses.
 
         Raises:
-            EnsembleError: The server cannot be asked.
+            EnsembleError: The server does not answer.
         """
 
         async def ask(client: Client) -> tuple[list[Any], list[Any]] | None:
-            # Servers answer requests for unannounced capabilities with an error at best.
+            # A server without this capability answers with an error at best.
             if client.server_capabilities.resources is None:
                 return None
-            listed = await turn_pages(client.list_resources, "resources")
-            return listed, await turn_pages(client.list_resource_templates, "resource_templates")
+            resources = await turn_pages(client.list_resources, "resources")
+            return resources, await turn_pages(client.list_resource_templates, "resource_templates")
 
         found = await self._survey(ask, "be asked for its resources")
         if found is None:
             return []
         resources = [self._produce_resource(each.uri, each) for each in found[0]]
         templates = [self._produce_resource(each.uri_template, each) for each in found[1]]
-        # A resource that a tool links to need not be listed.
-        return [*resources, *templates, self._produce_resource(_ELSEWHERE, None)]
+        # Tools may link to resources that are not listed.
+        return [*resources, *templates, self._produce_resource(_UNLISTED, None)]
 
     async def survey_prompts(self) -> list[LibraryPrompt]:
         """Return the prompts, in the server's order.
 
         Raises:
-            EnsembleError: The server cannot be asked.
+            EnsembleError: The server does not answer.
         """
 
         async def ask(client: Client) -> list[Any]:
@@ -94,8 +95,8 @@ class ServerLibrary:
             for each in found
         ]
 
-    async def _survey(self, ask: Callable[[Client], Awaitable[Any]], what: str) -> Any:
-        return await self.request(ask, what, seconds=self.server.answer_seconds)
+    async def _survey(self, ask: Callable[[Client], Awaitable[Any]], action: str) -> Any:
+        return await self.request(ask, action, seconds=self.server.answer_seconds)
 
     def _produce_resource(self, uri: str, source: Any) -> Resource:
         name = self.server.name if source is None else source.name
@@ -119,12 +120,12 @@ class ServerLibrary:
         return Invoker(
             name=name or self.server.name,
             description=(description or "").strip() or f"Of {self.server.name}.",
-            schema=_ANYTHING,
+            schema=_ANY_OBJECT,
             function=function,
             effect=Effect.PURE,
             time_limit_seconds=self.server.call_seconds,
-            output_limit_characters=_MOST,
-            output_limit_bytes=_MOST,
+            output_limit_characters=_NO_LIMIT,
+            output_limit_bytes=_NO_LIMIT,
         )
 
     def _produce_completer(self, kind: str, key: str, target: str) -> Invoker:
@@ -143,11 +144,11 @@ class ServerLibrary:
                 allow_input_required=True,
             )
 
-        def tell(result: Any) -> Outcome:
+        def convert(result: Any) -> Outcome:
             contents = normalize_blocks(result.contents, normalize_resource)
             return Outcome(contents=contents, source=result)
 
-        return await self._ask(ask, tell, context, f"read {uri}")
+        return await self._ask(ask, convert, context, f"read {uri}")
 
     async def _get(self, prompt: Any, arguments: JsonObject, context: InvocationContext) -> Outcome:
         async def ask(client: Client, answers: Any, state: str | None) -> Any:
@@ -160,11 +161,11 @@ class ServerLibrary:
                 allow_input_required=True,
             )
 
-        def tell(result: Any) -> Outcome:
+        def convert(result: Any) -> Outcome:
             blocks = [message.content for message in result.messages]
             return Outcome(contents=normalize_blocks(blocks, normalize_block), source=result)
 
-        return await self._ask(ask, tell, context, f"give the prompt {prompt.name!r}")
+        return await self._ask(ask, convert, context, f"give the prompt {prompt.name!r}")
 
     async def _complete(
         self, reference: JsonObject, arguments: JsonObject, context: InvocationContext
@@ -173,15 +174,15 @@ class ServerLibrary:
 
         is_prompt = reference["type"] == "ref/prompt"
         kind: Any = types.PromptReference if is_prompt else types.ResourceTemplateReference
-        said: Any = arguments
+        values: Any = arguments
 
         async def ask(client: Client, answers: Any, state: str | None) -> Any:
             if client.server_capabilities.completions is None:
                 return types.CompleteResult(completion=types.Completion(values=[]))
             return await client.complete(
                 kind.model_validate(reference),
-                {"name": said["argument"], "value": said["value"]},
-                dict(said["others"]) or None,
+                {"name": values["argument"], "value": values["value"]},
+                dict(values["others"]) or None,
             )
 
         return await self._ask(
@@ -191,20 +192,20 @@ class ServerLibrary:
     async def _ask(
         self,
         ask: Callable[[Client, Any, str | None], Awaitable[Any]],
-        tell: Callable[[Any], Outcome],
+        convert: Callable[[Any], Outcome],
         context: InvocationContext,
-        what: str,
+        action: str,
     ) -> Outcome:
-        """Send a request, and keep the server's own error if it refuses."""
+        """Send a request; if the server refuses it, its error is the source of the outcome."""
 
         async def send(answers: Any, state: str | None) -> Any:
             return await self.request(
-                lambda client: ask(client, answers, state), what, seconds=None
+                lambda client: ask(client, answers, state), action, seconds=None
             )
 
         try:
             with self.relay.follow(context):
-                return tell(await ask_until_complete(send, context, self.server.name))
+                return convert(await ask_until_complete(send, context, self.server.name))
         except ConverseError as error:
             refusal = getattr(error.__cause__, "error", None)
             return Outcome(contents=str(error), is_error=True, source=refusal)

@@ -1,4 +1,4 @@
-"""A timeout that is paused while a person is asked."""
+"""Timeout that is paused while a person is asked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class PausableTimeout:
     """Limits a duration, excluding the time that a person took.
 
     Attributes:
-        is_waiting: A person is being asked.
+        is_waiting: True while a person is being asked.
     """
 
     is_waiting: bool = attrs.field(default=False, init=False)
@@ -34,18 +34,18 @@ class PausableTimeout:
 
     @contextmanager
     def wait_for_person(self) -> Iterator[None]:
-        """Pause all limits during the block, which has a limit of its own."""
+        """Pause all limits during the block, which must have a limit of its own."""
         now = asyncio.get_running_loop().time()
-        left = {timer: timer.when() for timer in self._timers}
-        for timer in left:
+        deadlines = {timer: timer.when() for timer in self._timers}
+        for timer in deadlines:
             timer.reschedule(None)
         self.is_waiting = True
         try:
             yield
         finally:
             self.is_waiting = False
-            later = asyncio.get_running_loop().time() - now
-            for timer, when in left.items():
-                # A block that was left in between must not get a deadline.
-                if timer in self._timers and when is not None:
-                    timer.reschedule(when + later)
+            paused_seconds = asyncio.get_running_loop().time() - now
+            for timer, deadline in deadlines.items():
+                # A block that has ended in the meantime must not get a deadline.
+                if timer in self._timers and deadline is not None:
+                    timer.reschedule(deadline + paused_seconds)

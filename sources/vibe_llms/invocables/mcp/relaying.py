@@ -1,8 +1,8 @@
-"""Requests of a server during a call, passed on to the calling program.
+"""Relay of a server's questions during a call to the calling program.
 
-In the era without sessions a result contains the questions, so that they belong to its call. In the
-era of sessions a question arrives separately: it is passed on if it can have only one caller, and
-refused if it might be another's.
+In the era without sessions, a result contains the questions, so that they belong to its call. In
+the era of sessions, a question arrives separately. It is passed on if all current calls have the
+same caller, and refused otherwise.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 from vibe_llms.exceptions import ConverseError, EnsembleError, Stage
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.invocables.contexts import InvocationContext
-from vibe_llms.invocables.mcp.client_answers import Declined, guard
+from vibe_llms.invocables.mcp.client_answers import Declined, produce_callback
 from vibe_llms.invocables.questions import ELICITATION, ROOTS, SAMPLING, Host
 
 if TYPE_CHECKING:
     from mcp.client.client import Client
 
 ROUNDS_LIMIT: Final = 10
-"""How often the result of one call may contain questions."""
+"""Maximum number of results with questions in one call."""
 
 _RESERVED: Final = "io.modelcontextprotocol/"
 _PROGRESS: Final = "progressToken"
@@ -36,8 +36,8 @@ LEVELS: Final = (
 
 
 _CALL: ContextVar[InvocationContext | None] = ContextVar("_CALL", default=None)
-"""The call in whose task a message is read: the official package reads the answer to an HTTP
-request, and the server's requests in it, in the context of the request's sender."""
+"""The call in whose context a message is read. Over HTTP, the official package reads an answer, and
+the server's requests in it, in the context of the call that sent the request."""
 
 
 def forget_call() -> None:
@@ -49,7 +49,7 @@ class Relay:
     """The current calls to one server, and the server's requests and messages during them.
 
     Args:
-        server: Its name.
+        server: The name of the server.
     """
 
     def __init__(self, server: str) -> None:
@@ -61,11 +61,11 @@ class Relay:
     def follow(self, context: InvocationContext) -> Iterator[None]:
         """Track a call while it lasts."""
         self._calls.append(context)
-        before = _CALL.set(context)
+        token = _CALL.set(context)
         try:
             yield
         finally:
-            _CALL.reset(before)
+            _CALL.reset(token)
             self._calls.remove(context)
 
     def produce_callbacks(self) -> dict[str, Any]:
@@ -73,10 +73,10 @@ class Relay:
         from mcp_types import SamplingCapability, SamplingToolsCapability
 
         return {
-            "elicitation_callback": guard(self._server, "elicitation", self._elicit),
-            "sampling_callback": guard(self._server, "sampling", self._sample),
+            "elicitation_callback": produce_callback(self._server, "elicitation", self._elicit),
+            "sampling_callback": produce_callback(self._server, "sampling", self._sample),
             "sampling_capabilities": SamplingCapability(tools=SamplingToolsCapability()),
-            "list_roots_callback": guard(self._server, "roots", self._list_roots),
+            "list_roots_callback": produce_callback(self._server, "roots", self._list_roots),
             "logging_callback": self._log,
         }
 
@@ -108,31 +108,31 @@ class Relay:
     def _find_caller(self) -> InvocationContext | None:
         """Return the call that a question belongs to; ``None`` if the calls have several callers.
 
-        Over HTTP it arrives with the answer to a call, which is the one.
+        Over HTTP, a question arrives with the answer to its call.
         """
         if not self._calls:
             return None
-        known = _CALL.get()
-        if known is not None and any(each is known for each in self._calls):
-            return None if known.host is None else known
+        current = _CALL.get()
+        if current is not None and any(each is current for each in self._calls):
+            return None if current.host is None else current
         first = self._calls[0]
         if any(each.host is None for each in self._calls):
             return None
         identities = {each.host.identity for each in self._calls if each.host is not None}
         return first if len(identities) == 1 else None
 
-    async def settle_log(self, client: Client, host: Host | None) -> None:
+    async def set_log_level(self, client: Client, host: Host | None) -> None:
         """Set the log level of a server of the era of sessions."""
         from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
         if host is None or client.protocol_version in MODERN_PROTOCOL_VERSIONS:
             return
-        able, level = client.server_capabilities.logging, host.log_level
-        if able is None or level not in LEVELS:
+        capability, level = client.server_capabilities.logging, host.log_level
+        if capability is None or level not in LEVELS:
             return
-        known = self._levels.get(id(client))
-        # One connection has one level: the lowest of all readers; hosts filter the rest.
-        if known is None or LEVELS.index(level) < LEVELS.index(known):
+        current = self._levels.get(id(client))
+        # A connection has one level: the lowest of all its readers. The hosts filter further.
+        if current is None or LEVELS.index(level) < LEVELS.index(current):
             import warnings
 
             from mcp.shared.exceptions import MCPDeprecationWarning
@@ -140,19 +140,19 @@ class Relay:
             self._levels = {id(client): level}
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", MCPDeprecationWarning)  # the other era has none
-                sent = client.set_logging_level(level)  # type: ignore[arg-type]
-            await sent
+                sending = client.set_logging_level(level)  # type: ignore[arg-type]
+            await sending
 
 
 def compose_meta(client: Client, context: InvocationContext) -> dict[str, Any] | None:
     """Compose the ``_meta`` of a request: the caller's, without the fields of its connection."""
     from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-    said = strip_meta(context.meta)
+    meta = strip_meta(context.meta)
     level = "" if context.host is None else context.host.log_level
     if level and client.protocol_version in MODERN_PROTOCOL_VERSIONS:
-        said[LOG_LEVEL] = level
-    return said or None
+        meta[LOG_LEVEL] = level
+    return meta or None
 
 
 def strip_meta(meta: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -170,11 +170,12 @@ async def ask_until_complete(
     """Send a request of the era without sessions until its result contains no question.
 
     Args:
-        send: Sends it, with answers and the server's state.
-        context: Of the call: the caller answers.
+        send: Sends the request, with answers and the server's state.
+        context: The context of the call, whose caller answers the questions.
+        server: The name of the server.
 
     Raises:
-        ConverseError: No answer, or the server asks too often.
+        ConverseError: A question was not answered, or the server asks too often.
     """
     from mcp_types import InputRequiredResult
 
@@ -185,8 +186,8 @@ async def ask_until_complete(
         answers = None
         if result.input_requests:
             questions = {name: dump(each) for name, each in result.input_requests.items()}
-            said = await context.ask(questions)
-            answers = {name: _read_answer(questions[name], each) for name, each in said.items()}
+            replies = await context.ask(questions)
+            answers = {name: _read_answer(questions[name], each) for name, each in replies.items()}
         result = await send(answers, result.request_state)
     if not isinstance(result, InputRequiredResult):
         return result
@@ -200,7 +201,7 @@ def _read_answer(question: JsonObject, answer: JsonObject) -> Any:
     kinds: dict[object, Any] = {ELICITATION: types.ElicitResult, ROOTS: types.ListRootsResult}
     kind = kinds.get(question["method"])
     if kind is None:
-        # A single content is one of these; several, or a possible call, are the other.
+        # Several contents, or possible calls of tools, need the second type.
         params = question.get("params")
         takes_calls = isinstance(params, Mapping) and "tools" in params
         is_many = isinstance(answer.get("content"), list) or takes_calls
@@ -210,5 +211,5 @@ def _read_answer(question: JsonObject, answer: JsonObject) -> Any:
 
 def dump(value: Any) -> dict[str, Any]:
     """Return an object of the package in its wire format."""
-    said: dict[str, Any] = value.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return said
+    data: dict[str, Any] = value.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return data

@@ -1,4 +1,4 @@
-"""Waiting for changes of a server's resource, in both eras of the protocol."""
+"""Watchers of a server's resources, in both eras of the protocol."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from vibe_llms.invocables.mcp.settings import McpServer
 if TYPE_CHECKING:
     from mcp.client.client import Client
 
-_FAREWELL_SECONDS: Final = 2.0
+_UNSUBSCRIBE_SECONDS: Final = 2.0
 
 
 class Watchers:
     """Subscribers to changes of one server's resources.
 
     Args:
-        server: Its settings.
-        request: Sends a request to it, as :meth:`.ensembles.McpEnsemble.request` does.
+        server: The settings of the server.
+        request: Sends a request to the server, as :meth:`.ensembles.McpEnsemble.request` does.
     """
 
     def __init__(self, server: McpServer, request: Callable[..., Awaitable[Any]]) -> None:
@@ -41,13 +41,14 @@ class Watchers:
             It ends, or raises, when the server stops reporting.
 
         Raises:
-            EnsembleError: On entering: the server does not report changes; later: it has stopped.
+            EnsembleError: On entering, the server does not report changes; later, it has stopped.
         """
         client = await self._ask(_access_client, f"watch {uri}")
         from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
         is_modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
-        async with (self._listen if is_modern else self._subscribe)(client, uri) as changes:
+        open_changes = self._listen if is_modern else self._subscribe
+        async with open_changes(client, uri) as changes:
             yield changes
 
     @asynccontextmanager
@@ -66,7 +67,7 @@ class Watchers:
     @asynccontextmanager
     async def _subscribe(self, client: Client, uri: str) -> AsyncIterator[AsyncIterator[None]]:
         """Subscribe at a server with sessions, and unsubscribe at the end."""
-        await self._ask(lambda client: _tell_wanted(client, uri, True), f"watch {uri}")
+        await self._ask(lambda client: _set_subscribed(client, uri, True), f"watch {uri}")
         self._subscribed = client
         changed = asyncio.Event()
         self._waiting.setdefault(uri, set()).add(changed)
@@ -75,19 +76,18 @@ class Watchers:
                 yield changes
         finally:
             self._waiting[uri].discard(changed)
-            # Others may watch the same, and a server does not count subscribers: only the last one
-            # unsubscribes.
+            # A server does not count subscribers, so only the last watcher unsubscribes.
             if not self._waiting[uri]:
                 del self._waiting[uri]
-                with suppress(Exception):  # a server that is gone has forgotten it
-                    async with asyncio.timeout(_FAREWELL_SECONDS):
-                        await _tell_wanted(client, uri, False)
+                with suppress(Exception):  # a server that has ended has no subscriptions
+                    async with asyncio.timeout(_UNSUBSCRIBE_SECONDS):
+                        await _set_subscribed(client, uri, False)
 
     async def _subscribe_again(self, client: Client) -> None:
         self._subscribed = client
         # A copy: subscribers may change while the server is asked.
         for uri, watchers in list(self._waiting.items()):
-            await _tell_wanted(client, uri, True)
+            await _set_subscribed(client, uri, True)
             for changed in watchers:
                 changed.set()
 
@@ -95,11 +95,11 @@ class Watchers:
         """Renew the subscriptions at a restarted server; resources may have changed in between.
 
         Raises:
-            EnsembleError: The server cannot be asked.
+            EnsembleError: The server does not answer.
         """
-        what = "watch its resources"
-        if self._waiting and await self._ask(_access_client, what) is not self._subscribed:
-            await self._ask(self._subscribe_again, what)
+        action = "watch its resources"
+        if self._waiting and await self._ask(_access_client, action) is not self._subscribed:
+            await self._ask(self._subscribe_again, action)
 
     def notice(self, message: Any) -> None:
         """Handle an announcement of the server."""
@@ -112,7 +112,7 @@ async def _access_client(client: Client) -> Client:
     return client
 
 
-async def _tell_wanted(client: Client, uri: str, wanted: bool) -> None:
+async def _set_subscribed(client: Client, uri: str, is_subscribed: bool) -> None:
     """Subscribe or unsubscribe; only servers with sessions need this."""
     import warnings
 
@@ -121,20 +121,21 @@ async def _tell_wanted(client: Client, uri: str, wanted: bool) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MCPDeprecationWarning)  # the other era has another way
         session = client.session
-        sent = session.subscribe_resource(uri) if wanted else session.unsubscribe_resource(uri)
-    await sent
+        change = session.subscribe_resource if is_subscribed else session.unsubscribe_resource
+        sending = change(uri)
+    await sending
 
 
 async def _wait_for(changed: asyncio.Event) -> AsyncGenerator[None]:
     while True:
         await changed.wait()
-        # First: a change while the subscriber is busy must wake it again.
+        # Clear before yielding, so that a change while the subscriber is busy wakes it again.
         changed.clear()
         yield
 
 
 async def _pass_on(events: AsyncIterator[Any], server: str, uri: str) -> AsyncGenerator[None]:
-    """Yield once for each event. Raises EnsembleError when the stream breaks off."""
+    """Yield once for each event. Raises EnsembleError when the stream is interrupted."""
     from mcp.client.subscriptions import SubscriptionLost
     from mcp.shared.exceptions import MCPError
 

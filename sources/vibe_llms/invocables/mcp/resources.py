@@ -44,12 +44,12 @@ class ResourceEntry:
     """A readable resource.
 
     Attributes:
-        uri: Its address. With ``is_template`` it has gaps, such as ``{path}``, to be filled in.
+        uri: Its address. The address of a template has placeholders, such as ``{path}``.
         name: Its name.
         description: Its description.
         mime_type: Media type, if known.
         size_bytes: Size, if known.
-        is_template: True if the address stands for many.
+        is_template: True if the entry is a template of many resources.
     """
 
     uri: str
@@ -68,7 +68,7 @@ class ResourceEntry:
 
 @frozen(kw_only=True)
 class PromptArgument:
-    """One gap of a prompt."""
+    """One argument of a prompt."""
 
     name: str
     description: str = ""
@@ -88,26 +88,28 @@ class PromptEntry:
 class ResourceShelf(Watchers):
     """The resources and prompts of one server.
 
-    The host calls its methods; a model gets two invokers, if there are resources.
+    Programs call its methods. A model gets two invokers, if there are resources.
     """
 
     async def list_resources(self) -> tuple[ResourceEntry, ...]:
         """Return the listed resources, in the server's order, then its templates.
 
         Raises:
-            EnsembleError: The server cannot be asked.
+            EnsembleError: The server does not answer.
         """
 
         async def survey(client: Client) -> list[ResourceEntry]:
-            # Servers answer requests for unannounced capabilities with an error at best.
+            # A server without this capability answers with an error at best.
             if client.server_capabilities.resources is None:
                 return []
-            found = await turn_pages(client.list_resources, "resources")
-            entries = [_read_entry(each, each.uri) for each in found]
-            found = await turn_pages(client.list_resource_templates, "resource_templates")
-            return entries + [
-                attrs.evolve(_read_entry(each, each.uri_template), is_template=True)
-                for each in found
+            resources = await turn_pages(client.list_resources, "resources")
+            templates = await turn_pages(client.list_resource_templates, "resource_templates")
+            return [
+                *(_read_entry(each, each.uri) for each in resources),
+                *(
+                    attrs.evolve(_read_entry(each, each.uri_template), is_template=True)
+                    for each in templates
+                ),
             ]
 
         return tuple(await self._ask(survey, "be asked for its resources"))
@@ -116,10 +118,10 @@ class ResourceShelf(Watchers):
         """Read one resource.
 
         Returns:
-            Its contents, each after a line that names it.
+            Its contents, each after a line with its address.
 
         Raises:
-            EnsembleError: The resource does not exist, or the server cannot be asked.
+            EnsembleError: The resource does not exist, or the server does not answer.
         """
         result = await self._ask(lambda client: client.read_resource(uri), f"read {uri}")
         return tuple(normalize_blocks(result.contents, normalize_resource))
@@ -128,7 +130,7 @@ class ResourceShelf(Watchers):
         """Return the prompts of the server, in its order.
 
         Raises:
-            EnsembleError: The server cannot be asked.
+            EnsembleError: The server does not answer.
         """
 
         async def survey(client: Client) -> list[Any]:
@@ -147,8 +149,8 @@ class ResourceShelf(Watchers):
             The beginning of a conversation, one canister per message.
 
         Raises:
-            EnsembleError: The prompt is unknown, an argument is missing, or the server cannot be
-                asked.
+            EnsembleError: The prompt is unknown, an argument is missing, or the server does not
+                answer.
         """
         result = await self._ask(
             lambda client: client.get_prompt(name, dict(arguments or {})),
@@ -164,11 +166,11 @@ class ResourceShelf(Watchers):
     async def survey(self) -> Sequence[Invoker]:
         """Return the invokers for a model: none if the server has no resources.
 
-        Many servers announce resources but have none, or cannot list them. Their tools are offered
-        all the same.
+        Many servers announce resources but have none, or cannot list them. That must not affect
+        their tools.
         """
         try:
-            # A restarted server is surveyed again, and has forgotten the subscriptions.
+            # A survey may follow a restart of the server, after which it has no subscriptions.
             await self.renew()
             if not await self.list_resources():
                 return ()
@@ -214,12 +216,12 @@ class ResourceShelf(Watchers):
         )
 
     async def _show_resources(self, arguments: JsonObject, context: InvocationContext) -> str:
-        wanted = str(arguments.get("search", "")).lower()
+        search = str(arguments.get("search", "")).lower()
         lines = [str(entry) for entry in await self.list_resources()]
-        lines = [line for line in lines if wanted in line.lower()]
-        more = len(lines) - _SHOWN_LIMIT
-        if more > 0:
-            lines = [*lines[:_SHOWN_LIMIT], f"[and {more} more: search for something]"]
+        lines = [line for line in lines if search in line.lower()]
+        surplus = len(lines) - _SHOWN_LIMIT
+        if surplus > 0:
+            lines = [*lines[:_SHOWN_LIMIT], f"[and {surplus} more: search for something]"]
         return "\n".join(lines) or "No resources."
 
     async def _show_resource(self, arguments: JsonObject, context: InvocationContext) -> Outcome:
@@ -228,41 +230,41 @@ class ResourceShelf(Watchers):
 
 async def turn_pages(ask: Callable[..., Awaitable[Any]], key: str) -> list[Any]:
     """Return all entries of a paginated list, within limits."""
-    found: list[Any] = []
+    entries: list[Any] = []
     cursor: str | None = None
-    # Stop at a server whose cursors form a circle or never end.
+    # The limit stops at a server whose cursors repeat or never end.
     for _ in range(PAGES_LIMIT):
         page = await ask(cursor=cursor)
-        found.extend(getattr(page, key))
+        entries.extend(getattr(page, key))
         cursor = page.next_cursor
-        if not cursor or len(found) > ENTRIES_LIMIT:
+        if not cursor or len(entries) > ENTRIES_LIMIT:
             break
-    if cursor or len(found) > ENTRIES_LIMIT:
-        _logger.warning("A server has more than %d %s; the rest is left out.", len(found), key)
-    return found[:ENTRIES_LIMIT]
+    if cursor or len(entries) > ENTRIES_LIMIT:
+        _logger.warning("A server has more than %d %s; the rest is left out.", len(entries), key)
+    return entries[:ENTRIES_LIMIT]
 
 
-def _read_entry(found: Any, uri: str) -> ResourceEntry:
+def _read_entry(entry: Any, uri: str) -> ResourceEntry:
     return ResourceEntry(
         uri=uri,
-        name=found.title or found.name,
-        description=" ".join((found.description or "").split()),
-        mime_type=found.mime_type or "",
-        size_bytes=getattr(found, "size", None),  # a template has none
+        name=entry.title or entry.name,
+        description=" ".join((entry.description or "").split()),
+        mime_type=entry.mime_type or "",
+        size_bytes=getattr(entry, "size", None),  # a template has none
     )
 
 
-def _read_prompt(found: Any) -> PromptEntry:
+def _read_prompt(entry: Any) -> PromptEntry:
     return PromptEntry(
-        name=found.name,
-        title=found.title or "",
-        description=found.description or "",
+        name=entry.name,
+        title=entry.title or "",
+        description=entry.description or "",
         arguments=tuple(
             PromptArgument(
                 name=each.name,
                 description=each.description or "",
                 is_required=bool(each.required),
             )
-            for each in found.arguments or ()
+            for each in entry.arguments or ()
         ),
     )

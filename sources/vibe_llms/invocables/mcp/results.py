@@ -1,4 +1,4 @@
-"""Conversion of a server's tool results into contents, without silent omissions."""
+"""Conversion of a server's results into contents, with a note about each omission."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 def normalize_result(result: CallToolResult) -> Outcome:
     """Convert a result into an outcome.
 
-    Content that cannot be given to a model, such as a link, becomes a text that describes it. The
-    structured form of a result is added unless a text says the same. Annotations for the host, such
-    as the audience, are not for the model.
+    Content that a model cannot receive, such as a link, becomes a text that describes it. The
+    structured content is added unless a text already contains it. Annotations for the host, such as
+    the audience, are left out.
     """
     contents = normalize_blocks(result.content, normalize_block)
-    if result.structured_content is not None and not _is_told(result):
+    if result.structured_content is not None and not _repeats_structure(result):
         text = json.dumps(result.structured_content, ensure_ascii=False)
         contents.append(TextualContent(text, mime_type="application/json"))
     return Outcome(
@@ -39,25 +39,25 @@ def normalize_result(result: CallToolResult) -> Outcome:
     )
 
 
-def _is_told(result: CallToolResult) -> bool:
-    """Return whether a text of the contents says the same as the structured form.
+def _repeats_structure(result: CallToolResult) -> bool:
+    """Return whether a text of the contents repeats the structured content.
 
-    Servers wrap values that are not objects: ``{"result": 3}`` beside the text ``3``.
+    Servers wrap values that are not objects, such as ``{"result": 3}`` with the text ``3``.
     """
-    whole = result.structured_content
-    said = [whole]
-    if isinstance(whole, dict) and set(whole) == {"result"}:
-        said.append(whole["result"])
-    # Further texts are not passed on, and so cannot count.
+    structured = result.structured_content
+    values = [structured]
+    if isinstance(structured, dict) and set(structured) == {"result"}:
+        values.append(structured["result"])
+    # Texts beyond the limit are not passed on, and so do not count.
     blocks = itertools.islice(result.content, CONTENTS_LIMIT)
-    return any(_says(block.text, said) for block in blocks if block.type == "text")
+    return any(_equals_any(block.text, values) for block in blocks if block.type == "text")
 
 
-def _says(text: str, said: Sequence[Any]) -> bool:
-    """Return whether a text equals one of these, literally or as JSON."""
+def _equals_any(text: str, values: Sequence[Any]) -> bool:
+    """Return whether a text equals one of the values, literally or as JSON."""
     try:
-        # Compared as values: servers write the same JSON with other spaces or order of keys.
-        return text in said or json.loads(text) in said
+        # As values, because the JSON may have other spaces or another order of keys.
+        return text in values or json.loads(text) in values
     except (ValueError, RecursionError):
         return False
 
@@ -66,12 +66,12 @@ def normalize_blocks(
     blocks: Sequence[Any], normalize: Callable[[Any], Iterable[AnyContent]]
 ) -> list[AnyContent]:
     """Convert blocks into contents, up to the limit of an outcome; note omitted ones."""
-    taken = itertools.chain.from_iterable(map(normalize, blocks[:CONTENTS_LIMIT]))
-    contents = list(itertools.islice(taken, CONTENTS_LIMIT))
+    converted = itertools.chain.from_iterable(map(normalize, blocks[:CONTENTS_LIMIT]))
+    contents = list(itertools.islice(converted, CONTENTS_LIMIT))
     if len(blocks) > CONTENTS_LIMIT:
-        more = len(blocks) - CONTENTS_LIMIT
-        # Replaces the last: one more would exceed the outcome's limit.
-        contents[-1] = TextualContent(f"[{more + 1} more contents left out]")
+        surplus = len(blocks) - CONTENTS_LIMIT
+        # The note replaces the last content, so that the limit is not exceeded.
+        contents[-1] = TextualContent(f"[{surplus + 1} more contents left out]")
     return contents
 
 
@@ -118,6 +118,7 @@ def _describe_link(link: Any) -> str:
         link.mime_type or "",
         f"{link.size} bytes" if link.size is not None else "",
     ]
-    known = ", ".join(filter(None, facts))
-    text = f"[link to the resource {link.name!r}, {link.uri}{f' ({known})' if known else ''}]"
+    details = ", ".join(filter(None, facts))
+    suffix = f" ({details})" if details else ""
+    text = f"[link to the resource {link.name!r}, {link.uri}{suffix}]"
     return f"{text} {link.description}" if link.description else text

@@ -1,4 +1,4 @@
-"""Sampling: a server's request to a model as a request of this package, and the answer in MCP."""
+"""Sampling: translation of a server's request to a model, and of the model's answer."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _STOPS: Final = {
 
 def describe_sampling(parameters: CreateMessageRequestParams, max_tokens: int) -> JsonObject:
     """Describe a server's request to a model, as the arguments of an approval."""
-    said: dict[str, JsonValue] = {
+    description: dict[str, JsonValue] = {
         "messages": [
             {"role": message.role, "content": [_show(block) for block in message.content_as_list]}
             for message in parameters.messages
@@ -57,14 +57,14 @@ def describe_sampling(parameters: CreateMessageRequestParams, max_tokens: int) -
         "max_tokens": max_tokens,
     }
     if parameters.system_prompt:
-        said["system"] = parameters.system_prompt
+        description["system"] = parameters.system_prompt
     if parameters.tools:
-        said["tools"] = [tool.name for tool in parameters.tools]
-    return said
+        description["tools"] = [tool.name for tool in parameters.tools]
+    return description
 
 
 def _show(block: Any) -> str:
-    """Show a text completely; data as their digest, so that an approval covers only these."""
+    """Return a block for the approver; data as their digest, so that the approval covers them."""
     match block.type:
         case "text":
             text: str = block.text
@@ -80,7 +80,7 @@ def produce_request(
 ) -> Request:
     """Create a request from a server's request.
 
-    Controls that the model does not know are left out: for the server they are preferences.
+    Controls that the model does not know are left out, because they are only preferences.
 
     Raises:
         RequestError: The request is invalid.
@@ -90,7 +90,7 @@ def produce_request(
         canisters.append(SupervisorCanister(TextualContent(parameters.system_prompt)))
     for message in parameters.messages:
         canisters.extend(_normalize_message(message.role, message.content_as_list))
-    wishes: dict[str, JsonValue] = {
+    controls: dict[str, JsonValue] = {
         "max_tokens": max_tokens,
         "temperature": parameters.temperature,
         "stop": parameters.stop_sequences,
@@ -101,7 +101,7 @@ def produce_request(
         model=str(model),
         controls={
             name: value
-            for name, value in wishes.items()
+            for name, value in controls.items()
             if value is not None and model.attributes.access_control(name) is not None
         },
         invocables=tuple(
@@ -117,7 +117,7 @@ def produce_request(
 
 
 def _normalize_message(role: str, blocks: Sequence[Any]) -> Iterator[AnyCanister]:
-    """Yield canisters: contents of one kind stay together, calls and results are separate."""
+    """Yield the canisters of a message: its contents, calls and results, in their order."""
     contents: list[AnyContent] = []
     for block in blocks:
         if block.type not in ("tool_use", "tool_result"):
@@ -131,11 +131,11 @@ def _normalize_message(role: str, blocks: Sequence[Any]) -> Iterator[AnyCanister
                 invocation_id=block.id, name=block.name, arguments=json.dumps(block.input)
             )
         else:
-            told = normalize_blocks(block.content, normalize_block)
-            if block.structured_content is not None and not told:
-                told = [TextualContent(json.dumps(block.structured_content))]
+            result = normalize_blocks(block.content, normalize_block)
+            if block.structured_content is not None and not result:
+                result = [TextualContent(json.dumps(block.structured_content))]
             yield ResultCanister(
-                told, invocation_id=block.tool_use_id, is_error=bool(block.is_error)
+                result, invocation_id=block.tool_use_id, is_error=bool(block.is_error)
             )
     if contents:
         yield _produce_canister(role, contents)
@@ -151,7 +151,7 @@ def nativize_answer(response: Response, *, with_tools: bool) -> Any:
 
     origin = response.metadata.origin
     stop = _STOPS.get(origin.stop_reason, str(origin.stop_reason))
-    # The protocol has no answer without a block.
+    # In the protocol, an answer needs a block.
     blocks = list(_nativize_canisters(response.canisters)) or [TextContent(text="")]
     if with_tools:
         return CreateMessageResultWithTools(
@@ -159,7 +159,7 @@ def nativize_answer(response: Response, *, with_tools: bool) -> Any:
         )
     text = "".join(block.text for block in blocks if block.type == "text")
     rest = [block for block in blocks if block.type != "text"]
-    # Without tools an answer is one block: text takes precedence over an image.
+    # Without tools an answer is one block, in which text takes precedence over an image.
     content = rest[0] if rest and not text else TextContent(text=text)
     return CreateMessageResult(
         role="assistant", content=content, model=origin.model, stop_reason=stop
@@ -196,10 +196,10 @@ def _nativize_content(content: AnyContent) -> Iterator[Any]:
             text = base64.b64encode(data).decode()
             yield mcp_types.AudioContent(data=text, mime_type=content.mime_type)
         case ImageContent() | AudioContent() | VideoContent() | FileContent():
-            # A file or a video, or a medium whose bytes are elsewhere.
-            said = f"[{content.mime_type or 'a medium'} left out: MCP cannot send it in an answer]"
-            yield mcp_types.TextContent(text=said)
+            # A file or a video, or an image or audio whose bytes are stored elsewhere.
+            note = f"[{content.mime_type or 'a medium'} left out: MCP cannot send it in an answer]"
+            yield mcp_types.TextContent(text=note)
         case ReasoningContent() | NativeContent():
-            pass  # for the vendor that wrote it, not for others
+            pass  # only the vendor that wrote it can read it
         case _:
             assert_never(content)

@@ -1,4 +1,4 @@
-"""Search for tools by words, for servers with too many tools to describe all to a model."""
+"""Search for tools, for servers with too many tools to describe all of them to a model."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.invokers import Effect, Invoker
 from vibe_llms.invocables.outcomes import Outcome
 
-FOUND_AT_ONCE: Final = 10
+RESULTS_LIMIT: Final = 10
 """Maximum number of tools that one search finds."""
 
 _WORD: Final = re.compile(r"[a-z]+|[0-9]+|[^\W\d_a-z]+")
-_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_CAMEL_CASE_BOUNDARY: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _SHOWN_CHARACTERS: Final = 200
-_NAME_WEIGHT, _TEXT_WEIGHT, _BEGINNING_WEIGHT = 4, 2, 1
+_NAME_WEIGHT, _TEXT_WEIGHT, _PREFIX_WEIGHT = 4, 2, 1
 
 _SCHEMA: Final[JsonObject] = {
     "type": "object",
@@ -32,46 +32,46 @@ _SCHEMA: Final[JsonObject] = {
 }
 
 
-def find_tools(query: str, tools: Sequence[Invoker], limit: int = FOUND_AT_ONCE) -> list[Invoker]:
-    """Return the tools that match the words best, best first; of equals the earlier ones.
+def find_tools(query: str, tools: Sequence[Invoker], limit: int = RESULTS_LIMIT) -> list[Invoker]:
+    """Return the tools that match the words best, in order; equal ones in their original order.
 
-    A word counts most in a tool's name, less in its description, and least as a prefix of a word
-    there.
+    A word counts most in a tool's name, less in its description, and least as the prefix of a word
+    in either.
     """
-    wanted = _split(query)
-    scores = [(_score(wanted, tool), tool) for tool in tools]
-    found = sorted((each for each in scores if each[0] > 0), key=lambda each: -each[0])
-    return [tool for _, tool in found[:limit]]
+    words = _split(query)
+    scores = [(_score(words, tool), tool) for tool in tools]
+    matches = [(score, tool) for score, tool in scores if score > 0]
+    matches.sort(key=lambda match: -match[0])
+    return [tool for _, tool in matches[:limit]]
 
 
-def _score(wanted: Sequence[str], tool: Invoker) -> int:
+def _score(words: Sequence[str], tool: Invoker) -> int:
     name, text = set(_split(tool.name)), set(_split(tool.description))
     total = 0
-    for word in dict.fromkeys(wanted):
+    for word in dict.fromkeys(words):
         if word in name:
             total += _NAME_WEIGHT
         elif word in text:
             total += _TEXT_WEIGHT
-        # One or two letters are a prefix of nearly every word.
+        # Not for one or two letters, which are the prefix of many words.
         elif len(word) > 2 and any(each.startswith(word) for each in (*name, *text)):
-            total += _BEGINNING_WEIGHT
+            total += _PREFIX_WEIGHT
     return total
 
 
 def _split(text: str) -> list[str]:
-    # Split camelCase before lowercasing, which hides the boundaries.
-    return _WORD.findall(_HUMP.sub(" ", text).lower())
+    # Split camelCase first, because lower case hides its boundaries.
+    return _WORD.findall(_CAMEL_CASE_BOUNDARY.sub(" ", text).lower())
 
 
 class LazyList:
-    """A server's tools, of which a model gets only those that it has found.
+    """A server's tools, of which a model gets only the ones that it has found.
 
-    Found tools are listed in the order in which they were found: a described tool keeps its
-    position. Any addition changes the list, and invalidates the vendor's prompt cache, since tools
-    stand at its beginning.
+    They are listed in the order in which they were found, so that a described tool keeps its
+    position. Each addition invalidates the vendor's prompt cache, which starts with the tools.
 
     Args:
-        name: Of the server.
+        name: The name of the server.
         changed: Called when a new tool was found.
     """
 
@@ -82,7 +82,7 @@ class LazyList:
         self._tools: Sequence[Invoker] = ()
 
     def offer(self, tools: Sequence[Invoker]) -> list[Invoker]:
-        """Return the tools for a model: the search, and the found ones."""
+        """Return the tools for a model: the search, and the tools found so far."""
         self._tools = tools
         by_name = {tool.name: tool for tool in tools}
         found = [by_name[name] for name in self._found if name in by_name]
@@ -105,14 +105,14 @@ class LazyList:
             names = ", ".join(tool.name for tool in self._tools[:50])
             more = "" if len(self._tools) <= 50 else " …"
             return Outcome(contents=f"No tool matches these words. The tools are: {names}{more}")
-        fresh = [tool.name for tool in found if tool.name not in self._found]
-        self._found.update(dict.fromkeys(fresh))
-        if fresh:
+        new_names = [tool.name for tool in found if tool.name not in self._found]
+        self._found.update(dict.fromkeys(new_names))
+        if new_names:
             self._changed()
-        return Outcome(contents="\n".join(map(_tell, found)))
+        return Outcome(contents="\n".join(map(_describe, found)))
 
 
-def _tell(tool: Invoker) -> str:
+def _describe(tool: Invoker) -> str:
     text = " ".join(tool.description.split())
     shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]} …"
     return f"{tool.name}: {shown}"

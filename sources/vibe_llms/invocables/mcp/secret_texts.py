@@ -1,4 +1,4 @@
-"""Secret texts, which may be stored outside the settings that use them."""
+"""Secrets in settings, which may be stored in environment variables or files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vibe_llms.foundation.secrets import Secret
 from vibe_llms.tables.kinds import FAULTY, Kind, KindReader, is_table
 from vibe_llms.tables.paths import KeyPath
 
-_WORDS: Final = (
+_FORMS: Final = (
     'a text, or where to find it: {variable = "NAME"} or {file = "PATH"}, optionally '
     'with prefix = "Bearer "'
 )
@@ -55,4 +55,4 @@ def _access(value: Any) -> str:
     return text
 
 
-SecretText: TypeAlias = Annotated[Secret, SecretKind(_WORDS, _is_secret, is_shown=False)]
+SecretText: TypeAlias = Annotated[Secret, SecretKind(_FORMS, _is_secret, is_shown=False)]

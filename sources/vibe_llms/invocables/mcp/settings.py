@@ -24,56 +24,57 @@ from vibe_llms.tables.paths import KeyPath
 from vibe_llms.tables.reading import TableReader, locate_by_name, require
 
 PROTOCOLS: Final = ("auto", "2025-11-25", "2026-07-28")
-"""Choices of the protocol: the newest that both support, the era of sessions, or the era without.
-"""
+"""Choices of the protocol: the newest version that both sides support, the version of the era of
+sessions, and that of the era without."""
 
-_SECRET: Final = 8
-"""Minimum length of a variable that counts as a secret."""
+_SECRET_CHARACTERS: Final = 8
+"""Minimum length of an environment variable's value to count as a secret."""
 
 LAZY_ABOVE: Final = 40
-"""Above this number of tools a server's list is loaded lazily, unless configured."""
+"""Number of tools above which a model gets a search tool, unless ``lazy`` is configured."""
 
 
-def _ensure_secrets(given: Mapping[str, str | Secret]) -> Mapping[str, Secret]:
+def _ensure_secrets(texts: Mapping[str, str | Secret]) -> Mapping[str, Secret]:
     return Settings(
         {
             name: text if isinstance(text, Secret) else Secret(str(text))
-            for name, text in given.items()
+            for name, text in texts.items()
         }
     )
 
 
-def _ensure_texts(given: Iterable[str]) -> tuple[str, ...]:
+def _ensure_texts(texts: Iterable[str]) -> tuple[str, ...]:
     # A single string would be split into its letters.
-    return (given,) if isinstance(given, str) else tuple(given)
+    return (texts,) if isinstance(texts, str) else tuple(texts)
 
 
 @frozen(kw_only=True, eq=False)
 class McpServer:
-    """One MCP server: how it is reached, what it may take, and what of it is offered.
+    """Settings of one MCP server: its transport, its limits, and which of its tools are offered.
 
     Attributes:
-        name: The server's name, and the prefix of its tools where one is needed.
-        command: The program to start; it is spoken to over its standard input and output.
+        name: The server's name, and the prefix of its tools if they need one.
+        command: The program to start, which communicates over its standard input and output.
         arguments: The program's arguments.
-        environment: Variables for the program, besides the few that any program needs; it inherits
-            no others, and so no keys.
-        directory: Where the program is started; by default the current directory.
-        url: The address of a server that is reached over HTTP instead.
-        headers: Sent to it with each request.
-        oauth: How to sign in with OAuth, if the server requires it.
-        protocol: ``auto`` for the newest that both support, or ``2025-11-25``, or ``2026-07-28``.
-        connect_seconds: How long starting and connecting may take.
+        environment: Environment variables for the program. In addition, it inherits only the few
+            that every program needs, and so no keys.
+        directory: The program's working directory; by default the current directory.
+        url: The address of a server over HTTP, instead of a command.
+        headers: HTTP headers of each request.
+        oauth: The OAuth settings, if the server requires authorization.
+        protocol: ``auto`` for the newest version that both support, or ``2025-11-25``, or
+            ``2026-07-28``.
+        connect_seconds: Timeout for starting and connecting.
         answer_seconds: Timeout of requests other than calls, such as a page of a list.
-        call_seconds: How long one call may take.
-        restarts: How often in a row a server that ends is restarted or reconnected.
+        call_seconds: Timeout of one call.
+        restarts: Maximum number of consecutive restarts or reconnections of a server that ends.
         tools: Patterns such as ``read_*``; only tools that match one are offered.
         hidden_tools: Patterns of tools that are not offered.
         allowed: Patterns of tools that are called without an approval.
-        needs_approval: Whether other calls need one.
-        trust_annotations: Whether to believe what the server says about its tools: that one
-            only reads, and so needs no approval, or that repeating it does no harm.
-        lazy: Whether the model gets a search tool instead of all tools; by default if there are
+        needs_approval: True if all other calls need an approval.
+        trust_annotations: True to trust the server's annotations of its tools: that a tool only
+            reads, and so needs no approval, or that it can be repeated.
+        lazy: True to give the model a search tool instead of all tools; by default, if there are
             more than 40.
         log_path: A file for the server's log output.
 
@@ -110,29 +111,28 @@ class McpServer:
         require(self, f"mcp.{self.name}")
 
     def find_mistakes(self) -> Iterator[tuple[str, str]]:
-        """Yield contradictions: a field or an empty text, and a sentence."""
+        """Yield each contradiction: the field or an empty text, and the message."""
         if bool(self.command) == bool(self.url):
             yield "", "Set either a command to start the server, or the url of a running one."
-        way = "command" if self.command else "url"
-        for key in _OF_ADDRESSES if self.command else _OF_COMMANDS:
+        transport = "command" if self.command else "url"
+        for key in _HTTP_FIELDS if self.command else _COMMAND_FIELDS:
             if getattr(self, key):
-                yield key, f"It has no effect for a server with {way}."
+                yield key, f"It has no effect for a server with {transport}."
 
     @property
     def secrets(self) -> tuple[Secret, ...]:
-        """The server's secrets, to be redacted; short variables do not count."""
-        variables = (each for each in self.environment.values() if len(each.reveal()) >= _SECRET)
-        password = urlsplit(self.url).password if self.url else None
-        return (*variables, *self.headers.values(), *((Secret(password),) if password else ()))
+        """The server's secrets, for redaction; short environment variables do not count."""
+        secrets = [
+            each for each in self.environment.values() if len(each.reveal()) >= _SECRET_CHARACTERS
+        ]
+        secrets += self.headers.values()
+        if self.url and (password := urlsplit(self.url).password):
+            secrets.append(Secret(password))
+        return tuple(secrets)
 
     def is_same(self, other: McpServer) -> bool:
-        """Tell whether another has the same settings, secrets included."""
-        own, others = (
-            attrs.asdict(each, recurse=False)
-            | {key: _reveal(getattr(each, key)) for key in _SECRETS}
-            for each in (self, other)
-        )
-        return own == others
+        """Return whether another server has the same settings, including secrets."""
+        return _reveal_fields(self) == _reveal_fields(other)
 
     def offers(self, tool: str) -> bool:
         """Return whether a tool is offered to the model."""
@@ -143,54 +143,58 @@ class McpServer:
         return _matches(tool, self.allowed)
 
 
-_SECRETS: Final = ("environment", "headers")
-_OF_COMMANDS: Final = ("arguments", "environment", "directory", "log_path")
-_OF_ADDRESSES: Final = ("headers", "oauth")
+_SECRET_FIELDS: Final = ("environment", "headers")
+_COMMAND_FIELDS: Final = ("arguments", "environment", "directory", "log_path")
+_HTTP_FIELDS: Final = ("headers", "oauth")
 
 
-def _reveal(given: Mapping[str, Secret]) -> dict[str, str]:
-    return {name: secret.reveal() for name, secret in given.items()}
+def _reveal_fields(server: McpServer) -> dict[str, Any]:
+    """Return all fields of a server, with its secrets as texts."""
+    fields = attrs.asdict(server, recurse=False)
+    for key in _SECRET_FIELDS:
+        fields[key] = {name: secret.reveal() for name, secret in fields[key].items()}
+    return fields
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:
-    # Not fnmatch: it ignores case on systems whose file names do.
+    # fnmatch would ignore case on some operating systems.
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def access_servers(
     configuration: Configuration, sources: Sequence[str] | None = None
 ) -> tuple[McpServer, ...]:
-    """Return the named servers, each once.
+    """Return the servers of some sources, each once.
 
     Args:
-        sources: Names of servers that are configured, and paths of files that name some;
-            ``None`` for all that are configured.
+        configuration: The configuration.
+        sources: Names of configured servers, and paths of files with servers; ``None`` for all
+            configured servers.
 
     Raises:
-        UnknownNameError: Neither a server nor a file has that name.
+        UnknownNameError: A source is neither a configured server nor a file.
         ConfigurationError: The settings of a server are invalid.
     """
     configured = configuration.servers
-    wanted = list(configured) if sources is None else list(dict.fromkeys(sources))
     servers: dict[str, McpServer] = {}
-    for source in wanted:
+    for source in configured if sources is None else dict.fromkeys(sources):
         if source in configured:
-            found = _produce_configured(source, configured[source])
+            source_servers = _produce_configured(source, configured[source])
         elif source.endswith(".toml") or Path(source).is_file():
-            found = read_servers(Path(source).expanduser())
+            source_servers = read_servers(Path(source).expanduser())
         else:
             remedy = f"Configure it: [mcp.{source}] with its command or its url; or name a file."
-            known = tuple(configured)
-            raise UnknownNameError(kind="MCP server", name=source, known=known, remedy=remedy)
-        servers |= {server.name: server for server in found}
+            names = tuple(configured)
+            raise UnknownNameError(kind="MCP server", name=source, known=names, remedy=remedy)
+        servers |= {server.name: server for server in source_servers}
     directory = configuration.cache_directory / "mcp"
     return tuple(_ensure_log(server, directory) for server in servers.values())
 
 
 def _produce_configured(name: str, settings: Mapping[str, Setting]) -> tuple[McpServer, ...]:
     """Create a server from its table; paths are relative to the file that defines its transport."""
-    reaching = settings.get("command") or settings.get("url")
-    place = Path(reaching.source.place) if reaching is not None else Path()
+    transport = settings.get("command") or settings.get("url")
+    place = Path(transport.source.place) if transport is not None else Path()
     base = place.parent if place.is_file() else None
     values = {key: setting.value for key, setting in settings.items()}
     return produce_servers({name: values}, base)
@@ -205,12 +209,12 @@ def _ensure_log(server: McpServer, directory: Path) -> McpServer:
 def read_servers(path: Path) -> tuple[McpServer, ...]:
     """Read a file of MCP servers.
 
-    It contains tables ``[mcp.NAME]``, as the configuration does; or the keys of one server, named
-    after the file unless it has a name; or JSON with ``mcpServers``, as other programs write it.
+    The file contains tables ``[mcp.NAME]``, like the configuration; or the keys of one server,
+    named after the file by default; or JSON with ``mcpServers``, as other programs write it.
     Relative paths start at the file's directory.
 
     Raises:
-        ConfigurationError: With all mistakes in the file.
+        ConfigurationError: The file is invalid; the message lists all mistakes.
     """
     if path.suffix == ".json":
         return _read_foreign(path)
@@ -245,7 +249,7 @@ def produce_servers(tables: Mapping[str, Any], base: Path | None = None) -> tupl
         base: The directory of relative paths; by default the current one.
 
     Raises:
-        ConfigurationError: With all mistakes in them.
+        ConfigurationError: The tables are invalid; the message lists all mistakes.
     """
     reader = TableReader(locate_by_name(), base=base or Path.cwd())
     return _read_servers(reader, [(("mcp", name), name, table) for name, table in tables.items()])
@@ -260,9 +264,9 @@ def _read_servers(
 
 
 def _read_server(reader: TableReader, path: KeyPath, name: str, table: Any) -> McpServer | None:
-    written = {"name": name, **table} if isinstance(table, Mapping) else table
-    server = reader.read(McpServer, written, path)
-    # A bare name is searched on the path; only a path is relative to the file.
+    fields = {"name": name, **table} if isinstance(table, Mapping) else table
+    server = reader.read(McpServer, fields, path)
+    # A command without a slash is searched on the PATH; others are relative to the file.
     if server is None or "/" not in server.command:
         return server
     return attrs.evolve(server, command=str(reader.base / Path(server.command).expanduser()))

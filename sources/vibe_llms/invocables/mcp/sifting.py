@@ -1,7 +1,7 @@
-"""Removal of entries that break the protocol from a server's lists.
+"""Filter for entries of a server's lists that violate the protocol.
 
-The official package refuses a whole list for one bad entry. Here an entry is repaired if its
-meaning is clear (a schema that is null, an optional field that is null), or left out with a
+The official package refuses a whole list because of one invalid entry. This filter repairs an entry
+if its meaning is clear (a schema or an optional field that is null), or leaves it out with a
 warning.
 """
 
@@ -20,15 +20,15 @@ _METHODS: Final = {
     "resources": "resources/list",
     "resourceTemplates": "resources/templates/list",
 }
-"""Maps the field of a result to its request."""
+"""Maps the field of a list in a result to the method of its request."""
 
 
-class SiftedStream:
-    """The messages of a server, with sifted lists.
+class FilteredStream:
+    """Stream of a server's messages, with filtered lists.
 
     Args:
-        stream: Of the official package, or a compatible one.
-        server: Named in warnings.
+        stream: The stream of the official package, or a compatible one.
+        server: The name of the server, for warnings.
     """
 
     def __init__(self, stream: Any, server: str) -> None:
@@ -43,7 +43,7 @@ class SiftedStream:
 
     async def receive(self) -> Any:
         """Return the next message."""
-        return self._sift(await self._stream.receive())
+        return self._filter(await self._stream.receive())
 
     async def aclose(self) -> None:
         """Close the stream."""
@@ -53,7 +53,7 @@ class SiftedStream:
         return self
 
     async def __anext__(self) -> Any:
-        return self._sift(await anext(self._stream))
+        return self._filter(await anext(self._stream))
 
     async def __aenter__(self) -> Self:
         await self._stream.__aenter__()
@@ -67,30 +67,30 @@ class SiftedStream:
     ) -> Any:
         return await self._stream.__aexit__(kind, error, traceback)
 
-    def _sift(self, item: Any) -> Any:
+    def _filter(self, item: Any) -> Any:
         result = getattr(getattr(item, "message", None), "result", None)
         if isinstance(result, dict):
             self._version = str(result.get("protocolVersion") or self._version)
             for field, method in _METHODS.items():
                 if isinstance(result.get(field), list):
-                    self._sift_list(result, field, method)
+                    self._filter_list(result, field, method)
         return item
 
-    def _sift_list(self, result: dict[str, Any], field: str, method: str) -> None:
+    def _filter_list(self, result: dict[str, Any], field: str, method: str) -> None:
         if not self._find_fault(result, method):
             return
-        kept = []
-        for place, entry in enumerate(result[field]):
-            mended = _mend(entry, field)
-            if fault := self._find_fault({**result, field: [mended]}, method):
-                named = mended.get("name") if isinstance(mended, Mapping) else None
+        entries = []
+        for index, entry in enumerate(result[field]):
+            repaired = _repair(entry, field)
+            if fault := self._find_fault({**result, field: [repaired]}, method):
+                name = repaired.get("name") if isinstance(repaired, Mapping) else None
                 _logger.warning(
                     "%s[%d]%s of %s is left out: %s",
-                    *(field, place, f" ({named})" if named else "", self._server, fault),
+                    *(field, index, f" ({name})" if name else "", self._server, fault),
                 )
             else:
-                kept.append(mended)
-        result[field] = kept  # the package reports any other fault of the result
+                entries.append(repaired)
+        result[field] = entries  # the package reports any other fault of the result
 
     def _find_fault(self, result: Mapping[str, Any], method: str) -> str:
         from mcp_types.methods import validate_server_result
@@ -101,19 +101,19 @@ class SiftedStream:
             validate_server_result(method, self._version or LATEST_PROTOCOL_VERSION, result)
         except ValidationError as error:
             first = error.errors(include_input=False, include_url=False)[0]
-            place = ".".join(map(str, first["loc"][2:]))  # after the list and its one entry
+            place = ".".join(map(str, first["loc"][2:]))  # without the list and the index
             return f"{place}: {first['msg']}".removeprefix(": ")
         except (KeyError, ValueError):
-            pass  # another version, unknown here
+            pass  # the package does not know this version of the protocol
         return ""
 
 
-def _mend(entry: Any, field: str) -> Any:
-    """Return an entry without nulls, and a tool's schema as one of an object."""
+def _repair(entry: Any, field: str) -> Any:
+    """Return an entry without nulls, and with a tool's schema of the type object."""
     if not isinstance(entry, Mapping):
         return entry
-    mended = {name: value for name, value in entry.items() if value is not None}
-    schema = mended.get("inputSchema", {})
+    repaired = {name: value for name, value in entry.items() if value is not None}
+    schema = repaired.get("inputSchema", {})
     if field == "tools" and isinstance(schema, Mapping) and schema.get("type") is None:
-        mended["inputSchema"] = {**schema, "type": "object"}
-    return mended
+        repaired["inputSchema"] = {**schema, "type": "object"}
+    return repaired

@@ -1,8 +1,8 @@
 """Stdio transport of a server: one message per line.
 
-Not the official package's transport: it passes this process's standard error to the server, reads
-lines of any length, and leaves the server's children running if this process is killed (decision
-0016).
+The official package's transport is not used: it passes this process's standard error to the server,
+reads lines of any length, and leaves the server's children running if this process is killed
+(decision 0016).
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _EXIT_SECONDS: Final = 1.0
 """Timeout for the exit status after the output has ended."""
 
 STRAY_LINES: Final = 1_000
-"""Maximum number of a server's output lines that are not messages."""
+"""Maximum number of lines in a server's output that are not messages."""
 
 CLOSING_SECONDS: Final = 2.0
-"""Grace period of a server after its input was closed, before it is asked to end."""
+"""Grace period of a server after its input was closed, before it gets a signal to terminate."""
 
 GRACE_SECONDS: Final = 2.0
 """Grace period after that, before it is killed."""
@@ -50,7 +50,7 @@ _INHERITED: Final = (
     *("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR"),
     *("TZ", "USER"),
 )
-"""The environment variables that a server inherits; keys and tokens are not among them."""
+"""Environment variables that a server inherits, which contain no keys and tokens."""
 
 
 @asynccontextmanager
@@ -60,7 +60,7 @@ async def open_stdio(
     """Start a server and yield the two streams of the official package's client.
 
     Args:
-        ending: Set with the reason if the server ends before the streams are left.
+        ending: Set with the reason if the server ends before the context is left.
 
     Raises:
         EnsembleError: The server cannot be started.
@@ -68,7 +68,7 @@ async def open_stdio(
     import anyio
 
     child = await start_server(server)
-    # Unbuffered: a server that writes too fast has to wait.
+    # Unbuffered, so that a server that writes too fast has to wait.
     send_in, receive_in = anyio.create_memory_object_stream[Any](0)
     send_out, receive_out = anyio.create_memory_object_stream[Any](0)
     streams = (receive_in, send_out, send_in, receive_out)
@@ -79,14 +79,14 @@ async def open_stdio(
         try:
             yield receive_in, send_out
         finally:
-            has_ended_itself = child.has_ended_output
+            had_ended_output = child.has_ended_output
             child.is_closing = True
             for stream in streams:
                 stream.close()
-            # A cancelled run must also end its programs; each step of it has a time limit.
+            # Even a cancelled run must end its programs. Each step of that has a timeout.
             with anyio.CancelScope(shield=True):
                 await child.close()
-            if has_ended_itself:
+            if had_ended_output:
                 ending.report(child.explain_end())
             tasks.cancel_scope.cancel()
 
@@ -105,13 +105,13 @@ async def _read(
             reason = await _pass_on(child, messages, limits)
             if child.is_closing:
                 return
-            if reason:  # set before the stream closes, which wakes the waiting callers
-                child.is_given_up = True
+            if reason:  # report it before the stream closes, which wakes the waiting callers
+                child.is_abandoned = True
                 ending.report(reason)
                 return
             child.has_ended_output = True
     except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-        # This side closes; a server that waits for a reader could not end.
+        # This side is closing. Keep reading, because a server that cannot write might not end.
         await drain(child.outbox)
         return
     await child.program.wait(_EXIT_SECONDS)
@@ -127,7 +127,7 @@ async def _pass_on(
     from mcp_types import jsonrpc_message_adapter
 
     framer = NdjsonFramer(limits)
-    stray = 0
+    stray_lines = 0
     while data := await child.outbox.read(CHUNK_BYTES):
         try:
             frames = framer.feed(data)
@@ -135,15 +135,14 @@ async def _pass_on(
             return f"sent a message of more than event_bytes = {limits.event_bytes:,} bytes"
         for frame in frames:
             try:
-                data = cut_message(
-                    repair_surrogates(frame.data)
-                )  # else a call would never have its answer
+                # Unrepaired escapes would leave a call without its answer.
+                data = cut_message(repair_surrogates(frame.data))
                 message = jsonrpc_message_adapter.validate_json(data, by_name=False)
             except ValueError:
-                # Greetings and library output on the wrong stream are tolerated.
-                stray += 1
+                # Tolerate greetings, and output of libraries, on the wrong stream.
+                stray_lines += 1
                 child.log.write(frame.data[:CHUNK_BYTES] + b"\n")
-                if stray > STRAY_LINES:
+                if stray_lines > STRAY_LINES:
                     return f"wrote more than {STRAY_LINES} lines that are not messages"
                 continue
             await messages.send(SessionMessage(message))
@@ -151,11 +150,11 @@ async def _pass_on(
 
 
 async def _write(child: ServerProcess, messages: MemoryObjectReceiveStream[Any]) -> None:
-    """Write the client's messages; a server that stops reading ends by itself or is ended."""
+    """Write the client's messages; ignore errors of a server that has stopped reading."""
     with contextlib.suppress(ConnectionError, OSError):
         async with messages:
             async for item in messages:
-                # Only set fields: servers distinguish null from a missing field.
+                # Only fields that were set, because servers distinguish null from a missing field.
                 text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
                 child.inbox.write(text.encode() + b"\n")
                 await child.inbox.drain()
@@ -172,11 +171,11 @@ class ServerProcess:
 
     Attributes:
         program: Its program, with the streams :attr:`inbox`, :attr:`outbox` and :attr:`errors`.
-        log: The server's output besides its answers.
-        log_ended: The log is complete.
-        has_ended_output: It has ended its output by itself: no more is expected.
-        is_closing: This side ends it.
-        is_given_up: It misbehaves, and is ended without a grace period.
+        log: The server's output other than messages.
+        log_ended: Set when the log is complete.
+        has_ended_output: True if the server has closed its output.
+        is_closing: True if this side ends the server.
+        is_abandoned: True if the server misbehaves, so that it is ended without a grace period.
     """
 
     inbox: asyncio.StreamWriter
@@ -189,7 +188,7 @@ class ServerProcess:
         self.log_ended = asyncio.Event()
         self.has_ended_output = False
         self.is_closing = False
-        self.is_given_up = False
+        self.is_abandoned = False
 
     async def open(self) -> None:
         """Open the streams."""
@@ -204,7 +203,7 @@ class ServerProcess:
                 await self.log_ended.wait()
 
     def explain_end(self) -> str:
-        """Return how the server has ended, and its last output."""
+        """Return how the server has ended, with its last output."""
         status = self.program.status
         if status is None:
             text = "closed its output"
@@ -216,11 +215,11 @@ class ServerProcess:
         return f"{text}; its last output: {' / '.join(lines)}" if lines else text
 
     async def close(self) -> None:
-        """End the server: close its input, then ask it to end, then kill it; wait for it."""
+        """End the server: close its input, then terminate it, then kill it; wait for its end."""
         try:
             self.inbox.close()
-            # The protocol's own way to end a server: its input closes, and it exits.
-            if not self.is_given_up:
+            # In the protocol, a server exits when its input is closed.
+            if not self.is_abandoned:
                 await self.program.wait(CLOSING_SECONDS)
         finally:
             try:
@@ -239,7 +238,7 @@ async def start_server(server: McpServer) -> ServerProcess:
     """
     environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     environment |= {name: secret.reveal() for name, secret in server.environment.items()}
-    # By the path of the server's environment, which the user may have set for it alone.
+    # By the PATH of the server's environment, which the user may have set for it.
     path = shutil.which(server.command, path=environment.get("PATH"))
     if path is None and server.directory is not None:
         path = shutil.which(str(server.directory / server.command))
@@ -253,15 +252,14 @@ async def start_server(server: McpServer) -> ServerProcess:
             environment=environment,
             directory=server.directory,
             takes_input=True,
-            # other output must not break messages
-            errors_apart=True,
+            errors_apart=True,  # so that other output does not break messages
         )
     except OSError as error:
         raise _refuse(server, f"it cannot be started: {error.strerror}") from error
     child = ServerProcess(program, OutputLog(server.log_path, Scrubber(server.secrets).scrub))
     try:
         await child.open()
-    # A cancelled caller has already started a program, which must be ended here.
+    # After a cancellation, too, the started program must be ended.
     except BaseException:
         await child.program.end(GRACE_SECONDS + 1)
         child.program.close()

@@ -1,4 +1,4 @@
-"""The tools of a server as invokers."""
+"""Invokers for the tools of a server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.invokers import Effect, Invoker
 from vibe_llms.invocables.mcp.connections import ServerConnection, perform_request
 from vibe_llms.invocables.mcp.elicitation import visit_addresses
-from vibe_llms.invocables.mcp.http import NOT_BEGUN
+from vibe_llms.invocables.mcp.http import NOT_STARTED
 from vibe_llms.invocables.mcp.relaying import Relay, ask_until_complete, compose_meta
 from vibe_llms.invocables.mcp.results import normalize_result
 from vibe_llms.invocables.mcp.settings import McpServer
@@ -32,7 +32,7 @@ _logger = logging.getLogger(__name__)
 _PROGRESS_CHARACTERS: Final = 200
 
 KEY_META: Final = "vibe-llms/idempotencyKey"
-"""Key in a call's ``_meta`` for the idempotency key that all attempts share."""
+"""Name in a call's ``_meta`` for the idempotency key, which all attempts share."""
 
 
 def produce_tool(
@@ -41,9 +41,9 @@ def produce_tool(
     owner: ConnectionOwner[ServerConnection],
     relay: Relay | None = None,
 ) -> Invoker | None:
-    """Create an invoker of a tool; ``None``, and a warning, if the tool is invalid."""
-    said = tool.annotations if server.trust_annotations else None
-    effect = _see_effect(said)
+    """Create the invoker of a tool; log a warning and return ``None`` if the tool is invalid."""
+    annotations = tool.annotations if server.trust_annotations else None
+    effect = _determine_effect(annotations)
     try:
         return Invoker(
             name=tool.name,
@@ -55,10 +55,10 @@ def produce_tool(
                 server,
                 owner,
                 relay or Relay(server.name),
-                _see_output(tool, server),
+                _produce_output_validator(tool, server),
             ),
             effect=effect,
-            needs_approval=_needs_approval(tool.name, said, server),
+            needs_approval=_needs_approval(tool.name, annotations, server),
             time_limit_seconds=server.call_seconds,
             title=tool.title or "",
             source=tool,
@@ -68,7 +68,7 @@ def produce_tool(
         return None
 
 
-def _see_output(tool: Tool, server: McpServer) -> Validator | None:
+def _produce_output_validator(tool: Tool, server: McpServer) -> Validator | None:
     name = f"the results of {tool.name!r} of {server.name}"
     return None if tool.output_schema is None else produce_validator(tool.output_schema, name)
 
@@ -79,27 +79,31 @@ def _describe(tool: Tool, server: McpServer) -> str:
     return description or title.strip() or f"The tool {tool.name!r} of {server.name}."
 
 
-def _see_effect(said: ToolAnnotations | None) -> Effect:
-    if said is not None and said.read_only_hint:
+def _determine_effect(annotations: ToolAnnotations | None) -> Effect:
+    if annotations is not None and annotations.read_only_hint:
         return Effect.PURE
-    if said is not None and said.idempotent_hint:
+    if annotations is not None and annotations.idempotent_hint:
         return Effect.IDEMPOTENT
     return Effect.ONCE
 
 
-def _needs_approval(name: str, said: ToolAnnotations | None, server: McpServer) -> bool:
-    if server.allows(name) or (said is not None and said.read_only_hint):
+def _needs_approval(name: str, annotations: ToolAnnotations | None, server: McpServer) -> bool:
+    if server.allows(name) or (annotations is not None and annotations.read_only_hint):
         return False
     return server.needs_approval
 
 
 @frozen(eq=False)
 class ToolFunction:
-    """Calls one tool; a cancellation tells the server to stop.
+    """Function that calls one tool; a cancellation tells the server to stop.
 
     Attributes:
+        name: The name of the tool.
+        effect: Its side effects.
+        server: The settings of its server.
+        owner: The owner of the connection.
         relay: Tracks the current calls.
-        output: The server's schema of structured results.
+        output: Validator of structured results, if the tool has a schema for them.
     """
 
     name: str
@@ -112,22 +116,22 @@ class ToolFunction:
     async def __call__(self, arguments: JsonObject, context: InvocationContext) -> Outcome:
         """Call the tool with the arguments."""
         with self.relay.follow(context):
-            return await self._perform(arguments, context)
+            return await self._execute(arguments, context)
 
-    async def _perform(self, arguments: JsonObject, context: InvocationContext) -> Outcome:
+    async def _execute(self, arguments: JsonObject, context: InvocationContext) -> Outcome:
         try:
             connection = await self.owner.acquire()
         except ConverseError as error:
-            # Separate from the call: nothing was sent, so nothing can have taken effect.
+            # Nothing was sent, so the call cannot have taken effect.
             return fail(f"{self.name} was not called. {error}")
         try:
-            return await self._settle(await self._call(connection, arguments, context))
+            return await self._check_result(await self._call(connection, arguments, context))
         except ConverseError as error:
             refusal = error
-        # The only repeated call: with such an answer the server has not started it.
+        # Only such a call is repeated: with this answer, the server has not started it.
         if await visit_addresses(connection.client, refusal.__cause__):
             try:
-                return await self._settle(await self._call(connection, arguments, context))
+                return await self._check_result(await self._call(connection, arguments, context))
             except ConverseError as error:
                 refusal = error
         return fail(self._explain(refusal, connection))
@@ -139,9 +143,9 @@ class ToolFunction:
             meta: Any = compose_meta(client, context) or {}
             if context.idempotency_key:
                 meta[KEY_META] = context.idempotency_key
-            # The calling program answers questions; without one, the client's wiring does.
+            # The calling program answers questions, or the client's callbacks if there is none.
             target: Any = client if context.host is None else client.session
-            more = {} if context.host is None else {"allow_input_required": True}
+            options = {} if context.host is None else {"allow_input_required": True}
             return await target.call_tool(
                 self.name,
                 dict(arguments),
@@ -149,19 +153,21 @@ class ToolFunction:
                 input_responses=answers,
                 request_state=state,
                 meta=meta or None,
-                **more,
+                **options,
             )
 
         async def ask(client: Client) -> Any:
-            await self.relay.settle_log(client, context.host)
+            await self.relay.set_log_level(client, context.host)
             return await ask_until_complete(partial(send, client), context, self.server.name)
 
         with self.relay.follow(context):
-            what = f"perform {self.name!r}"
-            result: CallToolResult = await perform_request(self.server, connection, ask, what, None)
+            action = f"perform {self.name!r}"
+            result: CallToolResult = await perform_request(
+                self.server, connection, ask, action, None
+            )
         return result
 
-    async def _settle(self, result: CallToolResult) -> Outcome:
+    async def _check_result(self, result: CallToolResult) -> Outcome:
         """Convert a result into an outcome, and check it against the server's schema."""
         problem = "" if result.is_error else await self._find_problem(result)
         if not problem:
@@ -173,7 +179,7 @@ class ToolFunction:
         if self.output is None:
             return ""
         if (
-            # The schema may permit null: only an absent result is missing.
+            # Null is not missing, because the schema may permit it.
             result.structured_content is None
             and "structured_content" not in result.model_fields_set
         ):
@@ -188,30 +194,30 @@ class ToolFunction:
 
     def _explain(self, error: ConverseError, connection: ServerConnection) -> str:
         text = str(error)
-        if connection.ending.has_come:
-            again = "connected" if self.server.url else "started"
-            text += f" It is being {again} again."
-        if _was_not_begun(error):
+        if connection.ending.is_set:
+            action = "connected" if self.server.url else "started"
+            text += f" It is being {action} again."
+        if _was_not_started(error):
             return f"{text} The call was not started."
         if self.effect is not Effect.PURE:
             text += " The call may have taken effect."
         return text
 
 
-def _was_not_begun(error: ConverseError) -> bool:
+def _was_not_started(error: ConverseError) -> bool:
     """Return whether the server cannot have started a call."""
     from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND, URL_ELICITATION_REQUIRED
 
     cause = error.__cause__
-    # Created by the careful client; a server has no reason to send it.
-    if getattr(cause, "data", None) == NOT_BEGUN:
+    # Created by the HTTP client of this package, never by a server.
+    if getattr(cause, "data", None) == NOT_STARTED:
         return True
     codes = (INVALID_PARAMS, METHOD_NOT_FOUND, URL_ELICITATION_REQUIRED)
     return getattr(cause, "code", None) in codes
 
 
 def _produce_listener(context: InvocationContext) -> Callable[..., Any]:
-    async def hear(progress: float, total: float | None, message: str | None) -> None:
+    async def report_progress(progress: float, total: float | None, message: str | None) -> None:
         context.progress((message or "")[:_PROGRESS_CHARACTERS], progress, total)
 
-    return hear
+    return report_progress

@@ -1,4 +1,4 @@
-"""Fetching one web page: permitted addresses, and limits of the response."""
+"""Fetch a web page, only from permitted addresses and within limits."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class PageBounds:
     """Limits for fetching a page.
 
     Attributes:
-        page_bytes: Maximum size, compressed and decompressed.
+        page_bytes: Maximum size, both compressed and decompressed.
         redirects: Maximum number of redirects.
         private_hosts: Names and addresses that are permitted although they are not public.
         schemes: Permitted schemes, also for redirects.
@@ -55,11 +55,11 @@ class Page:
 
     Attributes:
         url: Its address, after all redirects.
-        status: Of HTTP.
-        kind: The media type, in small letters.
-        charset: As the response names it; may be empty.
-        size: As the response states it; ``None`` if it does not.
-        body: The part that was read.
+        status: The HTTP status.
+        kind: The media type, in lower case.
+        charset: The charset in the header of the response; may be empty.
+        size: The size in the header of the response; ``None`` without one.
+        body: The part of the body that was read.
     """
 
     url: str
@@ -74,7 +74,7 @@ def parse_url(text: str, schemes: Collection[str]) -> yarl.URL:
     """Parse an address.
 
     Raises:
-        Refusal: Its scheme is not permitted, or it contains a user or password.
+        Refusal: The address is invalid, its scheme is not permitted, or it has a user or password.
     """
     import yarl
 
@@ -91,9 +91,9 @@ def parse_url(text: str, schemes: Collection[str]) -> yarl.URL:
     except (ValueError, UnicodeError) as error:
         raise Refusal(f"{shown} is not an address.") from error
     if url.scheme not in schemes or not host:
-        known = " or ".join(f"{scheme}://" for scheme in schemes)
-        raise Refusal(f"Cannot fetch {shown}: use an address of {known}.")
-    # https://bank.example@evil.example disguises its host; and no password is sent.
+        permitted = " or ".join(f"{scheme}://" for scheme in schemes)
+        raise Refusal(f"Cannot fetch {shown}: use an address that starts with {permitted}.")
+    # A user disguises the host, as in https://bank.example@evil.example; passwords are never sent.
     if url.user is not None or url.password is not None:
         raise Refusal("Addresses with a user or password are not allowed.")
     return url.with_fragment(None)
@@ -106,24 +106,24 @@ async def get_page(
     is_allowed: Callable[[str], bool],
     wants: Callable[[str, int], bool],
 ) -> Page:
-    """Fetch a page and follow redirects; each passes the same checks.
+    """Fetch a page and follow redirects, each of which must pass the same checks.
 
     Args:
-        resolve: Called once per step; its addresses are used for the connection.
-        is_allowed: Returns whether an address may be connected to.
-        wants: Returns for a media type and a status whether to read the body.
+        resolve: Resolves a host, once per request; the connection uses its addresses.
+        is_allowed: Returns whether connecting to an address is permitted.
+        wants: Returns whether to read the body of a response with a media type and a status.
 
     Raises:
         Refusal: The page is unavailable, or not permitted.
     """
     url = parse_url(text, bounds.schemes)
     for _ in range(bounds.redirects + 1):
-        answer = await _ask(url, bounds, resolve, is_allowed, wants)
-        if isinstance(answer, Page):
-            return answer
+        result = await _request(url, bounds, resolve, is_allowed, wants)
+        if isinstance(result, Page):
+            return result
         try:
-            # The same checks again: a public page may redirect into the internal network.
-            url = parse_url(str(url.join(answer)), bounds.schemes)
+            # Check again, because a public page may redirect into the internal network.
+            url = parse_url(str(url.join(result)), bounds.schemes)
         except Refusal as refusal:
             raise Refusal(
                 f"The page redirects to an address that is not allowed: {refusal}"
@@ -131,7 +131,7 @@ async def get_page(
     raise Refusal(f"The page redirects more than {bounds.redirects} times.")
 
 
-async def _ask(
+async def _request(
     url: yarl.URL,
     bounds: PageBounds,
     resolve: Resolve,
@@ -146,7 +146,7 @@ async def _ask(
     from vibe_llms.wire.http.dialing import dial
 
     host = (url.host or "").rstrip(".").lower()
-    # For the name of this step only: a redirect from it is not exempt.
+    # The exemption is for this host only, not for the target of its redirect.
     is_exempt = host in {each.lower() for each in bounds.private_hosts}
     guard = _Guard(host, resolve, (lambda _: True) if is_exempt else is_allowed)
     connection = HttpConnection(asyncio.get_running_loop(), host)
@@ -208,40 +208,40 @@ async def _iterate(connection: HttpConnection) -> AsyncIterator[bytes]:
 
 
 class _Guard:
-    """Guard of one step: it resolves the name, and only checked addresses are connected to.
+    """Guard of one request: it resolves the host and checks the addresses.
 
-    A name is resolved once, and the result is connected to: it cannot change between the check and
-    the use.
+    The connection uses the checked addresses, so that the result of the resolution cannot change
+    between the check and the use.
     """
 
     def __init__(self, host: str, resolve: Resolve, is_allowed: Callable[[str], bool]) -> None:
         self._host = host
         self._resolve = resolve
         self._is_allowed = is_allowed
-        self._refused = False
+        self._has_refused = False
 
     async def look_up(self, host: str, port: int) -> list[SocketAddress]:
-        """Return the addresses of a host, all of which are permitted."""
+        """Return the addresses of a host. Raises PermissionError if one is not permitted."""
         from vibe_llms.wire.http.names import read_address
 
-        # An address needs no resolution, but must be checked all the same.
+        # An address needs no resolution, but must be checked, too.
         if place := read_address(host, port):
             self._ensure_allowed(host)
             return [place]
         addresses = await self._resolve(host, port)
-        # All must be permitted: which of them is connected to is decided later.
+        # All of them must be permitted, because it is decided later which one is used.
         for address in addresses:
             self._ensure_allowed(address)
         return [place for each in addresses if (place := read_address(each, port))]
 
     def _ensure_allowed(self, address: str) -> None:
         if not self._is_allowed(address):
-            self._refused = True
+            self._has_refused = True
             raise PermissionError(f"{address} is not public")
 
     def explain(self, error: Exception) -> str:
-        """Explain to a model why a step failed."""
-        if self._refused:
+        """Explain to a model why a request failed."""
+        if self._has_refused:
             return (
                 f"{self._host} is not on the public network. Only the user can allow it, in "
                 "private_hosts."

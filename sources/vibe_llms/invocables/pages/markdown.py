@@ -9,11 +9,11 @@ from urllib.parse import urljoin
 
 from vibe_llms.invocables.pages.markup import Tag, split
 
-_UNSEEN: Final = frozenset(
+_INVISIBLE: Final = frozenset(
     {"script", "style", "template", "svg", "math", "iframe", "object", "canvas", "audio", "video"}
     | {"select", "button", "noembed", "textarea", "title", "xmp"}
 )
-_AROUND: Final = frozenset({"nav", "footer", "aside"})
+_NAVIGATION: Final = frozenset({"nav", "footer", "aside"})
 _BLOCKS: Final = frozenset(
     {"address", "article", "body", "dd", "details", "div", "dl", "dt", "fieldset", "figcaption"}
     | {"figure", "footer", "form", "header", "hgroup", "html", "main", "nav", "aside", "p"}
@@ -32,22 +32,22 @@ _BACKTICKS: Final = re.compile(r"`+")
 def write_markdown(source: str, address: str) -> str:
     """Return a page as Markdown, its title first.
 
-    Navigation, footers and the like are left out, unless the page has nothing else.
+    Navigation, footers and asides are left out, unless the page has nothing else.
 
     Args:
-        address: Of the page, for its relative addresses.
+        address: The address of the page, to which relative addresses refer.
     """
-    text = _write(source, address, _UNSEEN | _AROUND)
+    text = _write(source, address, _INVISIBLE | _NAVIGATION)
     # Some pages have their whole content in one <nav> or <aside>.
-    return text or _write(source, address, _UNSEEN)
+    return text or _write(source, address, _INVISIBLE)
 
 
-def _write(source: str, address: str, unseen: frozenset[str]) -> str:
-    writer = _Writer(address, unseen)
-    until = time.monotonic() + SECONDS
+def _write(source: str, address: str, ignored: frozenset[str]) -> str:
+    writer = _Writer(address, ignored)
+    deadline = time.monotonic() + SECONDS
     for number, piece in enumerate(split(source)):
-        # Only now and then: the clock costs more than most steps.
-        if number % 1_000 == 0 and time.monotonic() > until:
+        # Only every thousandth step, because reading the clock takes longer than most steps.
+        if number % 1_000 == 0 and time.monotonic() > deadline:
             return f"{writer.finish()}\n[the page is too complex: the rest was left out]"
         if isinstance(piece, str):
             writer.add_text(piece)
@@ -59,11 +59,11 @@ def _write(source: str, address: str, unseen: frozenset[str]) -> str:
 
 
 class _Writer:
-    """Takes tags and texts in their order, and writes lines."""
+    """Converts tags and texts, in their order, to lines of Markdown."""
 
-    def __init__(self, address: str, unseen: frozenset[str]) -> None:
+    def __init__(self, address: str, ignored: frozenset[str]) -> None:
         self._address = address
-        self._unseen = unseen
+        self._ignored = ignored
         self._lines: list[str] = []
         self._line: list[str] = []
         self._hidden: list[str] = []
@@ -77,13 +77,13 @@ class _Writer:
         self._is_title = False
 
     def begin(self, tag: Tag) -> None:
-        """Take the start of an element."""
+        """Process the start of an element."""
         name = tag.name
-        # It affects all addresses that follow, as in browsers.
+        # As in browsers, it affects all following addresses.
         if name == "base" and not self._hidden and tag.attributes.get("href"):
             self._address = _join(self._address, tag.attributes["href"])
         self._is_title = name == "title" and not self._title and not self._hidden
-        if name in self._unseen or (self._hidden and name == self._hidden[-1]):
+        if name in self._ignored or (self._hidden and name == self._hidden[-1]):
             self._hidden.append(name)
             return
         if self._hidden:
@@ -133,7 +133,7 @@ class _Writer:
             self._break(blank=True)
 
     def end(self, name: str) -> None:
-        """Take the end of an element."""
+        """Process the end of an element."""
         self._is_title = False
         if self._hidden:
             if name == self._hidden[-1]:
@@ -166,7 +166,7 @@ class _Writer:
             self._break(blank=True)
 
     def add_text(self, text: str) -> None:
-        """Take text."""
+        """Process a text."""
         if self._is_title:
             self._title = _SPACE.sub(" ", text).strip()
         elif self._hidden:
@@ -196,7 +196,8 @@ class _Writer:
 
         Args:
             blank: Add an empty line after it. Never in code.
-            is_own: The page itself ends the line here: in code, it then counts even if empty.
+            is_own: True if the page itself has a line break here; in code, it counts even after an
+                empty line.
         """
         self._end_link()
         text = "".join(self._line)
@@ -219,7 +220,7 @@ class _Writer:
         if not any(lines):
             return
         longest = max(map(len, _BACKTICKS.findall("\n".join(lines))), default=0)
-        # Longer than any within, so that no code can end its own fence.
+        # Longer than any backticks in the code, so that the code cannot end its own fence.
         fence = "`" * max(3, longest + 1)
         self._lines += [f"{'> ' * self._quotes}{line}" for line in (fence, *lines, fence)]
 
@@ -235,7 +236,7 @@ class _Writer:
 
 
 def _tidy(text: str) -> str:
-    """Remove leftovers of emphasis and links: double spaces, marks around nothing."""
+    """Remove double spaces, and the marks of emphasis without a text."""
     indent = len(text) - len(text.lstrip(" ")) if text.lstrip(" ")[:1] in "-0123456789" else 0
     text = re.sub(r"\*{4,}", "", text)
     words = re.sub(r" {2,}", " ", text.strip())
@@ -244,7 +245,7 @@ def _tidy(text: str) -> str:
 
 
 def _join(base: str, address: str) -> str:
-    """Return an absolute address; empty if it leads to no page."""
+    """Return an absolute address; empty if it is not one of a page or of mail."""
     if len(address) > _ADDRESS_CHARACTERS:
         return ""
     try:

@@ -1,6 +1,6 @@
 """HTML tokenizer in linear time.
 
-Not ``html.parser``: older versions of Python take quadratic time for hostile input.
+``html.parser`` of older Python versions takes quadratic time for hostile input.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ATTRIBUTE: Final = re.compile(
     r"""[\s/]*([^\s"'<>/=]{1,100})(?:\s{0,50}=\s{0,50}(?:"([^"]*)"|'([^']*)'|([^\s"'>]*)))?"""
 )
 _RAW: Final = frozenset({"script", "style", "textarea", "title", "xmp", "iframe", "noembed"})
-"""Elements that contain only text; a tag within is text."""
+"""Elements whose content is text, even if it looks like tags."""
 
 _TAG_CHARACTERS: Final = 20_000
 
@@ -29,9 +29,9 @@ class Tag:
     """The start or the end of an element.
 
     Attributes:
-        name: In small letters.
+        name: The name of the element, in lower case.
         is_end: True for the end.
-        attributes: The first value of each, with entities decoded.
+        attributes: The first value of each attribute, with entities decoded.
     """
 
     name: str
@@ -53,7 +53,7 @@ def split(source: str) -> Iterator[Tag | str]:
             return
         tag = _TAG.match(source, start)
         if tag is None:
-            place = _pass_over(finder, source, start)
+            place = _skip_comment(finder, source, start)
             if place == start:
                 yield "<"
                 place += 1
@@ -69,24 +69,24 @@ def split(source: str) -> Iterator[Tag | str]:
 
 
 class _Finder:
-    """Finds a text from a position on; remembers that a text is missing."""
+    """Finds texts in a page; remembers texts that do not occur any more."""
 
     def __init__(self, source: str) -> None:
         self._source = source
         self._missing: set[str] = set()
 
     def find(self, text: str, place: int) -> int:
-        """Return its position, or -1."""
+        """Return the next position of a text, or -1."""
         if text in self._missing:
             return -1
-        found = self._source.find(text, place)
-        if found < 0:
-            # Else many "<!--" without an end would each search the rest of the page.
+        position = self._source.find(text, place)
+        if position < 0:
+            # Otherwise each "<!--" without an end would search the rest of the page.
             self._missing.add(text)
-        return found
+        return position
 
 
-def _pass_over(finder: _Finder, source: str, start: int) -> int:
+def _skip_comment(finder: _Finder, source: str, start: int) -> int:
     """Return the end of a comment or a declaration; the start if it is neither."""
     if source.startswith("<!--", start):
         end = finder.find("-->", start + 4)
@@ -103,23 +103,23 @@ def _read_attributes(source: str, place: int, finder: _Finder) -> tuple[int, dic
     # A tag without an end must not read the whole page as its attributes.
     limit = place + _TAG_CHARACTERS
     while place < limit:
-        found = _ATTRIBUTE.match(source, place, limit)
-        if found is None:
+        match = _ATTRIBUTE.match(source, place, limit)
+        if match is None:
             break
-        name, *values = found.groups()
+        name, *values = match.groups()
         value = next((each for each in values if each is not None), "")
-        # The first of one name counts, as in browsers.
+        # As in browsers, the first attribute of a name counts.
         attributes.setdefault(name.lower(), html.unescape(value))
-        place = found.end()
+        place = match.end()
     end = finder.find(">", place)
     return (len(source) if end < 0 else end + 1), attributes
 
 
 def _find_end(source: str, name: str, place: int, finder: _Finder) -> int:
     """Return the start of the end tag of a text-only element."""
-    # Not by lowercasing the page, which may change its length, and so the positions.
+    # Lowercasing the page could change its length, and with it the positions.
     for spelling in (f"</{name}", f"</{name.upper()}", f"</{name.title()}"):
-        found = finder.find(spelling, place)
-        if found >= 0:
-            return found
+        position = finder.find(spelling, place)
+        if position >= 0:
+            return position
     return len(source)

@@ -1,4 +1,4 @@
-"""The body of a response: read within limits, decompressed, and decoded."""
+"""Bodies of responses: reading within limits, decompression, and decoding."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _CODECS: Final = re.compile(
 )
 """Text codecs whose time is linear in the length of the text."""
 
-_META: Final = re.compile(
+_META_CHARSET: Final = re.compile(
     rb"""<meta[^>]{0,200}?charset\s*=\s*["']?([\w.:-]{1,40})""", re.IGNORECASE
 )
 # UTF-32 before UTF-16: the byte order mark of one starts with that of the other.
-_MARKS: Final = (
+_BYTE_ORDER_MARKS: Final = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
@@ -33,11 +33,11 @@ _MARKS: Final = (
 
 @frozen
 class PageBody:
-    """A body that was read.
+    """Body of a page, as far as it was read.
 
     Attributes:
-        data: Decompressed.
-        is_cut: The body was longer than the limit.
+        data: The decompressed bytes.
+        is_cut: True if the body was longer than the limit.
     """
 
     data: bytes
@@ -48,7 +48,7 @@ async def read_body(pieces: AsyncIterator[bytes], encoding: str, limit: int) -> 
     """Read a body up to the limit, which applies to the compressed and the decompressed size.
 
     Raises:
-        Refusal: Its compression is unknown, or its data are damaged.
+        Refusal: The compression is unknown, or the data are damaged.
     """
     encoding = encoding.strip().lower() or "identity"
     if encoding != "identity" and encoding not in _WINDOWS:
@@ -58,8 +58,8 @@ async def read_body(pieces: AsyncIterator[bytes], encoding: str, limit: int) -> 
     async for piece in pieces:
         received += len(piece)
         try:
-            # Limited during decompression, as a megabyte may grow a thousandfold; one more byte
-            # shows that there is more.
+            # Limited during decompression, which may multiply the size by a thousand. One byte
+            # beyond the limit shows that there is more.
             data += unpacker.decompress(piece, limit + 1 - len(data)) if unpacker else piece
         except zlib.error as error:
             raise Refusal("The page is damaged: it cannot be decompressed.") from error
@@ -72,15 +72,15 @@ def decode(data: bytes, charset: str) -> str:
     """Decode bytes; invalid ones are shown as \ufffd.
 
     Args:
-        charset: As the response names it; the text itself may override it.
+        charset: The charset in the header of the response; a byte order mark overrides it.
     """
-    # A text's own declaration is more reliable than a server's for all its pages.
-    for mark, name in _MARKS:
+    # A byte order mark is more reliable than the header, which servers set for all their pages.
+    for mark, name in _BYTE_ORDER_MARKS:
         if data.startswith(mark):
             return data.decode(name, "replace")
-    # Near the beginning, where it has to be, and so in bounded time.
-    found = _META.search(data[:4_096])
-    for name in (charset, found[1].decode("ascii") if found else ""):
+    # Only near the beginning, where it has to be, so that the time is limited.
+    meta = _META_CHARSET.search(data[:4_096])
+    for name in (charset, meta[1].decode("ascii") if meta else ""):
         if codec := _find_codec(name):
             return data.decode(codec, "replace")
     return data.decode("utf-8", "replace")
@@ -93,5 +93,5 @@ def _find_codec(name: str) -> str:
     except (LookupError, ValueError):
         return ""
     if codec in ("iso8859-1", "ascii"):
-        return "cp1252"  # which is what pages mean by it, as in browsers
+        return "cp1252"  # as in browsers, because pages with this charset mean it
     return codec if _CODECS.fullmatch(codec) else ""

@@ -1,4 +1,4 @@
-"""Base of the shipped ensembles: their name, and the directories that the user grants."""
+"""Base class of the shipped ensembles: their name, and the directories that the user grants."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ class GrantedEnsemble:
     """An ensemble with fixed invokers; see :class:`.Ensemble`.
 
     Args:
-        name: Its configured name.
+        name: The configured name of the ensemble.
         grants: The directories that it may open; empty if it needs none.
 
     Attributes:
-        settings_class: Class of its settings, read from its table in the configuration.
+        settings_class: The class of its settings, which are its table in the configuration.
     """
 
     settings_class: ClassVar[type[Any]]

@@ -1,9 +1,9 @@
 """Directories that a user grants, and path resolution that cannot leave them.
 
-Paths are not compared as texts. A walk starts at the open directory of a grant and follows one
-component at a time, by descriptors: a symbolic link is read and followed in turn, ``..`` returns to
-the previous directory of the walk, and neither leaves the grants. So replacing a directory by a
-link during the walk changes its target, but never leads out of a grant.
+Comparing paths as texts would not be safe. A walk starts at the open directory of a grant and
+opens one component after another, by descriptors. It reads symbolic links itself and follows them
+in the same way, and ``..`` returns to the previous directory of the walk. So if another process
+replaces a directory with a link during the walk, the target changes, but stays within the grants.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.invocables.refusals import Refusal
 
 LINKS_LIMIT: Final = 40
-"""Maximum number of links in one path; the limit of Linux itself."""
+"""Maximum number of links in one path, as in Linux."""
 
 DEPTH_LIMIT: Final = 100
-"""Maximum depth of a path in a grant; each level is a descriptor during the walk."""
+"""Maximum depth of a path in a grant; the walk keeps a descriptor open for each level."""
 
 WALKING: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 READING: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -38,7 +38,7 @@ class DirectoryGrant:
     """A directory that a user grants.
 
     Attributes:
-        path: Absolute, without links.
+        path: Its absolute path, without links.
         is_writable: True if its files may be written.
         alias: The absolute path as the user wrote it, perhaps through links.
     """
@@ -50,8 +50,8 @@ class DirectoryGrant:
 
 def produce_grant(text: str, is_writable: bool, working_directory: Path) -> DirectoryGrant:
     """Create a grant from a user's path; ``~`` is the home directory."""
-    written = Path(os.path.normpath(working_directory / Path(text).expanduser()))
-    return DirectoryGrant(Path(os.path.realpath(written)), is_writable, alias=written)
+    absolute = Path(os.path.normpath(working_directory / Path(text).expanduser()))
+    return DirectoryGrant(Path(os.path.realpath(absolute)), is_writable, alias=absolute)
 
 
 @frozen(kw_only=True)
@@ -59,9 +59,9 @@ class GrantedPath:
     """Target of a walk.
 
     Attributes:
-        directory: A descriptor of the directory, valid while the walk is open. It may serve only
-            for walking on.
-        name: In that directory; ``.`` for the directory itself. Was not a link.
+        directory: A descriptor of the directory that contains it, valid while the walk is open. It
+            may be usable only as the base of relative paths.
+        name: Its name in that directory, which was not a link; ``.`` for the directory itself.
         grant: The grant that contains it.
         shown: The path as a model may see it.
     """
@@ -83,8 +83,8 @@ class Grants:
     """The directories that one ensemble may use, open while it is connected.
 
     Args:
-        name: Of the ensemble, for errors.
-        grants: Relative paths from a model start at the first.
+        name: The name of the ensemble, for errors.
+        grants: The directories. Relative paths from a model start at the first.
     """
 
     def __init__(self, name: str, grants: Iterable[DirectoryGrant]) -> None:
@@ -113,9 +113,9 @@ class Grants:
                         remedy="Create it, or remove it from the setting.",
                     ) from error
                 self._roots[grant] = descriptor
-                found = os.fstat(descriptor)
-                # By identity, not by path: a walk may reach it from another grant.
-                self._identities[found.st_dev, found.st_ino] = grant
+                status = os.fstat(descriptor)
+                # By identity rather than path, because a walk may reach it from another grant.
+                self._identities[status.st_dev, status.st_ino] = grant
 
     def close(self) -> None:
         """Close the directories; walks in progress continue with their own descriptors."""
@@ -132,13 +132,13 @@ class Grants:
         with self._lock:
             if grant not in self._roots:
                 raise Refusal("The files are no longer accessible: the ensemble is closed.")
-            # A separate one, so that a walk continues if the ensemble is closed during it.
+            # A separate descriptor, so that the walk can continue when the ensemble is closed.
             return os.dup(self._roots[grant])
 
     def recognize(self, descriptor: int) -> DirectoryGrant | None:
-        """Return the grant whose directory is open here, if any."""
-        found = os.fstat(descriptor)
-        return self._identities.get((found.st_dev, found.st_ino))
+        """Return the grant whose own directory a descriptor refers to, if any."""
+        status = os.fstat(descriptor)
+        return self._identities.get((status.st_dev, status.st_ino))
 
     def describe(self) -> str:
         """Describe the granted directories for a model."""
@@ -148,26 +148,26 @@ class Grants:
         )
 
     @contextmanager
-    def walk(self, path: str, *, makes: bool = False) -> Iterator[GrantedPath]:
-        """Walk to a path, including links on the way and at its end.
+    def walk(self, path: str, *, creates: bool = False) -> Iterator[GrantedPath]:
+        """Resolve a path, following links on the way and at its end.
 
         Args:
-            path: As the model wrote it.
-            makes: Create missing directories on the way, if that is granted.
+            path: The path as the model wrote it.
+            creates: Create missing directories on the way, if the grant is writable.
 
         Raises:
-            Refusal: It leaves the grants, or a component on the way is not a directory.
+            Refusal: The path leaves the grants, or a component on the way is not a directory.
         """
-        resolver = _PathResolver(self, path, makes)
+        resolver = _PathResolver(self, path, creates)
         try:
             yield resolver.walk()
         finally:
-            resolver.leave()
+            resolver.close()
 
 
 @frozen
 class _Step:
-    """A directory on the way: open, closed by the walk."""
+    """An open directory on the way; the walk closes it."""
 
     descriptor: int
     name: str
@@ -175,14 +175,14 @@ class _Step:
 
 
 class _PathResolver:
-    """One walk: the directories on its way, and the remaining components."""
+    """One walk: the open directories on its way, and the components that remain."""
 
-    def __init__(self, grants: Grants, path: str, makes: bool) -> None:
+    def __init__(self, grants: Grants, path: str, creates: bool) -> None:
         self._grants = grants
         self._path = path
-        self._makes = makes
+        self._creates = creates
         self._trail: list[_Step] = []
-        self._ahead: list[str] = []
+        self._remaining: list[str] = []
         self._links = 0
 
     def walk(self) -> GrantedPath:
@@ -192,17 +192,17 @@ class _PathResolver:
             self._begin((), _split(self._path))
         else:
             self._begin(self._grants.grants[0].path.parts[1:], _split(self._path))
-        while self._ahead:
-            name = self._ahead.pop(0)
+        while self._remaining:
+            name = self._remaining.pop(0)
             if name == "..":
                 self._go_back()
-            elif self._ahead:
+            elif self._remaining:
                 self._enter(name)
             elif not self._follow(name):
                 return self._arrive(name)
         return self._arrive(".")
 
-    def leave(self) -> None:
+    def close(self) -> None:
         """Close the opened directories."""
         while self._trail:
             os.close(self._trail.pop().descriptor)
@@ -211,17 +211,17 @@ class _PathResolver:
         """Enter the grant that contains a path.
 
         Args:
-            real: Its first components, none of which is a link.
-            rest: The following components.
+            real: The first components of the path, none of which is a link.
+            rest: The following components, which may be links.
         """
-        # Only at the beginning, before any link: behind a link ".." is for the walk to resolve.
+        # Only before the first possible link; behind a link, the walk must resolve "..".
         while rest and rest[0] == "..":
             real, rest = real[:-1], rest[1:]
         parts = (*real, *rest)
-        # The longest wins: a grant may contain another one, with other rights.
+        # The longest path takes precedence: a grant may contain another one with other rights.
         best: tuple[int, DirectoryGrant] | None = None
         for grant in self._grants.grants:
-            # A model may have either from the user, whose path may contain links.
+            # The model may know the directory by either path.
             for path in (grant.path, grant.alias):
                 length = len(path.parts) - 1
                 if parts[:length] == path.parts[1:] and (best is None or length > best[0]):
@@ -232,10 +232,10 @@ class _PathResolver:
                 f"{self._grants.describe()}."
             )
         length, grant = best
-        self.leave()
+        self.close()
         self._trail.append(_Step(self._grants.duplicate(grant), "", grant))
-        # The rest is walked from the grant itself; directories above it are not read.
-        self._ahead = list(parts[length:])
+        # The walk starts at the grant itself, so that directories above it are not read.
+        self._remaining = list(parts[length:])
 
     def _enter(self, name: str) -> None:
         """Enter a directory, or follow a link."""
@@ -245,12 +245,11 @@ class _PathResolver:
         try:
             descriptor = self._open(name, here)
         except OSError as error:
-            # With O_NOFOLLOW and O_DIRECTORY a link causes one error or the other, by system.
+            # A link causes one of these two errors, depending on the operating system.
             if error.errno in (errno.ENOTDIR, errno.ELOOP) and self._follow(name):
                 return
-            reason = (
-                ("is not a directory on the way") if error.errno == errno.ENOTDIR else _tell(error)
-            )
+            is_file = error.errno == errno.ENOTDIR
+            reason = "is not a directory on the way" if is_file else _describe_error(error)
             raise Refusal(f"{self._show(name)}: {reason}.") from error
         step = _Step(descriptor, name, here.grant)
         self._trail.append(step)
@@ -262,39 +261,39 @@ class _PathResolver:
         try:
             return os.open(name, WALKING, dir_fd=here.descriptor)
         except FileNotFoundError:
-            if not self._makes:
+            if not self._creates:
                 raise
         if not here.grant.is_writable:
             raise Refusal(f"Cannot create {self._show(name)}: its directory is read-only.")
-        with suppress(FileExistsError):  # another process may be quicker
+        with suppress(FileExistsError):  # another process may have created it
             os.mkdir(name, dir_fd=here.descriptor)
         return os.open(name, WALKING, dir_fd=here.descriptor)
 
     def _follow(self, name: str) -> bool:
-        """Prepend the path of a link to the remaining components; return whether it was a link."""
+        """Put the target of a link before the remaining components; return whether it is a link."""
         try:
             target = os.readlink(name, dir_fd=self._trail[-1].descriptor)
         except OSError as error:
-            # Not a link, or missing; the caller may want to create it.
+            # It is not a link, or is missing, and then the caller may want to create it.
             if error.errno in (errno.EINVAL, errno.ENOENT):
                 return False
-            raise Refusal(f"{self._show(name)}: {_tell(error)}.") from error
+            raise Refusal(f"{self._show(name)}: {_describe_error(error)}.") from error
         self._links += 1
         if self._links > LINKS_LIMIT:
             raise Refusal(f"{show(self._path)} leads through more than {LINKS_LIMIT} links.")
-        # An absolute link starts again, and is trusted as little as the path of a model.
+        # An absolute target starts at a grant again, like an absolute path from the model.
         if target.startswith("/"):
-            self._begin((), (*_split(target), *self._ahead))
+            self._begin((), (*_split(target), *self._remaining))
         else:
-            self._ahead[:0] = _split(target)
+            self._remaining[:0] = _split(target)
         return True
 
     def _go_back(self) -> None:
-        # Back along the way of the walk, even if ".." of the directory has changed.
+        # To the previous directory of the walk, even if another process has moved the present one.
         if len(self._trail) > 1:
             os.close(self._trail.pop().descriptor)
         else:
-            self._begin(self._trail[0].grant.path.parts[1:], ("..", *self._ahead))
+            self._begin(self._trail[0].grant.path.parts[1:], ("..", *self._remaining))
 
     def _arrive(self, name: str) -> GrantedPath:
         here = self._trail[-1]
@@ -302,7 +301,7 @@ class _PathResolver:
         return GrantedPath(directory=here.descriptor, name=name, grant=here.grant, shown=shown)
 
     def _show(self, name: str) -> str:
-        """Return a path for a model: relative where that suffices."""
+        """Return a path for a model, relative if it is in the first grant."""
         first = self._trail[0].grant
         names = [step.name for step in self._trail[1:]]
         if name != ".":
@@ -331,7 +330,7 @@ def _split(path: str) -> tuple[str, ...]:
     return tuple(part for part in path.split("/") if part not in ("", "."))
 
 
-def _tell(error: OSError) -> str:
+def _describe_error(error: OSError) -> str:
     words = {errno.ENOENT: "does not exist", errno.EACCES: "permission denied"}
     return words.get(error.errno or 0, error.strerror or type(error).__name__)
 
@@ -340,7 +339,7 @@ def show(path: str) -> str:
     """Escape a path so that it stays on its line and can be encoded; bytes that are not UTF-8 are
     written as ``\\xff``.
     """
-    # A name on the disk may contain any bytes; a line break in it could forge a line of the output.
+    # Names of files may contain any bytes; a line break could forge a line of the output.
     text = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     text = text if text.isprintable() else json.dumps(text)
     return text if len(text) <= 500 else f"{text[:500]}…"

@@ -16,20 +16,21 @@ if TYPE_CHECKING:
 
 
 def offer(kind: str, summary: str) -> EnsembleSpecification:
-    """Register the ensemble of a package next to this module.
+    """Describe the ensemble of a package next to this module, for its registration.
 
-    Its factory raises a ConfigurationError for invalid settings.
+    The factory raises a ConfigurationError for invalid settings.
     """
 
     def produce(context: EnsembleContext) -> Ensemble:
-        # Imported on first use: registering them all costs no start-up time.
+        # Imported on first use, so that registration does not slow down the start.
         module = importlib.import_module(f"{__package__}.{kind}.ensemble")
-        ensemble = getattr(module, f"{kind.title()}Ensemble")
-        form = ensemble.settings_class
-        fields = {"name", "working_directory"} & attrs.fields_dict(form).keys()
-        given = {field: getattr(context, field) for field in fields}
+        ensemble_class = getattr(module, f"{kind.title()}Ensemble")
+        settings_class = ensemble_class.settings_class
+        fields = {"name", "working_directory"} & attrs.fields_dict(settings_class).keys()
+        context_fields = {field: getattr(context, field) for field in fields}
         place = f"ensembles.{context.name}"
-        made: Ensemble = ensemble(read_table(form, context.settings, place, **given))
-        return made
+        settings = read_table(settings_class, context.settings, place, **context_fields)
+        ensemble: Ensemble = ensemble_class(settings)
+        return ensemble
 
     return EnsembleSpecification(ANY_NAME, summary, produce)

@@ -1,4 +1,4 @@
-"""Opening and reading the target of a walk: only regular files and directories."""
+"""Open and read the target of a walk, if it is a regular file or a directory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vibe_llms.invocables.shipped.grants import READING, GrantedPath
 
 BLOCK_BYTES: Final = 65_536
 # Without O_NONBLOCK, opening a pipe would wait for a writer.
-_QUIETLY: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_OPEN_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _KINDS: Final = (
     (stat.S_ISDIR, "a directory"),
     (stat.S_ISLNK, "a link"),
@@ -26,30 +26,30 @@ _KINDS: Final = (
 
 
 def describe_kind(mode: int) -> str:
-    """Return the type of a target that is not a regular file; else an empty text."""
-    return next((words for is_kind, words in _KINDS if is_kind(mode)), "")
+    """Return the type of a target in words; empty for a regular file or an unknown type."""
+    return next((name for is_kind, name in _KINDS if is_kind(mode)), "")
 
 
 @contextmanager
 def open_file(target: GrantedPath) -> Iterator[tuple[int, os.stat_result]]:
-    """Open a regular file for reading: never blocks, and has no side effects.
+    """Open a regular file for reading, without blocking or other side effects.
 
     Raises:
-        Refusal: It is missing, or not a regular file.
+        Refusal: The file is missing, or not a regular file.
     """
-    # Checked first, since opening some devices has side effects.
+    # Check the type first, because opening some devices has side effects.
     before = target.inspect()
     if before is None:
         raise Refusal(f"{target.shown} does not exist.")
     _ensure_regular(target, before.st_mode)
     try:
-        descriptor = os.open(target.name, _QUIETLY, dir_fd=target.directory)
+        descriptor = os.open(target.name, _OPEN_FLAGS, dir_fd=target.directory)
     except OSError as error:
         raise Refusal(f"Cannot open {target.shown}: {error.strerror}.") from error
     try:
-        found = os.fstat(descriptor)
-        _ensure_regular(target, found.st_mode)  # it may have been replaced in between
-        yield descriptor, found
+        status = os.fstat(descriptor)
+        _ensure_regular(target, status.st_mode)  # it may have been replaced in between
+        yield descriptor, status
     finally:
         os.close(descriptor)
 
@@ -66,7 +66,7 @@ def open_directory(target: GrantedPath) -> Iterator[int]:
     """Open a directory for listing.
 
     Raises:
-        Refusal: It is missing, or not a directory.
+        Refusal: The directory is missing, or not a directory.
     """
     try:
         descriptor = os.open(target.name, READING, dir_fd=target.directory)
@@ -83,7 +83,7 @@ def open_directory(target: GrantedPath) -> Iterator[int]:
 
 
 def read_blocks(descriptor: int, context: InvocationContext) -> Iterator[bytes]:
-    """Yield the content of a file, block by block, until its end or until the call is abandoned."""
+    """Yield the content of a file in blocks, until its end or until the call is cancelled."""
     while not context.cancelled and (block := os.read(descriptor, BLOCK_BYTES)):
         yield block
 
@@ -94,7 +94,7 @@ def read_whole(
     """Return the whole content of a file.
 
     Raises:
-        Refusal: It is larger than the limit.
+        Refusal: The file is larger than the limit.
     """
     blocks: list[bytes] = []
     size = 0

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from vibe_llms.invocables import InvocationContext, measure_schemas, perform, produce_invoker
 from vibe_llms.invocables.invokers import Invoker
-from vibe_llms.invocables.mcp.search import FOUND_AT_ONCE, LazyList, find_tools
+from vibe_llms.invocables.mcp.search import RESULTS_LIMIT, LazyList, find_tools
 
 
 def make(name: str, description: str = "Does a thing.") -> Invoker:
@@ -43,7 +43,7 @@ def test_whatever_is_asked_the_answer_is_the_same_each_time(query: str, names: l
     found = find_tools(query, tools)
 
     assert [id(each) for each in found] == [id(each) for each in find_tools(query, tools)]
-    assert len(found) <= FOUND_AT_ONCE
+    assert len(found) <= RESULTS_LIMIT
 
 
 async def test_what_was_found_is_told_in_the_order_of_the_finding() -> None:

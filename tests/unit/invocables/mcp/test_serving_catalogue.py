@@ -13,7 +13,7 @@ from mcp_types import PaginatedRequestParams
 from vibe_llms.invocables import FunctionsEnsemble, Registry, produce_prompt, produce_resource
 from vibe_llms.invocables.libraries import Resource
 from vibe_llms.invocables.mcp.relaying import strip_meta
-from vibe_llms.invocables.mcp.serving.catalogue import PAGE, EnsembleCatalogue, turn_page
+from vibe_llms.invocables.mcp.serving.catalogue import PAGE_ENTRIES, EnsembleCatalogue, turn_page
 
 
 def read() -> str:
@@ -99,7 +99,7 @@ async def test_an_ensemble_that_cannot_be_asked_keeps_what_it_had(
         moody.prompts = (produce_prompt(read),)
         good.resources = (produce_resource("b:", read),)
         assert [each.uri for each in (await catalogue.refresh()).resources] == ["a:"]
-        catalogue.outdate()
+        catalogue.mark_outdated()
         with caplog.at_level(logging.WARNING):
             lists = await catalogue.refresh()
     assert [each.uri for each in lists.resources] == ["a:", "b:"]
@@ -124,7 +124,7 @@ async def test_what_ensembles_say_of_themselves_is_told_with_whose_it_is() -> No
 
 def test_pages_of_a_list_are_all_of_it() -> None:
     """Each entry once, whatever their number; a cursor that is none is an error."""
-    for count in (0, 1, PAGE, PAGE + 1, 3 * PAGE):
+    for count in (0, 1, PAGE_ENTRIES, PAGE_ENTRIES + 1, 3 * PAGE_ENTRIES):
         entries = [str(number) for number in range(count)]
         found: list[str] = []
         cursor = None

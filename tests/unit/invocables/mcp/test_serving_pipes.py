@@ -10,14 +10,14 @@ from typing import Any
 import mcp_types as types
 from mcp.shared.message import SessionMessage
 
-from vibe_llms.invocables.mcp.serving.stdio import _Wire
+from vibe_llms.invocables.mcp.serving.stdio import _LineTransport
 
 
 async def test_a_request_that_was_answered_is_under_way_no_more_whatever_its_id() -> None:
     """Many clients count from 0, and the first of their requests must not hold a place for ever."""
     source, asking = os.pipe()
     answered, target = os.pipe()
-    wire = _Wire(source, target, 1_000, 1)
+    wire = _LineTransport(source, target, 1_000, 1)
     try:
         async with asyncio.timeout(60), wire.open() as (reading, writing), reading:
             for number in (0, "", 1):
@@ -40,7 +40,7 @@ async def test_a_request_that_was_cancelled_holds_its_place_until_it_has_ended()
     """Else a client that cancels has as many under way as it likes."""
     source, asking = os.pipe()
     answered, target = os.pipe()
-    wire = _Wire(source, target, 1_000, 1)
+    wire = _LineTransport(source, target, 1_000, 1)
     leave, go_on = asyncio.Event(), asyncio.Event()
 
     async def tidy_up(_: Any) -> None:
@@ -61,7 +61,7 @@ async def test_a_request_that_was_cancelled_holds_its_place_until_it_has_ended()
             say("tools/call", 1)
             await reading.receive()
             context: Any = SimpleNamespace(request_id=1)
-            call = asyncio.create_task(wire.attend(context, tidy_up))
+            call = asyncio.create_task(wire.track(context, tidy_up))
             await asyncio.sleep(0)
             say("notifications/cancelled", None, requestId=1)
             await reading.receive()
@@ -87,7 +87,7 @@ async def test_a_second_request_of_an_id_is_refused_while_the_first_is_under_way
     """Else whoever gives all the same id has as many under way as they like."""
     source, asking = os.pipe()
     answered, target = os.pipe()
-    wire = _Wire(source, target, 1_000, 2)
+    wire = _LineTransport(source, target, 1_000, 2)
     said = types.JSONRPCRequest(jsonrpc="2.0", id=7, method="ping").model_dump_json().encode()
     try:
         async with asyncio.timeout(60), wire.open() as (reading, writing), reading:

@@ -164,7 +164,7 @@ async def test_whoever_takes_nothing_keeps_the_others_from_nothing(
 ) -> None:
     """Such as a client that has opened its stream, and does not read it."""
     monkeypatch.setattr(
-        "vibe_llms.invocables.mcp.serving.resource_subscriptions._TELLING_SECONDS", 0.01
+        "vibe_llms.invocables.mcp.serving.resource_subscriptions._NOTIFY_SECONDS", 0.01
     )
 
     class Deaf(Session):

@@ -15,10 +15,10 @@ def read() -> str:
     return ""
 
 
-async def test_changes_that_come_faster_than_they_are_told_are_told_together() -> None:
+async def test_changes_in_quick_succession_are_announced_together() -> None:
     """What is behind may announce as often as it likes: one looks, and looks again."""
     go_on, begun = asyncio.Event(), asyncio.Event()
-    surveyed, told = 0, 0
+    surveyed, announcements = 0, 0
 
     class Busy(FunctionsEnsemble):
         async def survey_resources(self) -> Any:
@@ -33,11 +33,11 @@ async def test_changes_that_come_faster_than_they_are_told_are_told_together() -
     async with Registry([busy]) as registry:
         server = ToolServer(registry, CallApprover())
 
-        async def tell(event: Any, send: Any) -> None:
-            nonlocal told
-            told += 1
+        async def send_announcement(event: Any, send: Any) -> None:
+            nonlocal announcements
+            announcements += 1
 
-        server._tell = tell  # type: ignore[method-assign]
+        server._send_announcement = send_announcement  # type: ignore[method-assign]
         registry.listen(lambda: None)
         before = len(asyncio.all_tasks())
         server._announce()
@@ -47,10 +47,10 @@ async def test_changes_that_come_faster_than_they_are_told_are_told_together() -
             server._announce()
         await asyncio.sleep(0)
         assert len(asyncio.all_tasks()) <= before + 2  # who looks, and whom it asks
-        telling = server._announcing
-        assert telling is not None
+        announcing = server._announcing
+        assert announcing is not None
         go_on.set()
-        await telling
-        assert (surveyed, told, server._announcing) == (2, 1, None)
-        assert [each.uri for each in server._told.resources] == ["a:"]
+        await announcing
+        assert (surveyed, announcements, server._announcing) == (2, 1, None)
+        assert [each.uri for each in server._announced_lists.resources] == ["a:"]
         await server.end()

@@ -305,7 +305,7 @@ async def test_what_is_granted_for_reading_is_not_written(tmp_path: Path) -> Non
         allowed = await invoke("write_file", path="vendored/../new", text="x")
         read = await invoke("read_file", path=str(tmp_path / "library" / "file"))
 
-    assert (allowed.text, read.text) == ("new was made: 1 bytes.", "before")
+    assert (allowed.text, read.text) == ("new was created: 1 bytes.", "before")
     files = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
     assert files == {"library/file", "work/vendored/file", "work/file", "work/new"}
     assert (tmp_path / "library" / "file").read_text() == "before"

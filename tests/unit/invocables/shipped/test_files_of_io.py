@@ -26,7 +26,7 @@ from vibe_llms.invocables.shipped.io import directory_listing, survey_ensembles
 from vibe_llms.invocables.shipped.io.directory_listing import LISTED_LIMIT
 from vibe_llms.invocables.shipped.io.editing import replace_once
 from vibe_llms.invocables.shipped.io.ensemble import ByFile, IoEnsemble
-from vibe_llms.invocables.shipped.io.file_lines import TEXT_CHARACTERS, Taker
+from vibe_llms.invocables.shipped.io.file_lines import TEXT_CHARACTERS, LineExtractor
 from vibe_llms.invocables.shipped.io.file_writing import replace_file
 from vibe_llms.invocables.shipped.io.settings import IoSettings
 
@@ -52,7 +52,7 @@ async def test_a_file_is_written_read_edited_listed_and_found(tmp_path: Path) ->
         found = await invoke("search_files", text="DREI", ignore_case=True)
         named = await invoke("search_files", name="to*.txt")
 
-    assert written.text == "notes/today.txt was made: 10 bytes."
+    assert written.text == "notes/today.txt was created: 10 bytes."
     assert edited.text == "notes/today.txt was edited at line 2."
     assert read.text == "eins\ndrei\n"
     assert listed.text == "notes/\nnotes/today.txt  10 bytes"
@@ -192,15 +192,15 @@ def test_the_lines_that_are_taken_are_the_lines_that_are_meant(
     """However the blocks fall in which a file is read."""
     text = "\n".join(lines) + ("\n" if is_ended and lines else "")
     data = text.encode()
-    taker = Taker(first, count)
+    extractor = LineExtractor(first, count)
     for start in range(0, len(data), size):
-        if taker.take(data[start : start + size]):
+        if extractor.feed(data[start : start + size]):
             break
 
     wanted = text.splitlines(keepends=True)[first - 1 : first - 1 + count]
 
-    assert bytes(taker.taken).decode() == "".join(wanted)
-    assert taker.has_more == (len(text.splitlines()) > first - 1 + count)
+    assert bytes(extractor.data).decode() == "".join(wanted)
+    assert extractor.has_more == (len(text.splitlines()) > first - 1 + count)
 
 
 async def test_an_edit_keeps_the_ends_of_lines(tmp_path: Path) -> None:

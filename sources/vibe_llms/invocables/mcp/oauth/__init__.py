@@ -1,6 +1,6 @@
-"""Authorization with OAuth, over the official package's flow.
+"""Authorization with OAuth, by the official package's flow.
 
-``settings`` has the user's settings and the protocol for asking a person. ``flow`` runs it, and is
-imported, with the official package, on the first authorization; below it are the browser's redirect
-target (``loopback``), the storage (``token_storage``), and the errors (``errors``).
+``settings`` has the user's settings and the protocol for asking a person. ``flow`` runs the flow,
+and is imported, with the official package, on the first authorization. It uses the redirect target
+of the browser (``loopback``), the storage (``token_storage``), and the errors (``errors``).
 """

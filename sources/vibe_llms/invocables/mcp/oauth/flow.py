@@ -1,9 +1,9 @@
 """OAuth for the requests to one MCP server: the official package's flow, with limits.
 
-The package implements the protocols: discovery, registration, proof keys, resource indicators, more
-scope. This module limits how often a person is asked and keeps secrets out of logs; grants outlive
-the process; and requests do not wait for each other (decision 0016). Imported only when a
-connection is made: it needs the package.
+The package implements the protocols: discovery, registration, proof keys, resource indicators, and
+wider scopes. This module limits how often a person is asked, keeps secrets out of logs, stores
+grants beyond the process, and lets requests run concurrently (decision 0016). It needs the package,
+and is therefore imported only when a connection is made.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from vibe_llms.invocables.mcp.oauth.token_storage import GrantFile, TokenStorage
 from vibe_llms.invocables.mcp.pausable_timeout import PausableTimeout
 
 AUTHORIZATIONS_LIMIT: Final = 5
-"""How often a person is asked for one server, per process."""
+"""Maximum number of times that one process asks a person to authorize it for one server."""
 
 _LOOPBACKS: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
@@ -46,10 +46,10 @@ class Authorization(httpx2.Auth):
     Args:
         name: The user's name of the server.
         url: Its address.
-        settings: Preset settings, if any.
+        settings: The OAuth settings, if any.
         directory: The directory of grants; ``None`` to keep them in memory only.
-        authorizer: Sends a person to the browser, if given.
-        timeout: Paused while a person is asked.
+        authorizer: Sends a person to the browser; ``None`` if there is no person.
+        timeout: A timeout, which is paused while a person is asked.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Authorization(httpx2.Auth):
         self._lock = asyncio.Lock()
         self._loopback: Loopback | None = None
         self._address = ""
-        self._asked = 0
+        self._authorizations = 0
 
     def _produce_provider(self, url: str) -> OAuthClientProvider:
         settings = self._settings
@@ -92,7 +92,7 @@ class Authorization(httpx2.Auth):
                 client_name="vibe-llms", redirect_uris=[AnyUrl("http://127.0.0.1/callback")]
             ),
             storage=self._storage,
-            redirect_handler=self._keep_address,
+            redirect_handler=self._store_address,
             callback_handler=self._ask_person,
             client_metadata_url=settings.client_metadata_url or None,
         )
@@ -106,33 +106,33 @@ class Authorization(httpx2.Auth):
             EnsembleError: The authorization failed.
         """
         await self._storage.restore()
-        sent, response = "", None
-        # Without the lock unless a token is to be renewed: calls would wait for each other.
+        sent_token, response = "", None
+        # The lock is only for renewing a token, because requests must not wait for each other.
         if self._context.is_token_valid() or not self._context.can_refresh_token():
-            sent = self._attach(request)
+            sent_token = self._attach_token(request)
             response = yield request
             if not await self._is_challenge(response):
                 return
         async with self._lock:
             await self._storage.reload()  # another process may have been authorized
-            # Or another request, while this one waited: then the person is not asked again.
-            if self._access_token() not in ("", sent):
-                sent = self._attach(request)
+            # Another request may have been authorized while this one waited for the lock.
+            if self._access_token() not in ("", sent_token):
+                sent_token = self._attach_token(request)
                 response = yield request
                 if not await self._is_challenge(response):
                     return
-            self._prepare_entrance(response)
-            async with self._await_browser():
+            self._prepare_authorization(response)
+            async with self._listen_for_browser():
                 flow = self._provider.async_auth_flow(request)
                 try:
                     outgoing = await anext(flow)
                     while True:
-                        is_asked = outgoing is request and self._access_token() == sent
-                        # Reuses the response at hand: no request is sent twice.
-                        if is_asked and response is not None:
+                        is_answered = outgoing is request and self._access_token() == sent_token
+                        # The response to the same request and token is reused.
+                        if is_answered and response is not None:
                             answer, response = response, None
                         else:
-                            # A server can name any address for the secrets that are sent.
+                            # A server could name any address to which secrets are then sent.
                             self._ensure_private(outgoing.url)
                             answer = yield outgoing
                             if outgoing is not request or is_challenge(answer):
@@ -141,16 +141,16 @@ class Authorization(httpx2.Auth):
                 except StopAsyncIteration:
                     return
                 except (OAuthFlowError, ValueError, httpx2.StreamError) as error:
-                    # The package quotes whole bodies in its errors, which may hold tokens.
+                    # The package quotes whole bodies in its errors, and they may contain tokens.
                     raise self._refuse(explain(error)) from redact(error)
                 finally:
                     await flow.aclose()
 
     async def _is_challenge(self, response: httpx2.Response) -> bool:
-        """Return whether an authorization is required; then the response has been read.
+        """Return whether an authorization is required; if so, read the response.
 
         Raises:
-            EnsembleError: The response is endless.
+            EnsembleError: The response is too large.
         """
         if not is_challenge(response):
             return False
@@ -164,30 +164,30 @@ class Authorization(httpx2.Auth):
         tokens = self._context.current_tokens
         return tokens.access_token if tokens and self._context.is_token_valid() else ""
 
-    def _attach(self, request: httpx2.Request) -> str:
-        """Add the token, if there is a valid one; return it."""
+    def _attach_token(self, request: httpx2.Request) -> str:
+        """Add the token to a request, if there is a valid one; return it."""
         token = self._access_token()
         if token:
             request.headers["Authorization"] = f"Bearer {token}"
         return token
 
-    def _prepare_entrance(self, response: httpx2.Response | None) -> None:
-        """Renew a token that the server rejects; or refuse early.
+    def _prepare_authorization(self, response: httpx2.Response | None) -> None:
+        """Mark a rejected token as expired, so that it is renewed; or refuse early.
 
         Raises:
             EnsembleError: A person must be asked, but none is available.
         """
         can_refresh = self._context.can_refresh_token()
         if can_refresh and response is not None and response.status_code == 401:
-            # The package renews only expired tokens; else it sends a person to the browser.
-            self._context.token_expiry_time = 1.0  # long ago
+            # The package renews only expired tokens; otherwise it would ask a person.
+            self._context.token_expiry_time = 1.0  # in 1970
         if can_refresh or self._settings.grant is not GrantType.BROWSER:
             return
         if self._authorizer is None:
             raise self._refuse("a user must agree, but there is no user to ask")
 
     @asynccontextmanager
-    async def _await_browser(self) -> AsyncIterator[None]:
+    async def _listen_for_browser(self) -> AsyncIterator[None]:
         """Listen for the browser's redirect during an authorization."""
         if self._authorizer is None or self._settings.grant is not GrantType.BROWSER:
             yield
@@ -206,11 +206,11 @@ class Authorization(httpx2.Auth):
         """Listen on the port of the client's registration, if there is one and it is free.
 
         Raises:
-            EnsembleError: The configured port is taken.
+            EnsembleError: The configured port is in use.
         """
         port = self._settings.redirect_port
         try:
-            if port or not (known := self._storage.redirect_port):
+            if port or not (registered_port := self._storage.redirect_port):
                 await loopback.listen(port)
                 return
         except OSError as error:
@@ -218,27 +218,27 @@ class Authorization(httpx2.Auth):
                 f"the port {port} for the browser's return is in use: {error}"
             ) from error
         try:
-            await loopback.listen(known)
+            await loopback.listen(registered_port)
         except OSError:
             self._storage.forget_client()  # its redirect is bound to that port
             await loopback.listen()
 
-    async def _keep_address(self, address: str) -> None:
+    async def _store_address(self, address: str) -> None:
         """Store the address that the person must visit."""
         self._ensure_private(httpx2.URL(address))
         self._address = address
 
     async def _ask_person(self) -> AuthorizationCodeResult:
-        """Send the person there, and wait for the browser's redirect."""
+        """Send the person to the stored address, and wait for the browser's redirect."""
         if self._authorizer is None or self._loopback is None:
             raise OAuthFlowError("a user must agree, but there is no user to ask")
-        if self._asked >= AUTHORIZATIONS_LIMIT:
-            raise OAuthFlowError(f"it has asked {self._asked} times, which is the limit")
-        self._asked += 1
-        # The package does not expose the state; it is in the address that it has composed.
+        if self._authorizations >= AUTHORIZATIONS_LIMIT:
+            raise OAuthFlowError(f"it has asked {self._authorizations} times, which is the limit")
+        self._authorizations += 1
+        # The package does not expose the state, so it is taken from the address.
         state = parse_qs(urlsplit(self._address).query).get("state", [""])[0]
         answer = self._loopback.expect(state)
-        # Concurrent with the wait: an authorizer may return only when the browser is closed.
+        # Concurrently, because an authorizer may return only when the browser is closed.
         opening = asyncio.ensure_future(self._open(self._authorizer, self._loopback))
         seconds = self._settings.wait_seconds
         try:
@@ -247,7 +247,7 @@ class Authorization(httpx2.Auth):
                     both: set[asyncio.Future[Any]] = {answer, opening}
                     await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
                     if not answer.done():
-                        opening.result()  # it may have failed; else the redirect will come
+                        opening.result()  # raises the error of an authorizer that has failed
                     parameters = await answer
         except TimeoutError as error:
             raise OAuthFlowError(f"the user did not agree within {seconds:g} seconds") from error
@@ -257,27 +257,28 @@ class Authorization(httpx2.Auth):
         return read_answer(parameters)
 
     async def _open(self, authorizer: OAuthAuthorizer, loopback: Loopback) -> None:
-        """Open the address for the person, and use the redirect address that they enter, if any."""
+        """Open the address for the person; accept the redirect address that they enter, if any."""
         try:
-            told = await authorizer.open(self.name, self._address)
+            redirect = await authorizer.open(self.name, self._address)
         except Exception as error:
             raise OAuthFlowError(f"the user could not be asked: {error}") from error
-        if told is not None and not loopback.take(told):
+        if redirect is not None and not loopback.accept(redirect):
             raise OAuthFlowError("the returned address is not the expected one")
 
     def _ensure_private(self, url: httpx2.URL) -> None:
-        """Refuse addresses that others could eavesdrop on.
+        """Refuse an address on which others could eavesdrop.
 
         Raises:
-            EnsembleError: It is not encrypted, and neither this machine's nor the server's own.
+            EnsembleError: The address is not encrypted, and neither one of this machine nor that of
+                the server.
         """
-        is_home = url.host in _LOOPBACKS and self._url.host in _LOOPBACKS
-        is_own = (url.scheme, url.host, url.port) == (
+        is_local = url.host in _LOOPBACKS and self._url.host in _LOOPBACKS
+        is_server = (url.scheme, url.host, url.port) == (
             self._url.scheme,
             self._url.host,
             self._url.port,
         )
-        if url.scheme == "https" or (url.scheme == "http" and (is_home or is_own)):
+        if url.scheme == "https" or (url.scheme == "http" and (is_local or is_server)):
             return
         raise self._refuse(
             f"it uses {url.scheme}://{url.host} for authorization, which is not encrypted"

@@ -1,4 +1,4 @@
-"""Local redirect target of the browser after a person has agreed."""
+"""Local redirect target of the browser after an authorization."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PATH: Final = "/callback"
 
 _LINE_BYTES: Final = 16_384
 _READ_SECONDS: Final = 10.0
-_GUESTS_LIMIT: Final = 8
+_CONNECTIONS_LIMIT: Final = 8
 """Maximum number of open connections; a browser opens two or three."""
 
 _PAGE: Final = (
@@ -22,26 +22,26 @@ _PAGE: Final = (
 
 
 class Loopback:
-    """Listens on one local port, for one answer; use it as a context manager.
+    """Listener on a local port, for one answer.
 
-    Requests that a page in the browser could send by itself are ignored: an answer must contain the
-    issued state, which is secret.
+    An answer must contain the issued state, which is secret, so that other requests of the browser
+    are ignored.
     """
 
     def __init__(self) -> None:
         self._server: asyncio.Server | None = None
         self._state = ""
-        self._guests: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._answer: asyncio.Future[Mapping[str, str]] | None = None
 
     async def listen(self, port: int = 0) -> None:
         """Start listening.
 
         Args:
-            port: 0 for any that is free.
+            port: The port; 0 for any free port.
 
         Raises:
-            OSError: The port is taken.
+            OSError: The port is in use.
         """
         self._server = await asyncio.start_server(self._receive, HOST, port, limit=_LINE_BYTES)
 
@@ -53,15 +53,15 @@ class Loopback:
         return f"http://{HOST}:{self._server.sockets[0].getsockname()[1]}{PATH}"
 
     def expect(self, state: str) -> asyncio.Future[Mapping[str, str]]:
-        """Set the state that the answer must contain; return the parameters of the answer."""
+        """Set the state that the answer must contain; return a future with its parameters."""
         self._state = state
         self._answer = asyncio.get_running_loop().create_future()
         return self._answer
 
-    def take(self, address: str) -> bool:
+    def accept(self, address: str) -> bool:
         """Accept a redirect address if it is the expected answer."""
         parameters = dict(parse_qsl(urlsplit(address).query, keep_blank_values=True))
-        # Without this check, an answer with an empty state would match.
+        # Before a state is set, even an answer with an empty state must not match.
         if self._answer is None or not self._state or parameters.get("state") != self._state:
             return False
         if not self._answer.done():
@@ -74,42 +74,42 @@ class Loopback:
         if server is None:
             return
         server.close()
-        guests = set(self._guests)
-        if guests:
-            await asyncio.wait(guests, timeout=1.0)  # the browser is still being thanked
-        for guest in guests:
-            guest.cancel()
-        await asyncio.gather(*guests, return_exceptions=True)
+        tasks = set(self._tasks)
+        if tasks:
+            await asyncio.wait(tasks, timeout=1.0)  # the browser is still receiving its page
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await server.wait_closed()
 
     async def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         # Any program on this machine, and any page in its browser, may connect to this port.
-        if task is None or len(self._guests) >= _GUESTS_LIMIT:
+        if task is None or len(self._tasks) >= _CONNECTIONS_LIMIT:
             writer.transport.abort()
             return
-        self._guests.add(task)
+        self._tasks.add(task)
         try:
             async with asyncio.timeout(_READ_SECONDS):
                 line = await reader.readline()
                 while (await reader.readline()).strip():
                     pass  # the headers are irrelevant
-                status, text = self._judge(line.decode("latin-1"))
+                status, text = self._handle_request(line.decode("latin-1"))
                 writer.write(_compose_answer(status, text))
                 await writer.drain()
         except (OSError, ValueError, TimeoutError):
             pass  # a client that does not send its request
         finally:
-            self._guests.discard(task)
+            self._tasks.discard(task)
             writer.close()
 
-    def _judge(self, line: str) -> tuple[str, str]:
+    def _handle_request(self, line: str) -> tuple[str, str]:
         method, _, rest = line.partition(" ")
         target = rest.partition(" ")[0]
-        # Browsers ask for the icon of the page as well.
+        # Browsers also request other paths, such as the icon of the page.
         if method != "GET" or urlsplit(target).path != PATH:
             return "404 Not Found", "Page not found."
-        if self.take(target):
+        if self.accept(target):
             return "200 OK", "The answer has arrived."
         return "400 Bad Request", "This is not the expected answer."
 
@@ -119,8 +119,8 @@ def _compose_answer(status: str, text: str) -> bytes:
     head = (
         f"HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\n"
         f"Content-Length: {len(body)}\r\nCache-Control: no-store\r\n"
-        # The address of this page contains the code: the page must not load anything that would
-        # receive it.
+        # The address of this page contains the code, so the page must not load anything: other
+        # servers would receive the address.
         "Content-Security-Policy: default-src 'none'\r\nReferrer-Policy: no-referrer\r\n"
         "Connection: close\r\n\r\n"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import Annotated, Any, Protocol
 from urllib.parse import urlsplit
 
 import attrs
@@ -16,12 +16,9 @@ from vibe_llms.tables.annotations import Wait
 from vibe_llms.tables.kinds import Kind, bound, is_web_address
 from vibe_llms.tables.reading import require
 
-if TYPE_CHECKING:
-    pass
-
 
 class GrantType(enum.StrEnum):
-    """Kind of grant: a person agrees in a browser, or the client has a password."""
+    """Kind of grant: a person agrees in a browser, or the client has a secret of its own."""
 
     BROWSER = "browser"
     CLIENT_CREDENTIALS = "client-credentials"
@@ -32,23 +29,24 @@ def _is_document(address: Any) -> bool:
     return parts is not None and parts.scheme == "https" and parts.path not in ("", "/")
 
 
-def _ensure_secret(given: str | Secret | None) -> Secret | None:
-    return given if isinstance(given, Secret) or given is None else Secret(given)
+def _ensure_secret(text: str | Secret | None) -> Secret | None:
+    return text if isinstance(text, Secret) or text is None else Secret(text)
 
 
 @frozen(kw_only=True, eq=False)
 class OAuthSettings:
-    """Preset OAuth settings. Mostly none are needed.
+    """OAuth settings. Most servers need none.
 
     Attributes:
         grant: Kind of grant.
-        client_id: Of a client that was registered by hand; else it registers itself.
-        client_secret: Of that client, if it has one.
+        client_id: The id of a client that the user has registered; without one, the client
+            registers itself.
+        client_secret: The secret of that client, if it has one.
         client_metadata_url: Address of a document that describes the client, for authorization
             servers that accept it as the client's id.
-        issuer: The authorization server of ``client_id``: the secret is sent to no other.
+        issuer: The authorization server of ``client_id``, the only one that receives the secret.
         redirect_port: Local port of the browser's redirect; 0 for any free port.
-        wait_seconds: Time limit for a person.
+        wait_seconds: Time limit for a person to agree.
 
     Raises:
         ConfigurationError: The fields contradict each other.
@@ -68,7 +66,7 @@ class OAuthSettings:
         require(self, "oauth")
 
     def find_mistakes(self) -> Iterator[tuple[str, str]]:
-        """Yield contradictions: a field, and a sentence."""
+        """Yield each contradiction: the field and the message."""
         if self.client_secret is not None and not self.client_id:
             yield "client_secret", "It belongs to a client_id, which is missing."
         if self.grant is GrantType.CLIENT_CREDENTIALS:
@@ -80,14 +78,14 @@ class OAuthSettings:
 class OAuthAuthorizer(Protocol):
     """Protocol for sending a person to an address, where they authorize this program.
 
-    Afterwards the browser is redirected to a local address, where this program waits. A person
-    whose browser runs on another machine can enter the address that it ended at.
+    Afterwards the browser is redirected to a local address, where this program listens. A person
+    whose browser runs on another machine can enter that address instead.
     """
 
     async def open(self, server: str, address: str) -> str | None:
         """Open or show an address.
 
-        It may wait for any time, and is cancelled when the browser was redirected.
+        It may take any time, and is cancelled when the browser has been redirected.
 
         Args:
             server: The name of the MCP server that requires it.
@@ -101,7 +99,7 @@ class OAuthAuthorizer(Protocol):
 
 @frozen
 class TellingAuthorizer:
-    """Show a person the address, in one line, and wait for the browser's redirect.
+    """Authorizer that shows the address in one line, and waits for the browser's redirect.
 
     Attributes:
         tell: Called with the line.

@@ -1,4 +1,4 @@
-"""State of the official package's OAuth flow, kept between requests and between processes."""
+"""Storage of the OAuth flow's state between requests and processes."""
 
 from __future__ import annotations
 
@@ -40,12 +40,15 @@ class TokenStorage:
     """Stores a flow's state in a file: tokens, their expiry, the client, and the server's
     endpoints.
 
-    The package stores only tokens; it would treat an old one as new, and ask the wrong endpoint for
-    a new one.
+    The package itself stores only tokens: it would treat an expired token as new, and request
+    another one from the wrong endpoint.
 
     Args:
-        file: The file; ``None`` for no storage.
-        settings: Name the client that was registered by hand.
+        file: The file; ``None`` to store nothing.
+        settings: The OAuth settings, which may have a client that the user has registered.
+
+    Attributes:
+        context: The state of the package's flow.
     """
 
     context: OAuthContext
@@ -70,25 +73,25 @@ class TokenStorage:
     async def _read(self, *, is_first: bool) -> None:
         if self._file is None:
             return
-        kept = await asyncio.to_thread(self._file.load)
-        tokens = _parse(OAuthToken, kept.get("tokens"))
+        stored = await asyncio.to_thread(self._file.load)
+        tokens = _parse(OAuthToken, stored.get("tokens"))
         current = self.context.current_tokens
-        is_news = tokens is not None and (
+        has_changed = tokens is not None and (
             current is None or tokens.access_token != current.access_token
         )
-        if not (is_first or is_news):
+        if not (is_first or has_changed):
             return
         context = self.context
         context.current_tokens = tokens
-        context.token_expiry_time = _read_moment(kept)
-        context.oauth_metadata = _parse(OAuthMetadata, kept.get("authorization_server"))
-        resource = _parse(ProtectedResourceMetadata, kept.get("resource"))
+        context.token_expiry_time = _read_expiry(stored)
+        context.oauth_metadata = _parse(OAuthMetadata, stored.get("authorization_server"))
+        resource = _parse(ProtectedResourceMetadata, stored.get("resource"))
         context.protected_resource_metadata = resource
         if resource is not None:
             context.auth_server_url = str(resource.authorization_servers[0])
-        # A client that the user has registered is not replaced by one that registered itself.
+        # A client that the user has registered takes precedence over one that registered itself.
         if not self._settings.client_id:
-            context.client_info = _parse(OAuthClientInformationFull, kept.get("client"))
+            context.client_info = _parse(OAuthClientInformationFull, stored.get("client"))
 
     def _produce_client(self) -> OAuthClientInformationFull | None:
         settings = self._settings
@@ -164,19 +167,19 @@ def _dump(value: BaseModel | None) -> Any:
     return None if value is None else value.model_dump(mode="json", exclude_none=True)
 
 
-def _read_moment(kept: Mapping[str, Any]) -> float | None:
-    moment = kept.get("expires_at")
+def _read_expiry(stored: Mapping[str, Any]) -> float | None:
+    moment = stored.get("expires_at")
     return float(moment) if isinstance(moment, (int, float)) else None
 
 
 @frozen
 class GrantFile:
-    """Grant file for one server and one client: a grant is never sent to another server.
+    """Grant file for one server and one client, so that no other server receives the grant.
 
     Attributes:
-        directory: Created when needed, for the user alone.
+        directory: The directory of grant files, which is created for the user alone.
         server: The address of the server.
-        client_id: Of the client that was registered by hand, if any.
+        client_id: The id of the client that the user has registered, if any.
     """
 
     directory: Path
@@ -185,19 +188,18 @@ class GrantFile:
 
     @property
     def path(self) -> Path:
-        """Path of the file: a name that discloses nothing."""
+        """Path of the file, whose name discloses nothing."""
         text = json.dumps([self.server, self.client_id])
-        # A digest, since an address may contain characters that are invalid in file names, and
-        # secrets.
+        # A digest, because an address may contain secrets, and characters invalid in file names.
         return self.directory / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
 
     def load(self) -> Mapping[str, Any]:
         """Return the stored mapping, which prints only its keys; empty if there is none.
 
-        An invalid file counts as empty: its content can be requested again.
+        An invalid file counts as empty, because its content can be requested again.
         """
         try:
-            # Links are not followed: another user's file must not pass for a grant.
+            # Links are not followed, so that the file of another user cannot be used as a grant.
             descriptor = os.open(self.path, os.O_RDONLY | _NO_FOLLOW | _BINARY)
         except OSError:
             return Settings({})
@@ -215,7 +217,7 @@ class GrantFile:
         if not isinstance(document, dict) or document.get("version") != _VERSION:
             _logger.warning("%s is ignored: it contains no authorization.", self.path)
             return Settings({})
-        # The name is a digest; a moved file must not send a token to another server.
+        # Compare the server, so that a renamed file does not send a token to another server.
         if document.get("server") != self.server:
             return Settings({})
         return Settings(document)

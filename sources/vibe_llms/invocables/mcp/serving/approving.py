@@ -1,7 +1,8 @@
-"""Approvals of clients' calls: by a policy, then by the client's user, if the client can ask them.
+"""Approvals of clients' calls: by a policy, then by the client's user, if the client supports that.
 
-The daemon itself has no user to ask. In the era of sessions a question is a request to the client;
-in the era without, it is an answer, and the client repeats the request with the user's answer.
+The daemon itself has no user to ask. In the era of sessions, the question is a request to the
+client. In the era without, it is the answer to the client's request, and the client repeats the
+request with the user's answer.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from vibe_llms.invocables.approvals import (
     consult,
     deny,
 )
-from vibe_llms.invocables.mcp.serving.capabilities import find_lack
+from vibe_llms.invocables.mcp.serving.capabilities import find_missing_capabilities
 from vibe_llms.invocables.questions import compose_form
 
 _LOGGER: Final = logging.getLogger(__name__)
@@ -62,8 +63,8 @@ class CallApprover:
     """Decides whether a call that needs an approval may be executed.
 
     Attributes:
-        allowed: Names of invocables that need no question; ``all`` stands for every one.
-        policy: Asked before the client's user, who is asked if it defers.
+        allowed: Names of invocables that need no approval; ``all`` stands for all of them.
+        policy: Asked first. If it defers, the client's user is asked.
     """
 
     allowed: Collection[str] = ()
@@ -75,9 +76,11 @@ class CallApprover:
         """Return the answer, or the question that the client must ask its user first."""
         if {ALL, request.name} & set(self.allowed):
             return allow(request)
-        tell = partial(_LOGGER.error, "The approver failed at %s: %s", request.name)
-        if self.policy is not None and (given := await consult(self.policy, request, tell)):
-            return given
+        report = partial(_LOGGER.error, "The approver failed at %s: %s", request.name)
+        if self.policy is not None:
+            approval = await consult(self.policy, request, report)
+            if approval is not None:
+                return approval
         if not _can_be_asked(context):
             return deny(
                 request,
@@ -87,22 +90,22 @@ class CallApprover:
         if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             return await _ask(request, context)
         answers = params.input_responses or {}
-        # The state was signed: it was issued for this very call.
+        # The signed state proves that the question was asked about this call.
         if params.request_state != request.digest or QUESTION not in answers:
             return _compose_question(request)
         answer = answers[QUESTION]
-        return _read(request, answer if isinstance(answer, ElicitResult) else None)
+        return _read_answer(request, answer if isinstance(answer, ElicitResult) else None)
 
 
 def _can_be_asked(context: Context) -> bool:
-    if find_lack(context.session, compose_form("", _SCHEMA)):
+    if find_missing_capabilities(context.session, compose_form("", _SCHEMA)):
         return False
     is_modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
     return is_modern or context.session.can_send_request
 
 
 async def _ask(request: ApprovalRequest, context: Context) -> Approval:
-    """Ask over the session, for as long as the client's request lives."""
+    """Ask over the session, until the client's request ends."""
     try:
         answer = await context.session.elicit_form(
             _compose_text(request), _SCHEMA, related_request_id=context.request_id
@@ -110,7 +113,7 @@ async def _ask(request: ApprovalRequest, context: Context) -> Approval:
     except (MCPError, ValueError) as error:  # pydantic's errors are ValueErrors
         _LOGGER.info("The client did not ask about %s: %s", request.name, error)
         return deny(request, "The client was asked for approval and did not answer.")
-    return _read(request, answer)
+    return _read_answer(request, answer)
 
 
 def _compose_question(request: ApprovalRequest) -> InputRequiredResult:
@@ -120,15 +123,15 @@ def _compose_question(request: ApprovalRequest) -> InputRequiredResult:
     )
 
 
-def _read(request: ApprovalRequest, answer: ElicitResult | None) -> Approval:
+def _read_answer(request: ApprovalRequest, answer: ElicitResult | None) -> Approval:
     if answer is None or answer.action != "accept":
         return deny(request, "The user was asked and did not allow it.")
-    said = (answer.content or {}).get(_ANSWER)
-    if said is True:
+    is_allowed = (answer.content or {}).get(_ANSWER)
+    if is_allowed is True:
         return allow(request)
-    if said is False:
+    if is_allowed is False:
         return deny(request, "The user was asked and declined.")
-    # From a client that shows no fields: its user believes to have approved.
+    # Some clients show no fields, so that their user cannot answer.
     return deny(
         request,
         f"The client's answer lacks {_ANSWER!r} (true or false), which the form requires.",
@@ -136,7 +139,7 @@ def _read(request: ApprovalRequest, answer: ElicitResult | None) -> Approval:
 
 
 def _compose_text(request: ApprovalRequest) -> str:
-    """Describe the call: the complete arguments, with invisible characters as escapes."""
+    """Describe the call with its complete arguments, in which invisible characters are escaped."""
     text = json.dumps(json.loads(request.arguments), indent=2, ensure_ascii=False)
     shown = "".join(each if each.isprintable() or each == "\n" else _escape(each) for each in text)
     purpose = " ".join(request.description.split())[:300]

@@ -1,4 +1,4 @@
-"""Clients' requests that execute something: calls, reads, prompts and completions."""
+"""Handlers of clients' requests that execute something: calls, reads, prompts, completions."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ class Attendant:
     """Executes clients' requests.
 
     Attributes:
-        registry: Has the invocables.
-        catalogue: Has the resources and prompts.
+        registry: The invocables.
+        catalogue: The resources and prompts.
         call_approver: Asked about calls that need an approval.
-        waiting: Keeps calls whose clients are asked a question.
-        levels: Log levels of the sessions.
-        can_wait: A client's repeated request reaches this process.
+        waiting: The calls whose clients are being asked a question.
+        levels: The log levels of the sessions.
+        can_wait: True if the repeated request of a client always reaches this process.
     """
 
     registry: Registry
@@ -69,25 +69,25 @@ class Attendant:
     async def call(
         self, context: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult | InputRequiredResult:
-        """Execute a tool. Raises MCPError if it is unknown."""
+        """Execute a call of a tool. Raises MCPError if the tool is unknown."""
         try:
             invoker = self.registry.access(params.name)
         except UnknownNameError as error:
             raise MCPError(INVALID_PARAMS, str(error)) from error
         arguments = params.arguments or {}
-        settled: JsonObject | Outcome | InputRequiredResult = arguments
+        approved: JsonObject | Outcome | InputRequiredResult = arguments
         if not _is_waiting(params):
             try:
-                settled = await self._settle(invoker, arguments, context, params)
+                approved = await self._approve(invoker, arguments, context, params)
             except ConverseError as error:
-                settled = fail(str(error))
+                approved = fail(str(error))
         outcome: Outcome | InputRequiredResult
-        if isinstance(settled, (Outcome, InputRequiredResult)):
-            outcome = settled
+        if isinstance(approved, (Outcome, InputRequiredResult)):
+            outcome = approved
         else:
-            outcome = await self._perform(invoker, settled, context, params)
+            outcome = await self._execute(invoker, approved, context, params)
             if isinstance(outcome, Outcome):
-                outcome = _mark_edit(outcome, arguments, settled)
+                outcome = _mark_edit(outcome, arguments, approved)
         if isinstance(outcome, InputRequiredResult):
             return outcome
         return compose_result(outcome, invoker, is_modern=is_modern(context))
@@ -95,14 +95,14 @@ class Attendant:
     async def read(
         self, context: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult | InputRequiredResult:
-        """Read a resource. Raises MCPError if it is unreadable."""
+        """Read a resource. Raises MCPError if it is unknown or cannot be read."""
         resource = self.catalogue.find_resource(params.uri)
         arguments = None if resource is None else resource.match(params.uri)
         if resource is None or arguments is None:
             code = INVALID_PARAMS if is_modern(context) else NOT_FOUND
             raise MCPError(code, "Resource not found", {"uri": params.uri})
-        await _ensure_fitting(resource.reader, arguments, params.uri)
-        outcome = await self._perform(resource.reader, arguments, context, params)
+        await _ensure_valid(resource.reader, arguments, params.uri)
+        outcome = await self._execute(resource.reader, arguments, context, params)
         if isinstance(outcome, InputRequiredResult):
             return outcome
         return compose_reading(outcome, resource, params.uri)
@@ -113,8 +113,8 @@ class Attendant:
         """Write a prompt. Raises MCPError if that fails."""
         prompt = self.catalogue.access_prompt(params.name)
         arguments: dict[str, Any] = dict(params.arguments or {})
-        await _ensure_fitting(prompt.writer, arguments, params.name)
-        outcome = await self._perform(prompt.writer, arguments, context, params)
+        await _ensure_valid(prompt.writer, arguments, params.name)
+        outcome = await self._execute(prompt.writer, arguments, context, params)
         if isinstance(outcome, InputRequiredResult):
             return outcome
         return compose_prompt(outcome, prompt)
@@ -136,14 +136,14 @@ class Attendant:
             "others": others,
         }
         call = ClientCall(context, "", self.waiting.seconds, can_wait=False)
-        call.begin(completer, arguments)
+        call.start(completer, arguments)
         outcome = await call.advance()
         if not isinstance(outcome, Outcome):  # suggestions ask no questions
             await call.end()
             raise MCPError(INTERNAL_ERROR, "Suggestions are not supported.")
         return compose_completion(outcome)
 
-    async def _settle(
+    async def _approve(
         self,
         invoker: Invoker,
         arguments: JsonObject,
@@ -166,38 +166,38 @@ class Attendant:
         approval = await self.call_approver.ask(request, context, params)
         if isinstance(approval, InputRequiredResult):
             return approval
-        settled = settle(request, approval)
-        if settled is None:
+        approved = settle(request, approval)
+        if approved is None:
             reason = f" {approval.reason}" if approval.reason else ""
             return fail(f"{invoker.name} was not executed: it needs approval.{reason}")
-        if settled != arguments and (faults := await invoker.examine(settled)):
+        if approved != arguments and (faults := await invoker.examine(approved)):
             return fail(explain_faults(invoker.name, faults))
-        return settled
+        return approved
 
-    async def _perform(
+    async def _execute(
         self, invoker: Invoker, arguments: JsonObject, context: Context, params: _Params
     ) -> Outcome | InputRequiredResult:
-        """Execute or resume a call; a question to the client is a result, too."""
+        """Execute or resume a call; return its outcome, or a question to the client."""
         answers = {name: dump(each) for name, each in (params.input_responses or {}).items()}
         if _is_waiting(params):
-            found = self.waiting.take(params.request_state or "")
-            if found is None:
+            waiting_call = self.waiting.take(params.request_state or "")
+            if waiting_call is None:
                 raise MCPError(INVALID_PARAMS, "No call waits for these answers now")
-            call = found
+            call = waiting_call
             call.resume(context, answers)
         else:
             if invoker.needs_approval:
-                # The client has approved this call: a later question under the same name, such as
-                # one of the server behind, is another one.
+                # This answer has approved the call. It must not answer a later question of the same
+                # name, such as one of the server behind this one.
                 answers.pop(QUESTION, None)
             call = ClientCall(
                 context,
                 self.levels.get(context.session._connection, ""),
                 self.waiting.seconds,
                 self.can_wait,
-                given=answers,
+                early_answers=answers,
             )
-            call.begin(invoker, arguments)
+            call.start(invoker, arguments)
         step = await call.advance()
         if not isinstance(step, Outcome):
             return InputRequiredResult.model_validate(
@@ -207,16 +207,16 @@ class Attendant:
                 },
                 by_name=False,
             )
-        if step.is_error and call.lacking and is_modern(context):
+        if step.is_error and call.missing_capabilities and is_modern(context):
             raise MCPError(
                 MISSING_REQUIRED_CLIENT_CAPABILITY,
                 f"{invoker.name} needs to ask a question that this client does not support",
-                {"requiredCapabilities": call.lacking},
+                {"requiredCapabilities": call.missing_capabilities},
             )
         return step
 
 
-async def _ensure_fitting(invoker: Invoker, arguments: JsonObject, name: str) -> None:
+async def _ensure_valid(invoker: Invoker, arguments: JsonObject, name: str) -> None:
     """Check the arguments. Raises MCPError."""
     faults = await invoker.examine(arguments)
     if faults:
@@ -224,13 +224,13 @@ async def _ensure_fitting(invoker: Invoker, arguments: JsonObject, name: str) ->
 
 
 def _is_waiting(params: _Params) -> bool:
-    """Return whether a request has answers for a call that waits for them."""
+    """Return whether a request resumes a waiting call."""
     return (params.request_state or "").startswith(PREFIX)
 
 
-def _mark_edit(outcome: Outcome, arguments: JsonObject, settled: JsonObject) -> Outcome:
+def _mark_edit(outcome: Outcome, arguments: JsonObject, approved: JsonObject) -> Outcome:
     """Inform the client if a policy has changed its arguments."""
-    if settled == arguments:
+    if approved == arguments:
         return outcome
     note = TextualContent("[executed with other arguments than given, as approved]\n")
     return attrs.evolve(outcome, contents=(note, *outcome.contents), source=None)

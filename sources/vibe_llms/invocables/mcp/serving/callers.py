@@ -1,8 +1,8 @@
-"""A client's call, over one or more requests.
+"""Calls of clients, each over one or more requests.
 
-In the era of sessions a question is a request to the client, and the call waits for its answer. In
-the era without, the question is the answer to the client's request: the call waits until the client
-sends another one, with answers and the name of the waiting call.
+In the era of sessions, a question is a request to the client, and the call waits for its answer. In
+the era without, the question is the answer to the client's request. The call then waits for another
+request of the client, with the answers and the name of the waiting call.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.json_types import JsonObject, escape_surrogates
-from vibe_llms.invocables.call_execution import perform_fitting
+from vibe_llms.invocables.call_execution import perform_validated
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.invokers import Invoker
 from vibe_llms.invocables.mcp.relaying import LEVELS, LOG_LEVEL, dump, strip_meta
 from vibe_llms.invocables.mcp.serving.approving import Context
-from vibe_llms.invocables.mcp.serving.capabilities import REQUESTS, find_lack
+from vibe_llms.invocables.mcp.serving.capabilities import REQUESTS, find_missing_capabilities
 from vibe_llms.invocables.mcp.tools import KEY_META
 from vibe_llms.invocables.outcomes import Outcome
 from vibe_llms.invocables.questions import ELICITATION, ROOTS, SAMPLING, Answers, Questions
 
 PROGRESS_LEVEL: Final = "info"
-"""Log level of progress, for a client that reads a log and requests no progress."""
+"""Log level of progress, for clients that read logs but do not request progress."""
 
-_MOST_WAITING: Final = 100
+_QUEUE_LIMIT: Final = 100
 """Maximum number of queued messages for a slow client; then the oldest are dropped."""
 
 _RESULTS: Final[Mapping[str, type[Any]]] = {
@@ -53,39 +53,39 @@ def is_modern(context: Context) -> bool:
 
 @define(eq=False)
 class ClientCall:
-    """One call; it is the host of the executed invoker.
+    """One call; it is the host that the executed function can ask.
 
     Args:
-        context: Of the current request.
+        context: The context of the current request.
         log_level: Minimum level of log messages that the client reads; empty if it reads none.
         wait_seconds: Timeout of one answer.
-        can_wait: A later request can find the call.
-        given: Answers that the client has sent along.
+        can_wait: True if a later request can find the call.
+        early_answers: Answers that the client has sent with its first request.
 
     Attributes:
-        lacking: Capabilities for the questions that the client lacks.
+        missing_capabilities: Capabilities for questions that the client does not have.
     """
 
     _context: Context
     _log_level: str
     _wait_seconds: float
     _can_wait: bool
-    _given: dict[str, Any] = attrs.field(factory=dict)
-    lacking: dict[str, Any] = attrs.field(factory=dict, init=False)
-    _performing: asyncio.Future[Outcome] = attrs.field(init=False)
-    _open: dict[str, tuple[JsonObject, asyncio.Future[JsonObject]]] = attrs.field(
+    _early_answers: dict[str, Any] = attrs.field(factory=dict)
+    missing_capabilities: dict[str, Any] = attrs.field(factory=dict, init=False)
+    _execution: asyncio.Future[Outcome] = attrs.field(init=False)
+    _open_questions: dict[str, tuple[JsonObject, asyncio.Future[JsonObject]]] = attrs.field(
         factory=dict, init=False
     )
-    _news: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
-    _words: deque[tuple[Any, ...]] = attrs.field(
-        factory=lambda: deque(maxlen=_MOST_WAITING), init=False
+    _changed: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
+    _messages: deque[tuple[Any, ...]] = attrs.field(
+        factory=lambda: deque(maxlen=_QUEUE_LIMIT), init=False
     )
-    _has_words: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
+    _has_messages: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
     _amount: float = attrs.field(default=0.0, init=False)
 
     @property
     def identity(self) -> Hashable:
-        """Equal for calls of one session, of one parent program, or of one key."""
+        """Equal for calls of one session, of the parent program, or of one key."""
         if self._context.request is None:
             return "pipes"
         if not is_modern(self._context):
@@ -95,10 +95,10 @@ class ClientCall:
     @property
     def log_level(self) -> str:
         """Minimum level of log messages that the client reads."""
-        said = (self._context.meta or {}).get(LOG_LEVEL)
-        return str(said) if said in LEVELS else self._log_level
+        level = (self._context.meta or {}).get(LOG_LEVEL)
+        return str(level) if level in LEVELS else self._log_level
 
-    def begin(self, invoker: Invoker, arguments: JsonObject) -> None:
+    def start(self, invoker: Invoker, arguments: JsonObject) -> None:
         """Start the execution, with valid arguments."""
         meta = dict(self._context.meta or {})
         key = meta.get(KEY_META)
@@ -108,51 +108,53 @@ class ClientCall:
             host=self,
             meta=strip_meta(meta),
         )
-        # A task of its own: the package repeats its cancellations, and would prevent cleaning up.
-        self._performing = asyncio.ensure_future(perform_fitting(invoker, arguments, invocation))
-        self._performing.add_done_callback(lambda _: self._news.set())
+        # In a task of its own, because the package cancels repeatedly, also during the cleanup.
+        self._execution = asyncio.ensure_future(perform_validated(invoker, arguments, invocation))
+        self._execution.add_done_callback(lambda _: self._changed.set())
 
     async def advance(self) -> Outcome | dict[str, JsonObject]:
-        """Continue until the call completes or has questions; return the outcome, or the questions.
+        """Wait until the call completes or has questions; return the outcome, or the questions.
 
-        A cancellation of this method ends the call, and waits until it has ended.
+        If this method is cancelled, it ends the call.
         """
-        telling = asyncio.ensure_future(self._tell_words())
+        sending = asyncio.ensure_future(self._send_messages())
         try:
-            while not self._performing.done() and not self._open:
-                self._news.clear()
-                await self._news.wait()
-            await asyncio.sleep(0)  # concurrent questions are sent in the same answer
+            while not self._execution.done() and not self._open_questions:
+                self._changed.clear()
+                await self._changed.wait()
+            await asyncio.sleep(0)  # so that concurrent questions are sent together
         except asyncio.CancelledError:
-            telling.cancel()
+            sending.cancel()
             with anyio.CancelScope(shield=True):
-                await asyncio.wait((telling,))
+                await asyncio.wait((sending,))
                 await self.end()
             raise
-        self._words.append(())
-        self._has_words.set()
-        await telling
-        if self._performing.done():
-            return self._performing.result()
-        return {name: question for name, (question, _) in self._open.items()}
+        self._messages.append(())
+        self._has_messages.set()
+        await sending
+        if self._execution.done():
+            return self._execution.result()
+        return {name: question for name, (question, _) in self._open_questions.items()}
 
     def resume(self, context: Context, answers: Mapping[str, JsonObject]) -> None:
-        """Take the request with which the client resumes; others' answers are ignored."""
+        """Continue with the client's next request; answers to unknown questions are ignored."""
         self._context = context
         for name, answer in answers.items():
-            if name in self._open:
-                _, waiting = self._open.pop(name)
-                if not waiting.done():
-                    waiting.set_result(answer)
+            if name in self._open_questions:
+                _, future = self._open_questions.pop(name)
+                if not future.done():
+                    future.set_result(answer)
 
     async def end(self) -> None:
         """End the call, even if it is waiting."""
-        self._performing.cancel()
-        await asyncio.wait((self._performing,))
+        self._execution.cancel()
+        await asyncio.wait((self._execution,))
 
     def can_answer(self, question: JsonObject) -> bool:
         """Return whether the client supports this question."""
-        return not find_lack(self._context.session, question) and self._is_reachable()
+        return (
+            not find_missing_capabilities(self._context.session, question) and self._is_reachable()
+        )
 
     def _is_reachable(self) -> bool:
         if is_modern(self._context):
@@ -165,18 +167,20 @@ class ClientCall:
         Raises:
             RequestError: The client cannot be asked, or did not answer.
         """
-        found = {name: self._given.pop(name) for name in questions if name in self._given}
-        left = {name: each for name, each in questions.items() if name not in found}
-        if left and not self._is_reachable():
+        answers = {
+            name: self._early_answers.pop(name) for name in questions if name in self._early_answers
+        }
+        remaining = {name: each for name, each in questions.items() if name not in answers}
+        if remaining and not self._is_reachable():
             raise _refuse("Clients cannot be asked questions if several processes answer them.")
-        for question in left.values():
-            if lack := find_lack(self._context.session, question):
-                self.lacking.update(lack)
+        for question in remaining.values():
+            if missing := find_missing_capabilities(self._context.session, question):
+                self.missing_capabilities.update(missing)
                 raise _refuse(f"The client does not support {question['method']}.")
         try:
             async with asyncio.timeout(self._wait_seconds):
                 ask = self._ask_later if is_modern(self._context) else self._ask_now
-                return {**found, **await ask(left)}
+                return {**answers, **await ask(remaining)}
         except TimeoutError as error:
             seconds = f"wait_seconds = {self._wait_seconds:g}"
             raise _refuse(f"The client did not answer within {seconds}.") from error
@@ -192,77 +196,79 @@ class ClientCall:
             if method == SAMPLING and request.params.tools is not None:
                 result = types.CreateMessageResultWithTools
             try:
-                said = await self._context.session.send_request(request, result, metadata=related)
+                response = await self._context.session.send_request(
+                    request, result, metadata=related
+                )
             except (MCPError, ValueError) as error:  # pydantic's errors are ValueErrors
                 raise _refuse(f"The client did not answer {method}: {error}.") from error
-            answers[name] = dump(said)
+            answers[name] = dump(response)
         return answers
 
     async def _ask_later(self, questions: Questions) -> Answers:
         """Answer the present request with the questions, and wait for the next request."""
-        waiting: dict[str, tuple[str, asyncio.Future[JsonObject]]] = {}
+        futures: dict[str, tuple[str, asyncio.Future[JsonObject]]] = {}
         try:
             for name, question in questions.items():
                 shown = name
-                while shown in self._open:  # a concurrent question of the same name
+                while shown in self._open_questions:  # a concurrent question of the same name
                     shown += "_"
                 future: asyncio.Future[JsonObject] = asyncio.get_running_loop().create_future()
-                self._open[shown] = question, future
-                waiting[name] = shown, future
-            self._news.set()
-            return {name: await future for name, (_, future) in waiting.items()}
+                self._open_questions[shown] = question, future
+                futures[name] = shown, future
+            self._changed.set()
+            return {name: await future for name, (_, future) in futures.items()}
         finally:
-            for shown, future in waiting.values():
+            for shown, future in futures.values():
                 if not future.done():
-                    self._open.pop(shown, None)
+                    self._open_questions.pop(shown, None)
 
-    def tell(self, text: str, done: float | None, total: float | None) -> None:
+    def report_progress(self, text: str, done: float | None, total: float | None) -> None:
         """Queue a report of progress."""
         self._amount = self._amount + 1 if done is None else done
-        self._say("progress", self._amount, total, escape_surrogates(str(text)))
+        self._enqueue("progress", self._amount, total, escape_surrogates(str(text)))
 
     def log(self, level: str, data: Any, logger: str | None) -> None:
         """Queue a message for the client's log."""
         if level in LEVELS and self._reads(level):
-            self._say(
+            self._enqueue(
                 "log", level, escape_surrogates(data) if isinstance(data, str) else data, logger
             )
 
     def _reads(self, level: str) -> bool:
-        least = self.log_level
-        return bool(least) and LEVELS.index(level) >= LEVELS.index(least)
+        minimum = self.log_level
+        return bool(minimum) and LEVELS.index(level) >= LEVELS.index(minimum)
 
-    def _say(self, *word: Any) -> None:
-        self._words.append(word)
-        self._has_words.set()
+    def _enqueue(self, *message: Any) -> None:
+        self._messages.append(message)
+        self._has_messages.set()
 
-    async def _tell_words(self) -> None:
+    async def _send_messages(self) -> None:
         """Send the queued messages, in order, until an empty one."""
         while True:
-            while self._words:
-                word = self._words.popleft()
-                if not word:
+            while self._messages:
+                message = self._messages.popleft()
+                if not message:
                     return
-                await self._send(*word)
-            self._has_words.clear()
-            await self._has_words.wait()
+                await self._send(*message)
+            self._has_messages.clear()
+            await self._has_messages.wait()
 
-    async def _send(self, kind: str, *said: Any) -> None:
-        """Send a message in the way that the client has requested; else drop it."""
+    async def _send(self, kind: str, *fields: Any) -> None:
+        """Send a message as progress or log, if the client reads it."""
         session = self._context.session
         if kind == "progress":
-            amount, total, text = said
+            amount, total, text = fields
             if "progress_token" in (self._context.meta or {}):
                 await session.report_progress(amount, total, text)
                 return
             if not text or not self._reads(PROGRESS_LEVEL):
                 return
-            said = PROGRESS_LEVEL, text, None
-        level, data, logger = said
+            fields = PROGRESS_LEVEL, text, None
+        level, data, logger = fields
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MCPDeprecationWarning)  # some clients use it
-            sent = session.send_log_message(level, data, logger, self._context.request_id)
-        await sent
+            sending = session.send_log_message(level, data, logger, self._context.request_id)
+        await sending
 
 
 def access_subject(context: Any) -> str | None:

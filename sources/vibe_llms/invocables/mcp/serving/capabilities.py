@@ -1,4 +1,4 @@
-"""Capabilities of a client for questions."""
+"""Client capabilities that questions need."""
 
 from __future__ import annotations
 
@@ -20,24 +20,28 @@ REQUESTS: Final[Mapping[str, type[Any]]] = {
 """Request type of each question in the era of sessions."""
 
 
-def find_lack(session: ServerSession, question: JsonObject) -> dict[str, Any]:
-    """Return the capabilities that a client lacks, in its format; empty if none.
+def find_missing_capabilities(session: ServerSession, question: JsonObject) -> dict[str, Any]:
+    """Return the capabilities that a client lacks for a question, in the format of MCP.
 
     Raises:
         RequestError: No client supports this question.
     """
-    able = session.client_capabilities or types.ClientCapabilities()
+    capabilities = session.client_capabilities or types.ClientCapabilities()
     params: Any = question.get("params") or {}
     match question.get("method"):
         case "elicitation/create":
             mode = "url" if params.get("mode") == "url" else "form"
-            return {} if _can_elicit(able.elicitation, mode) else {"elicitation": {mode: {}}}
+            return (
+                {} if _can_elicit(capabilities.elicitation, mode) else {"elicitation": {mode: {}}}
+            )
         case "sampling/createMessage":
-            if able.sampling is None:
+            if capabilities.sampling is None:
                 return {"sampling": {}}
-            return {"sampling": {"tools": {}}} if _lacks_tools(able.sampling, params) else {}
+            return (
+                {"sampling": {"tools": {}}} if _lacks_tools(capabilities.sampling, params) else {}
+            )
         case "roots/list":
-            return {"roots": {}} if able.roots is None else {}
+            return {"roots": {}} if capabilities.roots is None else {}
         case method:
             raise RequestError(
                 path="ask",
@@ -47,14 +51,14 @@ def find_lack(session: ServerSession, question: JsonObject) -> dict[str, Any]:
             )
 
 
-def _can_elicit(said: types.ElicitationCapability | None, mode: str) -> bool:
-    if said is None:
+def _can_elicit(capability: types.ElicitationCapability | None, mode: str) -> bool:
+    if capability is None:
         return False
     if mode == "url":
-        return said.url is not None
-    # Before forms and addresses were distinguished, all were forms.
-    return said.form is not None or said.url is None
+        return capability.url is not None
+    # Clients of older versions, which do not distinguish forms and addresses, support forms.
+    return capability.form is not None or capability.url is None
 
 
-def _lacks_tools(said: types.SamplingCapability, params: Mapping[str, Any]) -> bool:
-    return bool(params.get("tools")) and said.tools is None
+def _lacks_tools(capability: types.SamplingCapability, params: Mapping[str, Any]) -> bool:
+    return bool(params.get("tools")) and capability.tools is None

@@ -1,4 +1,4 @@
-"""Catalogue of everything offered, as last found: tools, resources, templates and prompts."""
+"""Catalogue of the offered tools, resources, templates and prompts, as of the last survey."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _T = TypeVar("_T")
 Page: TypeAlias = types.PaginatedRequestParams | None
 """The page of a list that a client requests."""
 
-PAGE: Final = 250
-"""Number of entries on one page of a list; many clients never ask for a second."""
+PAGE_ENTRIES: Final = 250
+"""Number of entries on a page of a list; many clients only request the first page."""
 
 _SURVEY_SECONDS: Final = 60.0
 
@@ -48,10 +48,10 @@ class Lists:
 
 @define(eq=False)
 class EnsembleCatalogue:
-    """Finds the content of a registry's ensembles, and resolves clients' names.
+    """Surveys a registry's ensembles, and finds their content by clients' names.
 
     Attributes:
-        registry: The offered ensembles; connected.
+        registry: The registry, which is connected.
         lists: The lists for clients.
     """
 
@@ -59,55 +59,54 @@ class EnsembleCatalogue:
     lists: Lists = attrs.field(factory=Lists, init=False)
     _resources: dict[str, Sequence[Resource]] = attrs.field(factory=dict, init=False)
     _prompts: dict[str, Sequence[LibraryPrompt]] = attrs.field(factory=dict, init=False)
-    _at: dict[str, Resource] = attrs.field(factory=dict, init=False)
-    _named: dict[str, LibraryPrompt] = attrs.field(factory=dict, init=False)
-    _is_stale: bool = attrs.field(default=True, init=False)
+    _resources_by_uri: dict[str, Resource] = attrs.field(factory=dict, init=False)
+    _prompts_by_name: dict[str, LibraryPrompt] = attrs.field(factory=dict, init=False)
+    _is_outdated: bool = attrs.field(default=True, init=False)
     _lock: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
 
-    def outdate(self) -> None:
+    def mark_outdated(self) -> None:
         """Mark the lists as outdated."""
-        self._is_stale = True
+        self._is_outdated = True
 
     async def refresh(self) -> Lists:
         """Survey all ensembles, if they may have changed; return the lists.
 
-        An ensemble that cannot be asked keeps its entries, and the log reports it.
+        An ensemble whose survey fails keeps its entries, and the failure is logged.
         """
         async with self._lock:
-            if not self._is_stale:
+            if not self._is_outdated:
                 return self.lists
-            # Before they are asked: an announcement during their answers makes the lists outdated
-            # again.
-            self._is_stale = False
+            # Reset before the survey, because a change announced meanwhile needs another survey.
+            self._is_outdated = False
             try:
                 await self._survey_all()
             except BaseException:  # usually the caller was cancelled
-                self._is_stale = True
+                self._is_outdated = True
                 raise
             self._describe()
             return self.lists
 
     async def _survey_all(self) -> None:
         await self.registry.refresh()
-        gone = self.registry.failures
+        failed = self.registry.failures
         libraries = [
             each
             for each in self.registry.ensembles
-            if isinstance(each, Library) and each.name not in gone
+            if isinstance(each, Library) and each.name not in failed
         ]
         await asyncio.gather(*map(self._survey, libraries))
 
     async def _survey(self, library: Library) -> None:
-        resources = await _try(library.name, library.survey_resources)
+        resources = await _survey_safely(library.name, library.survey_resources)
         if resources is not None:
             self._resources[library.name] = resources
-        prompts = await _try(library.name, library.survey_prompts)
+        prompts = await _survey_safely(library.name, library.survey_prompts)
         if prompts is not None:
             self._prompts[library.name] = prompts
 
     def _describe(self) -> None:
         described: dict[str, Any] = {}
-        self._at.clear()
+        self._resources_by_uri.clear()
         for resource in self._list_resources():
             if not resource.is_listed:
                 continue
@@ -115,21 +114,21 @@ class EnsembleCatalogue:
                 _LOGGER.warning("Of two resources at %s the first is offered", resource.uri)
             described.setdefault(resource.uri, describe_resource(resource))
             if not resource.is_template:
-                self._at.setdefault(resource.uri, resource)
-        self._named = {}
+                self._resources_by_uri.setdefault(resource.uri, resource)
+        self._prompts_by_name = {}
         for ensemble in self.registry.ensembles:
             for prompt in self._prompts.get(ensemble.name, ()):
                 name = prompt.writer.name
-                if name in self._named:
+                if name in self._prompts_by_name:
                     name = f"{ensemble.name}__{name}"
-                if name in self._named:
+                if name in self._prompts_by_name:
                     _LOGGER.warning("Of two prompts named %s the first is offered", name)
-                self._named.setdefault(name, prompt)
+                self._prompts_by_name.setdefault(name, prompt)
         self.lists = Lists(
             tools=tuple(map(describe_tool, self.registry.survey())),
             resources=tuple(e for e in described.values() if isinstance(e, types.Resource)),
             templates=tuple(e for e in described.values() if isinstance(e, types.ResourceTemplate)),
-            prompts=tuple(describe_prompt(*each) for each in self._named.items()),
+            prompts=tuple(describe_prompt(*each) for each in self._prompts_by_name.items()),
         )
 
     def _list_resources(self) -> list[Resource]:
@@ -141,35 +140,35 @@ class EnsembleCatalogue:
 
     def compose_instructions(self) -> str | None:
         """Return the ensembles' instructions; with their names if there are several."""
-        found = {
+        texts = {
             each.name: str(getattr(each, "instructions", "") or "").strip()
             for each in self.registry.ensembles
         }
-        said = [(name, text) for name, text in found.items() if text]
-        if len(said) == 1:
-            return said[0][1]
-        return "\n\n".join(f"{name}:\n{text}" for name, text in said) or None
+        texts = {name: text for name, text in texts.items() if text}
+        if len(texts) == 1:
+            return next(iter(texts.values()))
+        return "\n\n".join(f"{name}:\n{text}" for name, text in texts.items()) or None
 
     def find_resource(self, uri: str) -> Resource | None:
         """Return the resource at an address: a listed one, then one of a template.
 
-        An unlisted address is looked up if only one ensemble may have it; several are not asked in
-        turn, because an address may disclose data of one to another.
+        For an unlisted address, only a single possible ensemble is asked: an address may contain
+        data of one ensemble that others must not receive.
         """
-        if uri in self._at:
-            return self._at[uri]
-        others = [each for each in self._list_resources() if each.is_template]
-        found = [each for each in others if each.match(uri) is not None]
-        for resource in found:
+        if uri in self._resources_by_uri:
+            return self._resources_by_uri[uri]
+        templates = [each for each in self._list_resources() if each.is_template]
+        matches = [each for each in templates if each.match(uri) is not None]
+        for resource in matches:
             if resource.is_listed:
                 return resource
-        return found[0] if len(found) == 1 else None
+        return matches[0] if len(matches) == 1 else None
 
     def access_template(self, uri: str) -> Resource:
         """Return a resource or template by its listed address.
 
         Raises:
-            MCPError: It is unknown.
+            MCPError: The address is unknown.
         """
         for resource in self._list_resources():
             if resource.uri == uri and resource.is_listed:
@@ -180,26 +179,28 @@ class EnsembleCatalogue:
         """Return a prompt by its name.
 
         Raises:
-            MCPError: It is unknown; names the nearest.
+            MCPError: The name is unknown; the message suggests a similar one.
         """
-        if name in self._named:
-            return self._named[name]
-        near = find_near(name, self._named)
+        if name in self._prompts_by_name:
+            return self._prompts_by_name[name]
+        near = find_near(name, self._prompts_by_name)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise MCPError(INVALID_PARAMS, f"Unknown prompt {name!r}.{hint}")
 
 
-async def _try(name: str, survey: Callable[[], Awaitable[Sequence[_T]]]) -> Sequence[_T] | None:
+async def _survey_safely(
+    name: str, survey: Callable[[], Awaitable[Sequence[_T]]]
+) -> Sequence[_T] | None:
     """Survey an ensemble; log a failure."""
     try:
         async with asyncio.timeout(_SURVEY_SECONDS):
-            found = tuple(await survey())
+            entries = tuple(await survey())
     except Exception as error:
         _LOGGER.warning("cannot list what %s has: %s", name, error or type(error).__name__)
         return None
-    if len(found) > ENTRIES_LIMIT:
+    if len(entries) > ENTRIES_LIMIT:
         _LOGGER.warning("%s has more than %d entries; the rest is left out", name, ENTRIES_LIMIT)
-    return found[:ENTRIES_LIMIT]
+    return entries[:ENTRIES_LIMIT]
 
 
 def turn_page(
@@ -218,6 +219,6 @@ def turn_page(
         start = next((n for n, each in enumerate(entries, 1) if identify(each) == cursor), -1)
     if start < 0:
         raise MCPError(INVALID_PARAMS, "Unknown cursor; start at the beginning")
-    page = list(entries[start : start + PAGE])
-    is_last = start + PAGE >= len(entries)
+    page = list(entries[start : start + PAGE_ENTRIES])
+    is_last = start + PAGE_ENTRIES >= len(entries)
     return page, None if is_last else identify(page[-1])

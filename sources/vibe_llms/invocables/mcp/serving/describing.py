@@ -16,10 +16,10 @@ _Described = TypeVar("_Described", types.Tool, types.Resource, types.ResourceTem
 
 
 def describe_tool(registration: Registration) -> types.Tool:
-    """Return a tool with the hints of its effect; a server's tool keeps its own."""
+    """Describe a tool, with hints about its effect; the tool of an MCP server keeps its own."""
     invoker, description = registration.invoker, registration.description
     if isinstance(invoker.source, types.Tool):
-        # Tasks are not offered, even if the server behind supports them.
+        # MCP tasks are not offered, even if the server supports them.
         return _pass_on(invoker.source, name=description.name, execution=None)
     return types.Tool(
         name=description.name,
@@ -32,7 +32,7 @@ def describe_tool(registration: Registration) -> types.Tool:
 
 
 def adapt_tool(tool: types.Tool, *, is_modern: bool) -> types.Tool:
-    """Remove fields that an era lacks: in the older one, results that are not objects."""
+    """Remove what an era does not support: in the older one, result schemas other than objects."""
     schema = tool.output_schema
     if is_modern or schema is None or schema.get("type") == "object":
         return tool
@@ -40,24 +40,24 @@ def adapt_tool(tool: types.Tool, *, is_modern: bool) -> types.Tool:
 
 
 def describe_resource(resource: Resource) -> types.Resource | types.ResourceTemplate:
-    """Return a resource, or a template of many."""
+    """Describe a resource, or a template of many."""
     if isinstance(resource.source, types.Resource):
         return _pass_on(resource.source)
     if isinstance(resource.source, types.ResourceTemplate):
         return _pass_on(resource.source)
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "name": resource.reader.name,
         "title": resource.title or None,
         "description": resource.reader.description,
         "mime_type": resource.mime_type or None,
     }
     if resource.is_template:
-        return types.ResourceTemplate(uri_template=resource.uri, **said)
-    return types.Resource(uri=resource.uri, size=resource.size_bytes, **said)
+        return types.ResourceTemplate(uri_template=resource.uri, **fields)
+    return types.Resource(uri=resource.uri, size=resource.size_bytes, **fields)
 
 
 def describe_prompt(name: str, prompt: LibraryPrompt) -> types.Prompt:
-    """Return a prompt under its name."""
+    """Describe a prompt under its name."""
     if isinstance(prompt.source, types.Prompt):
         return _pass_on(prompt.source, name=name)
     schema = prompt.writer.schema
@@ -66,11 +66,11 @@ def describe_prompt(name: str, prompt: LibraryPrompt) -> types.Prompt:
     arguments = [
         types.PromptArgument(
             name=each,
-            title=said.get("title"),
-            description=said.get("description"),
+            title=schema.get("title"),
+            description=schema.get("description"),
             required=each in required,
         )
-        for each, said in properties.items()
+        for each, schema in properties.items()
     ]
     return types.Prompt(
         name=name,
@@ -89,19 +89,19 @@ def _annotate(invoker: Invoker) -> types.ToolAnnotations:
     is_pure = invoker.effect is Effect.PURE
     return types.ToolAnnotations(
         read_only_hint=is_pure,
-        # Effects do not distinguish additions from other changes, so a change may be destructive.
+        # An effect does not tell additions from other changes, so every change may be destructive.
         destructive_hint=not is_pure,
         idempotent_hint=invoker.effect is not Effect.ONCE,
     )
 
 
 def _complete_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """Add the type, which MCP requires and JSON Schema leaves open."""
+    """Add the type, which MCP requires but JSON Schema does not."""
     return schema if schema.get("type") == "object" else {"type": "object", **schema}
 
 
 def promises_structure(invoker: Invoker) -> bool:
-    """Return whether clients know the structure of results."""
+    """Return whether clients know a schema of the results, and so expect structured content."""
     source = invoker.source
     schema: JsonObject | None = (
         source.output_schema if isinstance(source, types.Tool) else invoker.output_schema

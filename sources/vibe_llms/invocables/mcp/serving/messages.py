@@ -1,4 +1,4 @@
-"""Validation of clients' messages: a JSON-RPC message, or a complaint."""
+"""Validation of clients' JSON-RPC messages."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from vibe_llms.foundation.json_types import is_encodable
 
 
 class MalformedMessage(ValueError):
-    """Invalid message; the package's own texts would disclose its classes.
+    """A client's message is invalid; the official package's text would disclose its classes.
 
     Args:
-        code: Of JSON-RPC.
-        text: The fault, for the sender.
-        number: The id of the request, if it is recognizable.
+        code: The error code of JSON-RPC.
+        text: The error message for the client.
+        number: The id of the request, if it can be read.
     """
 
     def __init__(self, code: int, text: str, number: str | int | None = None) -> None:
@@ -26,14 +26,14 @@ class MalformedMessage(ValueError):
 
     def write(self) -> bytes:
         """Write the error response for the client."""
-        return write_complaint(self.code, str(self), self.number)
+        return write_error(self.code, str(self), self.number)
 
 
 def read_message(text: bytes) -> types.JSONRPCMessage:
     """Read a message.
 
     Raises:
-        Complaint: The message is invalid.
+        MalformedMessage: The message is invalid.
     """
     try:
         message = types.jsonrpc_message_adapter.validate_json(text, by_name=False)
@@ -48,9 +48,9 @@ def read_message(text: bytes) -> types.JSONRPCMessage:
     return message
 
 
-def _explain(said: bytes) -> MalformedMessage:
+def _explain(text: bytes) -> MalformedMessage:
     try:
-        value: Any = json.loads(said)
+        value: Any = json.loads(text)
     except (ValueError, RecursionError):
         return MalformedMessage(types.PARSE_ERROR, "Invalid JSON.")
     if isinstance(value, list):
@@ -60,17 +60,18 @@ def _explain(said: bytes) -> MalformedMessage:
     number = value.get("id") if isinstance(value, dict) else None
     is_id = isinstance(number, int) and not isinstance(number, bool)
     is_id = is_id or (isinstance(number, str) and is_encodable(number))
-    text = "Invalid JSON-RPC 2.0 message."
-    return MalformedMessage(types.INVALID_REQUEST, text, number if is_id else None)
+    return MalformedMessage(
+        types.INVALID_REQUEST, "Invalid JSON-RPC 2.0 message.", number if is_id else None
+    )
 
 
-def write_complaint(code: int, text: str, number: str | int | None = None) -> bytes:
-    """Write an error response, for one request or for none in particular."""
+def write_error(code: int, text: str, number: str | int | None = None) -> bytes:
+    """Write an error response to a request, or to an unknown one."""
     error = types.ErrorData(code=code, message=text)
     return write_message(types.JSONRPCError(jsonrpc="2.0", id=number, error=error))
 
 
 def write_message(message: Any) -> bytes:
     """Write a message."""
-    said: str = message.model_dump_json(by_alias=True, exclude_unset=True)
-    return said.encode()
+    text: str = message.model_dump_json(by_alias=True, exclude_unset=True)
+    return text.encode()

@@ -1,4 +1,7 @@
-"""Subscriptions to changes of resources, in both eras; each resource is watched once for all."""
+"""Subscriptions to changes of resources, in both eras.
+
+All subscribers of a resource share one watch.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +29,13 @@ from vibe_llms.invocables.owners import Backoff
 _LOGGER: Final = logging.getLogger(__name__)
 _RESTARTS: Final = 5
 """Maximum number of consecutive attempts to watch a resource again after its reports ended."""
-_TELLING_SECONDS: Final = 2.0
-"""Time limit for notifying one session; then it misses the change."""
+_NOTIFY_SECONDS: Final = 2.0
+"""Timeout for notifying a session, which then misses the change."""
 
 
 @define(eq=False)
 class _Watched:
-    """A watched resource: its sessions, and the number of its streams, with their clients."""
+    """A watched resource: its sessions with their clients, and the number of streams per client."""
 
     task: asyncio.Task[None]
     sessions: dict[Connection, Hashable] = attrs.field(factory=dict)
@@ -50,7 +53,7 @@ class Subscriptions:
     Attributes:
         bus: Receives changes for the clients of the era without sessions.
         find: Finds a resource.
-        limit: Maximum number of watched resources; some are reserved for future clients.
+        limit: Maximum number of watched resources, some of which are reserved for other clients.
     """
 
     bus: InMemorySubscriptionBus
@@ -58,7 +61,7 @@ class Subscriptions:
     limit: int
     _watched: dict[str, _Watched] = attrs.field(factory=dict, init=False)
     _ending: WeakSet[Connection] = attrs.field(factory=WeakSet, init=False)
-    """Sessions whose end is observed, once each: they may subscribe repeatedly."""
+    """Sessions that are unsubscribed when they end; each is registered once."""
 
     def __len__(self) -> int:
         return len(self._watched)
@@ -75,16 +78,16 @@ class Subscriptions:
         watched.sessions[session] = client
         if session not in self._ending:
             self._ending.add(session)
-            session.exit_stack.callback(self._leave, session)
+            session.exit_stack.callback(self._unsubscribe_all, session)
 
     def unsubscribe(self, uri: str, session: Connection) -> None:
         """Unsubscribe a session from changes."""
         watched = self._watched.get(uri)
         if watched is not None:
             watched.sessions.pop(session, None)
-            self._forget(uri, watched)
+            self._stop_unused(uri, watched)
 
-    def _leave(self, session: Connection) -> None:
+    def _unsubscribe_all(self, session: Connection) -> None:
         for uri in tuple(self._watched):
             self.unsubscribe(uri, session)
 
@@ -95,18 +98,18 @@ class Subscriptions:
         Raises:
             MCPError: Too many resources are watched, or too many for this client.
         """
-        held: list[tuple[str, _Watched]] = []
+        watches: list[tuple[str, _Watched]] = []
         try:
             for uri in dict.fromkeys(uris):
                 watched = self._watch(uri, client)
                 if watched is not None:
                     watched.streams[client] += 1
-                    held.append((uri, watched))
+                    watches.append((uri, watched))
             yield
         finally:
-            for uri, watched in held:
+            for uri, watched in watches:
                 watched.streams -= Counter({client: 1})
-                self._forget(uri, watched)
+                self._stop_unused(uri, watched)
 
     async def close(self) -> None:
         """Stop watching all resources."""
@@ -118,65 +121,65 @@ class Subscriptions:
 
     def _watch(self, uri: str, client: Hashable) -> _Watched | None:
         """Return the watch of a resource; ``None`` if no changes are reported."""
-        known = self._watched.get(uri)
-        if known is not None and not known.task.done():
-            return known
+        watched = self._watched.get(uri)
+        if watched is not None and not watched.task.done():
+            return watched
         resource = self.find(uri)
         if resource is None or resource.watch is None:
             return None
-        if known is not None:  # was abandoned; a new subscriber restarts it for all
-            known.task = self._begin(uri, resource.watch)
-            return known
-        held = sum(each.is_for(client) for each in self._watched.values())
+        if watched is not None:  # it was abandoned; a new subscriber restarts it for all
+            watched.task = self._start(uri, resource.watch)
+            return watched
+        used = sum(each.is_for(client) for each in self._watched.values())
         limit = LimitError(limit="sessions.subscriptions", value=self.limit)
-        left = self.limit - len(self._watched)
-        ensure_share(client, held, left, "Too many resources are watched", limit)
-        return self._watched.setdefault(uri, _Watched(self._begin(uri, resource.watch)))
+        free = self.limit - len(self._watched)
+        ensure_share(client, used, free, "Too many resources are watched", limit)
+        return self._watched.setdefault(uri, _Watched(self._start(uri, resource.watch)))
 
-    def _begin(self, uri: str, watch: Watch) -> asyncio.Task[None]:
+    def _start(self, uri: str, watch: Watch) -> asyncio.Task[None]:
         return asyncio.create_task(self._follow(uri, watch), name=f"watch {uri}")
 
-    def _forget(self, uri: str, watched: _Watched) -> None:
+    def _stop_unused(self, uri: str, watched: _Watched) -> None:
         if not watched.sessions and not watched.streams and self._watched.get(uri) is watched:
             del self._watched[uri]
             watched.task.cancel()
 
     async def _follow(self, uri: str, watch: Watch) -> None:
-        """Report changes; if the reports end, retry for a while."""
+        """Notify subscribers of changes; if the watch ends, restart it with backoff."""
         loop = asyncio.get_running_loop()
         backoff = Backoff(_RESTARTS)
         while True:
-            begun = loop.time()
+            started_at = loop.time()
             try:
                 async with watch(uri) as changes:
                     async for _ in changes:
-                        await self._tell(uri)
+                        await self._notify(uri)
             except Exception as error:
                 _LOGGER.warning("%s is no longer watched: %s", uri, error)
-            backoff, seconds = backoff.plan(loop.time() - begun)
+            backoff, seconds = backoff.plan(loop.time() - started_at)
             if seconds is None:
                 return
             await asyncio.sleep(seconds)
-            await self._tell(uri)  # changes in between were missed
+            await self._notify(uri)  # changes in between were missed
 
-    async def _tell(self, uri: str) -> None:
+    async def _notify(self, uri: str) -> None:
         await self.bus.publish(ResourceUpdated(uri=uri))
         watched = self._watched.get(uri)
-        said = dump(ResourceUpdatedNotification(params=Params(uri=uri)))
-        await tell_each(
+        notification = dump(ResourceUpdatedNotification(params=Params(uri=uri)))
+        await notify_each(
             watched.sessions if watched else (),
-            lambda session: session.notify(said["method"], said.get("params")),
+            lambda session: session.notify(notification["method"], notification.get("params")),
         )
 
 
-async def tell_each(
-    sessions: Iterable[Connection], tell: Callable[[Connection], Awaitable[None]]
+async def notify_each(
+    sessions: Iterable[Connection], notify: Callable[[Connection], Awaitable[None]]
 ) -> None:
-    """Notify sessions; a session that does not read delays no other."""
+    """Notify sessions concurrently, so that a session that does not read delays no other."""
 
-    async def tell_one(session: Connection) -> None:
+    async def notify_one(session: Connection) -> None:
         with suppress(TimeoutError):
-            async with asyncio.timeout(_TELLING_SECONDS):
-                await tell(session)
+            async with asyncio.timeout(_NOTIFY_SECONDS):
+                await notify(session)
 
-    await asyncio.gather(*map(tell_one, tuple(sessions)))
+    await asyncio.gather(*map(notify_one, tuple(sessions)))

@@ -1,4 +1,4 @@
-"""Conversion of outcomes into MCP results, without silent omissions."""
+"""Conversion of outcomes into MCP results."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from vibe_llms.messages import contents as ours
 
 
 def compose_result(outcome: Outcome, invoker: Invoker, *, is_modern: bool) -> CallToolResult:
-    """Create the result of a call; consecutive texts stay separate."""
+    """Create the result of a call."""
     if isinstance(outcome.source, CallToolResult):
         result: CallToolResult = _pass_on(outcome.source)
     else:
@@ -46,9 +46,11 @@ def compose_result(outcome: Outcome, invoker: Invoker, *, is_modern: bool) -> Ca
         )
     structured = result.structured_content
     if not is_modern and structured is not None and not isinstance(structured, dict):
-        result = result.model_copy(update={"structured_content": None})  # the text says the same
+        result = result.model_copy(
+            update={"structured_content": None}
+        )  # the text already contains it
         structured = None
-    # Removed if the text was cut: a client with an output schema must not expect it.
+    # It was removed because the text was cut. A client may expect it, except in an error.
     if structured is None and promises_structure(invoker) and outcome.source is None:
         result = result.model_copy(update={"is_error": True})
     return result
@@ -58,14 +60,14 @@ def compose_reading(outcome: Outcome, resource: libraries.Resource, uri: str) ->
     """Create the result of reading a resource.
 
     Raises:
-        MCPError: It cannot be read, or is too long.
+        MCPError: The resource cannot be read, or is too large.
     """
     _ensure_whole(outcome, resource.reader)
     if isinstance(outcome.source, ReadResourceResult):
-        passed: ReadResourceResult = _pass_on(outcome.source)
-        return passed
+        result: ReadResourceResult = _pass_on(outcome.source)
+        return result
     contents = [_compose_resource(each, resource, uri) for each in outcome.contents]
-    if not contents:  # an empty resource is not a missing one
+    if not contents:  # so that clients can tell an empty resource from a missing one
         contents = [TextResourceContents(uri=uri, mime_type=resource.mime_type or None, text="")]
     return ReadResourceResult(contents=contents, _meta=dict(outcome.meta) or None)
 
@@ -74,12 +76,12 @@ def compose_prompt(outcome: Outcome, prompt: libraries.LibraryPrompt) -> GetProm
     """Create the result of getting a prompt.
 
     Raises:
-        MCPError: It cannot be written, or is too long.
+        MCPError: The prompt cannot be written, or is too large.
     """
     _ensure_whole(outcome, prompt.writer)
     if isinstance(outcome.source, GetPromptResult):
-        passed: GetPromptResult = _pass_on(outcome.source)
-        return passed
+        result: GetPromptResult = _pass_on(outcome.source)
+        return result
     messages: Any = outcome.source
     return GetPromptResult(
         description=prompt.writer.description,
@@ -93,22 +95,24 @@ def compose_prompt(outcome: Outcome, prompt: libraries.LibraryPrompt) -> GetProm
 
 
 def compose_completion(outcome: Outcome) -> CompleteResult:
-    """Create the result of a request for suggestions; empty after a fault.
+    """Create the result of a request for suggestions.
 
     Raises:
-        MCPError: The server behind refused.
+        MCPError: The request failed.
     """
     if isinstance(outcome.source, ErrorData):
         raise MCPError.from_error_data(outcome.source)
     if isinstance(outcome.source, CompleteResult):
-        passed: CompleteResult = _pass_on(outcome.source)
-        return passed
-    said = outcome.source
-    if not isinstance(said, libraries.Completion):
+        result: CompleteResult = _pass_on(outcome.source)
+        return result
+    completion = outcome.source
+    if not isinstance(completion, libraries.Completion):
         raise MCPError(INTERNAL_ERROR, outcome.text or "Suggestions are not supported.")
-    has_more = (said.total or 0) > len(said.values)
+    has_more = (completion.total or 0) > len(completion.values)
     return CompleteResult(
-        completion=Completion(values=list(said.values), total=said.total, has_more=has_more)
+        completion=Completion(
+            values=list(completion.values), total=completion.total, has_more=has_more
+        )
     )
 
 
@@ -116,7 +120,7 @@ def _ensure_whole(outcome: Outcome, invoker: Invoker) -> None:
     """Check that there is a result, and that nothing of it was cut.
 
     Raises:
-        MCPError: It is missing or was cut.
+        MCPError: The result is missing or was cut.
     """
     if isinstance(outcome.source, ErrorData):
         raise MCPError.from_error_data(outcome.source)
@@ -146,7 +150,7 @@ def _compose_block(content: ours.AnyContent) -> ContentBlock:
             return AudioContent(data=_encode(data), mime_type=content.mime_type)
         case _ if isinstance(content, ours.MEDIA_CLASSES):
             if content.data is None:
-                return _link(content)
+                return _compose_link(content)
             return EmbeddedResource(resource=_compose_data(content, content.data, content.url))
         case _:
             text = getattr(content, "text", "")
@@ -182,7 +186,7 @@ def _compose_data(
     return BlobResourceContents(uri=uri, mime_type=content.mime_type, blob=_encode(data))
 
 
-def _link(content: ours.MediaContent) -> ContentBlock:
+def _compose_link(content: ours.MediaContent) -> ContentBlock:
     """Create a link to media that are stored elsewhere."""
     if content.url is None:
         return TextContent(text=f"[{content.type} of the type {content.mime_type} without data]")

@@ -1,4 +1,4 @@
-"""Clients over HTTP: the official package's ASGI application in front of a desk."""
+"""HTTP transport: the official package's session manager in front of a tool server."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from vibe_llms.invocables.mcp.serving.shares import is_over
 from vibe_llms.invocables.mcp.serving.tool_server import ToolServer
 
-Heard: TypeAlias = Callable[[str, str], None]
-"""Called with the method of a request, and the tool's or prompt's name, when its session receives
-it."""
+RequestListener: TypeAlias = Callable[[str, str], None]
+"""Called for each received request, with its method and the name of the tool or prompt."""
 
-HEARD: Final = "vibe_llms.heard"
-"""Key of a request's scope for its :data:`Heard` callback."""
+LISTENER_KEY: Final = "vibe_llms.heard"
+"""Key in the scope of an HTTP request for its :data:`RequestListener`."""
 
 _METHODS: Final = frozenset(
     {
@@ -33,12 +32,12 @@ _NAME_CHARACTERS: Final = 200
 
 
 class _SharingManager(StreamableHTTPSessionManager):
-    """Reserves some sessions for future clients."""
+    """Session manager that limits each client to its fair share of the sessions."""
 
     def _admit_session(self, requestor: Any) -> Any:
-        held = sum(each == requestor for each in self._session_owners.values())
-        left = (self.max_sessions or 0) - len(self._server_instances)
-        if is_over(requestor, held, left):
+        used = sum(each == requestor for each in self._session_owners.values())
+        free = (self.max_sessions or 0) - len(self._server_instances)
+        if is_over(requestor, used, free):
             return None
         return super()._admit_session(requestor)
 
@@ -51,25 +50,26 @@ def produce_manager(
     idle_seconds: float,
     request_bytes: int,
 ) -> StreamableHTTPSessionManager:
-    """Create the handler of HTTP requests, active while its ``run`` lasts.
+    """Create the handler of HTTP requests, which is active while its ``run`` lasts.
 
     Args:
-        has_sessions: Clients of the era of sessions get one: requires that all their requests reach
-            this process.
+        server: The tool server.
+        has_sessions: True to give clients of the era of sessions a session, which requires that all
+            their requests reach this process.
         sessions: Maximum number of sessions.
         idle_seconds: Time after which an idle session ends.
         request_bytes: Maximum size of a request's body.
     """
 
-    async def note(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        hear: Heard | None = getattr(ctx.request, "scope", {}).get(HEARD)
-        if hear is not None and ctx.request_id is not None:
+    async def report(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        listener: RequestListener | None = getattr(ctx.request, "scope", {}).get(LISTENER_KEY)
+        if listener is not None and ctx.request_id is not None:
             name = (ctx.params or {}).get("name") if ctx.method in _NAMED else ""
             method = ctx.method if ctx.method in _METHODS else "other"
-            hear(method, name[:_NAME_CHARACTERS] if isinstance(name, str) else "")
+            listener(method, name[:_NAME_CHARACTERS] if isinstance(name, str) else "")
         return await call_next(ctx)
 
-    server.middleware.append(note)
+    server.middleware.append(report)
     return _SharingManager(
         server,
         stateless=not has_sessions,

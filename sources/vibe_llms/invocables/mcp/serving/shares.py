@@ -1,4 +1,4 @@
-"""Fair shares of limited resources: no client takes all."""
+"""Fair shares of limited resources, so that no client can use all of them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from vibe_llms.invocables.mcp.serving.callers import access_subject
 
 
 def find_client(context: Any) -> Hashable:
-    """Return the client: the authorizer's subject, or else the address.
+    """Return the identity of a client: the authorizer's subject, or the address.
 
-    ``None`` if there is only one client, the parent program.
+    It is ``None`` for the parent program, which is the only client.
     """
     if context.request is None:
         return None
@@ -27,21 +27,22 @@ def find_client(context: Any) -> Hashable:
     return access_subject(context) or (place[0] if place else "")
 
 
-def is_over(client: Hashable, held: int, left: int) -> bool:
-    """Return whether a client has reached its share: at most as much as is left then.
+def is_over(client: Hashable, used: int, free: int) -> bool:
+    """Return whether a client has reached its share.
 
-    So a single client gets half of all, and the next client always finds something.
+    A client may use at most as much as is still free, so that a single client gets half, and
+    something is free for the next client.
     """
-    return left <= 0 or (client is not None and held >= left)
+    return free <= 0 or (client is not None and used >= free)
 
 
-def ensure_share(client: Hashable, held: int, left: int, what: str, limit: LimitError) -> None:
+def ensure_share(client: Hashable, used: int, free: int, problem: str, limit: LimitError) -> None:
     """Check that a client may have one more. Raises MCPError."""
-    if not is_over(client, held, left):
+    if not is_over(client, used, free):
         return
-    if left > 0:
-        what = f"{what}: this client has {held}; the rest is reserved for other clients"
-    raise MCPError(INTERNAL_ERROR, f"{what}. {limit}")
+    if free > 0:
+        problem = f"{problem}: this client has {used}; the rest is reserved for other clients"
+    raise MCPError(INTERNAL_ERROR, f"{problem}. {limit}")
 
 
 @define(eq=False)
@@ -50,24 +51,24 @@ class Shares:
 
     Attributes:
         limit: Maximum of the resource.
-        what: Message if nothing is left.
+        problem: The message if nothing is free.
     """
 
     limit: LimitError
-    what: str
-    _held: Counter[Hashable] = attrs.field(factory=Counter, init=False)
+    problem: str
+    _used: Counter[Hashable] = attrs.field(factory=Counter, init=False)
 
     def take(self, client: Hashable) -> None:
         """Give a client one. Raises MCPError."""
-        left = int(self.limit.value) - self._held.total()
-        ensure_share(client, self._held[client], left, self.what, self.limit)
-        self._held[client] += 1
+        free = int(self.limit.value) - self._used.total()
+        ensure_share(client, self._used[client], free, self.problem, self.limit)
+        self._used[client] += 1
 
     def give_back(self, client: Hashable) -> None:
         """Take one back."""
-        self._held[client] -= 1
-        if not self._held[client]:
-            del self._held[client]
+        self._used[client] -= 1
+        if not self._used[client]:
+            del self._used[client]
 
     @contextmanager
     def hold(self, client: Hashable) -> Iterator[None]:

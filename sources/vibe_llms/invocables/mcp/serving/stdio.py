@@ -1,7 +1,7 @@
-"""Transport over standard input and output: one line per message, and nothing else on either.
+"""Transport over standard input and output: one line per message, and nothing else.
 
 During serving, other writes to standard output go to standard error, and other reads of standard
-input find its end: the output or the children of a tool damage no message.
+input find its end, so that tools and their child programs do not damage messages.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.invocables.mcp.serving.messages import (
     MalformedMessage,
     read_message,
-    write_complaint,
+    write_error,
     write_message,
 )
 from vibe_llms.invocables.mcp.serving.tool_server import ToolServer
@@ -45,15 +45,15 @@ _BUSY: Final = -32000
 
 @contextmanager
 def ending_by_signals() -> Iterator[None]:
-    """End the block in order on a termination signal. To be entered in its task."""
+    """Cancel the current task on a signal to terminate, and leave the block without an error."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
-    is_told = False
+    is_ended = False
 
     def end() -> None:
-        nonlocal is_told
-        if not is_told:  # once: the cleanup must complete
-            is_told = True
+        nonlocal is_ended
+        if not is_ended:  # only once, so that the cleanup can complete
+            is_ended = True
             task.cancel()
 
     for number in _SIGNALS:
@@ -61,7 +61,7 @@ def ending_by_signals() -> Iterator[None]:
     try:
         yield
     except asyncio.CancelledError:
-        if not is_told:
+        if not is_ended:
             raise
     finally:
         for number in _SIGNALS:
@@ -75,36 +75,39 @@ async def serve(server: ToolServer, *, message_bytes: int, requests: int) -> Non
         message_bytes: Maximum size of a message; a longer one is refused and skipped.
         requests: Maximum number of concurrent requests; further ones are refused.
     """
-    with _take_wires() as (source, target):
-        wire = _Wire(source, target, message_bytes, requests)
-        server.middleware.insert(0, wire.attend)
-        async with wire.open() as (reading, writing):
+    with _take_standard_streams() as (source, target):
+        transport = _LineTransport(source, target, message_bytes, requests)
+        server.middleware.insert(0, transport.track)
+        async with transport.open() as (reading, writing):
             await server.run(reading, writing, server.create_initialization_options())
 
 
 @contextmanager
-def _take_wires() -> Iterator[tuple[int, int]]:
+def _take_standard_streams() -> Iterator[tuple[int, int]]:
     """Take over standard input and output; return their descriptors."""
-    # Above the standard ones, and not inherited by child programs.
+    # New descriptors, which child programs do not inherit.
     source, target = (fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 3) for number in (0, 1))
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
+    empty_input = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(empty_input, 0)
+    os.close(empty_input)
     os.dup2(2, 1)
     try:
         yield source, target
     finally:
-        # Not closed: a thread may still wait on them, and new files would get their numbers.
+        # They stay open: a thread may still wait on them, and new files could get their numbers.
         os.dup2(source, 0)
         os.dup2(target, 1)
 
 
 @define
-class _Wire:
-    """Lines in, lines out, with limits.
+class _LineTransport:
+    """Transport of messages as lines, with limits.
 
     Attributes:
-        busy: The requests that have no answer yet, or still run without one.
+        source, target: The descriptors of the input and the output.
+        message_bytes: Maximum size of a message.
+        requests: Maximum number of concurrent requests.
+        busy: The ids of requests that have no answer yet, or still run after a cancellation.
     """
 
     source: int
@@ -112,7 +115,7 @@ class _Wire:
     message_bytes: int
     requests: int
     busy: set[str | int] = attrs.field(factory=set, init=False)
-    _attended: dict[str | int, bool] = attrs.field(factory=dict, init=False)
+    _started: dict[str | int, bool] = attrs.field(factory=dict, init=False)
     """Requests that have started, and whether they were cancelled."""
     _lock: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
 
@@ -126,33 +129,35 @@ class _Wire:
         ]
     ]:
         """Provide the two streams that the package serves."""
-        heard, reading = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-        writing, said = anyio.create_memory_object_stream[SessionMessage](0)
-        listening = asyncio.create_task(self._listen(heard))
-        speaking = asyncio.create_task(self._speak(said))
+        received, reading = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        writing, to_send = anyio.create_memory_object_stream[SessionMessage](0)
+        reader = asyncio.create_task(self._read_messages(received))
+        writer = asyncio.create_task(self._write_messages(to_send))
         try:
             yield reading, writing
         finally:
-            listening.cancel()
+            reader.cancel()
             writing.close()
             with suppress(TimeoutError):
                 async with asyncio.timeout(1):  # flush the answers, if the client still reads
-                    await asyncio.wait((speaking,))
-            speaking.cancel()
+                    await asyncio.wait((writer,))
+            writer.cancel()
 
-    async def _listen(self, heard: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
-        async with heard:
+    async def _read_messages(
+        self, received: MemoryObjectSendStream[SessionMessage | Exception]
+    ) -> None:
+        async with received:
             async for line in self._read_lines():
                 message = await self._read_message(line)
                 if message is None:
                     continue
                 try:
-                    await heard.send(SessionMessage(message))
+                    await received.send(SessionMessage(message))
                 except (anyio.BrokenResourceError, anyio.ClosedResourceError):
                     return
 
     async def _read_lines(self) -> AsyncIterator[bytes | None]:
-        """Yield lines; ``None`` for one that was too long."""
+        """Yield lines; ``None`` for a line that is too long."""
         line = bytearray()
         is_long = False
         while piece := await run_in_thread(partial(os.read, self.source, _PIECE_BYTES)):
@@ -166,11 +171,11 @@ class _Wire:
             if len(line) > self.message_bytes:
                 is_long = True
                 line.clear()
-        if line and not is_long:  # the client's last line may lack its end
+        if line and not is_long:  # the last line may have no line end
             yield bytes(line)
 
     async def _read_message(self, line: bytes | None) -> types.JSONRPCMessage | None:
-        """Read a line; report an invalid message to the client."""
+        """Read the message of a line; report an invalid one to the client."""
         if line is None:
             text = f"The message is larger than request_bytes = {self.message_bytes:,}."
             await self._refuse(None, types.INVALID_REQUEST, text)
@@ -179,13 +184,13 @@ class _Wire:
             return None
         try:
             message = read_message(line)
-        except MalformedMessage as complaint:
-            await self._write_line(complaint.write())
+        except MalformedMessage as error:
+            await self._write_line(error.write())
             return None
         if isinstance(message, types.JSONRPCNotification):
-            self._heed_cancellation(message)
+            self._handle_cancellation(message)
         if isinstance(message, types.JSONRPCRequest):
-            if message.id in self.busy:  # else several requests of one id would count as one
+            if message.id in self.busy:  # so that each request is counted
                 text = f"A request with the id {str(message.id)[:40]!r} is still under way."
                 await self._refuse(message.id, types.INVALID_REQUEST, text)
                 return None
@@ -196,42 +201,42 @@ class _Wire:
             self.busy.add(message.id)
         return message
 
-    async def attend(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> Any:
-        """Track a request while it runs, also after a cancellation.
+    async def track(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> Any:
+        """Track a request while it runs, even after a cancellation.
 
-        :meth:`_write` tracks one whose answer is not sent yet.
+        After it has run, :meth:`_write` tracks it until its answer is sent.
         """
         number = ctx.request_id
         if number is None:
             return await call_next(ctx)
         self.busy.add(number)
-        self._attended[number] = False
+        self._started[number] = False
         try:
             return await call_next(ctx)
         except asyncio.CancelledError:
-            self._attended[number] = True
+            self._started[number] = True
             raise
         finally:
-            if self._attended.pop(number, True):
-                self.busy.discard(number)  # it gets no answer
+            if self._started.pop(number, True):
+                self.busy.discard(number)  # a cancelled request gets no answer
 
-    def _heed_cancellation(self, message: types.JSONRPCNotification) -> None:
-        """Note a cancellation: the request gets no answer; once started, it may run for a while."""
+    def _handle_cancellation(self, message: types.JSONRPCNotification) -> None:
+        """Record a cancellation: the request gets no answer, but may still run for a while."""
         if message.method != "notifications/cancelled":
             return
         number = (message.params or {}).get("requestId")
         if isinstance(number, (str, int)):
-            if number in self._attended:
-                self._attended[number] = True
+            if number in self._started:
+                self._started[number] = True
             else:
                 self.busy.discard(number)
 
     async def _refuse(self, number: str | int | None, code: int, text: str) -> None:
-        await self._write_line(write_complaint(code, text, number))
+        await self._write_line(write_error(code, text, number))
 
-    async def _speak(self, said: MemoryObjectReceiveStream[SessionMessage]) -> None:
-        async with said:
-            async for message in said:
+    async def _write_messages(self, to_send: MemoryObjectReceiveStream[SessionMessage]) -> None:
+        async with to_send:
+            async for message in to_send:
                 await self._write(message.message)
 
     async def _write(self, message: Any) -> None:
@@ -247,7 +252,9 @@ class _Wire:
         async with self._lock:
             try:
                 await run_in_thread(partial(_write_whole, self.target, line))
-            except OSError as error:  # the reader is gone: it will close the input, too
+            except (
+                OSError
+            ) as error:  # the client has closed the output, and will close the input, too
                 _LOGGER.debug("Cannot send an answer: %s", error)
 
 

@@ -1,4 +1,4 @@
-"""The MCP server, independent of its transport: lists, calls and reads."""
+"""The MCP server, independent of its transport."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from vibe_llms.invocables.mcp.serving.attending import NOT_FOUND, Attendant
 from vibe_llms.invocables.mcp.serving.callers import access_subject, is_modern
 from vibe_llms.invocables.mcp.serving.catalogue import EnsembleCatalogue, Lists, Page, turn_page
 from vibe_llms.invocables.mcp.serving.describing import adapt_tool
-from vibe_llms.invocables.mcp.serving.resource_subscriptions import Subscriptions, tell_each
+from vibe_llms.invocables.mcp.serving.resource_subscriptions import Subscriptions, notify_each
 from vibe_llms.invocables.mcp.serving.shares import Shares, find_client
 from vibe_llms.invocables.mcp.serving.waiting import WaitingRoom
 from vibe_llms.invocables.registry import Registry
@@ -50,11 +50,11 @@ class HostLimits:
     """Limits of the resources that are held for clients.
 
     Attributes:
-        waiting: Maximum number of calls that wait for their clients' answers. Of this and of
-            ``subscriptions``, one client gets at most as many as remain free for others.
+        waiting: Maximum number of calls that wait for their clients' answers. Of these, and of
+            ``subscriptions``, one client gets at most as many as are free for others.
         wait_seconds: Timeout of one answer.
         subscriptions: Maximum number of watched resources, and of open streams of changes.
-        can_wait: Whether a client's repeated request always reaches this process.
+        can_wait: True if the repeated request of a client always reaches this process.
     """
 
     waiting: int = 1_000
@@ -64,13 +64,13 @@ class HostLimits:
 
 
 class ToolServer(Server[Any]):
-    """Offers the content of a registry's ensembles; the registry is connected while it serves.
+    """Serves the content of a registry's ensembles.
 
     Args:
         registry: The offered ensembles. Its owner connects and disconnects it.
         call_approver: Asked about calls that need an approval.
-        secret: Signs the state that clients of the era without sessions return; the same in all
-            processes that serve one address.
+        secret: The key that signs the state which clients of the era without sessions return. All
+            processes that serve one address must have the same key.
         limits: Limits of the resources that are held for clients.
     """
 
@@ -91,7 +91,7 @@ class ToolServer(Server[Any]):
         )
         self._registry = registry
         self._catalogue = EnsembleCatalogue(registry)
-        self._told = Lists()
+        self._announced_lists = Lists()
         self._waiting = WaitingRoom(limits.waiting, limits.wait_seconds)
         self._subscriptions = Subscriptions(
             self._bus, self._catalogue.find_resource, limits.subscriptions
@@ -111,20 +111,20 @@ class ToolServer(Server[Any]):
         with warnings.catch_warnings():
             # Setting a log level is deprecated, but part of the protocol with sessions.
             warnings.simplefilter("ignore", MCPDeprecationWarning)
-            super().__init__(NAME, version=__version__, **self._survey_handlers(attendant))
+            super().__init__(NAME, version=__version__, **self._produce_handlers(attendant))
         security = RequestStateSecurity(
             keys=[secret or secrets.token_bytes(32)],
             ttl=limits.wait_seconds,
             bind_principal=access_subject,
         )
-        self.middleware.append(_conceal)
+        self.middleware.append(_hide_internal_errors)
         self.middleware.append(RequestStateBoundary(security, default_audience=NAME))
         self.add_notification_handler(
-            "notifications/initialized", types.NotificationParams, self._remember
+            "notifications/initialized", types.NotificationParams, self._add_session
         )
         registry.listen(self._announce)
 
-    def _survey_handlers(self, attendant: Attendant) -> dict[str, Any]:
+    def _produce_handlers(self, attendant: Attendant) -> dict[str, Any]:
         """Return the handlers of the package's methods."""
         return {
             "on_list_tools": self._list_tools,
@@ -143,17 +143,17 @@ class ToolServer(Server[Any]):
         }
 
     def create_initialization_options(
-        self, notification_options: NotificationOptions | None = None, *given: Any, **more: Any
+        self, notification_options: NotificationOptions | None = None, *others: Any, **named: Any
     ) -> Any:
-        """Add capabilities that the package cannot know: changes of the lists are announced."""
+        """Declare that changes of the lists are announced, which the package cannot know."""
         options = notification_options or NotificationOptions(
             tools_changed=True, resources_changed=True, prompts_changed=True
         )
-        return super().create_initialization_options(options, *given, **more)
+        return super().create_initialization_options(options, *others, **named)
 
     async def begin(self) -> None:
         """Survey the ensembles, once the registry is connected."""
-        self._told = await self._catalogue.refresh()
+        self._announced_lists = await self._catalogue.refresh()
         self.instructions = self._catalogue.compose_instructions()
 
     async def end(self) -> None:
@@ -220,43 +220,47 @@ class ToolServer(Server[Any]):
         except UnknownNameError:
             return None
 
-    async def _remember(self, context: Context, params: types.NotificationParams) -> None:
+    async def _add_session(self, context: Context, params: types.NotificationParams) -> None:
         """Store a session, for announcements of changes while it lasts."""
-        self._connections.add(context.session._connection)  # the package has no public way to it
+        self._connections.add(context.session._connection)  # the package has no public access to it
 
     def _announce(self) -> None:
-        """Called when the lists may have changed; in the event loop."""
-        self._catalogue.outdate()
+        """Start announcing changes; called in the event loop when the lists may have changed."""
+        self._catalogue.mark_outdated()
         self._is_outdated = True
-        if self._announcing is None:  # else the running task checks again
-            self._announcing = asyncio.ensure_future(self._tell_of_changes())
+        if self._announcing is None:  # a running task checks again
+            self._announcing = asyncio.ensure_future(self._announce_changes())
 
-    async def _tell_of_changes(self) -> None:
-        """Announce changes until there are no more, however often they are reported."""
+    async def _announce_changes(self) -> None:
+        """Announce changes until no more are reported."""
         try:
             while self._is_outdated:
                 self._is_outdated = False
-                await self._tell_of_change()
+                await self._announce_change()
         finally:
             self._announcing = None
 
-    async def _tell_of_change(self) -> None:
-        before, now = self._told, await self._catalogue.refresh()
-        self._told = now
+    async def _announce_change(self) -> None:
+        before, now = self._announced_lists, await self._catalogue.refresh()
+        self._announced_lists = now
         if before.tools != now.tools:
-            await self._tell(ToolsListChanged(), Connection.send_tool_list_changed)
+            await self._send_announcement(ToolsListChanged(), Connection.send_tool_list_changed)
         if (before.resources, before.templates) != (now.resources, now.templates):
-            await self._tell(ResourcesListChanged(), Connection.send_resource_list_changed)
+            await self._send_announcement(
+                ResourcesListChanged(), Connection.send_resource_list_changed
+            )
         if before.prompts != now.prompts:
-            await self._tell(PromptsListChanged(), Connection.send_prompt_list_changed)
+            await self._send_announcement(PromptsListChanged(), Connection.send_prompt_list_changed)
 
-    async def _tell(self, event: Any, send: Callable[[Connection], Any]) -> None:
+    async def _send_announcement(self, event: Any, send: Callable[[Connection], Any]) -> None:
         await self._bus.publish(event)
-        await tell_each(self._connections, send)
+        await notify_each(self._connections, send)
 
 
-async def _conceal(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-    """Hide internal errors from the client; they are logged."""
+async def _hide_internal_errors(
+    ctx: ServerRequestContext[Any, Any], call_next: CallNext
+) -> HandlerResult:
+    """Log internal errors, and hide their details from the client."""
     try:
         return await call_next(ctx)
     except (MCPError, ValidationError):

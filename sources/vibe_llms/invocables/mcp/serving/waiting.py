@@ -1,4 +1,4 @@
-"""Calls that wait for their client's answers."""
+"""Waiting calls, whose clients have been asked a question."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from vibe_llms.invocables.mcp.serving.callers import ClientCall
 from vibe_llms.invocables.mcp.serving.shares import Shares
 
 PREFIX: Final = "waiting:"
-"""Prefix of the calls' names; no other state that clients return begins with it."""
+"""Prefix of the names of waiting calls, which tells them from other states that clients return."""
 
 
 @define(eq=False)
 class WaitingRoom:
-    """Keeps calls under unguessable names, with a maximum number and time.
+    """Waiting calls by unguessable names, with a maximum number and time.
 
     Attributes:
-        limit: Maximum number of waiting calls, of all clients.
-        seconds: Maximum time of a call.
+        limit: Maximum number of waiting calls of all clients.
+        seconds: Maximum time that a call waits.
     """
 
     limit: int
@@ -45,10 +45,10 @@ class WaitingRoom:
         return len(self._calls)
 
     async def keep(self, call: ClientCall, client: Hashable) -> str:
-        """Keep a client's call; return its name.
+        """Store a waiting call; return its name.
 
         Raises:
-            MCPError: Too many calls wait, or too many of this client; this call has ended.
+            MCPError: Too many calls are waiting, in all or of this client; this call was ended.
         """
         try:
             self._shares.take(client)

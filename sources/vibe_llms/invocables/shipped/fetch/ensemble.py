@@ -17,7 +17,7 @@ from vibe_llms.invocables.shipped.fetch.settings import FetchSettings
 from vibe_llms.invocables.shipped.granted import GrantedEnsemble
 
 TEXT_CHARACTERS: Final = 50_000
-"""Maximum length of the text of a page shown in one call."""
+"""Maximum number of characters of a page that one call returns."""
 
 CONCURRENCY: Final = 4
 _MARGIN_SECONDS: Final = 10.0
@@ -70,7 +70,7 @@ class FetchEnsemble(GrantedEnsemble):
         try:
             if start < 0:
                 raise Refusal("start must be a whole number of at least 0.")
-            # Before the limit of the invoker, and with a better message.
+            # It ends before the time limit of the invoker, so that the message is more precise.
             async with asyncio.timeout(self.settings.seconds):
                 page = await get_page(
                     url, self.settings.bounds, self._resolve, self._is_allowed, is_readable

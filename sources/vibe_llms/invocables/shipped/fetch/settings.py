@@ -19,12 +19,12 @@ class FetchSettings:
         seconds: Timeout of one fetch, including redirects.
         page_bytes: Maximum size of a page, compressed and decompressed; the rest is left out.
         redirects: Maximum number of redirects.
-        ask: Require an approval before each fetch. A model's requests can disclose its conversation
-            to the fetched site: if it contains secrets, say yes.
+        ask: Require an approval before each fetch. Set it if a conversation may contain secrets: a
+            model's requests can disclose it to the fetched site.
         private_hosts: Names and addresses that are permitted although they are not public.
 
     Raises:
-        ConfigurationError: With all mistakes in the settings.
+        ConfigurationError: The settings are invalid; the message lists all mistakes.
     """
 
     name: str = "fetch"
@@ -39,7 +39,7 @@ class FetchSettings:
 
     @property
     def bounds(self) -> PageBounds:
-        """The same as limits for fetching a page."""
+        """The limits for fetching a page."""
         return PageBounds(
             page_bytes=self.page_bytes,
             redirects=self.redirects,

@@ -1,4 +1,4 @@
-"""Directory traversal, within limits, without following links."""
+"""Directory traversal within limits, which does not follow links."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ ENTRIES_LIMIT: Final = 100_000
 """Maximum number of directory entries examined in one call."""
 
 DEPTH_LIMIT: Final = 50
-"""Maximum depth of one call; each level is a descriptor during the traversal."""
+"""Maximum depth of one call; the traversal keeps a descriptor open for each level."""
 
 SECONDS: Final = 20.0
-"""Time after which one call returns what it has found."""
+"""Time after which one call returns its results so far."""
 
 LISTED_LIMIT: Final = 1_000
 """Maximum number of entries shown in one listing."""
@@ -35,19 +35,19 @@ class DirectoryEntry:
     """An entry of a directory.
 
     Attributes:
-        target: Valid until the traversal yields the next entry.
-        found: Its status.
-        depth: 1 for the entries of the first directory.
+        target: The path of the entry, valid until the traversal yields the next one.
+        status: The status of the entry.
+        depth: Its depth: 1 for the entries of the first directory.
     """
 
     target: GrantedPath
-    found: os.stat_result
+    status: os.stat_result
     depth: int
 
     @property
     def is_directory(self) -> bool:
         """True for a directory; false for a link to one."""
-        return stat.S_ISDIR(self.found.st_mode)
+        return stat.S_ISDIR(self.status.st_mode)
 
 
 class DirectoryWalk:
@@ -56,7 +56,7 @@ class DirectoryWalk:
     Args:
         target: The first directory.
         depth: Maximum depth: 1 for the directory alone.
-        passed_over: Names of skipped directories.
+        skipped: Names of skipped directories.
 
     Attributes:
         notes: Notes for the model about omissions.
@@ -68,16 +68,16 @@ class DirectoryWalk:
         context: InvocationContext,
         *,
         depth: int = DEPTH_LIMIT,
-        passed_over: frozenset[str] = frozenset(),
+        skipped: frozenset[str] = frozenset(),
     ) -> None:
         self.notes: list[str] = []
         self._target = target
         self._context = context
         self._depth = min(depth, DEPTH_LIMIT)
-        self._is_cut_here = depth > DEPTH_LIMIT
-        self._passed_over = passed_over
+        self._exceeds_limit = depth > DEPTH_LIMIT
+        self._skipped = skipped
         self._entries = 0
-        self._until = time.monotonic() + SECONDS
+        self._deadline = time.monotonic() + SECONDS
 
     def survey(self) -> Iterator[DirectoryEntry]:
         """Yield the entries; closes the opened directories at the end.
@@ -100,12 +100,12 @@ class DirectoryWalk:
                 return
             shown = f"{prefix}{show(name)}"
             target = attrs.evolve(self._target, directory=descriptor, name=name, shown=shown)
-            found = target.inspect()
-            if found is None:  # removed in between
+            status = target.inspect()
+            if status is None:  # removed in between
                 continue
-            entry = DirectoryEntry(target, found, depth)
+            entry = DirectoryEntry(target, status, depth)
             yield entry
-            if entry.is_directory and name not in self._passed_over:
+            if entry.is_directory and name not in self._skipped:
                 yield from self._descend(entry, prefix)
 
     def _list(self, descriptor: int) -> list[str]:
@@ -118,31 +118,30 @@ class DirectoryWalk:
                     self.note(f"more than {ENTRIES_LIMIT} entries: the rest is not listed")
                     break
                 names.append(entry.name)
-        # The system's own order differs between machines.
+        # Sorted, because the order of the operating system differs between machines.
         return sorted(names)
 
     def _descend(self, entry: DirectoryEntry, prefix: str) -> Iterator[DirectoryEntry]:
         if entry.depth >= self._depth:
-            if self._is_cut_here or self._depth == DEPTH_LIMIT:
+            if self._exceeds_limit or self._depth == DEPTH_LIMIT:
                 self.note(f"levels below {DEPTH_LIMIT} directories are not listed")
             return
         target = entry.target
         try:
-            # By descriptor and without following links: a directory may have been replaced by a
-            # link.
-            below = os.open(target.name, READING, dir_fd=target.directory)
+            # Without following links, because the directory may have been replaced with a link.
+            descriptor = os.open(target.name, READING, dir_fd=target.directory)
         except OSError as error:
             self.note(f"cannot open {target.shown}: {error.strerror}")
             return
         try:
-            yield from self._survey(below, f"{prefix}{show(target.name)}/", entry.depth + 1)
+            yield from self._survey(descriptor, f"{prefix}{show(target.name)}/", entry.depth + 1)
         finally:
-            os.close(below)
+            os.close(descriptor)
 
     def _is_over(self) -> bool:
         if self._context.cancelled:
             return True
-        if time.monotonic() > self._until:
+        if time.monotonic() > self._deadline:
             self.note(f"stopped after {SECONDS:g} seconds: the rest is not listed")
             return True
         return False
@@ -152,25 +151,25 @@ def list_directory(target: GrantedPath, depth: int, context: InvocationContext) 
     """List a directory: one entry per line, with its type.
 
     Raises:
-        Refusal: It is not a directory.
+        Refusal: The target is not a directory.
     """
     if depth < 1:
         raise Refusal("depth must be a whole number of at least 1.")
-    visit = DirectoryWalk(target, context, depth=depth)
+    walk = DirectoryWalk(target, context, depth=depth)
     lines: list[str] = []
-    for entry in visit.survey():
+    for entry in walk.survey():
         if len(lines) == LISTED_LIMIT:
-            visit.note(f"only the first {LISTED_LIMIT} entries are listed")
+            walk.note(f"only the first {LISTED_LIMIT} entries are listed")
             break
         lines.append(_describe(entry))
     lines = lines or ["[the directory is empty]"]
-    return "\n".join([*lines, *(f"[{note}]" for note in visit.notes)])
+    return "\n".join([*lines, *(f"[{note}]" for note in walk.notes)])
 
 
 def _describe(entry: DirectoryEntry) -> str:
-    shown, mode = entry.target.shown, entry.found.st_mode
+    shown, mode = entry.target.shown, entry.status.st_mode
     if stat.S_ISREG(mode):
-        return f"{shown}  {entry.found.st_size} bytes"
+        return f"{shown}  {entry.status.st_size} bytes"
     if stat.S_ISDIR(mode):
         return f"{shown}/"
     if stat.S_ISLNK(mode):

@@ -29,28 +29,28 @@ _RANGE = ("first_line", "lines")
 
 @frozen
 class ByFile:
-    """A file that is read or written as a whole supersedes earlier results about it.
+    """A result about a whole file supersedes earlier results about that file.
 
-    Each part of a file that is read in parts is a separate subject: the second does not supersede
-    the first.
+    A part of a file is a subject of its own, so that one part does not supersede another.
     """
 
     def identify(self, name: str, arguments: JsonObject) -> str | None:
-        """Return the file, and the part if it is one."""
+        """Return the path of the file, with the range of lines if only a part was read."""
         path = arguments.get("path")
         if not isinstance(path, str):
             return None
         parts = [part for part in path.split("/") if part not in ("", ".")]
-        # ./a//b and a/b are one file; links and ".." stay, because no file is opened here.
-        plain = {**arguments, "path": f"{'/' * path.startswith('/')}{'/'.join(parts)}"}
-        whole = ByArgument("path", "file").identify(name, plain)
-        given = {key: arguments[key] for key in _RANGE if key in arguments}
-        return f"{whole}:{sorted(given.items())}" if given else whole
+        # "./a//b" and "a/b" are one file. Links and ".." stay, because no file is opened here.
+        root = "/" if path.startswith("/") else ""
+        normalized = {**arguments, "path": root + "/".join(parts)}
+        file = ByArgument("path", "file").identify(name, normalized)
+        line_range = {key: arguments[key] for key in _RANGE if key in arguments}
+        return f"{file}:{sorted(line_range.items())}" if line_range else file
 
 
 TIME_LIMIT_SECONDS: Final = 30.0
 CONCURRENCY: Final = 8
-_PATIENCE_SECONDS: Final = 20.0
+_LOCK_SECONDS: Final = 20.0
 
 
 class IoEnsemble(GrantedEnsemble):
@@ -68,7 +68,7 @@ class IoEnsemble(GrantedEnsemble):
     def __init__(self, settings: IoSettings) -> None:
         super().__init__(settings.name, settings.produce_grants())
         self.settings = settings
-        self._writing = threading.Lock()
+        self._write_lock = threading.Lock()
 
     async def survey(self) -> Sequence[Invoker]:
         """Return the five invokers."""
@@ -82,7 +82,7 @@ class IoEnsemble(GrantedEnsemble):
             self._produce(
                 self.write_file, effect=Effect.IDEMPOTENT, deduplicator=ByFile(), **writing
             ),
-            # If the new text contains the old one, a second execution would edit again.
+            # Not idempotent: if the new text contains the old one, a second call would edit again.
             self._produce(self.edit_file, effect=Effect.ONCE, **writing),
         )
 
@@ -142,11 +142,11 @@ class IoEnsemble(GrantedEnsemble):
             text: The whole content of the file.
         """
         data = encode(text, self.settings.file_bytes)
-        with self._write_alone(), self._grants.walk(path, makes=True) as target:
+        with self._write_alone(), self._grants.walk(path, creates=True) as target:
             before = ensure_writable(target)
             replace_file(target, data, before, context)
-            deed = "made" if before is None else "written anew"
-            return f"{target.shown} was {deed}: {len(data)} bytes."
+            action = "created" if before is None else "replaced"
+            return f"{target.shown} was {action}: {len(data)} bytes."
 
     def edit_file(self, path: str, old: str, new: str, context: InvocationContext) -> str:
         """Replace a text that occurs exactly once in a text file.
@@ -160,7 +160,7 @@ class IoEnsemble(GrantedEnsemble):
         with self._write_alone(), self._grants.walk(path) as target:
             if ensure_writable(target) is None:
                 raise Refusal(f"{target.shown} does not exist. write_file creates a file.")
-            with open_file(target) as (descriptor, found):
+            with open_file(target) as (descriptor, status):
                 whole = read_whole(target, descriptor, self.settings.file_bytes, context)
             try:
                 text = whole.decode("utf-8")
@@ -169,16 +169,16 @@ class IoEnsemble(GrantedEnsemble):
                     f"{target.shown} is not UTF-8 text, so it cannot be edited."
                 ) from error
             edit = replace_once(text, old, new, target.shown)
-            replace_file(target, encode(edit.text, self.settings.file_bytes), found, context)
+            replace_file(target, encode(edit.text, self.settings.file_bytes), status, context)
             return f"{target.shown} was edited at line {edit.line}."
 
     @contextmanager
     def _write_alone(self) -> Iterator[None]:
-        """Write under a lock, so that concurrent edits do not undo each other."""
-        # Less than the invoker's time limit, so that it can still report why it waited.
-        if not self._writing.acquire(timeout=_PATIENCE_SECONDS):
+        """Hold the lock for writing, so that concurrent edits do not undo each other."""
+        # The timeout is shorter than the invoker's, so that its message is the one reported.
+        if not self._write_lock.acquire(timeout=_LOCK_SECONDS):
             raise Refusal("Another write is not finished; try again later.")
         try:
             yield
         finally:
-            self._writing.release()
+            self._write_lock.release()

@@ -1,4 +1,4 @@
-"""Lines of a file as text, for files of any size and content."""
+"""Read lines of a file as text, whatever its size and content."""
 
 from __future__ import annotations
 
@@ -27,43 +27,52 @@ def read_lines(target: GrantedPath, first: int, count: int, context: InvocationC
     """Return lines of a file.
 
     Args:
-        first: Counted from 1.
+        first: Number of the first line, counted from 1.
         count: Maximum number of lines.
 
     Returns:
-        The text, with a note about how to continue if it is not all.
+        The text, with a note about how to continue if there is more.
 
     Raises:
-        Refusal: It is not text, or has fewer lines.
+        Refusal: The file is not text, or has fewer lines.
     """
     if first < 1 or count < 1:
         raise Refusal("first_line and lines must be whole numbers of at least 1.")
-    with open_file(target) as (descriptor, found):
-        taker = Taker(first, count)
+    with open_file(target) as (descriptor, status):
+        extractor = LineExtractor(first, count)
         for number, block in enumerate(read_blocks(descriptor, context)):
             if number == 0 and is_binary(block):
-                raise Refusal(_describe_binary(target, found))
-            if taker.take(block):
+                raise Refusal(_describe_binary(target, status))
+            if extractor.feed(block):
                 break
-    if not taker.taken and first > 1:
-        raise Refusal(f"{target.shown} has only {taker.line - 1 + taker.is_open} lines.")
-    return taker.compose()
+    if not extractor.data and first > 1:
+        raise Refusal(f"{target.shown} has only {extractor.line - 1 + extractor.is_open} lines.")
+    return extractor.compose()
 
 
-class Taker:
-    """Extracts the wanted lines from blocks, and discards the rest."""
+class LineExtractor:
+    """Extracts a range of lines from the blocks of a file.
+
+    Attributes:
+        first, last: Numbers of the first and the last line of the range.
+        line: Number of the current line.
+        data: The extracted lines.
+        is_open: True if the current line has begun but not ended.
+        is_cut: True if the range exceeds the limit.
+        has_more: True if lines follow the range.
+    """
 
     def __init__(self, first: int, count: int) -> None:
         self.first = first
         self.last = first + count - 1
         self.line = 1
-        self.taken = bytearray()
+        self.data = bytearray()
         self.is_open = False
         self.is_cut = False
         self.has_more = False
 
-    def take(self, block: bytes) -> bool:
-        """Take the next block; return whether all wanted lines are complete."""
+    def feed(self, block: bytes) -> bool:
+        """Process the next block; return whether the range is complete."""
         start = 0
         if self.line < self.first:
             start = self._skip(block)
@@ -73,9 +82,9 @@ class Taker:
                 return True
             end = block.find(b"\n", start) + 1
             piece = block[start : end or len(block)]
-            self.taken += piece
-            # A file may be one line of gigabytes.
-            if len(self.taken) > _TEXT_BYTES:
+            self.data += piece
+            # A file may consist of one line of gigabytes.
+            if len(self.data) > _TEXT_BYTES:
                 self.is_cut = True
                 return True
             if end:
@@ -85,10 +94,10 @@ class Taker:
         return False
 
     def _skip(self, block: bytes) -> int:
-        """Skip lines before the first; return the start of the first in the block."""
+        """Skip lines before the range; return where the range starts in the block."""
         lines = block.count(b"\n")
         self.is_open = not block.endswith(b"\n")
-        # Blocks before the first line are only counted, not split.
+        # Lines of blocks before the range are only counted.
         if self.line + lines < self.first:
             self.line += lines
             return len(block)
@@ -100,22 +109,22 @@ class Taker:
 
     def compose(self) -> str:
         """Return the lines as text, with notes."""
-        data, notes = bytes(self.taken), []
+        data, notes = bytes(self.data), []
         try:
             text = data.decode("utf-8")
         except UnicodeDecodeError as error:
             text = data.decode("utf-8", "replace")
-            # A character that this cut has halved is not a fault of the file.
-            is_torn = self.is_cut and error.start > len(data) - 4
-            if not is_torn:
+            # The cut may have split a character at the end, which is not a fault of the file.
+            is_split_by_cut = self.is_cut and error.start > len(data) - 4
+            if not is_split_by_cut:
                 notes.append("bytes that are not UTF-8 are shown as \ufffd")
         if len(text) > TEXT_CHARACTERS or self.is_cut:
             text = text[:TEXT_CHARACTERS]
-            whole = text.rfind("\n") + 1
-            if whole:  # whole lines, so that the next call can continue
-                text = text[:whole]
-                after = self.first + text.count("\n")
-                notes.append(f"cut; continue with first_line={after}")
+            end = text.rfind("\n") + 1
+            if end:  # only complete lines, so that the next call can continue
+                text = text[:end]
+                next_line = self.first + text.count("\n")
+                notes.append(f"cut; continue with first_line={next_line}")
             else:
                 notes.append(f"line {self.first} is longer than {TEXT_CHARACTERS} characters: cut")
         elif self.has_more:
@@ -125,6 +134,6 @@ class Taker:
         return text + "".join(f"\n[{note}]" for note in notes)
 
 
-def _describe_binary(target: GrantedPath, found: os.stat_result) -> str:
+def _describe_binary(target: GrantedPath, status: os.stat_result) -> str:
     kind = mimetypes.guess_type(target.name)[0] or "of an unknown type"
-    return f"{target.shown} is not text: {found.st_size} bytes, {kind}."
+    return f"{target.shown} is not text: {status.st_size} bytes, {kind}."

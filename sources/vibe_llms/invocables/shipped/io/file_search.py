@@ -1,7 +1,7 @@
-"""Search for files by their names, and for lines by a text in them.
+"""Search for files by name, and for lines that contain a text.
 
-Regular expressions are not supported: endless backtracking would block the whole process, and no
-time limit could stop it.
+Regular expressions are not supported, because endless backtracking would block the whole process
+and no time limit could stop it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FOUND_LIMIT: Final = 200
 
 _LINE_CHARACTERS: Final = 300
 _PATTERN_CHARACTERS: Final = 200
-_PASSED_OVER: Final = frozenset({".git"})
+_SKIPPED: Final = frozenset({".git"})
 
 
 def search(
@@ -37,54 +37,52 @@ def search(
     """Return the files with a matching name, or their lines that contain the text.
 
     Args:
-        text: Empty to search for files by name only.
+        text: The text; empty to search for files by name only.
         name: A pattern with ``*``, ``?`` and ``[…]`` for the name of a file, not its path.
         size_limit: Maximum size in bytes of the searched files.
 
     Raises:
         Refusal: The target is not a directory, or the pattern is too long.
     """
-    # fnmatch creates a regular expression from it: a model's pattern must be short.
+    # Limited, because fnmatch turns the model's pattern into a regular expression.
     if len(name) > _PATTERN_CHARACTERS:
-        raise Refusal(f"A pattern of names has at most {_PATTERN_CHARACTERS} characters.")
+        raise Refusal(f"A name pattern can have at most {_PATTERN_CHARACTERS} characters.")
     if "\n" in text:
         raise Refusal("The text must not contain a line break: the search goes line by line.")
-    visit = DirectoryWalk(target, context, passed_over=_PASSED_OVER)
-    found: list[str] = []
-    for entry in visit.survey():
-        if not stat.S_ISREG(entry.found.st_mode) or not fnmatchcase(entry.target.name, name):
+    walk = DirectoryWalk(target, context, skipped=_SKIPPED)
+    results: list[str] = []
+    for entry in walk.survey():
+        if not stat.S_ISREG(entry.status.st_mode) or not fnmatchcase(entry.target.name, name):
             continue
         if not text:
-            found.append(entry.target.shown)
-        # The file's own size; if it has more data, reading still stops at the limit.
-        elif entry.found.st_size > size_limit:
-            visit.note(f"files larger than {size_limit} bytes were skipped")
+            results.append(entry.target.shown)
+        # A file may have more data than its size; reading still stops at the limit.
+        elif entry.status.st_size > size_limit:
+            walk.note(f"files larger than {size_limit} bytes were skipped")
         else:
             lines = _search_file(entry.target, text, ignore_case, size_limit, context)
             for line in lines:
-                found.append(line)
-                if len(found) > FOUND_LIMIT:
+                results.append(line)
+                if len(results) > FOUND_LIMIT:
                     break
-        if len(found) > FOUND_LIMIT:
-            visit.note(
-                f"only the first {FOUND_LIMIT} are shown; search for something more specific"
-            )
+        if len(results) > FOUND_LIMIT:
+            walk.note(f"only the first {FOUND_LIMIT} are shown; search for something more specific")
             break
-    lines_found = found[:FOUND_LIMIT] or ["[nothing found]"]
-    return "\n".join([*lines_found, *(f"[{note}]" for note in visit.notes)])
+    shown = results[:FOUND_LIMIT] or ["[nothing found]"]
+    return "\n".join([*shown, *(f"[{note}]" for note in walk.notes)])
 
 
 def _search_file(
     target: GrantedPath, text: str, ignore_case: bool, size_limit: int, context: InvocationContext
 ) -> Iterator[str]:
-    wanted = text.casefold() if ignore_case else text
+    searched = text.casefold() if ignore_case else text
     try:
         data = _read_text(target, size_limit, context)
     except Refusal:
         return  # it was removed, or is unreadable
     for number, line in enumerate(data.decode("utf-8", "replace").split("\n"), 1):
-        if wanted in (line.casefold() if ignore_case else line):
-            yield f"{target.shown}:{number}: {_shorten(line.strip(), wanted)}"
+        if searched in (line.casefold() if ignore_case else line):
+            yield f"{target.shown}:{number}: {_shorten(line.strip(), searched)}"
 
 
 def _read_text(target: GrantedPath, size_limit: int, context: InvocationContext) -> bytes:
@@ -92,7 +90,7 @@ def _read_text(target: GrantedPath, size_limit: int, context: InvocationContext)
     data = bytearray()
     with open_file(target) as (descriptor, _):
         for block in read_blocks(descriptor, context):
-            # The first block decides: a picture is not read to its end in vain.
+            # The first block tells whether a file is binary, so that no picture is read to its end.
             if not data and is_binary(block):
                 return b""
             data += block
@@ -101,9 +99,9 @@ def _read_text(target: GrantedPath, size_limit: int, context: InvocationContext)
     return bytes(data)
 
 
-def _shorten(line: str, wanted: str) -> str:
+def _shorten(line: str, searched: str) -> str:
     if len(line) <= _LINE_CHARACTERS:
         return line
-    start = max(0, line.casefold().find(wanted.casefold()) - _LINE_CHARACTERS // 3)
+    start = max(0, line.casefold().find(searched.casefold()) - _LINE_CHARACTERS // 3)
     piece = line[start : start + _LINE_CHARACTERS]
     return f"{'…' if start else ''}{piece}…"

@@ -13,7 +13,7 @@ from vibe_llms.invocables.refusals import Refusal
 from vibe_llms.invocables.shipped.grants import GrantedPath
 from vibe_llms.invocables.shipped.opening import describe_kind
 
-_DRAFTING: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_CREATE_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _PERMISSIONS: Final = 0o777
 """Preserved bits of a file's mode, without set-user-ID and set-group-ID."""
 
@@ -22,7 +22,7 @@ def encode(text: str, limit_bytes: int) -> bytes:
     """Return a text in UTF-8.
 
     Raises:
-        Refusal: It cannot be encoded, or is too large.
+        Refusal: The text cannot be encoded, or is too large.
     """
     try:
         data = text.encode("utf-8")
@@ -39,20 +39,20 @@ def ensure_writable(target: GrantedPath) -> os.stat_result | None:
     """Return the status of the existing file, if any.
 
     Raises:
-        Refusal: It must not be written, or is not a regular file.
+        Refusal: The target must not be written, or is not a regular file.
     """
     if not target.grant.is_writable:
         raise Refusal(f"{target.shown} is in a read-only directory.")
-    found = target.inspect()
-    if found is None:
+    status = target.inspect()
+    if status is None:
         return None
-    if not stat.S_ISREG(found.st_mode):
-        kind = describe_kind(found.st_mode) or "something special"
+    if not stat.S_ISREG(status.st_mode):
+        kind = describe_kind(status.st_mode) or "something special"
         raise Refusal(f"{target.shown} is not a file ({kind}).")
-    # A read-only file is not replaced either, though its directory would permit it.
+    # The permissions of the directory would allow replacing a read-only file, but it is refused.
     if not os.access(target.name, os.W_OK, dir_fd=target.directory):
         raise Refusal(f"Cannot write {target.shown}: permission denied.")
-    return found
+    return status
 
 
 def replace_file(
@@ -61,24 +61,24 @@ def replace_file(
     """Write a new file, which replaces an existing one.
 
     Args:
-        before: The status of the file when the new text was decided on.
+        before: The status of the file from which the new text was derived; ``None`` for a new file.
 
     Raises:
-        Refusal: It changed in between, or the call was abandoned; then nothing was written.
+        Refusal: The file has changed since then, or the call was cancelled; nothing was written.
     """
-    # In the same directory, so that the rename is atomic.
+    # A temporary file in the same directory, so that the rename is atomic.
     draft = f".{secrets.token_hex(8)}.draft"
     try:
-        # The usual mode of new files, reduced by the user's umask.
-        descriptor = os.open(draft, _DRAFTING, 0o666, dir_fd=target.directory)
+        # The usual mode of new files, to which the user's umask applies.
+        descriptor = os.open(draft, _CREATE_FLAGS, 0o666, dir_fd=target.directory)
     except OSError as error:
         raise Refusal(f"Cannot write {target.shown}: {error.strerror}.") from error
     try:
         try:
-            _fill(descriptor, data, before)
+            _write_all(descriptor, data, before)
         finally:
             os.close(descriptor)
-        # Changes since it was read would be lost silently.
+        # Otherwise changes since then would be lost silently.
         if _identify(target.inspect()) != _identify(before):
             raise Refusal(f"{target.shown} was changed in the meantime; read it again.")
         if context.cancelled:
@@ -87,24 +87,25 @@ def replace_file(
     except OSError as error:
         raise Refusal(f"Cannot write {target.shown}: {error.strerror}.") from error
     finally:
-        # After success it does not exist: it was renamed.
+        # After success the temporary file does not exist, because it was renamed.
         with suppress(FileNotFoundError):
             os.unlink(draft, dir_fd=target.directory)
 
 
-def _fill(descriptor: int, data: bytes, before: os.stat_result | None) -> None:
+def _write_all(descriptor: int, data: bytes, before: os.stat_result | None) -> None:
     view = memoryview(data)
     while view:
-        # The system may write less than it is given.
+        # os.write may write only a part.
         view = view[os.write(descriptor, view) :]
     if before is not None:
-        # A script stays executable.
+        # Keep the mode, so that a script stays executable.
         os.fchmod(descriptor, before.st_mode & _PERMISSIONS)
-    # Before the rename: else a power failure could leave an empty file.
+    # Before the rename, or a power failure could leave an empty file.
     os.fsync(descriptor)
 
 
-def _identify(found: os.stat_result | None) -> tuple[int, ...]:
-    if found is None:
+def _identify(status: os.stat_result | None) -> tuple[int, ...]:
+    """Return values that differ if the file has changed."""
+    if status is None:
         return ()
-    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)

@@ -14,8 +14,8 @@ from vibe_llms.invocables.shipped.grants import DirectoryGrant, produce_grant
 from vibe_llms.tables.annotations import Count
 from vibe_llms.tables.reading import require
 
-_HERE: Final = (".",)
-_OF_THE_SYSTEM: Final = tuple(map(Path, ("/proc", "/sys", "/dev")))
+_CURRENT_DIRECTORY: Final = (".",)
+_SYSTEM_DIRECTORIES: Final = tuple(map(Path, ("/proc", "/sys", "/dev")))
 
 
 @frozen(kw_only=True)
@@ -24,17 +24,17 @@ class IoSettings:
 
     Attributes:
         name: Name of the ensemble.
-        directories: Readable; writable after an approval.
-        read_only: Only readable.
+        directories: Directories that can be read, and written after an approval.
+        read_only: Directories that can only be read.
         file_bytes: Maximum size of a file that is written, edited or searched.
         working_directory: Start of relative paths.
 
     Raises:
-        ConfigurationError: With all mistakes in the settings.
+        ConfigurationError: The settings are invalid; the message lists all mistakes.
     """
 
     name: str = "io"
-    directories: tuple[str, ...] = _HERE
+    directories: tuple[str, ...] = _CURRENT_DIRECTORY
     read_only: tuple[str, ...] = ()
     file_bytes: Count = 10_000_000
     working_directory: Path = attrs.field(factory=Path.cwd)
@@ -46,7 +46,7 @@ class IoSettings:
         """Return the grants, writable ones first.
 
         Raises:
-            ConfigurationError: A directory is too broad to be granted on purpose.
+            ConfigurationError: A directory must not be granted, such as the root directory.
         """
         findings: list[Finding] = []
         grants = []
@@ -67,11 +67,11 @@ class IoSettings:
     def _find_problem(self, path: Path) -> str:
         if path == Path("/"):
             return "is the whole machine; name specific directories."
-        if any(path.is_relative_to(each) for each in _OF_THE_SYSTEM):
+        if any(path.is_relative_to(each) for each in _SYSTEM_DIRECTORIES):
             return "shows the memory of processes, including secrets; it cannot be granted."
-        # Only for the default, which is the current directory, and so may be any.
-        is_unsaid = self.directories == _HERE and not self.read_only
-        if is_unsaid and path == Path(os.path.realpath(Path.home())):
+        # Only for the default, because the current directory may be any directory.
+        is_default = self.directories == _CURRENT_DIRECTORY and not self.read_only
+        if is_default and path == Path(os.path.realpath(Path.home())):
             return (
                 "is your home directory, with your keys; change into another directory, or "
                 f"name it: directories = [{str(path)!r}] in [ensembles.{self.name}]."

@@ -1,7 +1,7 @@
-"""Execution of one command: within limits, without leftover processes.
+"""Execution of one command, within limits and without leftover processes.
 
-Of its output, the beginning and the end are kept, whatever its length. Processes of a command that
-has killed its own watchdog are found by a unique environment variable.
+Of a long output, only the beginning and the end are kept. If a command kills its own watchdog, its
+processes are found by a unique environment variable.
 """
 
 from __future__ import annotations
@@ -19,39 +19,41 @@ from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.processes.programs import CHUNK_BYTES, Program
 
 VARIABLE: Final = "VIBE_LLMS_INVOCATION"
+"""Environment variable that marks the processes of one command."""
+
 _ROUNDS: Final = 10
 
 
 def mark_environment(environment: dict[str, str]) -> str:
-    """Add a unique variable to the environment of a command; return its text."""
+    """Add a variable with a unique value to the environment of a command; return the value."""
     environment[VARIABLE] = secrets.token_hex(16)
     return environment[VARIABLE]
 
 
-def end_stragglers(mark: str) -> bool:
-    """Kill all processes that have the variable; return whether none is left.
+def kill_marked_processes(mark: str) -> bool:
+    """Kill all processes with the variable in their environment; return whether none is left.
 
-    Only on Linux can the environment of a process be read; one that has removed the variable from
-    its own is not found.
+    The environment of another process can be read only on Linux. A process that has removed the
+    variable is not found.
     """
-    # Repeated, as a found process may have started others before it was killed.
+    # Repeat, because a process may have started others before it was killed.
     for _ in range(_ROUNDS):
-        found = _find(f"{VARIABLE}={mark}".encode())
-        if not found:
+        processes = _find_processes(f"{VARIABLE}={mark}".encode())
+        if not processes:
             return True
-        for process in found:
+        for process in processes:
             with suppress(OSError):
                 os.kill(process, signal.SIGKILL)
     return False
 
 
-def _find(entry: bytes) -> list[int]:
-    found = []
+def _find_processes(entry: bytes) -> list[int]:
+    processes = []
     for path in Path("/proc").glob("[0-9]*/environ"):
         with suppress(OSError):
             if entry in path.read_bytes().split(b"\0"):
-                found.append(int(path.parent.name))
-    return found
+                processes.append(int(path.parent.name))
+    return processes
 
 
 HEAD_BYTES: Final = 20_000
@@ -71,13 +73,13 @@ class Output:
         self._head = bytearray()
         self._tail = bytearray()
 
-    def take(self, data: bytes) -> None:
-        """Take the next piece."""
+    def add(self, data: bytes) -> None:
+        """Add the next piece."""
         self.size += len(data)
         room = HEAD_BYTES - len(self._head)
         self._head += data[:room] if room > 0 else b""
         self._tail += data[max(0, room) :]
-        # Cut only at twice its length: cutting at each piece would copy all of it each time.
+        # Cut the end only at twice its limit, because each cut copies it.
         if len(self._tail) > 2 * TAIL_BYTES:
             del self._tail[:-TAIL_BYTES]
 
@@ -93,20 +95,21 @@ class Output:
 
 SHELL: Final = "/bin/sh"
 GRACE_SECONDS: Final = 1.0
-"""Grace period of a command between the request to end and the kill."""
+"""Grace period of a command between the signal to terminate and the kill."""
 
-_PATIENCE_SECONDS: Final = 4.5
-"""Timeout of the watchdog for that; less than the grace period of a cancelled execution."""
+_END_SECONDS: Final = 4.5
+"""Timeout for the watchdog to end a command; less than the grace period of a cancelled call."""
 
 
 @frozen(kw_only=True)
-class Finished:
+class FinishedCommand:
     """A completed command.
 
     Attributes:
-        code: Its exit code; 128 plus the number for a signal; negative if its watchdog was killed.
+        code: Its exit code. A signal is 128 plus its number; a negative code means that its
+            watchdog was killed.
         text: Its standard output and standard error, merged.
-        fault: The limit that ended it, in words; empty if it ended by itself.
+        fault: The limit that ended it, in words; empty if it ended without one.
     """
 
     code: int
@@ -121,16 +124,16 @@ async def run_command(
     *,
     seconds: float,
     output_bytes: int,
-) -> Finished:
-    """Run a shell command; everything that it has started ends with it.
+) -> FinishedCommand:
+    """Run a shell command; all processes that it has started end with it.
 
     Args:
         directory: A descriptor of its working directory.
         seconds: The timeout.
-        output_bytes: Maximum output before it is ended.
+        output_bytes: Maximum output; a command that exceeds it is ended.
 
     Raises:
-        OSError: It cannot be started.
+        OSError: The command cannot be started.
     """
     environment = dict(environment)
     mark = mark_environment(environment)
@@ -141,7 +144,7 @@ async def run_command(
         environment=environment,
         directory=directory,
     )
-    # The output is reported also after a limit has ended the command.
+    # The output is returned even if a limit has ended the command.
     output, fault = Output(), ""
     stream: asyncio.StreamReader | None = None
     try:
@@ -154,7 +157,7 @@ async def run_command(
     finally:
         await _end(program, stream, mark)
     code = program.status
-    return Finished(
+    return FinishedCommand(
         code=-signal.SIGKILL if code is None else code, text=output.compose(), fault=fault
     )
 
@@ -167,7 +170,7 @@ async def _collect(
     waiting = asyncio.ensure_future(program.wait())
     try:
         await asyncio.wait({reading, waiting}, return_when=asyncio.FIRST_COMPLETED)
-        if not reading.done():  # a process outlived the watchdog, and holds the pipe
+        if not reading.done():  # a process has outlived the watchdog and keeps the pipe open
             await asyncio.wait({reading}, timeout=1)
         return not reading.done() or reading.result()
     finally:
@@ -178,7 +181,7 @@ async def _collect(
 
 async def _read(stream: asyncio.StreamReader, output: Output, limit: int) -> bool:
     while data := await stream.read(CHUNK_BYTES):
-        output.take(data)
+        output.add(data)
         if output.size > limit:
             return False
     return True
@@ -187,9 +190,9 @@ async def _read(stream: asyncio.StreamReader, output: Output, limit: int) -> boo
 async def _end(program: Program, stream: asyncio.StreamReader | None, mark: str) -> None:
     """End the command if it still runs, and wait until none of its processes is left."""
     try:
-        await program.end(_PATIENCE_SECONDS, unread=stream)
+        await program.end(_END_SECONDS, unread=stream)
     finally:
         # The watchdog was killed, so the command's children are still running.
         if program.status is None or program.status < 0:
-            end_stragglers(mark)
+            kill_marked_processes(mark)
         program.close()

@@ -13,7 +13,7 @@ from vibe_llms.invocables.outcomes import Outcome, fail
 from vibe_llms.invocables.refusals import Refusal
 from vibe_llms.invocables.shipped.granted import GrantedEnsemble
 from vibe_llms.invocables.shipped.opening import open_directory
-from vibe_llms.invocables.shipped.shell.command_execution import Finished, run_command
+from vibe_llms.invocables.shipped.shell.command_execution import FinishedCommand, run_command
 from vibe_llms.invocables.shipped.shell.settings import ShellSettings, produce_environment
 
 CONCURRENCY: Final = 4
@@ -92,7 +92,7 @@ def _ensure_command(command: str) -> None:
         ) from error
 
 
-def _compose(finished: Finished) -> Outcome:
+def _compose(finished: FinishedCommand) -> Outcome:
     text = finished.text
     if finished.fault:
         note = f"[the command {finished.fault} and was killed; it may have taken effect]"

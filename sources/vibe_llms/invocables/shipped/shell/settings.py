@@ -15,20 +15,20 @@ from vibe_llms.tables.annotations import Count, Seconds
 from vibe_llms.tables.kinds import FILLED, Kind, is_list_of
 from vibe_llms.tables.reading import require
 
-PASSED_ON: Final = frozenset(
+INHERITED: Final = frozenset(
     {"HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER"}
     | {"LC_ALL", "LC_COLLATE", "LC_CTYPE", "LC_MESSAGES", "LC_MONETARY", "LC_NUMERIC", "LC_TIME"}
     | {"VIRTUAL_ENV", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR"}
 )
 """Variables that every command inherits, if they are set."""
 
-SET: Final[Mapping[str, str]] = {
+DEFAULTS: Final[Mapping[str, str]] = {
     "GIT_TERMINAL_PROMPT": "0",
     "NO_COLOR": "1",
     "PAGER": "cat",
     "TERM": "dumb",
 }
-"""Variables that declare that there is no user at a terminal."""
+"""Variables that tell programs that no user is at a terminal."""
 
 _NAME: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 
@@ -38,16 +38,17 @@ def is_variable_name(text: object) -> bool:
     return isinstance(text, str) and _NAME.fullmatch(text) is not None
 
 
-def produce_environment(ours: Mapping[str, str], further: Iterable[str]) -> dict[str, str]:
+def produce_environment(environment: Mapping[str, str], further: Iterable[str]) -> dict[str, str]:
     """Return the environment of a command.
 
     Args:
-        ours: This process's environment.
+        environment: The environment of this process.
         further: Names of further inherited variables.
     """
-    names = PASSED_ON.union(further)
-    # These come last: a user may pass a variable that is set here, such as TERM.
-    return {**SET, **{name: text for name, text in ours.items() if name in names}}
+    names = INHERITED.union(further)
+    # Inherited variables take precedence, because a user may pass TERM, which has a default.
+    inherited = {name: text for name, text in environment.items() if name in names}
+    return {**DEFAULTS, **inherited}
 
 
 _VARIABLES: Final = Kind("a list of names of variables", is_list_of(is_variable_name), tuple)
@@ -58,15 +59,16 @@ class ShellSettings:
     """Settings for running commands.
 
     Attributes:
-        directories: Permitted working directories. A command's actions from there are not confined.
+        directories: Permitted working directories. A command that runs there is not confined to
+            them.
         seconds: Timeout of a command.
-        output_bytes: Maximum output of a command before it is ended.
-        variables: Names of further environment variables that commands inherit, besides the usual
-            harmless ones.
+        output_bytes: Maximum output of a command, which is ended beyond it.
+        variables: Names of further environment variables that commands inherit, in addition to
+            ``INHERITED``.
         working_directory: Start of relative paths.
 
     Raises:
-        ConfigurationError: With all mistakes in the settings.
+        ConfigurationError: The settings are invalid; the message lists all mistakes.
     """
 
     name: str = "shell"
