@@ -722,7 +722,7 @@ def test_019_what_may_not_be_written_says_where(
         f"{store.database.location} gone",
     )
 
-    monkeypatch.setattr(database_inbox, "MESSAGES", 2)
+    monkeypatch.setattr(database_inbox, "CAPACITY", 2)
     for name in ("one", "two"):
         inbox.put(attrs.evolve(LETTER, message_id=name))
     with pytest.raises(LimitError, match="unread messages already wait for this run"):

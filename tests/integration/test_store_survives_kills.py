@@ -80,7 +80,7 @@ from vibe_llms.conversations.stores.content_directory import ContentDirectory
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.contents import ImageContent
 
-place = ContentDirectory.add_held
+place = ContentDirectory.add_while_locked
 
 def place_and_wait(self, data, **about):
     content_id = place(self, data, **about)
@@ -88,7 +88,7 @@ def place_and_wait(self, data, **about):
     sys.stdin.readline()  # between the content and the message that refers to it
     return content_id
 
-ContentDirectory.add_held = place_and_wait
+ContentDirectory.add_while_locked = place_and_wait
 store = DirectoryStore(sys.argv[1])
 store.append("a", [UserCanister([ImageContent(mime_type="image/png", data=b"picture")])])
 print("done", flush=True)

@@ -93,7 +93,7 @@ def request_run(
     """
     log = store.open_log(identity)
     # Another process may write the same request concurrently.
-    while claim_soon(log, unless=lambda: _is_requested(store, identity, request)):
+    while claim_soon(log, is_unnecessary=lambda: _is_requested(store, identity, request)):
         try:
             if not any(isinstance(each.event, RunRequestedEvent) for each in log.read()):
                 for event in (request, *ending):

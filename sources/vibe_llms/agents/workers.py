@@ -15,7 +15,7 @@ import attrs
 from vibe_llms.agents.executing import RunExecutor
 from vibe_llms.agents.outcomes import TEMPORARY_ERRORS, write_outcome
 from vibe_llms.conversations.conversation import Conversation
-from vibe_llms.conversations.run_logs.inbox import MESSAGE_WORDS
+from vibe_llms.conversations.run_logs.inbox import MESSAGE_TYPES
 from vibe_llms.conversations.run_logs.log import LoggedEvent, LogLine, claim_at_once
 from vibe_llms.conversations.run_logs.publishing import subscribe
 from vibe_llms.conversations.stores.interfaces import ConversationStore
@@ -398,7 +398,7 @@ class RunWorker:
             return nullcontext()
 
         def receive(line: LogLine) -> None:
-            if line.word in MESSAGE_WORDS:
+            if line.word in MESSAGE_TYPES:
                 active.woken.set()
 
         return subscribe(topic, receive)

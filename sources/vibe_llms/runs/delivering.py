@@ -173,7 +173,9 @@ def deliver(
     inbox, log = store.open_inbox(identity), store.open_log(identity)
     while True:
         try:
-            if not claim_soon(log, unless=lambda: inbox.is_empty, wait_seconds=wait_seconds):
+            if not claim_soon(
+                log, is_unnecessary=lambda: inbox.is_empty, wait_seconds=wait_seconds
+            ):
                 return True
         except StoreError:
             return False

@@ -11,7 +11,7 @@ import attrs
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.run_logs.inbox import RunInbox
 from vibe_llms.conversations.run_logs.log import (
-    RESTED,
+    STOPS,
     LoggedEvent,
     RunLog,
     read_unsettled,
@@ -225,7 +225,7 @@ def _read_earlier(
     inherited = survey_inherited(store, conversation)
     if store is None or is_at_hand(store):
         return [*inherited, *own]
-    is_killed = own and not isinstance(own[-1], RESTED)
+    is_killed = own and not isinstance(own[-1], STOPS)
     if is_killed or not store.keeps_logs:
         # A run was killed, or may have been. From here on, the new run relies on what that run
         # stored, which may not have reached the disk: a power failure would remove it from below

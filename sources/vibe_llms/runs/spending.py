@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from vibe_llms.conversations.run_logs.inbox import read_message_id
-from vibe_llms.conversations.run_logs.log import RESTED, LoggedEvent
+from vibe_llms.conversations.run_logs.log import STOPS, LoggedEvent
 from vibe_llms.engine.limits import Readings
 from vibe_llms.events.engine import (
     GenerationDoubtedEvent,
@@ -37,10 +37,10 @@ def measure_usage(log: Sequence[LoggedEvent]) -> Readings:
         event = logged.event
         if isinstance(event, _REQUESTS):
             readings = Readings()
-        if isinstance(event, (*_STARTS, *RESTED, *_REQUESTS, RunRetriedEvent)):
+        if isinstance(event, (*_STARTS, *STOPS, *_REQUESTS, RunRetriedEvent)):
             if start is not None and last is not None:
                 # For a killed run, its last event counts: later work is unknown.
-                end = logged.timestamp if isinstance(event, RESTED) else last
+                end = logged.timestamp if isinstance(event, STOPS) else last
                 readings.seconds += max(0.0, (end - start).total_seconds())
             start = logged.timestamp if isinstance(event, _STARTS) else None
         if not read_message_id(event):  # others may message a run killed long ago
@@ -72,7 +72,7 @@ def count_starts(log: Sequence[LoggedEvent]) -> int:
     for logged in log:
         if isinstance(logged.event, _STARTS):
             count += 1
-        elif isinstance(logged.event, (*RESTED, *_PROGRESS, RunRetriedEvent)):
+        elif isinstance(logged.event, (*STOPS, *_PROGRESS, RunRetriedEvent)):
             count = 0
     return count
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vibe_llms.configuration.definitions import STORE
-from vibe_llms.conversations.stores.content_urls import produce_backend, split_content
+from vibe_llms.conversations.stores.content_urls import produce_backend, split_content_address
 from vibe_llms.conversations.stores.object_stores import locate
 from vibe_llms.exceptions import ConfigurationError, StoreError
 from vibe_llms.messages.contents import compute_content_id
@@ -100,7 +100,7 @@ def test_a_place_is_taken_out_of_the_url_of_a_database(address: str, rest: list[
     """Whatever stands in it; what else the URL says stays."""
     whole = "&".join([*rest[:1], f"content={quote(address)}", *rest[1:]])
 
-    url, found = split_content(f"postgresql://u@h/d?{whole}")
+    url, found = split_content_address(f"postgresql://u@h/d?{whole}")
 
     assert found == address
     assert url == "postgresql://u@h/d" + ("?" + "&".join(rest) if rest else "")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from vibe_llms.conversations.run_logs.inbox import (
-    MESSAGES,
+    CAPACITY,
     RunMessage,
     decode_message,
     describe_full,
@@ -53,7 +53,7 @@ class DatabaseInbox:
                 raise UnknownConversationError(
                     identity=self._identity, path=f"{self._database.location} {self._identity}"
                 )
-            if count >= MESSAGES:
+            if count >= CAPACITY:
                 raise describe_full()
             connection.execute(
                 "INSERT INTO vibe_letters (conversation, letter) VALUES (%s, %s)",

@@ -23,7 +23,7 @@ from vibe_llms.conversations.run_logs.log_lines import (
     write_line,
 )
 from vibe_llms.conversations.run_logs.publishing import publish
-from vibe_llms.conversations.run_logs.tailing import FileTail, find_behind
+from vibe_llms.conversations.run_logs.tailing import FileTail, find_offset_after
 from vibe_llms.conversations.stores.interfaces import ContentStore
 from vibe_llms.conversations.stores.layout import RUNS
 from vibe_llms.conversations.stores.mapping import mapping_errors
@@ -62,12 +62,12 @@ class FileLog(LogDefaults):
     Args:
         folder: Folder of the conversation.
         contents: Store for the bytes of media; ``None`` leaves them in the lines.
-        disk: Performs every change; tests replace it.
+        disk: Performs every change of files; tests replace it.
     """
 
-    _moments: Moments  # for lines written since the claim
-    _before: int  # number of events at the time of the claim
-    _turnstile: asyncio.Lock  # serializes waiting for the disk
+    _moments: Moments  # clock of the lines written since the claim
+    _count_at_claim: int  # number of events at the time of the claim
+    _write_lock: asyncio.Lock  # serializes waiting for the disk
     _synchronized: int  # number of the last event synchronized since then
 
     def __init__(
@@ -90,18 +90,18 @@ class FileLog(LogDefaults):
 
     @mapping_errors
     def claim(self) -> None:
-        """Claim the log until :meth:`close`; set aside a line that a crash has torn."""
+        """Claim the log until :meth:`close`; move an incomplete last line to another file."""
         if self._log is not None:
             raise describe_busy(f"{self._folder}/{LOCK}")
         self._log = log = self._open()
-        self._moments, self._turnstile = Moments(), asyncio.Lock()
-        self._synchronized = 0  # the numbers of events lost in the interim are reused
+        self._moments, self._write_lock = Moments(), asyncio.Lock()
+        self._synchronized = 0  # if events were lost since, their numbers are used again
         try:
             self.notices += log.notices
             # The last number counts all events, so earlier lines need not be read.
             last = log.read_last()
-            self._before = self._open_envelope(last, "last line").sequence if last else 0
-            self._refuse_loss()
+            self._count_at_claim = self._open_envelope(last, "last line").sequence if last else 0
+            self._ensure_complete()
         except BaseException:
             self.close()
             raise
@@ -132,7 +132,7 @@ class FileLog(LogDefaults):
                         identity=Path(self._folder).name, path=self._folder
                     ) from None
             except StoreError as error:
-                if self.is_claimed:  # otherwise another process only checked whether it is claimed
+                if self.is_claimed:  # if not, another process was only checking for a claim
                     raise describe_busy(path) from error
 
     def _open(self) -> Log:
@@ -140,17 +140,20 @@ class FileLog(LogDefaults):
         try:
             if not os.path.lexists(self.path):
                 self._disk.create(self.path).close()
-                # Otherwise a power failure could lose the whole file, whose lines were reported as
-                # safe.
+                # Otherwise a power failure could lose the file, although its lines were reported as
+                # durable.
                 self._disk.synchronize_folder(self._folder)
             return Log(self.path, self._disk, lock=lock, tally=tally)
         except BaseException:
             locks.release(lock)
             raise
 
-    def _refuse_loss(self) -> None:
-        """Refuse a log that lost events: calls that took effect would be executed again."""
-        loss = self._find_loss(self._before)
+    def _ensure_complete(self) -> None:
+        """Raise CorruptionError if the log has lost events.
+
+        Otherwise a run would repeat calls that it has executed already.
+        """
+        loss = self._find_loss(self._count_at_claim)
         if loss is not None:
             raise CorruptionError(path=self.path, detail=loss.message)
 
@@ -175,12 +178,12 @@ class FileLog(LogDefaults):
         log = self._log
         if log is None:
             raise StoreError(path=self.path, detail=f"{self.path} was not claimed for a run.")
-        number = self._before + log.end.lines
+        number = self._count_at_claim + log.end.lines
         lines = [
             write_line(place, self._moments.access(), run_id, event)
             for place, event in enumerate(events, number + 1)
         ]
-        # Not as one append: part of the events of one moment is as valid as an earlier end.
+        # A crash may leave only some of these lines, which is as valid as an earlier end.
         log.append(b"".join([line + b"\n" for line in lines]), len(lines))
         for event, line in zip(events, lines, strict=True):
             number += 1
@@ -201,31 +204,31 @@ class FileLog(LogDefaults):
         log = self._log
         if log is None:
             raise StoreError(path=self.path, detail=f"{self.path} was not claimed for a run.")
-        behind = find_behind(
+        behind = find_offset_after(
             log.descriptor, log.end.size, until, lambda data: read_head(data).sequence
         )
         rest = read_at(log.descriptor, behind, log.end.size - behind)
         data = b"".join([line + b"\n" for line in lines]) + rest
         replace_file(self._disk, self.path, data)
-        # Use its number, which omitted lines do not change. A count of the lines in the new file
-        # would be lower, and later losses would go unnoticed.
-        end = Tally(self._before + log.end.lines, len(data))
+        # The tally has the number of the last event, not the number of lines in the new file, which
+        # is lower: with that, later losses would not be detected.
+        end = Tally(self._count_at_claim + log.end.lines, len(data))
         renew_tally(self._disk, f"{self._folder}/{TALLY}", end)
         self.close()  # the open file is the old one
 
     async def secure(self, sequence: int) -> None:
         """Wait for the disk."""
-        async with self._turnstile:
+        async with self._write_lock:
             if self._synchronized < sequence:  # otherwise a later synchronization included it
                 await asyncio.to_thread(self.synchronize)
 
     @mapping_errors
     def synchronize(self) -> None:
-        """Return when all written lines have reached the disk."""
+        """Wait until all written lines have reached the disk."""
         with self._lock:
             if self._log is not None:
-                # Count before: lines appended during the synchronization are not guaranteed yet.
-                number = self._before + self._log.end.lines
+                # Counted before: lines appended during the synchronization may not be included.
+                number = self._count_at_claim + self._log.end.lines
                 self._log.synchronize()
                 self._synchronized = number
 
@@ -234,7 +237,7 @@ class FileLog(LogDefaults):
         with self._lock:
             log, self._log = self._log, None
         if log is not None:
-            # Promised lines were synchronized before, so a failure here does no harm.
+            # Lines that were reported as durable are on the disk, so an error here is harmless.
             with suppress(OSError):
                 log.close()
 
@@ -243,10 +246,10 @@ class FileLog(LogDefaults):
     @mapping_errors
     def read(self, *, after: int = 0) -> Sequence[LoggedEvent]:
         """Return the events after a sequence number. Changes nothing."""
-        found = self._read_behind(after) if after else None
-        if found is not None:
-            return found
-        # If something is damaged, all lines must be read to find which one.
+        events = self._read_after(after) if after else None
+        if events is not None:
+            return events
+        # If a line is damaged, all lines must be read to find out its number.
         logged = []
         for each in read_lines(self._read_lines()[0]):
             if each.sequence <= after:
@@ -256,28 +259,28 @@ class FileLog(LogDefaults):
             logged.append(each)
         return logged
 
-    def _read_behind(self, after: int) -> list[LoggedEvent] | None:
-        """Read the lines after a number, found by binary search; ``None`` if they are damaged."""
-        tail, found = self.tail(after), list[bytes]()
+    def _read_after(self, after: int) -> list[LoggedEvent] | None:
+        """Read the lines after a number, found by binary search; ``None`` if one is damaged."""
+        tail, data = self.tail(after), list[bytes]()
         try:
             while lines := tail.read():
-                found += [line.data for line in lines]
+                data += [line.data for line in lines]
         except CorruptionError:
             return None
-        read = [*read_lines(found, after)]
-        logged = [each for each in read if not isinstance(each, Flaw)]
-        return logged if len(logged) == len(read) else None
+        results = [*read_lines(data, after)]
+        logged = [each for each in results if not isinstance(each, Flaw)]
+        return logged if len(logged) == len(results) else None
 
     def measure(self) -> tuple[object, int] | None:
         """Return the file's number in its file system, and its size."""
         try:
-            found = os.stat(self.path)  # polled often, for all logs
+            status = os.stat(self.path)  # fast, as it is called often, for all logs
         except OSError:
             return None
-        return (found.st_ino, found.st_size) if found.st_size else None
+        return (status.st_ino, status.st_size) if status.st_size else None
 
     def tail(self, after: int = 0) -> FileTail:
-        """Return a reader from a number on, while the log may grow."""
+        """Return a reader of the events after a number, while the log may grow."""
         return FileTail(self.path, after)
 
     @mapping_errors
@@ -297,7 +300,7 @@ class FileLog(LogDefaults):
         return len(whole), (*findings, *torn, *([loss] if loss else []))
 
     def _read_lines(self) -> tuple[list[bytes], tuple[Finding, ...]]:
-        """Return the complete lines, and the torn rest after them."""
+        """Return the complete lines, and a finding about an incomplete last line."""
         try:
             with Log(self.path, self._disk, reading=True) as log:
                 return log.read().split(b"\n")[:-1], log.notices
@@ -320,17 +323,17 @@ class FileLog(LogDefaults):
         except CodecError as error:
             raise self._describe_damage("last line", str(error)) from error
 
-    def _open_envelope(self, data: bytes, what: str) -> Envelope:
+    def _open_envelope(self, data: bytes, part: str) -> Envelope:
         try:
             return read_envelope(data)
         except UNREADABLE as error:
-            raise self._describe_damage(what, str(error)) from error
+            raise self._describe_damage(part, str(error)) from error
 
-    def _describe_damage(self, what: str, detail: str, number: int = 0) -> CorruptionError:
+    def _describe_damage(self, part: str, detail: str, number: int = 0) -> CorruptionError:
         return CorruptionError(
             path=self.path,
             line=number,
-            detail=f"Cannot read the {what}: {detail}.",
+            detail=f"Cannot read the {part}: {detail}.",
             remedy="Correct the file by hand; the conversation is in messages.jsonl next to it.",
         )
 

@@ -1,9 +1,9 @@
-"""Inbox of a run: messages that wait until the holder of its log moves them there.
+"""Inbox of a run: messages from any process, which the holder of the log moves to the log.
 
-A log has one writer, and a run may work for hours. So any process may put a message, such as an
-approval, a user's message or a stop, into the inbox beside the log, as the event that the log will
-contain. The next holder of the log moves it there. Each message has an id in its field
-``message_id``, which identifies a repeated move.
+A log has only one writer, and a run may hold it for hours. So other processes put their messages
+into the inbox beside the log: an approval, a user's message, a request to stop. A message is an
+event of the log. The holder of the log, or the next one, moves it there. Each message has an id
+in its field ``message_id``, so that it is not moved twice.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from vibe_llms.logs.disk import Disk
 from vibe_llms.logs.log import Log
 
 INBOX: Final = "inbox.jsonl"
-MESSAGES: Final = 1_000
-"""Capacity of an inbox."""
+CAPACITY: Final = 1_000
+"""Maximum number of messages in an inbox."""
 
 RunMessage: TypeAlias = (
     ApprovalAnsweredEvent
@@ -52,7 +52,7 @@ RunMessage: TypeAlias = (
     | StopRequestedEvent
 )
 
-_Named: TypeAlias = (
+_EventWithMessageId: TypeAlias = (
     ApprovalAnsweredEvent
     | ApprovalRefusedEvent
     | GenerationAnsweredEvent
@@ -62,7 +62,7 @@ _Named: TypeAlias = (
     | StopRequestedEvent
 )
 
-MESSAGE_WORDS: Final[frozenset[str]] = frozenset(
+MESSAGE_TYPES: Final[frozenset[str]] = frozenset(
     attrs.fields(each).type.default for each in get_args(RunMessage)
 )
 """Event types of messages in a log."""
@@ -73,7 +73,7 @@ class RunInbox(Protocol):
 
     @property
     def is_empty(self) -> bool:
-        """True if the inbox is empty; cheap."""
+        """True if the inbox is empty. This is fast."""
 
     def put(self, message: RunMessage) -> None:
         """Add a message. When this returns, it is on the disk.
@@ -91,8 +91,10 @@ class RunInbox(Protocol):
             StoreError: The inbox could not be read.
         """
 
-    def empty(self, take: Callable[[Sequence[RunMessage]], None]) -> None:
-        """Pass all messages to a function and remove them when it returns; the inbox is locked.
+    def empty(self, handle: Callable[[Sequence[RunMessage]], None]) -> None:
+        """Pass all messages to a function, and remove them when it returns.
+
+        The inbox is locked meanwhile.
 
         Raises:
             StoreError: The inbox could not be read.
@@ -120,7 +122,7 @@ class FileInbox:
         """Add a message."""
         log = self._open(make=True)
         try:
-            if log.read().count(b"\n") >= MESSAGES:
+            if log.read().count(b"\n") >= CAPACITY:
                 raise describe_full()
             log.append(encode_event(message) + b"\n", durable=True)
         finally:
@@ -136,14 +138,14 @@ class FileInbox:
             return ()
 
     @mapping_errors
-    def empty(self, take: Callable[[Sequence[RunMessage]], None]) -> None:
+    def empty(self, handle: Callable[[Sequence[RunMessage]], None]) -> None:
         """Pass all messages to a function, then remove them."""
         try:
             log = self._open()
         except FileNotFoundError:
             return
         try:
-            take(self._decode(log))
+            handle(self._decode(log))
             self._disk.truncate(log.descriptor, 0)
         finally:
             log.close()
@@ -192,7 +194,7 @@ class MemoryInbox:
     def put(self, message: RunMessage) -> None:
         """Add a message."""
         with self._lock:
-            if len(self._messages) >= MESSAGES:
+            if len(self._messages) >= CAPACITY:
                 raise describe_full()
             self._messages.append(message)
 
@@ -200,10 +202,10 @@ class MemoryInbox:
         """Return all messages."""
         return tuple(self._messages)
 
-    def empty(self, take: Callable[[Sequence[RunMessage]], None]) -> None:
+    def empty(self, handle: Callable[[Sequence[RunMessage]], None]) -> None:
         """Pass all messages to a function, then remove them."""
         with self._lock:
-            take(tuple(self._messages))
+            handle(tuple(self._messages))
             self._messages.clear()
 
 
@@ -217,16 +219,16 @@ def decode_message(data: bytes, place: str, number: int) -> RunMessage:
 
 
 def read_message_id(event: LogEvent) -> str:
-    """Return the id of the message that an event of a log came from, or an empty string."""
-    return event.message_id if isinstance(event, _Named) else ""
+    """Return the id of the message that became an event of a log; empty if it was none."""
+    return event.message_id if isinstance(event, _EventWithMessageId) else ""
 
 
 def describe_full() -> LimitError:
     """Describe the error that too many messages are unread."""
     return LimitError(
-        detail=f"{MESSAGES} unread messages already wait for this run.",
+        detail=f"{CAPACITY} unread messages already wait for this run.",
         remedy="Resume or stop the run.",
         limit="messages",
-        value=MESSAGES,
+        value=CAPACITY,
         stage=Stage.EXECUTE,
     )

@@ -20,17 +20,19 @@ from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.files import is_full
 
 PATIENCE_SECONDS: Final = 2.0
-"""How long to wait for a holder that releases the log soon."""
+"""Maximum wait for another process to release the log."""
 
 PIECE_BYTES: Final = 1 << 17
-"""So much of a log is read at once. More is not faster: buffers so large are given back to the
-system each time, and new ones have to be filled with zeros."""
+"""Size of the pieces in which a log is read.
+
+Larger ones are not faster: the system would allocate a new buffer for each, filled with zeros.
+"""
 
 ENDS: Final = (FlowEndedEvent, RunEndedEvent)
 """Events that end a run."""
 
-RESTED: Final = (*ENDS, RunSuspendedEvent)
-"""What the log ends with where no run was cut off."""
+STOPS: Final = (*ENDS, RunSuspendedEvent)
+"""Events after which no run is in progress: it has ended or is suspended."""
 
 _PAUSE_SECONDS: Final = 0.02
 _FULL_SECONDS: Final = 1.0
@@ -47,7 +49,8 @@ class LoggedEvent:
         timestamp: Time of the write, in UTC.
         run_id: Id of the run in which it happened.
         event: The event itself.
-        kept: On the last compacted event, the number of events up to it; on all others 0.
+        kept: In the last event of the compacted part, the number of events that this part has; in
+            all others 0.
     """
 
     sequence: int
@@ -63,7 +66,7 @@ class LogLine:
 
     Attributes:
         sequence: Number of its event.
-        word: Stable name of its event, such as ``run.started``.
+        word: The type of its event, such as ``run.started``.
         data: JSON in one line, without the line break.
     """
 
@@ -73,19 +76,19 @@ class LogLine:
 
 
 class LogTail(Protocol):
-    """Reader of a log from a number on. It may do file I/O; use it in one thread at a time."""
+    """Reader of the events after a number. It may do file I/O; use it in one thread at a time."""
 
     def read(self) -> Sequence[LogLine]:
         """Return the next piece of events, oldest first; empty only if there are none yet.
 
         Raises:
-            CorruptionError: A line does not read.
+            CorruptionError: A line cannot be read.
         """
 
     def read_raw(self, most: int = PIECE_BYTES) -> tuple[bytes, int]:
         """Return the next raw lines, with their line breaks, and the number of the last.
 
-        For passing on many lines: only the last of them is checked for being readable.
+        This is for passing on many lines; only the last one is decoded and so verified.
 
         Args:
             most: Maximum size in bytes; at least one line is returned.
@@ -122,8 +125,9 @@ class RunLog(Protocol):
 
         Args:
             run_id: Id of the run in which they happened.
-            events: Events of one moment.
-            durable: Whether the caller secures them next. A log may do that here if it costs less.
+            events: Events that happened at the same time.
+            durable: Whether the caller will call :meth:`secure` next. A log may then secure the
+                events in the same step, if that is faster.
 
         Returns:
             The sequence number of the last, counted from 1 over all runs of the conversation.
@@ -177,12 +181,12 @@ class RunLog(Protocol):
     def measure(self) -> tuple[object, int] | None:
         """Return the identity of the log and its size; ``None`` if it is empty.
 
-        If the measure is equal, nothing was added. Callers poll it often for all logs of a store. A
-        log that cannot tell without reading returns ``(0, number of its last event)``.
+        If the measure is the same as before, nothing was added. Callers poll it often, for all logs
+        of a store. A log without a size returns ``(0, number of its last event)``.
         """
 
     def tail(self, after: int = 0) -> LogTail:
-        """Return a reader from a number on, while the log may grow; this needs no claim.
+        """Return a reader of the events after a number, while the log may grow; needs no claim.
 
         Args:
             after: Number of the last event that the caller knows; 0 for none.
@@ -199,7 +203,7 @@ class RunLog(Protocol):
         """True if a living process has claimed it. Does file I/O."""
 
     def adopt(self, lines: Sequence[bytes]) -> None:
-        """Append lines of another log, all or none; the first has the number after the last.
+        """Append lines of another log, all or none; their numbers continue those of this log.
 
         Raises:
             StoreError: The lines could not be written, or the log is not claimed.
@@ -220,10 +224,10 @@ class RunLog(Protocol):
         """
 
     def fencing(self) -> AbstractContextManager[object]:
-        """Fence this thread's other writes to the store: inside the block they need a valid claim.
+        """Make this thread's other writes to the store depend on the claim, inside the block.
 
-        Such a write raises StoreError if another process has taken over the claim. Without such
-        takeovers, this does nothing.
+        A write raises StoreError if another process has taken over the claim. For logs whose claim
+        cannot be taken over, this does nothing.
         """
 
     @property
@@ -257,24 +261,24 @@ def read_events(log: RunLog) -> list[LogEvent]:
 def claim_soon(
     log: RunLog,
     *,
-    unless: Callable[[], bool] = lambda: False,
+    is_unnecessary: Callable[[], bool] = lambda: False,
     wait_seconds: float = PATIENCE_SECONDS,
 ) -> bool:
     """Claim a log for a short time; retry while its holder may be releasing it. Does file I/O.
 
     Args:
         log: Log to claim.
-        unless: Checked before each attempt; true if the claim has become unnecessary.
-        wait_seconds: How long to retry.
+        is_unnecessary: Checked before each attempt; true ends the attempts.
+        wait_seconds: Maximum time to retry.
 
     Returns:
         True if it is claimed now; False if the claim has become unnecessary.
 
     Raises:
-        StoreError: Another process held it the whole time, or it cannot be read.
+        StoreError: Another process held the claim all the time, or the log cannot be read.
     """
     deadline = time.monotonic() + wait_seconds
-    while not unless():
+    while not is_unnecessary():
         try:
             log.claim()
         except StoreError:
@@ -302,10 +306,10 @@ def claim_at_once(log: RunLog) -> bool:
 
 
 def read_unsettled(log: RunLog) -> list[LogEvent]:
-    """Return the events that future runs have to know, oldest first.
+    """Return the events that the next run needs, oldest first.
 
-    They are the events after the last end of a run that has settled all before it. The log is read
-    from its end, so the cost does not depend on the number of earlier runs.
+    These are the events after the last ``RunEndedEvent`` that settles everything before it. The log
+    is read from its end, so the cost does not depend on the number of earlier runs.
     """
     last = log.read_last()
     if last is None:
@@ -327,7 +331,7 @@ async def wait_for_room(error: Exception) -> None:
     """Sleep briefly after a disk-full error, since space may be freed.
 
     Raises:
-        Exception: The given error, if it is a different one or the task is being cancelled.
+        Exception: The error, if it is another one, or if the task is being cancelled.
     """
     task = asyncio.current_task()
     is_ending = task is not None and task.cancelling()

@@ -17,7 +17,7 @@ from vibe_llms.foundation.json_errors import UNREADABLE
 
 
 class Envelope(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """Envelope of an event in its line; see :class:`.log.LoggedEvent`."""
+    """A line with its event still encoded; see :class:`.log.LoggedEvent`."""
 
     sequence: int
     timestamp: datetime
@@ -27,11 +27,11 @@ class Envelope(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 class Flaw(NamedTuple):
-    """Flaw of a line.
+    """An error in a line of a log.
 
     Attributes:
         line: Its number among the lines read, from 1.
-        sequence: Number of its event; the lowest possible one if lines were compacted.
+        sequence: The number that its event should have; in the compacted part, the lowest possible.
         detail: Description of the flaw.
     """
 
@@ -49,19 +49,19 @@ class _Head(msgspec.Struct):
     event: _Kind
 
 
-class _Order(msgspec.Struct):
+class _RequestFields(msgspec.Struct):
     subject: str = ""
 
 
-class _Requested(msgspec.Struct):
-    event: _Order
+class _RequestLine(msgspec.Struct):
+    event: _RequestFields
 
 
 _KEPT: Final = b'"kept":'
 _ENCODER: Final = msgspec.json.Encoder()
 _DECODER: Final = msgspec.json.Decoder(Envelope)
 _HEAD_DECODER: Final = msgspec.json.Decoder(_Head)
-_REQUEST_DECODER: Final = msgspec.json.Decoder(_Requested)
+_REQUEST_DECODER: Final = msgspec.json.Decoder(_RequestLine)
 
 
 def write_line(
@@ -96,42 +96,46 @@ def write_logged(logged: LoggedEvent) -> bytes:
 
 
 def find_base(lines: Sequence[bytes]) -> tuple[int, int] | None:
-    """Return the place and the number of the last compacted line.
+    """Return the index and the number of the last line of the compacted part.
 
-    ``None`` if no lines were compacted.
+    ``None`` if the log was not compacted.
     """
-    for place in range(len(lines) - 1, -1, -1):
-        if _KEPT in lines[place]:  # otherwise only damaged lines would be read for it
+    for base_index in range(len(lines) - 1, -1, -1):
+        # Checked first, as decoding each line would be slow.
+        if _KEPT in lines[base_index]:
             with suppress(*UNREADABLE):
-                line = read_envelope(lines[place])
+                line = read_envelope(lines[base_index])
                 if line.kept:
-                    return place, line.sequence
+                    return base_index, line.sequence
     return None
 
 
 def read_lines(lines: Sequence[bytes], after: int = 0) -> Iterator[LoggedEvent | Flaw]:
     """Read all lines of a log after a number, and verify that none is missing between them.
 
-    After the compacted part each number is one higher than the one before. Within it, numbers rise,
-    and the last line tells how many lines were kept.
+    In the compacted part, at the beginning, the numbers rise, and its last line has the number of
+    its lines. After it, each number is one higher than the one before.
     """
-    place, base = find_base(lines) or (-1, after)
-    former = after
+    base_index, base = find_base(lines) or (-1, after)
+    previous = after
     for index, data in enumerate(lines):
-        line, wanted = index + 1, base + index - place if index > place else former + 1
+        line, expected = (
+            index + 1,
+            base + index - base_index if index > base_index else previous + 1,
+        )
         try:
             logged = open_envelope(read_envelope(data))
         except (*UNREADABLE, CodecError) as error:
-            yield Flaw(line, wanted, str(error))
+            yield Flaw(line, expected, str(error))
             continue
-        number, highest = logged.sequence, base if index <= place else wanted
-        if index == place and not after and logged.kept != line:
-            yield Flaw(line, wanted, f"it claims that {logged.kept} lines were stored before it")
-        elif wanted <= number <= highest:
+        number, highest = logged.sequence, base if index <= base_index else expected
+        if index == base_index and not after and logged.kept != line:
+            yield Flaw(line, expected, f"it claims that {logged.kept} lines were stored before it")
+        elif expected <= number <= highest:
             yield logged
         else:
-            yield Flaw(line, wanted, f"its own number is {number}")
-        former = max(former, number)
+            yield Flaw(line, expected, f"its own number is {number}")
+        previous = max(previous, number)
 
 
 def read_head(data: bytes) -> LogLine:

@@ -1,4 +1,4 @@
-"""Log of runs in memory: it ends with its process."""
+"""Log of runs in memory, which is lost when its process ends."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _LINES: Final = 256
 
 
 class _Content(NamedTuple):
-    """Events of a log, in one value that is replaced at once.
+    """The events of a log, in one value, so that they are replaced atomically.
 
     Attributes:
-        compacted: The events up to the last compaction.
+        compacted: The events of the compacted part.
         base: Number of the last of these.
-        entries: The events after them.
+        entries: The time, the run's id and the event of each event after them.
     """
 
     compacted: Sequence[LoggedEvent]
@@ -92,8 +92,8 @@ class MemoryLog(LogDefaults):
             self._epoch = shared.epoch
         self._moments = Moments()
 
-    def _ensure_held(self) -> None:
-        """Refuse a writer whose claim was released; another run may have the log by now."""
+    def _ensure_claimed(self) -> None:
+        """Raise StoreError if this claim was released, as another run may write by now."""
         shared = self._shared
         if self._epoch and not (shared.is_claimed and self._epoch == shared.epoch):
             raise StoreError(detail="This claim of the log was released, so it cannot be written.")
@@ -107,7 +107,7 @@ class MemoryLog(LogDefaults):
 
     def append(self, run_id: str, *events: LogEvent, durable: bool = False) -> int:
         """Append events."""
-        self._ensure_held()
+        self._ensure_claimed()
         content = self._shared.content
         last = content.base + len(content.entries)
         for event in events:
@@ -120,31 +120,31 @@ class MemoryLog(LogDefaults):
         for each in self.read(after=after):
             try:
                 line = write_logged(each)
-            except CodecError:  # notify the readers of the log
+            except CodecError:  # subscribers get the error when they read the log
                 return
             publish(self.topic, each.sequence, each.event, line)
 
     def adopt(self, lines: Sequence[bytes]) -> None:
         """Append lines of another log."""
-        self._ensure_held()
+        self._ensure_claimed()
         self._shared.content = self._join(self._shared.content, lines)
 
     def _join(self, content: _Content, lines: Sequence[bytes]) -> _Content:
-        read = [open_envelope(read_envelope(line)) for line in lines]
-        if (found := find_base(lines)) is not None:  # then these are all events
-            place, base = found
-            content = _Content(read[: place + 1], base, content.entries)
-            read = read[place + 1 :]
-        new = [(each.timestamp, each.run_id, each.event) for each in read]
+        events = [open_envelope(read_envelope(line)) for line in lines]
+        if (found := find_base(lines)) is not None:  # the lines begin with the compacted part
+            base_index, base = found
+            content = _Content(events[: base_index + 1], base, content.entries)
+            events = events[base_index + 1 :]
+        new = [(each.timestamp, each.run_id, each.event) for each in events]
         return content._replace(entries=[*content.entries, *new])
 
     def replace(self, lines: Sequence[bytes], until: int) -> None:
         """Replace all lines up to a number."""
-        self._ensure_held()
+        self._ensure_claimed()
         content = self._shared.content
-        behind = content.entries[until - content.base :]
+        later = content.entries[until - content.base :]
         joined = self._join(content._replace(entries=[]), lines)
-        self._shared.content = joined._replace(entries=[*joined.entries, *behind])
+        self._shared.content = joined._replace(entries=[*joined.entries, *later])
         self.close()
 
     def synchronize(self) -> None:

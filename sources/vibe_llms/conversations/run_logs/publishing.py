@@ -15,7 +15,10 @@ from vibe_llms.conversations.run_logs.log import LogLine
 from vibe_llms.events.flow import LogEvent
 
 Receive: TypeAlias = Callable[[LogLine], object]
-"""Takes a line in the thread that wrote it; must be fast and must not raise."""
+"""Function of a subscriber, called with each line in the thread that wrote it.
+
+It must be fast, and must not raise.
+"""
 
 _subscribers: Final[dict[Hashable, tuple[Receive, ...]]] = {}
 _lock: Final = threading.Lock()
@@ -30,9 +33,9 @@ def subscribe(topic: Hashable, receive: Receive) -> Iterator[None]:
         yield
     finally:
         with _lock:
-            left = tuple(each for each in _subscribers[topic] if each is not receive)
-            if left:
-                _subscribers[topic] = left
+            remaining = tuple(each for each in _subscribers[topic] if each is not receive)
+            if remaining:
+                _subscribers[topic] = remaining
             else:
                 del _subscribers[topic]
 
@@ -43,7 +46,7 @@ def is_subscribed(topic: Hashable) -> bool:
 
 
 def publish(topic: Hashable, number: int, event: LogEvent, data: bytes) -> None:
-    """Publish a line that was written to a log and cannot be undone.
+    """Publish a line that was written to a log, and cannot be rolled back any more.
 
     Args:
         data: The line, without its line break.

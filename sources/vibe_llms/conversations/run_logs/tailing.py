@@ -1,7 +1,7 @@
-"""Reader of a log file from a number on, in pieces, while it may grow; decodes nothing.
+"""Reader of the lines after a number in a log file, in pieces, while it may grow.
 
-An event's number is that of its line, so the line after any number is found by binary search,
-however long the file is.
+It does not decode the events. Lines have ascending numbers, so the line after a number is found by
+binary search, which is fast also in long files.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ _PROBE_BYTES: Final = 1 << 12
 
 
 class FileTail:
-    """Reader of a file of lines from a number on; see :class:`.log.LogTail`.
+    """Reader of the lines after a number in a file; see :class:`.log.LogTail`.
 
-    It holds no file descriptor between reads, so thousands of readers may follow as many files.
+    It does not keep the file open between reads, so that thousands of readers can follow as many
+    files.
 
     Args:
         path: Path of the file; the file need not exist yet.
@@ -35,7 +36,7 @@ class FileTail:
         self._path = path
         self._after = after
         self._offset = 0
-        self._file = -1  # its inode, once it was read
+        self._inode = -1  # of the file that was read last
 
     def read(self) -> Sequence[LogLine]:
         """Return the next events."""
@@ -49,20 +50,20 @@ class FileTail:
         except FileNotFoundError:
             return b"", self._after
         with file:
-            return self._note(self._read(file.fileno(), most)), self._after
+            return self._advance(self._read(file.fileno(), most)), self._after
 
     def _read(self, descriptor: int, most: int) -> bytes:
         status = os.fstat(descriptor)
         end = find_torn_start(descriptor, status.st_size)
-        if self._file == status.st_ino and self._is_at_line(descriptor, end):
+        if self._inode == status.st_ino and self._is_at_line(descriptor, end):
             lines = _read_lines(descriptor, self._offset, end, most)
             if not lines or self._read_number(lines[: lines.find(b"\n")]) == self._after + 1:
                 return lines
-        # The file is read for the first time, or is the compacted successor of the one read before.
-        # A successor may even have the same inode, if two replacements followed each other.
-        self._file = status.st_ino
+        # The file is read for the first time, or was replaced by a compacted one since. After two
+        # replacements, the new file may have the same inode as the old one.
+        self._inode = status.st_ino
         self._offset = (
-            find_behind(descriptor, end, self._after, self._read_number) if self._after else 0
+            find_offset_after(descriptor, end, self._after, self._read_number) if self._after else 0
         )
         return _read_lines(descriptor, self._offset, end, most)
 
@@ -70,7 +71,7 @@ class FileTail:
         offset = self._offset
         return not offset or (offset <= end and read_at(descriptor, offset - 1, 1) == b"\n")
 
-    def _note(self, lines: bytes) -> bytes:
+    def _advance(self, lines: bytes) -> bytes:
         if lines:
             self._after = self._read_number(lines[lines.rfind(b"\n", 0, -1) + 1 : -1])
             self._offset += len(lines)
@@ -89,7 +90,11 @@ class FileTail:
 
 
 def _read_lines(descriptor: int, start: int, end: int, size: int) -> bytes:
-    """Return complete lines with their line breaks: some, and at least one if there is one."""
+    """Return complete lines with their line breaks, at least one if there are any.
+
+    Args:
+        size: The size to read; it is doubled until a line is complete.
+    """
     while start < end:
         data = read_at(descriptor, start, min(size, end - start))
         if (last := data.rfind(b"\n")) >= 0:
@@ -100,14 +105,17 @@ def _read_lines(descriptor: int, start: int, end: int, size: int) -> bytes:
     return b""
 
 
-def find_behind(descriptor: int, end: int, number: int, read_number: Callable[[bytes], int]) -> int:
+def find_offset_after(
+    descriptor: int, end: int, number: int, read_number: Callable[[bytes], int]
+) -> int:
     """Return the offset of the line after a number, in a file with ascending line numbers.
 
     Args:
         end: End offset of the last complete line.
         read_number: Returns the number of a line.
     """
-    low, high = 0, end  # lines before low are up to the number, those from high after it
+    # Invariant: lines before `low` have at most the number, those from `high` on a higher one.
+    low, high = 0, end
     while low < high:
         middle = (low + high) // 2
         start, line = _find_line(descriptor, middle, low)

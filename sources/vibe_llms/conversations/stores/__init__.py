@@ -1,5 +1,5 @@
-"""Stores of conversations: the protocol, one in memory, one in a directory.
+"""Stores of conversations: the protocol, and stores in memory, in a directory and in PostgreSQL.
 
-May import the messages, the errors, and a conversation's metadata. Refuses to know the
-`Conversation` object, models, and what canisters mean beyond the bytes they carry.
+May import the messages, the errors, and a conversation's metadata. Must not know the
+``Conversation`` object, nor models, nor the meaning of canisters, except for the bytes of media.
 """

@@ -1,7 +1,7 @@
-"""Reader of a conversation with its inherited history, from the root of its forks to itself.
+"""Read a conversation with its inherited history: its own part, and those of its ancestors.
 
-The caller holds the lock of the structure, so that no parent is deleted concurrently. Parents may
-grow; the part before a fork point does not change.
+The caller holds the lock of the store's structure, so that no parent is deleted concurrently.
+Parents may grow; the part before a fork point does not change.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def describe_unknown(layout: Layout, identity: str) -> UnknownConversationError:
 
 
 def read_whole_lines(path: str, size: int | None = None) -> bytes:
-    """Read a file of messages up to a size, or all but a torn last line.
+    """Read a file of messages up to a size, or all of it but an incomplete last line.
 
     Raises:
         CorruptionError: The file does not exist.
@@ -53,8 +53,8 @@ def read_whole_lines(path: str, size: int | None = None) -> bytes:
     try:
         with open_reader(path) as file:
             if size is None:
-                # Its lock is not held: an append may be in progress, and its incomplete end does
-                # not count.
+                # Its lock is not held, so an append may be in progress: leave out an incomplete
+                # line.
                 size = find_torn_start(file.fileno(), os.fstat(file.fileno()).st_size)
                 file.seek(0)  # without `pread`, reading the end has moved the position
             return file.read(size)
@@ -73,7 +73,9 @@ class Level(NamedTuple):
     """One conversation in a chain of forks.
 
     Attributes:
-        link: Link to the next one towards the root; ``None`` for the root.
+        identity: Id of the conversation.
+        table: Its metadata.
+        link: Link to its parent; ``None`` for the root.
     """
 
     identity: str
@@ -86,13 +88,13 @@ def walk_to_root(
     identity: str,
     *,
     table: Table | None = None,
-    is_enough: Callable[[ParentLink], bool] = lambda link: False,
+    ends_at: Callable[[ParentLink], bool] = lambda link: False,
 ) -> list[Level]:
     """Return the conversation and its ancestors, itself first.
 
     Args:
         table: Metadata table of the conversation, if it was already read.
-        is_enough: Function that returns whether enough is known of the parent of a link.
+        ends_at: Returns true if the walk ends before the parent of a link.
 
     Raises:
         UnknownConversationError: The conversation does not exist.
@@ -107,24 +109,25 @@ def walk_to_root(
             except UnknownConversationError as error:
                 if not levels:
                     raise
-                # For an ancestor this is damage: a deletion leaves its forks all that they need.
+                # A missing ancestor is damage, as deleting a conversation moves what its forks need
+                # to them.
                 raise describe_broken_link(layout, levels[-1], "is missing") from error
         link = interpret_table(table, layout.metadata(identity), None).parent
         levels.append(Level(identity=identity, table=table, link=link))
         seen.add(identity)
-        if link is None or is_enough(link):
+        if link is None or ends_at(link):
             return levels
         identity = link.identity
         if identity in seen:
             raise describe_broken_link(layout, levels[-1], "is its own descendant")
 
 
-def describe_broken_link(layout: Layout, level: Level, trouble: str) -> CorruptionError:
+def describe_broken_link(layout: Layout, level: Level, problem: str) -> CorruptionError:
     """Create the error of a broken link between a fork and its parent."""
     assert level.link is not None
     return CorruptionError(
         path=layout.metadata(level.identity),
-        detail=f"The parent {level.link.identity} {trouble}.",
+        detail=f"The parent {level.link.identity} {problem}.",
         remedy="The messages of the fork itself are in messages.jsonl next to this file.",
     )
 
@@ -136,7 +139,7 @@ def read_inherited(layout: Layout, levels: list[Level]) -> list[FilePart]:
         CorruptionError: A parent is shorter than the point at which it was forked.
     """
     parts: list[FilePart] = []
-    # From the root on: each level cuts the levels above it at its own fork point.
+    # From the root on: each level truncates the levels above it at its own fork point.
     for child, parent in reversed(list(pairwise(levels))):
         link = child.link
         assert link is not None
@@ -146,16 +149,16 @@ def read_inherited(layout: Layout, levels: list[Level]) -> list[FilePart]:
         if len(data) < (size or 0):
             raise describe_broken_link(layout, child, f"has only {len(data)} of {size} bytes")
         parts.append(FilePart(path=path, data=data))
-        # Lines count from the beginning of the history, unlike bytes: they may end within an
-        # ancestor's part.
-        if link.canisters is not None and not _cut(parts, link.canisters):
-            trouble = f"has fewer than the {link.canisters} canisters at the fork point"
-            raise describe_broken_link(layout, child, trouble)
+        # Canisters are counted from the beginning of the history, unlike bytes, so the fork point
+        # may be within the part of an ancestor.
+        if link.canisters is not None and not _truncate(parts, link.canisters):
+            problem = f"has fewer than the {link.canisters} canisters at the fork point"
+            raise describe_broken_link(layout, child, problem)
     return parts
 
 
-def _cut(parts: list[FilePart], count: int) -> bool:
-    """Cut parts after some lines, in place; return whether they had that many lines."""
+def _truncate(parts: list[FilePart], count: int) -> bool:
+    """Truncate parts after some lines, in place; return whether they have that many lines."""
     for index, part in enumerate(parts):
         size = measure_lines(part.data, count)
         if size is not None:

@@ -1,7 +1,7 @@
 """Content outside a database: folders and buckets that store bytes under their SHA-256.
 
 The database has the metadata and the locks; a backend only stores bytes. A backend belongs to one
-database, as its marker says: a second one would remove content that the first one needs.
+database, whose id is in its marker file: a second database would remove content of the first one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from vibe_llms.foundation.files import read_regular
 from vibe_llms.logs.disk import write_new_file
 
 MARKER: Final = "vibe-owner"
-"""Name of the marker, which says to which database a backend belongs."""
+"""Name of the marker file, which has the id of the database that a backend belongs to."""
 
 
 class StoredBytes(NamedTuple):
@@ -60,7 +60,7 @@ class ContentBackend(Protocol):
         """Remove the data, if they exist."""
 
     def sweep(self) -> None:
-        """Remove half-written files of crashed programs; the caller has the lock."""
+        """Remove incomplete files of crashed programs; the caller has the lock."""
 
     def claim(self, mark: str) -> str:
         """Write the mark unless the backend has one; return the mark that it has."""
@@ -86,12 +86,12 @@ class DirectoryBackend:
     def put(self, content_id: str, data: bytes, *, mime_type: str, name: str | None) -> None:
         """Store the data."""
         self._access_root()
-        self._directory.add_held(data, mime_type=mime_type, name=name)
+        self._directory.add_while_locked(data, mime_type=mime_type, name=name)
 
     @mapping_errors
     def has(self, content_id: str, size: int) -> bool:
         """Return whether the data exist."""
-        return self._directory.is_whole(content_id, size)
+        return self._directory.has_size(content_id, size)
 
     def read(self, content_id: str) -> bytes:
         """Return the data after checking their hash."""
@@ -103,7 +103,7 @@ class DirectoryBackend:
             self._directory.remove(content_id)
 
     def sweep(self) -> None:
-        """Remove half-written files."""
+        """Remove incomplete files."""
         self._directory.sweep()
 
     @mapping_errors
@@ -135,7 +135,7 @@ class DirectoryBackend:
 
     def _access_root(self) -> str:
         root = self._directory.root
-        if not os.path.isdir(root):  # a new one would exist only on this machine
+        if not os.path.isdir(root):  # not created, as it would exist only on this machine
             raise StoreError(
                 path=root,
                 detail=f"The folder for content, {root}, does not exist.",

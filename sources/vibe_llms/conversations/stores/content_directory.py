@@ -29,7 +29,7 @@ from vibe_llms.messages.contents import compute_content_id
 from vibe_llms.messages.identities import access_now
 
 _HOLD_SECONDS = 60.0
-"""How long an adder waits for a collection, which reads all conversations, to end."""
+"""Maximum wait of an addition for a garbage collection, which reads all conversations."""
 
 
 @define
@@ -55,35 +55,35 @@ class ContentDirectory:
     def add(self, data: bytes, *, mime_type: str, name: str | None = None) -> str:
         """Store the data and return their id."""
         with self.hold():
-            return self.add_held(data, mime_type=mime_type, name=name)
+            return self.add_while_locked(data, mime_type=mime_type, name=name)
 
-    def add_held(self, data: bytes, *, mime_type: str, name: str | None) -> str:
-        """Store the data and return their id; the caller already has the hold."""
+    def add_while_locked(self, data: bytes, *, mime_type: str, name: str | None) -> str:
+        """Store the data and return their id; the caller holds the shared lock."""
         content_id = compute_content_id(data)
         folder = self._folder(content_id)
-        above = os.path.dirname(folder)
-        if self.is_whole(content_id, len(data)):
-            # Its age restarts now: a garbage collection must not remove content that was just added
-            # again.
+        parent_folder = os.path.dirname(folder)
+        if self.has_size(content_id, len(data)):
+            # Its age starts again, as a garbage collection must not remove content that was just
+            # added again.
             self.disk.touch(f"{folder}/data")
         else:
-            make_folders(self.disk, above)
-            temporary = f"{above}/.{content_id}.{os.urandom(4).hex()}"
+            make_folders(self.disk, parent_folder)
+            temporary = f"{parent_folder}/.{content_id}.{os.urandom(4).hex()}"
             with unfinished_folder(self.disk, temporary):
                 write_new_file(self.disk, f"{temporary}/data", data)
-                about = _encode_metadata(content_id, mime_type, len(data), name)
-                write_new_file(self.disk, f"{temporary}/metadata.toml", about)
+                metadata = _encode_metadata(content_id, mime_type, len(data), name)
+                write_new_file(self.disk, f"{temporary}/metadata.toml", metadata)
                 self.disk.synchronize_folder(temporary)
                 self._move_into_place(temporary, content_id, len(data))
-        # Also if it existed: the process that added it may not have reached this line yet.
-        self.disk.synchronize_folder(above)
+        # Also if it existed: the process that has added it may not have executed this yet.
+        self.disk.synchronize_folder(parent_folder)
         return content_id
 
-    def is_whole(self, content_id: str, size: int) -> bool:
+    def has_size(self, content_id: str, size: int) -> bool:
         """Return whether data of this size exist, without verifying them."""
         folder = self._folder(content_id)
         try:
-            # Compare the size only: a hash would read all data each time; `examine` verifies them.
+            # Only the size is compared: a hash would read all data each time; `examine` does that.
             os.stat(f"{folder}/metadata.toml")
             return os.stat(f"{folder}/data").st_size == size
         except FileNotFoundError:
@@ -94,7 +94,7 @@ class ContentDirectory:
         try:
             self.disk.rename(temporary, folder)
         except OSError:
-            if not self.is_whole(content_id, size):  # damaged: replace it with the intact data
+            if not self.has_size(content_id, size):  # damaged: replace it with the intact data
                 self.remove(content_id)
                 self.disk.rename(temporary, folder)
             else:  # another process has added the same data first
@@ -137,8 +137,8 @@ class ContentDirectory:
 
     def survey(self) -> Iterator[str]:
         """Yield the ids of all content."""
-        for shelf in _list(self.root):
-            for entry in _list(f"{self.root}/{shelf}"):
+        for shard in _list(self.root):
+            for entry in _list(f"{self.root}/{shard}"):
                 if is_content_id(entry):
                     yield entry
 
@@ -172,20 +172,20 @@ class ContentDirectory:
     def remove(self, content_id: str) -> None:
         """Remove the content: first make it inaccessible, then delete it from the disk."""
         folder = self._folder(content_id)
-        above = os.path.dirname(folder)
-        grave = f"{above}/.{content_id}.{os.urandom(4).hex()}"
-        # Rename first, so that a crash during the removal does not leave partial content under its
+        parent_folder = os.path.dirname(folder)
+        trash = f"{parent_folder}/.{content_id}.{os.urandom(4).hex()}"
+        # Renamed first, so that a crash during the removal cannot leave partial content under this
         # id.
-        self.disk.rename(folder, grave)
-        self.disk.synchronize_folder(above)
-        remove_tree(self.disk, grave)
+        self.disk.rename(folder, trash)
+        self.disk.synchronize_folder(parent_folder)
+        remove_tree(self.disk, trash)
 
     def sweep(self) -> None:
         """Remove partial content left by crashes; the caller has the exclusive lock."""
-        for shelf in _list(self.root):
-            for entry in _list(f"{self.root}/{shelf}"):
+        for shard in _list(self.root):
+            for entry in _list(f"{self.root}/{shard}"):
                 if entry.startswith(".") and is_content_id(entry[1:65]):
-                    remove_tree(self.disk, f"{self.root}/{shelf}/{entry}")
+                    remove_tree(self.disk, f"{self.root}/{shard}/{entry}")
 
 
 def _list(path: str) -> list[str]:
@@ -202,7 +202,7 @@ def _describe_missing(content_id: str, path: str) -> StoreError:
 def _encode_metadata(content_id: str, mime_type: str, size: int, name: str | None) -> bytes:
     import tomli_w
 
-    about: dict[str, object] = {
+    metadata: dict[str, object] = {
         "id": content_id,
         "mime_type": mime_type,
         "size_bytes": size,
@@ -210,20 +210,20 @@ def _encode_metadata(content_id: str, mime_type: str, size: int, name: str | Non
         "hash_algorithm": "sha256",
     }
     if name is not None:
-        about["name"] = name
+        metadata["name"] = name
     # A lone surrogate in a name must not prevent storing the data.
-    return tomli_w.dumps({"content": about}).encode(errors="replace")
+    return tomli_w.dumps({"content": metadata}).encode(errors="replace")
 
 
-def _interpret(about: dict[str, object]) -> ContentMetadata:
-    size, created, name = about["size_bytes"], about["created"], about.get("name")
+def _interpret(metadata: dict[str, object]) -> ContentMetadata:
+    size, created, name = metadata["size_bytes"], metadata["created"], metadata.get("name")
     if not isinstance(size, int) or not isinstance(created, datetime):
         raise TypeError("size_bytes or created has the wrong type")
     return ContentMetadata(
-        id=str(about["id"]),
-        mime_type=str(about["mime_type"]),
+        id=str(metadata["id"]),
+        mime_type=str(metadata["mime_type"]),
         size_bytes=size,
         created=created,
-        hash_algorithm=str(about["hash_algorithm"]),
+        hash_algorithm=str(metadata["hash_algorithm"]),
         name=None if name is None else str(name),
     )

@@ -16,26 +16,27 @@ FORMS: Final = (
 )
 
 SCHEMES: Final = frozenset(
-    f"{vendor}{way}" for vendor in ("s3", "gs", "az") for way in ("", "+https", "+http")
+    f"{vendor}{suffix}" for vendor in ("s3", "gs", "az") for suffix in ("", "+https", "+http")
 )
 """Schemes of object stores: a vendor's own service, or another server with its protocol."""
 
 
-def split_content(url: str) -> tuple[str, str]:
-    """Split a database's URL into the URL without ``content=`` and its value, or an empty one.
+def split_content_address(url: str) -> tuple[str, str]:
+    """Split a database's URL into the URL without the parameter ``content``, and its value.
 
-    ``&`` and ``%`` are quoted in the value, as in any query.
+    The value is empty if there is no such parameter. In the URL, ``&`` and ``%`` of the value are
+    quoted, as in any query.
     """
-    whole, mark, query = url.partition("?")
-    rest, address = list[str](), ""
-    for each in query.split("&"):
-        name, _, value = each.partition("=")
+    base, question_mark, query = url.partition("?")
+    other_parameters, address = list[str](), ""
+    for parameter in query.split("&"):
+        name, _, value = parameter.partition("=")
         if name == "content":
             address = unquote(value)
         else:
-            rest.append(each)
-    kept = "&".join(rest)
-    return f"{whole}{mark if kept else ''}{kept}", address
+            other_parameters.append(parameter)
+    other_query = "&".join(other_parameters)
+    return f"{base}{question_mark if other_query else ''}{other_query}", address
 
 
 @lru_cache(maxsize=64)
@@ -54,12 +55,12 @@ def produce_backend(address: str) -> ContentBackend:
         # The URL is not shown: it may have a key.
         message = "The URL of a content backend must not contain keys: set environment variables."
         raise ConfigurationError.at("store", message)
-    # Dropping these parts would make two URLs the same backend.
+    # These parts would be ignored, so that two URLs would mean the same backend.
     if not is_plain or "?" in address or "#" in address:
         raise _refuse(address)
     if parts.scheme == "file" and not parts.netloc and parts.path.strip("/"):
         return DirectoryBackend(address)
-    # A proxy may resolve "..", into another bucket.
+    # A proxy may resolve ".." and access another bucket.
     steps = unquote(parts.path).split("/")
     if parts.scheme in SCHEMES and not {".", ".."} & {*steps}:
         from vibe_llms.conversations.stores.object_stores import locate
@@ -70,7 +71,7 @@ def produce_backend(address: str) -> ContentBackend:
 
 
 def _refuse(address: str) -> ConfigurationError:
-    # Text behind "?" and "#" or before "@" may be a key.
+    # Not displayed: the text after "?" and "#" or before "@", which may be a key.
     shown = re.split("[?#]", address)[0].rpartition("@")[2]
     return ConfigurationError.at(
         "store",

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 class StoreDefaults:
-    """Base of a store, with a default for each optional member of ``ConversationStore``.
+    """Base class of stores, with a default for each optional member of ``ConversationStore``.
 
-    A store that inherits it and overrides nothing keeps no logs of runs.
+    With these defaults, a store keeps no logs of runs.
     """
 
     __slots__ = ()
@@ -49,7 +49,7 @@ class StoreDefaults:
         return {identity: self.open_log(identity).measure() for identity in self.survey()}
 
     def open_log(self, identity: str) -> RunLog:
-        """Return a new log in memory, which is lost when the caller drops it."""
+        """Return a new log in memory, which exists as long as the caller refers to it."""
         from vibe_llms.conversations.run_logs.memory_log import MemoryLog
 
         return MemoryLog()
@@ -96,7 +96,7 @@ def adopt_lines(
 
     Args:
         last: Number of the last event that the log has.
-        replaces: Put the lines in the place of all events up to that one.
+        replaces: Replace all present events by the lines.
 
     Raises:
         StoreError: The store or its log cannot do this, or a run has written to the log.
@@ -109,8 +109,8 @@ def adopt_lines(
     log = store.open_log(identity)
     log.claim()
     try:
-        found = log.read_last()
-        if (found.sequence if found else 0) != last:
+        last_event = log.read_last()
+        if (last_event.sequence if last_event else 0) != last:
             raise StoreError(detail="A run has written to its log in the meantime.")
         if replaces:
             log.replace(lines, last)

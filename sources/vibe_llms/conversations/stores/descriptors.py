@@ -1,7 +1,7 @@
 """Encoding and decoding of a conversation's metadata, ``metadata.toml``.
 
-Fields that a later version has added survive a change of a name or tag by this one: changes apply
-to the table as read, not to its interpretation.
+A change of a name or tag keeps unknown fields, which a later version may have added: changes are
+applied to the table as it was read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from vibe_llms.conversations.stores.identities import ensure_identity
 from vibe_llms.exceptions import ConverseError, CorruptionError, StoreError
 
 FORMAT = 1
-"""The version of the whole layout, in every ``metadata.toml``."""
+"""The version of the store's layout, which is in every ``metadata.toml``."""
 
 Table: TypeAlias = dict[str, Any]  # any TOML value; each value is checked where it is used
 
@@ -24,14 +24,14 @@ _LATEST_SECONDS = 253_402_300_799  # the end of the year 9999; file systems allo
 
 def produce_table(identity: str, metadata: ConversationMetadata) -> Table:
     """Produce the table of a new conversation."""
-    about: Table = {"id": identity}
+    fields: Table = {"id": identity}
     if metadata.name is not None:
-        about["name"] = metadata.name
-    about["created"] = metadata.created
-    about["tags"] = list(metadata.tags)
+        fields["name"] = metadata.name
+    fields["created"] = metadata.created
+    fields["tags"] = list(metadata.tags)
     if metadata.model is not None:
-        about["model"] = metadata.model
-    table: Table = {"format": FORMAT, "conversation": about}
+        fields["model"] = metadata.model
+    table: Table = {"format": FORMAT, "conversation": fields}
     if metadata.parent is not None:
         table["parent"] = _produce_link(metadata.parent)
     return table
@@ -45,12 +45,16 @@ def _produce_link(link: ParentLink) -> Table:
 
 def change_table(table: Table, changes: dict[str, object]) -> Table:
     """Return the table with some descriptive fields changed; ``None`` removes a field."""
-    about = {**table["conversation"], **changes}
-    return {**table, "conversation": {k: v for k, v in about.items() if v is not None}}
+    fields = {**table["conversation"], **changes}
+    return {**table, "conversation": {k: v for k, v in fields.items() if v is not None}}
 
 
-def relink_table(table: Table, link: ParentLink | None, merged: int) -> Table:
-    """Return the table with another parent, or none, and more bytes merged into its own part."""
+def replace_parent(table: Table, link: ParentLink | None, merged: int) -> Table:
+    """Return the table with another parent, or without one, after bytes were merged into its file.
+
+    Args:
+        merged: Number of bytes that were moved from a deleted parent to the conversation's file.
+    """
     rest = {key: value for key, value in table.items() if key != "parent"}
     if merged:
         rest = change_table(rest, {"merged_bytes": merged_bytes_of(table) + merged})
@@ -58,7 +62,7 @@ def relink_table(table: Table, link: ParentLink | None, merged: int) -> Table:
 
 
 def merged_bytes_of(table: Table) -> int:
-    """Return the size of the messages' beginning that was merged from deleted parents."""
+    """Return the number of bytes, at the beginning, that were moved from deleted parents."""
     value = table["conversation"].get("merged_bytes", 0)
     return value if isinstance(value, int) and value > 0 else 0
 
@@ -91,8 +95,8 @@ def decode_table(data: bytes, path: str) -> Table:
 
     try:
         table = tomli.loads(data.decode())
-        form = table["format"]
-        # Access them to fail here, where the error can name the file.
+        format_number = table["format"]
+        # Access required fields here, where the error can name the file.
         _ = table["conversation"]["created"], table.get("parent", {}).get("id")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CorruptionError(
@@ -100,10 +104,11 @@ def decode_table(data: bytes, path: str) -> Table:
             detail=f"Cannot read the metadata: {error}.",
             remedy="Correct the file by hand; the messages are in messages.jsonl next to it.",
         ) from error
-    if form != FORMAT:
+    if format_number != FORMAT:
         raise StoreError(
             path=path,
-            detail=f"{path} has format {form}; this version of vibe-llms supports format {FORMAT}.",
+            detail=f"{path} has format {format_number}; this version of vibe-llms supports format "
+            f"{FORMAT}.",
             remedy="Upgrade vibe-llms.",
         )
     return table
@@ -118,20 +123,20 @@ def interpret_table(table: Table, path: str, updated_ns: int | None) -> Conversa
     Raises:
         CorruptionError: A value is invalid.
     """
-    about, link = table["conversation"], table.get("parent")
+    fields, link = table["conversation"], table.get("parent")
     try:
-        created = about["created"]
+        created = fields["created"]
         updated = created
         if updated_ns is not None:
             seconds = max(0, min(updated_ns / 1e9, _LATEST_SECONDS))
-            # File systems round times down, but no canister is older than the conversation.
+            # File systems round times down; but no canister can be older than the conversation.
             updated = max(created, datetime.fromtimestamp(seconds, UTC))
         return ConversationMetadata(
-            name=_interpret_text(about.get("name")),
+            name=_interpret_text(fields.get("name")),
             created=created,
             updated=updated,
-            tags=tuple(filter(None, map(_interpret_text, order_tags(about.get("tags", ()))))),
-            model=_interpret_text(about.get("model")),
+            tags=tuple(filter(None, map(_interpret_text, order_tags(fields.get("tags", ()))))),
+            model=_interpret_text(fields.get("model")),
             parent=None if link is None else _interpret_link(link),
         )
     except (ConverseError, KeyError, TypeError, AttributeError) as error:
@@ -153,7 +158,7 @@ def _interpret_link(link: Table) -> ParentLink:
 
 
 def _interpret_measure(value: object) -> int | None:
-    # TOML allows numbers larger than any file; reading that many bytes would overflow.
+    # TOML allows larger numbers; reading that many bytes would overflow.
     if value is not None and (not isinstance(value, int) or value > sys.maxsize):
         raise TypeError(f"{value!r} is not a fork point")
     return value

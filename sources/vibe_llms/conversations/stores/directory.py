@@ -78,8 +78,8 @@ class DirectoryStore(StoreDefaults):
         disk: Disk | None = None,
         wait_seconds: float = locks.WAIT_SECONDS,
     ) -> None:
-        # Absolute: a change of the working folder or another spelling must not make it a different
-        # store.
+        # Absolute, so that the same directory is the same store after a change of the working
+        # directory, and with another spelling of the path.
         root = os.path.abspath(path)
         self.disk = Disk() if disk is None else disk
         self.layout = Layout(os.path.join(root, "conversations"))
@@ -93,9 +93,8 @@ class DirectoryStore(StoreDefaults):
     def create(self, identity: str, metadata: ConversationMetadata) -> Position:
         """Create a conversation."""
         table = toml.produce_table(identity, metadata)
-        with self.guards.together():
-            # Hold the lock of the structure, so that the parent is not deleted before the fork
-            # points to it.
+        with self.guards.shared_lock():
+            # The lock prevents that the parent is deleted before the fork refers to it.
             if metadata.parent is not None:
                 chain.read_table(self.layout, metadata.parent.identity)
             put_in_place(self.layout, self.disk, identity, toml.encode_table(table))
@@ -113,21 +112,23 @@ class DirectoryStore(StoreDefaults):
     ) -> Position:
         """Create a conversation with its canisters, the log of its runs and its inbox."""
         ensure_distinct(canisters)
-        beside = compose_beside(events, messages)
+        other_files = compose_beside(events, messages)
         table = toml.produce_table(identity, metadata)
-        holds = needs_content_store(canisters) or any(map(find_references, beside.values()))
-        with self.contents.hold() if holds else nullcontext(), self.guards.together():
+        needs_hold = needs_content_store(canisters) or any(
+            map(find_references, other_files.values())
+        )
+        with self.contents.hold() if needs_hold else nullcontext(), self.guards.shared_lock():
             if metadata.parent is not None:
                 chain.read_table(self.layout, metadata.parent.identity)
             data = _access_encoder()(detach_media(canisters, self.contents))
             tally = tallies.encode_tally(tallies.Tally(len(canisters), len(data)))
-            said = {MESSAGES: data, TALLY: tally} if canisters else {}
+            message_files = {MESSAGES: data, TALLY: tally} if canisters else {}
             put_in_place(
                 self.layout,
                 self.disk,
                 identity,
                 toml.encode_table(table),
-                {**EMPTY, **said, **beside},
+                {**EMPTY, **message_files, **other_files},
                 written_ns=round(metadata.updated.timestamp() * 1_000_000) * 1_000,
             )
         return Position(size=len(data))
@@ -140,10 +141,9 @@ class DirectoryStore(StoreDefaults):
         ensure_distinct(canisters)
         if not needs_content_store(canisters):
             return self._append(identity, canisters, after)
-        # Hold the content from before it is added until a line refers to it, so that it is not
-        # garbage-collected in between.
+        # From before content is added until a line refers to it, garbage collection must wait.
         with self.contents.hold():
-            detached = detach_media(canisters, self.contents, add=self.contents.add_held)
+            detached = detach_media(canisters, self.contents, add=self.contents.add_while_locked)
             return self._append(identity, detached, after)
 
     def _append(
@@ -155,12 +155,12 @@ class DirectoryStore(StoreDefaults):
         try:
             merged = self._ensure_unchanged(identity, log.end.size, after)
             # The time of an empty file is that of its creation, not of a message.
-            former_ns = log.modified_ns if moment is not None and log.end.size else 0
+            previous_ns = log.modified_ns if moment is not None and log.end.size else 0
             self.marks.mark(log.path)
             if data:
                 log.append(data, len(canisters), durable=True)
             if moment is not None:
-                self._date(log.path, moment, former_ns)
+                self._set_time(log.path, moment, previous_ns)
             self.marks.mark(log.path)
         except BaseException:
             log.close()
@@ -173,9 +173,9 @@ class DirectoryStore(StoreDefaults):
         """Return the merged size. Raises StaleConversationError if others have appended."""
         if after is not None and after.size == size:
             return after.merged
-        # Read the metadata only in rare cases: a first append, a merge, a conflict.
+        # The metadata are read only in rare cases: a first append, a merge, a conflict.
         merged = toml.merged_bytes_of(chain.read_table(self.layout, identity))
-        # A merged parent also moves our end, although no canister was appended.
+        # When a parent is deleted, its lines are merged here: that is not an append.
         if after is not None and size - merged != after.own_size:
             raise StaleConversationError(
                 identity=identity,
@@ -184,20 +184,20 @@ class DirectoryStore(StoreDefaults):
             )
         return merged
 
-    def _date(self, path: str, moment: datetime, former_ns: int) -> None:
-        """Set the file time to that of old canisters, so that an import is not the newest.
+    def _set_time(self, path: str, moment: datetime, previous_ns: int) -> None:
+        """Set the file's time to that of the canisters, so that old ones do not count as new.
 
-        If the file system refuses that, the time of storing counts.
+        If the file system does not allow it, the file keeps the time of writing.
         """
         with suppress(OSError, OverflowError):
             # Whole microseconds: a float is not more precise for present times.
             ns = round(moment.timestamp() * 1_000_000) * 1_000
-            # Never move the time back: earlier canisters keep the conversation as recent as it was.
-            self.disk.touch(path, max(former_ns, ns, 0))
+            # Never set the time back, as earlier canisters may be newer.
+            self.disk.touch(path, max(previous_ns, ns, 0))
 
     @mapping_errors
     def secure(self, identity: str) -> None:
-        """Return when all readable data survive a crash of the machine."""
+        """Wait until all readable data survive a crash of the machine."""
         self._secure(identity)
 
     def _secure(self, identity: str) -> int:
@@ -219,9 +219,9 @@ class DirectoryStore(StoreDefaults):
         changes: dict[str, object] = {"name": name, "model": model}
         if not isinstance(tags, Absence):
             changes["tags"] = list(order_tags(tags))
-        changes = {word: value for word, value in changes.items() if value is not ABSENT}
-        with self.guards.together():
-            # The structure lock is only shared, so of two concurrent changes one would undo the
+        changes = {field: value for field, value in changes.items() if value is not ABSENT}
+        with self.guards.shared_lock():
+            # The other lock is shared, so this one prevents that concurrent changes undo each
             # other.
             lock = self.guards.lock(identity)
             try:
@@ -239,19 +239,19 @@ class DirectoryStore(StoreDefaults):
     ) -> str:
         """Create a fork, which shares the history of another conversation; return its identity."""
         child = produce_identity() if child is None else child
-        with self.guards.together():
+        with self.guards.shared_lock():
             table = chain.read_table(self.layout, identity)
-            # A power failure must not lose the beginning to which a surviving fork points.
+            # A power failure must not lose lines of the parent to which the fork refers.
             size = self._secure(identity)
             if from_index is None:
-                # Count without merged lines, since a later merge adds to them.
+                # Without merged bytes, whose number changes if another ancestor is deleted.
                 size -= toml.merged_bytes_of(table)
                 link = ParentLink(identity=identity, bytes=size)
             else:
                 link = ParentLink(identity=identity, canisters=from_index)
             parent = toml.interpret_table(table, self.layout.metadata(identity), None)
-            made = toml.encode_table(toml.produce_table(child, parent.fork(link)))
-            put_in_place(self.layout, self.disk, child, made)
+            data = toml.encode_table(toml.produce_table(child, parent.fork(link)))
+            put_in_place(self.layout, self.disk, child, data)
         return child
 
     @mapping_errors
@@ -259,9 +259,9 @@ class DirectoryStore(StoreDefaults):
         """Delete a conversation; first copy to its forks what they need of it."""
         from vibe_llms.conversations.stores import removal
 
-        self.layout.folder(identity)  # refuse an invalid identity before locking anything
+        self.layout.folder(identity)  # raises for an invalid identity, before anything is locked
         self.guards.logs.drop(identity)
-        with self.guards.alone():
+        with self.guards.exclusive_lock():
             removal.remove_conversation(
                 self.layout, self.disk, identity, self.survey(), self.guards.wait_seconds
             )
@@ -271,15 +271,15 @@ class DirectoryStore(StoreDefaults):
     @mapping_errors
     def read(self, identity: str, *, tolerant: bool = False) -> History:
         """Read a complete conversation."""
-        with self.guards.together():
+        with self.guards.shared_lock():
             table = chain.read_table(self.layout, identity)
-            inherited, trouble = self._read_inherited(identity)
-            if trouble is not None and not tolerant:
-                raise trouble
+            inherited, error = self._read_inherited(identity)
+            if error is not None and not tolerant:
+                raise error
             own = self._read_part(identity, table)
-            if own.torn and not tolerant:
-                own = self._mend(identity, own)
-        notices = [*own.torn, *([own.loss] if own.loss else []), *_describe(trouble)]
+            if own.torn_findings and not tolerant:
+                own = self._repair(identity, own)
+        notices = [*own.torn_findings, *([own.loss] if own.loss else []), *_list_error(error)]
         canisters: list[AnyCanister] = []
         for part in (*inherited, own.part):
             read, findings = parts.decode_part(part, tolerant=tolerant)
@@ -298,27 +298,29 @@ class DirectoryStore(StoreDefaults):
             levels = chain.walk_to_root(self.layout, identity)
             return chain.read_inherited(self.layout, levels), None
         except CorruptionError as error:
-            # Its own lines are still worth showing: a tolerant reader continues without the
-            # beginning.
+            # A tolerant reader continues with the conversation's own lines only.
             return [], error
 
-    def _read_part(self, identity: str, table: toml.Table) -> _Own:
+    def _read_part(self, identity: str, table: toml.Table) -> _OwnPart:
         """Read the complete lines of one conversation's own file."""
         path = self.layout.messages(identity)
         with self.guards.opened(identity, reading=True) as log:
             data = log.read()
             loss = tallies.find_loss(self.layout.tally(identity), data.count(b"\n"), path)
-        return _Own(
+        return _OwnPart(
             part=parts.FilePart(path=path, data=data),
             position=Position(size=log.end.size, merged=toml.merged_bytes_of(table)),
-            torn=log.notices,
+            torn_findings=log.notices,
             loss=loss,
         )
 
-    def _mend(self, identity: str, own: _Own) -> _Own:
-        """Set a torn end aside if the disk permits it; the read lines are valid in any case."""
+    def _repair(self, identity: str, own: _OwnPart) -> _OwnPart:
+        """Move an incomplete last line to another file, if the disk permits it.
+
+        The lines that were read are valid in any case.
+        """
         with suppress(OSError), self.guards.opened(identity) as log:
-            return attrs.evolve(own, torn=log.notices or own.torn)
+            return attrs.evolve(own, torn_findings=log.notices or own.torn_findings)
         return own
 
     @mapping_errors
@@ -354,7 +356,7 @@ class DirectoryStore(StoreDefaults):
     @mapping_errors
     def survey(self) -> Iterator[str]:
         """Yield the identities of all conversations."""
-        # List eagerly: in a generator function an error would escape `mapping_errors`.
+        # A list, as `mapping_errors` does not see errors that a generator raises later.
         return iter([*survey_identities(self.layout.root)])
 
     @mapping_errors
@@ -365,9 +367,9 @@ class DirectoryStore(StoreDefaults):
     @mapping_errors
     def survey_references(self) -> Iterator[str]:
         """Yield the ids of all content that conversations need, even in damaged lines."""
-        with self.guards.together():
+        with self.guards.shared_lock():
             found: set[str] = set()
-            for folder in survey_folders(self.layout.root):  # also those that the user has renamed
+            for folder in survey_folders(self.layout.root):  # also folders that a user has renamed
                 found |= self._find_references(folder)
         return iter(found)
 
@@ -378,9 +380,9 @@ class DirectoryStore(StoreDefaults):
         except (FileNotFoundError, NotADirectoryError):  # a foreign file, or just deleted
             return found
         for name in names:
-            if name.endswith(".tally"):  # same prefix, but it contains only numbers
+            if name.endswith(".tally"):  # it contains only numbers
                 continue
-            if name.startswith(("messages.", "runs.")):  # lines that were set aside count, too
+            if name.startswith(("messages.", "runs.")):  # also files with incomplete lines
                 data = read_regular(f"{folder}/{name}")
                 found |= find_references(data)
         return found
@@ -394,15 +396,24 @@ class DirectoryStore(StoreDefaults):
 
 
 @frozen(kw_only=True)
-class _Own:
+class _OwnPart:
+    """The conversation's own part, as it was read.
+
+    Attributes:
+        part: The complete lines.
+        position: The end of the lines.
+        torn_findings: Findings about an incomplete last line.
+        loss: A finding about missing lines, if any.
+    """
+
     part: parts.FilePart
     position: Position
-    torn: tuple[Finding, ...]
+    torn_findings: tuple[Finding, ...]
     loss: Finding | None
 
 
-def _describe(trouble: CorruptionError | None) -> list[Finding]:
-    return [] if trouble is None else [Finding(place=trouble.path, message=trouble.detail)]
+def _list_error(error: CorruptionError | None) -> list[Finding]:
+    return [] if error is None else [Finding(place=error.path, message=error.detail)]
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Verification of a conversation in a directory: its own lines, their number, and its link."""
+"""Verify a conversation in a directory: its own lines, their number, and its link to its parent."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from vibe_llms.messages.canisters import AnyCanister
 
 @frozen(kw_only=True)
 class Extent:
-    """Extent of the history that a conversation offers to its forks.
+    """Lengths of a conversation's history, to verify the fork points of its forks.
 
-    It stays valid while others append and delete: a history only grows, and a fork that receives
-    the lines of a deleted parent keeps the same history.
+    They stay valid while other processes append and delete: a history only grows, and if a parent
+    is deleted, its lines are moved to the fork, whose history stays the same.
 
     Attributes:
         inherited: Number of lines before its own.
@@ -66,17 +66,19 @@ class Examiner:
     def examine(self, identity: str) -> Examination:
         """Verify one conversation."""
         path = self.layout.messages(identity)
-        with self.guards.together():
+        with self.guards.shared_lock():
             table = chain.read_table(self.layout, identity)
             with self.guards.opened(identity, reading=True) as log:
                 data = log.read()
                 loss = tallies.find_loss(self.layout.tally(identity), data.count(b"\n"), path)
-            trouble = self._prove_link(identity, table, data)
+            link_error = self._examine_link(identity, table, data)
         part = parts.FilePart(path=path, data=data)
         canisters, damages = parts.decode_part(part, tolerant=True)
-        findings = [*log.notices, *damages, *find_doubles(path, canisters)]
+        findings = [*log.notices, *damages, *find_duplicates(path, canisters)]
         findings += [loss] if loss else []
-        findings += [Finding(place=trouble.path, message=trouble.detail)] if trouble else []
+        findings += (
+            [Finding(place=link_error.path, message=link_error.detail)] if link_error else []
+        )
         return Examination(
             canisters=len(canisters),
             references=find_required(canisters),
@@ -85,7 +87,7 @@ class Examiner:
         )
 
     def _remark(self, identity: str) -> list[Finding]:
-        """Report unknown facts and lines that were set aside."""
+        """Report facts that cannot be verified, and files with incomplete lines."""
         folder = self.layout.folder(identity)
         remarks = []
         if tallies.read_tally(self.layout.tally(identity)) is None:
@@ -99,14 +101,16 @@ class Examiner:
 
     # --- the link ----------------------------------------------------------------------------
 
-    def _prove_link(self, identity: str, table: Table, data: bytes) -> CorruptionError | None:
+    def _examine_link(self, identity: str, table: Table, data: bytes) -> CorruptionError | None:
         """Measure a conversation, and those of its ancestors that were not measured yet."""
         try:
-            descent = chain.walk_to_root(self.layout, identity, table=table, is_enough=self._offers)
+            levels = chain.walk_to_root(
+                self.layout, identity, table=table, ends_at=self._is_measured
+            )
         except CorruptionError as error:
             return error
-        # Ancestors first: to measure a fork takes the extent of its parent.
-        for level in reversed(descent):
+        # Ancestors first, as measuring a fork requires the extent of its parent.
+        for level in reversed(levels):
             own = data if level.identity == identity else None
             try:
                 self.seen[level.identity] = self._measure(level, own)
@@ -114,8 +118,11 @@ class Examiner:
                 return error
         return None
 
-    def _offers(self, link: ParentLink) -> bool:
-        """Return whether the known extent of a parent suffices; it may have grown since."""
+    def _is_measured(self, link: ParentLink) -> bool:
+        """Return whether the cached extent of a parent includes the fork point.
+
+        If not, the parent may have grown since, and is measured again.
+        """
         known = self.seen.get(link.identity)
         return isinstance(known, Extent) and known.count(link) is not None
 
@@ -126,7 +133,7 @@ class Examiner:
             assert isinstance(parent, Extent)
             count = parent.count(level.link)
             if count is None:
-                raise chain.describe_broken_link(self.layout, level, _word_lack(level.link))
+                raise chain.describe_broken_link(self.layout, level, _describe_shortage(level.link))
             inherited = count
         if data is None:
             data = chain.read_whole_lines(self.layout.messages(level.identity))
@@ -135,19 +142,19 @@ class Examiner:
         return Extent(inherited=inherited, merged=merged_bytes_of(level.table), ends=ends)
 
 
-def _word_lack(link: ParentLink) -> str:
+def _describe_shortage(link: ParentLink) -> str:
     if link.bytes is None:
         return f"has fewer than the {link.canisters} canisters at the fork point"
     return f"has fewer than the {link.bytes} bytes at the fork point"
 
 
-def find_doubles(place: str, canisters: Sequence[AnyCanister]) -> list[Finding]:
-    """Find canisters that occur in a file more than once; ids must be unique."""
+def find_duplicates(place: str, canisters: Sequence[AnyCanister]) -> list[Finding]:
+    """Report canisters whose id occurs in a file more than once."""
     counts = Counter(canister.id for canister in canisters)
-    doubled = [(name, count) for name, count in counts.items() if count > 1]
-    if not doubled:
+    duplicates = [(name, count) for name, count in counts.items() if count > 1]
+    if not duplicates:
         return []
-    name, count = doubled[0]
-    others = f", and {len(doubled) - 1} more are repeated" if len(doubled) > 1 else ""
+    name, count = duplicates[0]
+    others = f", and {len(duplicates) - 1} more are repeated" if len(duplicates) > 1 else ""
     message = f"The canister {name} occurs {count} times{others}. Restore it from a backup."
     return [Finding(place=place, message=message)]

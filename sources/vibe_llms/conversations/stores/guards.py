@@ -31,8 +31,8 @@ class Guards:
     logs: LogCache = attrs.field(factory=LogCache, eq=False, repr=False)
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Recover and lock exclusively: no one else reads, creates, forks or deletes."""
+    def exclusive_lock(self) -> Iterator[None]:
+        """Recover, and take the exclusive lock, so that no other caller uses the store."""
         from vibe_llms.conversations.stores import removal  # few processes delete
 
         make_folders(self.disk, self.layout.root)
@@ -41,17 +41,17 @@ class Guards:
             yield
 
     @contextmanager
-    def together(self) -> Iterator[None]:
-        """Recover and take a shared lock: no one deletes."""
+    def shared_lock(self) -> Iterator[None]:
+        """Recover, and take the shared lock, so that no other caller deletes."""
         make_folders(self.disk, self.layout.root)
         while True:
             with locks.locked(self.layout.lock, shared=True, wait_seconds=self.wait_seconds):
                 if not os.path.lexists(self.layout.deleting):
                     yield
                     return
-            # Finishing a deletion needs the exclusive lock, and a shared lock cannot be upgraded:
-            # release it, and look again.
-            with self.alone():
+            # A deletion was interrupted. Completing it needs the exclusive lock, and a shared lock
+            # cannot be upgraded: release it, recover, and try again.
+            with self.exclusive_lock():
                 pass
 
     def lock(self, identity: str) -> FileIO:
@@ -60,27 +60,27 @@ class Guards:
 
     def _lock(self, identity: str) -> tuple[FileIO, str]:
         """Lock one conversation; return its folder, too, which does not move until the release."""
-        folder = self.layout.shard_folder(identity)  # where most are: look for the others later
+        folder = self.layout.shard_folder(identity)  # most are there; others are searched below
         while True:
             try:
                 return locks.acquire(f"{folder}/{LOCK}", wait_seconds=self.wait_seconds), folder
             except FileNotFoundError:
                 if not os.path.isdir(self.layout.root):
                     raise chain.describe_unknown(self.layout, identity) from None
-                former, folder = folder, self.layout.folder(identity)
-                if folder != former:
+                previous, folder = folder, self.layout.folder(identity)
+                if folder != previous:
                     continue
                 from vibe_llms.conversations.stores import removal
 
-                with self.together():
+                with self.shared_lock():
                     removal.restore_lock(self.layout, identity)
 
     def opened(self, identity: str, *, reading: bool = False) -> Log:
         """Open the messages of one conversation, locked until they are closed.
 
         Args:
-            reading: Change nothing, so that a full or read-only disk is allowed: a torn last line
-                is only reported, not set aside.
+            reading: Change nothing, so that a full or read-only disk does not matter: an incomplete
+                last line is only reported, and stays in the file.
         """
         lock, folder = self._lock(identity)
         return self._open(lock, folder, reading=reading)
@@ -92,22 +92,22 @@ class Guards:
             after: Position of the messages when the caller last saw them.
 
         Returns:
-            The log, and what :meth:`put_back` takes.
+            The log, and the second argument for :meth:`put_back`.
         """
         known = None
         if after is not None and after.acknowledged is not None:
             known = Tally(after.acknowledged, after.size)
-        kept = self.logs.lock(identity, self.wait_seconds)
-        if kept is None:
+        cached = self.logs.lock(identity, self.wait_seconds)
+        if cached is None:
             opened_ns = time.time_ns()
             lock, folder = self._lock(identity)
             return self._open(lock, folder, known=known, keeps_tally=True), opened_ns
         try:
-            kept.log.resume(known)
+            cached.log.resume(known)
         except BaseException:
-            kept.log.close()
+            cached.log.close()
             raise
-        return kept.log, kept
+        return cached.log, cached
 
     def put_back(self, identity: str, log: Log, opened: OpenLog | int) -> None:
         """Release the lock after an append; leave the files open if that is safe."""

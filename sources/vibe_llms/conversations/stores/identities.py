@@ -1,4 +1,4 @@
-"""Validation of identities: each must name one folder on every file system."""
+"""Validation of ids: each must be a valid folder name, and a different one, on any file system."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def ensure_identity(identity: str) -> str:
     Raises:
         StoreError: It could escape the store, or has different meanings on different file systems.
     """
-    # On every system: a store may be copied to a machine on which these are devices.
+    # Also on other systems, as a store may be copied to Windows, where these are devices.
     if is_identity_form(identity) is None or identity in _WINDOWS_DEVICES:
         from vibe_llms.exceptions import StoreError  # needed only for an error
 

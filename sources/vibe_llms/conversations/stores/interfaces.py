@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 
 @frozen(kw_only=True)
 class Position:
-    """Position in a conversation: the stored extent of its own part when it was last seen.
+    """Position in a conversation: the stored size of its own part at a time.
 
-    Callers keep it and pass it back; only the store interprets its numbers.
+    Callers pass it back to the store, which alone interprets its numbers.
 
     Attributes:
         size: Size of the own part, including merged canisters.
         merged: Part of that size that was merged from deleted parents.
-        acknowledged: Number of lines acknowledged by then; ``None`` if it was not read. It does not
-            affect equality of positions.
+        acknowledged: Number of lines that the store had acknowledged; ``None`` if unknown. Ignored
+            when positions are compared.
     """
 
     size: int = 0
@@ -58,7 +58,7 @@ class Receipt:
 
     Attributes:
         position: New end of the conversation.
-        notices: Notices, such as a torn line that was set aside.
+        notices: Notices, such as about an incomplete line that was moved to another file.
     """
 
     position: Position
@@ -91,7 +91,7 @@ class Examination:
 
     Attributes:
         canisters: Number of verified lines.
-        references: Ids of all content that it needs and that is not also held elsewhere.
+        references: Ids of all content that it needs and that is not available elsewhere.
         findings: Errors; empty if there are none.
         remarks: Notes that are not errors, such as facts that cannot be verified.
     """
@@ -103,7 +103,7 @@ class Examination:
 
 
 Seen: TypeAlias = dict[str, object]
-"""What a store remembers of one conversation while it proves others; it alone understands it."""
+"""Cache for the verification of several conversations, by their ids; only the store reads it."""
 
 
 @frozen(kw_only=True)
@@ -167,7 +167,7 @@ class ContentStore(Protocol):
 
 
 class LeftBytes(NamedTuple):  # cheap to define, since it is imported at every start
-    """Stray bytes: they are in a content backend, but unknown to their database.
+    """Stray content: bytes in a content backend that the database does not know.
 
     Attributes:
         location: The URL of the backend.
@@ -181,28 +181,28 @@ class LeftBytes(NamedTuple):  # cheap to define, since it is imported at every s
 
 
 class ContentBackends(Protocol):
-    """External backends that keep the bytes of a store, where strays may be left over."""
+    """External backends that have the bytes of a store's content."""
 
     @property
     def address(self) -> str:
         """URL of the backend for new content; empty for the store itself."""
 
     def bring(self, content_id: str) -> None:
-        """Move content to the backend for new content; verify it before removing the original.
+        """Move content from another backend to that for new content; verify it before removal.
 
         Raises:
             StoreError: The content cannot be read or written; then it stays in its old location.
         """
 
     def survey_strays(self, *, grace_seconds: float) -> Iterator[LeftBytes]:
-        """Yield unreferenced bytes that are older than a number of seconds.
+        """Yield stray content that is older than a number of seconds.
 
         Raises:
             StoreError: A backend is unreachable.
         """
 
     def remove_stray(self, stray: LeftBytes) -> None:
-        """Remove stray bytes. Requires :meth:`ContentStore.hold_alone`."""
+        """Remove stray content. Requires :meth:`ContentStore.hold_alone`."""
 
 
 class ConversationStore(Protocol):
@@ -233,8 +233,8 @@ class ConversationStore(Protocol):
     def keeps_logs(self) -> bool:
         """True if the store keeps logs and inboxes of runs.
 
-        Otherwise a call without a result counts as begun, and only the process of a run knows its
-        state.
+        If not, only the process of a run knows its state. After a restart, calls without a result
+        count as begun.
         """
 
     @property
@@ -244,14 +244,14 @@ class ConversationStore(Protocol):
     def open_log(self, identity: str) -> RunLog:
         """Return the log of a conversation's runs. Read and write nothing yet.
 
-        The log lives and ends with the conversation. A store that keeps no logs returns a new one
-        in memory.
+        Deleting the conversation deletes the log. A store that keeps no logs returns a new one in
+        memory.
         """
 
     def open_inbox(self, identity: str) -> RunInbox:
         """Return the inbox of a conversation's runs. Read and write nothing yet.
 
-        The inbox lives and ends with the conversation.
+        Deleting the conversation deletes the inbox.
         """
 
     def transact(self, *, reading: bool = False) -> AbstractContextManager[object]:
@@ -313,11 +313,10 @@ class ConversationStore(Protocol):
         """
 
     def secure(self, identity: str) -> None:
-        """Return when all readable data of a conversation survive a crash of the machine.
+        """Wait until all readable data of a conversation survive a crash of the machine.
 
-        A process that is killed between a write and its acknowledgement leaves data that others can
-        read but that a power failure would still lose. Do not rely on such data before this
-        returns.
+        If a process is killed during a write, other processes can read the data, but a power
+        failure could still lose them. Call this before you rely on such data.
         """
 
     def read(self, identity: str, *, tolerant: bool = False) -> History:
@@ -343,7 +342,7 @@ class ConversationStore(Protocol):
         tags: Sequence[str] | Absence = ABSENT,
         model: str | None | Absence = ABSENT,
     ) -> ConversationMetadata:
-        """Change the given fields and keep the rest; return the result."""
+        """Change some fields and keep the others; return the result."""
 
     def fork(
         self, identity: str, *, from_index: int | None = None, child: str | None = None
@@ -354,9 +353,9 @@ class ConversationStore(Protocol):
         from the parent.
 
         Args:
-            from_index: Number of shared canisters; ``None`` for all current ones. It is not checked
-                against the history, since that would require reading it: too large a number raises
-                CorruptionError when the fork is read.
+            from_index: Number of shared canisters; ``None`` for all current ones. It is not
+                validated, as that would require reading the history: if it is too large, reading
+                the fork raises CorruptionError.
             child: Identity of the fork; a new one by default.
         """
 

@@ -6,18 +6,18 @@
       .lock                     shared for read, create and fork; exclusive for delete
       .creating/                folders of conversations that are about to appear
       .deleting/                a deletion in progress (see `removal`)
-      <shard>/                  a checksum of the ids in it; its time tells lists of changes
+      <shard>/                  named by a checksum of the ids in it; its time shows changes
         <id>/
           lock                  held for an append; absent while the messages are replaced
           metadata.toml         makes the folder a conversation
           messages.jsonl        one canister per line
           messages.tally        number of acknowledged lines
-          messages.torn-<n>     torn last line, left by a crash
+          messages.torn-<n>     incomplete last line after a crash, moved here
           runs.jsonl            events of the conversation's runs, one per line
           runs.tally            number of its acknowledged lines
-          runs.torn-<n>         its torn last line, left by a crash
+          runs.torn-<n>         its incomplete last line after a crash, moved here
           runs.lock             held by the current run
-      <id>/                     the same in the former layout, or put there by a person
+      <id>/                     the same, from the former layout or put there by hand
     content/
       .lock                     shared for add; exclusive for garbage collection
       <first 4>/<sha256>/{data, metadata.toml}

@@ -14,7 +14,7 @@ _R = TypeVar("_R")
 
 
 def mapping_errors(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Convert an OSError inside the block to a StoreError that names the file."""
+    """Convert an OSError of a function to a StoreError that names the file (a decorator)."""
 
     @functools.wraps(function)
     def perform(*args: _P.args, **kwargs: _P.kwargs) -> _R:

@@ -1,4 +1,4 @@
-"""Times of shards' folders, which tell lists that a conversation in them may have changed."""
+"""Modification times of shards' folders, by which the index detects changed conversations."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from typing import Final
 from vibe_llms.logs.disk import Disk
 
 RENEWAL_NS: Final = 5_000_000_000
-"""Age up to which a time that this store has set still tells of a new change. A list takes the time
-of a folder as final only when it is much older (:data:`.index.refresh.UNCERTAIN_NS`)."""
+"""Age up to which the time of a folder need not be set again for another change.
+
+The index scans a folder again until its time is much older (:data:`.index.refresh.UNCERTAIN_NS`).
+"""
 
 
 class ChangeMarks:
     """Sets the times of shards' folders. May be used by several threads.
 
-    A writer marks a conversation before a change, so that a list notices the change even if the
-    writer is killed, and again before it acknowledges the change, which costs nothing unless the
-    first mark is too old by then.
+    A writer marks a conversation before a change, so that the index detects the change even if the
+    writer is killed. It marks it again after the change, which has a cost only if the change took
+    long.
     """
 
     def __init__(self, disk: Disk) -> None:
@@ -26,7 +28,7 @@ class ChangeMarks:
         self._times: dict[str, int] = {}  # by folder; there are only as many as shards
 
     def mark(self, path: str) -> None:
-        """Tell lists that a conversation changes, or has changed.
+        """Set the time of the shard of a conversation that changes, or has changed.
 
         Args:
             path: Path of one of its files.
@@ -36,6 +38,7 @@ class ChangeMarks:
         # The clock may have been set back.
         if 0 <= now - self._times.get(shard, 0) < RENEWAL_NS:
             return
-        with suppress(OSError):  # some shared folders refuse it: then the next comparison notices
+        # Some shared folders do not allow it; then the daily comparison detects the change.
+        with suppress(OSError):
             self._disk.touch(shard)
         self._times[shard] = now

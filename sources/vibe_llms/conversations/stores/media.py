@@ -17,7 +17,7 @@ _Canister = TypeVar("_Canister", bound=AnyCanister)
 
 
 def ensure_distinct(canisters: Sequence[AnyCanister]) -> None:
-    """Raise StoreError if a canister occurs twice: merges compare ids."""
+    """Raise StoreError if two canisters have the same id, as merges compare ids."""
     if len(canisters) < 2:
         return
     seen: set[str] = set()
@@ -39,7 +39,7 @@ def detach_media(
     """Return canisters in their stored form: the bytes of their media are in a content store.
 
     Args:
-        add: Replaces the method ``add`` of the content store, for example while it is held.
+        add: Called instead of the content store's ``add``, for example if the caller has its lock.
 
     Raises:
         StoreError: Media name content that is neither in the store nor available elsewhere.
@@ -47,17 +47,17 @@ def detach_media(
     add_content = add or contents.add
 
     def detach(content: MediaContent) -> MediaContent:
-        named = content.content_id
+        content_id = content.content_id
         if content.data is not None:
             identity = add_content(content.data, mime_type=content.mime_type, name=content.name)
             return attrs.evolve(content, data=None, content_id=identity)
         if (
-            named is not None
+            content_id is not None
             and not is_available_elsewhere(content)
-            and not contents.contains(named)
+            and not contents.contains(content_id)
         ):
             raise StoreError(
-                detail=f"A message refers to content {named}, which is not in this store.",
+                detail=f"A message refers to content {content_id}, which is not in this store.",
                 remedy="First load the bytes with `hydrate` from the store that has them.",
             )
         return content

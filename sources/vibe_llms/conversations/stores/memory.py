@@ -1,6 +1,6 @@
 """In-memory store, for tests, demonstrations, and programs that need no files.
 
-It loses all data when it is dropped.
+Its data exist as long as the object.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 @define
-class _Kept:
+class _Content:
     metadata: ContentMetadata
     data: bytes
     added: float
@@ -58,13 +58,13 @@ class _Kept:
 class MemoryContents:
     """Content store in memory; see :class:`.interfaces.ContentStore`."""
 
-    _kept: dict[str, _Kept] = attrs.field(factory=dict)
-    # `hold` is entered while `add` is called.
+    _contents: dict[str, _Content] = attrs.field(factory=dict)
+    # Reentrant, as `add` is called inside of `hold`.
     _lock: threading.RLock = attrs.field(factory=threading.RLock)
 
-    def _access(self, content_id: str) -> _Kept:
+    def _access(self, content_id: str) -> _Content:
         try:
-            return self._kept[ensure_content_id(content_id)]
+            return self._contents[ensure_content_id(content_id)]
         except KeyError:
             raise StoreError(detail=f"Content {content_id} is not in the store.") from None
 
@@ -79,8 +79,8 @@ class MemoryContents:
             name=name,
         )
         with self._lock:
-            kept = self._kept.setdefault(content_id, _Kept(metadata, data, 0.0))
-            kept.added = time.monotonic()
+            content = self._contents.setdefault(content_id, _Content(metadata, data, 0.0))
+            content.added = time.monotonic()
         return content_id
 
     def read(self, content_id: str) -> bytes:
@@ -93,14 +93,14 @@ class MemoryContents:
 
     def contains(self, content_id: str) -> bool:
         """Return whether the content exists."""
-        return ensure_content_id(content_id) in self._kept
+        return ensure_content_id(content_id) in self._contents
 
     def survey(self) -> Iterator[str]:
         """Yield the ids of all content."""
-        return iter(list(self._kept))  # a copy, since others may add concurrently
+        return iter(list(self._contents))  # a copy, since others may add concurrently
 
     def examine(self, content_id: str) -> tuple[Finding, ...]:
-        """Report missing content only, since memory does not decay."""
+        """Report missing content; data in memory need no other verification."""
         try:
             self._access(content_id)
         except StoreError as error:
@@ -119,7 +119,7 @@ class MemoryContents:
 
     def remove(self, content_id: str) -> None:
         """Remove the content."""
-        del self._kept[ensure_content_id(content_id)]
+        del self._contents[ensure_content_id(content_id)]
 
 
 @define
@@ -127,22 +127,28 @@ class _Entry:
     """A stored conversation.
 
     Attributes:
+        metadata: Its metadata; :meth:`describe` returns them with the time of the last append.
         own: Its canisters, without those that it inherits from its parent.
-        merged: How many of these were copied from deleted parents.
-        touched: Time of the last append, if the metadata do not contain it yet.
+        merged: Number of these that were copied from deleted parents.
+        last_append: Time of the last append, if the metadata do not contain it yet.
+        log: The log of its runs, created when it is first opened.
+        inbox: The inbox of its runs, created when it is first opened.
     """
 
     metadata: ConversationMetadata
     own: list[AnyCanister] = attrs.field(factory=list)
     merged: int = 0
-    touched: datetime | None = None
+    last_append: datetime | None = None
     log: MemoryLog | None = None
     inbox: MemoryInbox | None = None
 
     def describe(self) -> ConversationMetadata:
-        """Return the current metadata; creating them at each append would double its cost."""
-        if self.touched is not None:
-            self.metadata, self.touched = attrs.evolve(self.metadata, updated=self.touched), None
+        """Return the current metadata. They are not created at each append, which would slow it."""
+        if self.last_append is not None:
+            self.metadata, self.last_append = (
+                attrs.evolve(self.metadata, updated=self.last_append),
+                None,
+            )
         return self.metadata
 
 
@@ -157,7 +163,7 @@ class MemoryStore(StoreDefaults):
     contents: MemoryContents = attrs.field(factory=MemoryContents)
     keeps_logs = True
     _entries: dict[str, _Entry] = attrs.field(factory=dict)
-    # `fork` holds it while it creates.
+    # Reentrant, as `fork` calls `create`.
     _lock: threading.RLock = attrs.field(factory=threading.RLock)
 
     def _access(self, identity: str) -> _Entry:
@@ -189,7 +195,7 @@ class MemoryStore(StoreDefaults):
             if canisters:
                 now = access_now()
                 moment = find_moment(canisters, now)
-                entry.touched = now if moment is None else max(moment, entry.describe().updated)
+                entry.last_append = now if moment is None else max(moment, entry.describe().updated)
             return Receipt(position=Position(size=len(entry.own), merged=entry.merged))
 
     def secure(self, identity: str) -> None:
@@ -273,7 +279,7 @@ class MemoryStore(StoreDefaults):
         """Delete a conversation; first copy to its forks what they need of it."""
         with self._lock:
             deleted = self._access(identity)
-            above = deleted.metadata.parent
+            grandparent = deleted.metadata.parent
             inherited = len(self._inherit(identity))
             for child in self._entries.values():
                 link = child.metadata.parent
@@ -283,12 +289,12 @@ class MemoryStore(StoreDefaults):
                 share = deleted.own[: max(0, count - inherited)]
                 # The fork becomes a child of the grandparent. It inherits fewer canisters than the
                 # deleted one if its fork point is before the own canisters of the deleted one.
-                if above is not None:
-                    above = attrs.evolve(above, canisters=min(count, inherited))
+                if grandparent is not None:
+                    grandparent = attrs.evolve(grandparent, canisters=min(count, inherited))
                 child.own[:0] = share
                 # Positions of other callers do not count these, and so stay valid.
                 child.merged += len(share)
-                child.metadata = attrs.evolve(child.metadata, parent=above)
+                child.metadata = attrs.evolve(child.metadata, parent=grandparent)
             del self._entries[identity]
 
     def open_log(self, identity: str) -> MemoryLog:

@@ -66,7 +66,7 @@ def migrate(store: DirectoryStore, progress: Progress | None = None) -> Migratio
         for shard, folders in sorted(waiting.items()):
             for start in range(0, len(folders), _BATCH):
                 batch = folders[start : start + _BATCH]
-                with store.guards.alone():
+                with store.guards.exclusive_lock():
                     moved += _move(store, shard, batch, busy, doubled)
                 if progress is not None:
                     progress.advance(len(batch))

@@ -20,7 +20,7 @@ from vibe_llms.conversations.stores.descriptors import (
     encode_table,
     interpret_table,
     merged_bytes_of,
-    relink_table,
+    replace_parent,
 )
 from vibe_llms.conversations.stores.layout import Layout
 from vibe_llms.foundation.attrs_classes import frozen
@@ -168,7 +168,7 @@ def _prepare(layout: Layout, disk: Disk, child: str, parent: _Bequeather) -> Non
         if known is not None:
             total = Tally(shared.count(b"\n") + known.lines, len(shared) + known.size)
             write_new_file(disk, f"{layout.deleting}/{child}{_NEW_TALLY}", encode_tally(total))
-    metadata = encode_table(relink_table(table, bequest.link, bequest.size))
+    metadata = encode_table(replace_parent(table, bequest.link, bequest.size))
     write_new_file(disk, f"{layout.deleting}/{child}{_NEW_METADATA}", metadata)
 
 

@@ -225,7 +225,7 @@ def test_a_letter_that_does_not_read_is_damage_of_the_store(tmp_path: Path) -> N
 
 
 def test_an_inbox_has_an_end(store: ConversationStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inboxes, "MESSAGES", 2)
+    monkeypatch.setattr(inboxes, "CAPACITY", 2)
     inbox = store.open_inbox("a")
     inbox.put(StopRequestedEvent(message_id="1"))
     inbox.put(StopRequestedEvent(message_id="2"))

@@ -16,7 +16,7 @@ from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.run_logs import tailing
 from vibe_llms.conversations.run_logs.log import LogLine, LogTail
 from vibe_llms.conversations.run_logs.log_lines import open_envelope, read_envelope, write_line
-from vibe_llms.conversations.run_logs.tailing import find_behind
+from vibe_llms.conversations.run_logs.tailing import find_offset_after
 from vibe_llms.conversations.stores.directory import DirectoryStore
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.conversations.stores.memory import MemoryStore
@@ -82,7 +82,7 @@ def test_a_line_is_found_by_its_number(sizes: list[int], number: int, first: int
     try:
         os.write(descriptor, b"".join(line + b"\n" for line in lines) + b"7 torn")
         end = sum(len(line) + 1 for line in lines)
-        found = find_behind(descriptor, end, number, lambda line: int(line.split()[0]))
+        found = find_offset_after(descriptor, end, number, lambda line: int(line.split()[0]))
         assert found == expected
     finally:
         os.close(descriptor)
@@ -112,7 +112,7 @@ def test_a_line_is_found_by_halves_and_few_of_the_rest_is_read(
         for number in (0, 1, 3_999, 4_000, 4_001, 7_998):
             asked.clear()
             read.clear()
-            found = find_behind(descriptor, end, number, read_number)
+            found = find_offset_after(descriptor, end, number, read_number)
             assert os.pread(descriptor, 5, found).split()[0] == b"%d" % (number + 1)
             assert len(asked) < 40
             assert sum(read) < 500_000
@@ -131,9 +131,9 @@ def test_who_goes_on_reading_looks_for_nothing(
 
     def look(*given: Any) -> int:
         looked.append(given[2])
-        return find_behind(*given)
+        return find_offset_after(*given)
 
-    monkeypatch.setattr(tailing, "find_behind", look)
+    monkeypatch.setattr(tailing, "find_offset_after", look)
     whole, tail = log.tail(), log.tail(2)
     for number in range(1, 7):
         log.claim()

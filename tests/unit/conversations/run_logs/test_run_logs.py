@@ -522,7 +522,7 @@ def test_011g_who_has_a_log_for_a_moment_is_waited_for_a_moment(
         with pytest.raises(StoreError):
             claim_soon(Busy(), wait_seconds=wait_seconds)
     assert tries == attempts
-    assert not claim_soon(Busy(), unless=lambda: True)
+    assert not claim_soon(Busy(), is_unnecessary=lambda: True)
 
 
 def test_011h_a_log_that_somebody_has_is_left_and_one_that_is_damaged_is_told(

@@ -64,9 +64,9 @@ class PostgresqlContents:
         """Store the data and return their id."""
         # Content in the database is held by the transaction that adds it.
         with nullcontext() if self._backend is None else self.hold():
-            return self.add_held(data, mime_type=mime_type, name=name)
+            return self.add_while_locked(data, mime_type=mime_type, name=name)
 
-    def add_held(self, data: bytes, *, mime_type: str, name: str | None = None) -> str:
+    def add_while_locked(self, data: bytes, *, mime_type: str, name: str | None = None) -> str:
         """Store the data and return their id; for a backend, the caller has the hold."""
         content_id = compute_content_id(data)
         if self._renew(content_id, len(data)):

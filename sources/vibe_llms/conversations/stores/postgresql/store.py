@@ -10,9 +10,9 @@ import attrs
 
 from vibe_llms.conversations.canister_media import find_required, needs_content_store
 from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink
-from vibe_llms.conversations.stores.content_urls import produce_backend, split_content
+from vibe_llms.conversations.stores.content_urls import produce_backend, split_content_address
 from vibe_llms.conversations.stores.defaults import StoreDefaults
-from vibe_llms.conversations.stores.examining import find_doubles
+from vibe_llms.conversations.stores.examining import find_duplicates
 from vibe_llms.conversations.stores.identities import ensure_identity
 from vibe_llms.conversations.stores.interfaces import (
     Examination,
@@ -91,7 +91,7 @@ class PostgresqlStore(StoreDefaults):
     keeps_logs = plants_whole = True
 
     def __init__(self, url: str) -> None:
-        self.url, address = split_content(url)
+        self.url, address = split_content_address(url)
         self.database = Database(self.url)
         self.contents = PostgresqlContents(
             self.database, produce_backend(address) if address else None
@@ -180,7 +180,7 @@ class PostgresqlStore(StoreDefaults):
         # Add content first, each in its own transaction: two writers of the same content in a
         # different order would deadlock. It is held until a line names it.
         with self.contents.hold() if holds else nullcontext():
-            add = self.contents.add_held
+            add = self.contents.add_while_locked
             stored = detach_media(canisters, self.contents, add=add) if holds else canisters
             lines = [encode_canister(canister).decode() for canister in stored]
             position = self._add(identity, stored, lines, after) if lines else None
@@ -340,7 +340,7 @@ class PostgresqlStore(StoreDefaults):
             row = self._access(connection, identity)
             lines, history = row.read_own(connection), row.read_history(connection)
         canisters, damages = row.decode(lines, tolerant=True)
-        findings = [*damages, *find_doubles(row.place, canisters)]
+        findings = [*damages, *find_duplicates(row.place, canisters)]
         if trouble := row.find_gap(history):
             findings.append(Finding(place=trouble.path, message=trouble.detail))
         return Examination(
