@@ -1,4 +1,4 @@
-"""Cost of conversations: measures tokens, money and time, and never changes anything.
+"""Usage of conversations: measures tokens, money and time, and never changes a conversation.
 
 May import the messages, events and models. Must not know how requests are sent.
 """

@@ -1,7 +1,7 @@
-"""Accounts of usage, as values that add up: tokens, money and time, by model, by tool, by state.
+"""Accounts of usage, which can be added: tokens, money and time, by model, by tool, by state.
 
-Nothing here counts; :mod:`.odometer` and :mod:`.measuring` do. ``None`` means unknown, which is not
-zero; if a total is known only in part, another field tells how much is missing.
+These classes only hold values; :mod:`.odometer` and :mod:`.measuring` count. ``None`` means
+unknown, which is not zero; if a total is known only in part, another field counts what is missing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ModelAccount:
         generations: Number of generations, without retries.
         failures: Number of those that failed or are incomplete.
         unreported: Number of generations of unknown usage.
-        usage: The known tokens; ``None`` if none are.
+        usage: The known tokens; ``None`` if all are unknown.
         prices: Cost of each bucket; empty if no price is known.
         unpriced: Reasons why the amount is not the whole price, each once.
         seconds: Duration of the generations, including reasoning.
@@ -62,7 +62,7 @@ class ModelAccount:
 
     @property
     def generation_seconds(self) -> float | None:
-        """The duration of generations, without reasoning as far as that is known."""
+        """The duration of generations without reasoning, as far as reasoning is known."""
         return None if self.seconds is None else self.seconds - (self.reasoning_seconds or 0.0)
 
     def __add__(self, other: ModelAccount) -> ModelAccount:
@@ -137,7 +137,7 @@ class StateAccount:
 
 @frozen(kw_only=True)
 class Account:
-    """Usage by model and by tool. Accounts add up; the empty one adds nothing.
+    """Usage by model and by tool. Accounts can be added; the empty one is the zero.
 
     Attributes:
         models: Sorted by name.
@@ -188,7 +188,7 @@ class Account:
         """Usage by state, in the order reasoning, generation, tools, approval."""
         prices = [price for model in self.models for price in model.prices]
         usage = self.usage or Usage()
-        rest = add_known((usage.output_tokens, usage.output_audio_tokens))
+        answer_tokens = add_known((usage.output_tokens, usage.output_audio_tokens))
         return (
             StateAccount(
                 state="reasoning",
@@ -199,7 +199,7 @@ class Account:
             StateAccount(
                 state="generation",
                 input_tokens=usage.total_input_tokens,
-                output_tokens=rest,
+                output_tokens=answer_tokens,
                 amount=_add_prices([price for price in prices if price.bucket != _REASONING]),
                 seconds=add_known(model.generation_seconds for model in self.models),
             ),
@@ -235,8 +235,8 @@ def join_accounts(parts: Iterable[_Part]) -> tuple[_Part, ...]:
     """Add up accounts of the same name; sorted by name."""
     joined: dict[str, _Part] = {}
     for part in parts:
-        known = joined.get(part.key)
-        joined[part.key] = part if known is None else known + part
+        total = joined.get(part.key)
+        joined[part.key] = part if total is None else total + part
     return tuple(joined[key] for key in sorted(joined))
 
 
@@ -250,7 +250,7 @@ def add_known(numbers: Iterable[_Number | None]) -> _Number | None:
 
 
 def add_usages(usages: Iterable[Usage | None]) -> Usage | None:
-    """Add up the known usages; ``None`` if all are unknown. Vendors' native data are left out."""
+    """Add up the known usages; ``None`` if all are unknown. Vendors' native data are omitted."""
     total: Usage | None = None
     for usage in usages:
         if usage is not None:
@@ -265,10 +265,10 @@ def _add_prices(prices: Sequence[BucketPrice]) -> Decimal | None:
 def _join_prices(prices: Iterable[BucketPrice]) -> tuple[BucketPrice, ...]:
     joined: dict[str, BucketPrice] = {}
     for price in prices:
-        known = joined.get(
+        total = joined.get(
             price.bucket, BucketPrice(bucket=price.bucket, tokens=0, amount=Decimal(0))
         )
         joined[price.bucket] = attrs.evolve(
-            known, tokens=known.tokens + price.tokens, amount=known.amount + price.amount
+            total, tokens=total.tokens + price.tokens, amount=total.amount + price.amount
         )
     return tuple(joined[bucket] for bucket in sorted(joined))

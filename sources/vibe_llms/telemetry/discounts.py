@@ -1,4 +1,4 @@
-"""Prices of vendors' batches: facts, with their source and the date of reading."""
+"""Prices of vendors' batches, each with its source and the date on which it was read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Discount:
     """A share of the usual price, the same for every bucket.
 
     Attributes:
-        share: The price, as a part of the usual one.
+        share: The price as a fraction of the usual one.
         source: The vendor's page.
         read: The date on which it was read.
     """

@@ -16,13 +16,13 @@ from vibe_llms.telemetry.prices import Price, price_usage
 def measure_canisters(canisters: Sequence[AnyCanister]) -> Account:
     """Make an account of stored canisters, as far as possible.
 
-    They record tokens, from which money is computed (at the prices of each answer's day), durations
-    of answers, and calls. They do not record the durations of calls: the time between two canisters
-    may be that of a person who thought, or slept.
+    Canisters record tokens, from which money is computed (at the prices of each answer's day),
+    durations of answers, and calls. They do not record the durations of calls: the time between two
+    canisters may also be time in which the run waited for a person.
 
     Args:
-        canisters: Those of one conversation, oldest first. All canisters of a turn have the same
-            usage, which counts once.
+        canisters: Canisters of one conversation, oldest first. All canisters of a turn have the
+            same usage, which counts once.
     """
     models = join_accounts(
         measure_generation(
@@ -33,7 +33,7 @@ def measure_canisters(canisters: Sequence[AnyCanister]) -> Account:
             seconds=origin.seconds,
             is_failure=origin.stop_reason in BROKEN_OFF,
         )
-        for origin, at in _survey_turns(canisters)
+        for origin, at in _survey_answers(canisters)
     )
     tools = join_accounts(
         ToolAccount(
@@ -58,7 +58,7 @@ def measure_generation(
     is_failure: bool = False,
     tier: str = "",
 ) -> ModelAccount:
-    """Make the account of one answer, priced by its day; today by default."""
+    """Make the account of one answer, at the prices of its day; today by default."""
     price = price_usage(usage, provider=provider, model=model, at=at, tier=tier)
     if isinstance(price, Price):
         prices = price.buckets
@@ -80,7 +80,7 @@ def measure_generation(
     )
 
 
-def _survey_turns(canisters: Iterable[AnyCanister]) -> Iterable[tuple[Origin, datetime]]:
+def _survey_answers(canisters: Iterable[AnyCanister]) -> Iterable[tuple[Origin, datetime]]:
     """Yield the origin and the time of each answer, once."""
     seen: set[str] = set()
     for canister in canisters:
@@ -93,42 +93,42 @@ def _survey_turns(canisters: Iterable[AnyCanister]) -> Iterable[tuple[Origin, da
             yield origin, canister.timestamp
 
 
-def add_times(account: Account, heard: Account) -> Account:
+def add_times(account: Account, timed: Account) -> Account:
     """Add the recorded times to an account of stored canisters, and nothing else.
 
     Args:
         account: Account of the conversation's canisters.
-        heard: Account of an odometer or a log, for all of the conversation or a part.
+        timed: Account from an odometer or a log, for all of the conversation or a part.
     """
-    models = {model.key: model for model in heard.models}
-    tools = {tool.key: tool for tool in heard.tools}
+    models = {model.key: model for model in timed.models}
+    tools = {tool.key: tool for tool in timed.tools}
     return attrs.evolve(
         account,
         models=tuple(_time_model(model, models.get(model.key)) for model in account.models),
         tools=tuple(_time_tool(tool, tools.get(tool.key)) for tool in account.tools),
-        tools_seconds=heard.tools_seconds,
-        approvals=heard.approvals,
-        approval_seconds=heard.approval_seconds,
-        retries=heard.retries,
-        doubted=heard.doubted,
+        tools_seconds=timed.tools_seconds,
+        approvals=timed.approvals,
+        approval_seconds=timed.approval_seconds,
+        retries=timed.retries,
+        doubted=timed.doubted,
     )
 
 
-def _time_model(model: ModelAccount, heard: ModelAccount | None) -> ModelAccount:
-    if heard is None:
+def _time_model(model: ModelAccount, timed: ModelAccount | None) -> ModelAccount:
+    if timed is None:
         return model
     if model.seconds is not None and not model.untimed:  # the canisters cover everything
-        return attrs.evolve(model, reasoning_seconds=heard.reasoning_seconds)
+        return attrs.evolve(model, reasoning_seconds=timed.reasoning_seconds)
     return attrs.evolve(
         model,
-        seconds=heard.seconds,
-        reasoning_seconds=heard.reasoning_seconds,
-        untimed=max(0, model.generations - heard.generations + heard.untimed),
+        seconds=timed.seconds,
+        reasoning_seconds=timed.reasoning_seconds,
+        untimed=max(0, model.generations - timed.generations + timed.untimed),
     )
 
 
-def _time_tool(tool: ToolAccount, heard: ToolAccount | None) -> ToolAccount:
-    if heard is None:
+def _time_tool(tool: ToolAccount, timed: ToolAccount | None) -> ToolAccount:
+    if timed is None:
         return tool
-    untimed = max(0, tool.calls - heard.calls + heard.untimed)
-    return attrs.evolve(tool, seconds=heard.seconds, untimed=untimed)
+    untimed = max(0, tool.calls - timed.calls + timed.untimed)
+    return attrs.evolve(tool, seconds=timed.seconds, untimed=untimed)

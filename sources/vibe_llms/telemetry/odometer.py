@@ -44,12 +44,12 @@ from vibe_llms.telemetry.accounts import Account, ModelAccount, ToolAccount, joi
 from vibe_llms.telemetry.measuring import measure_generation
 from vibe_llms.telemetry.stopwatches import AnswerTiming, Stopwatch
 
-_UNPRICED_ANSWERS: Final = 1000
-"""Number of answers whose prices are looked up together, if no account is asked for before."""
+_BATCH_SIZE: Final = 1000
+"""Number of answers whose prices are looked up together, unless the account is read before."""
 
-_NOTHING: Final[Mapping[object, AnswerTiming]] = MappingProxyType({})
+_NO_TIMINGS: Final[Mapping[object, AnswerTiming]] = MappingProxyType({})
 _timings: ContextVar[Mapping[object, AnswerTiming]] = ContextVar(
-    "vibe_llms_timings", default=_NOTHING
+    "vibe_llms_timings", default=_NO_TIMINGS
 )
 """Timing of the answer that the current task receives, for each odometer. Each task has its own, so
 that simultaneous answers are separate; tasks that clean up after an answer inherit it.
@@ -69,13 +69,13 @@ class Odometer:
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        # Its key in the mapping of timings: several odometers may listen in one task.
-        self._name = object()
+        # Key in the mapping of timings: several odometers may listen in one task.
+        self._key = object()
         self._models: tuple[ModelAccount, ...] = ()
-        self._answers: list[Mapping[str, Any]] = []
+        self._unpriced_answers: list[Mapping[str, Any]] = []
         self._tools: dict[str, ToolAccount] = {}
-        self._working = Stopwatch(clock)
-        self._waiting = Stopwatch(clock)
+        self._tool_watch = Stopwatch(clock)
+        self._approval_watch = Stopwatch(clock)
         self._approvals = self._retries = self._doubted = 0
         self._runs: set[str] = set()
 
@@ -86,28 +86,28 @@ class Odometer:
                 self._runs.add(event.run_id)
             case RunSuspendedEvent() | RunEndedEvent():
                 self._runs.discard(event.run_id)
-                if not self._runs:  # what has not ended by now never will
-                    self._working.stop_all()
-                    self._waiting.stop_all()
+                if not self._runs:  # calls without an end were cut off
+                    self._tool_watch.stop_all()
+                    self._approval_watch.stop_all()
             case GenerationStartedEvent():
                 self._set_timing(AnswerTiming(model=event.model, is_in_run=True))
             case GenerationFinishedEvent():
-                self._hear_answer(event)
+                self._add_answer(event)
             case GenerationFailedEvent():
-                self._keep_failure(self._take_timing(), event.canisters, event.seconds)
+                self._record_failure(self._take_timing(), event.canisters, event.seconds)
             case GenerationDeferredEvent():
                 self._take_timing()
             case GenerationDoubtedEvent():
                 self._doubted += 1
             case ApprovalRequestedEvent():
                 self._approvals += 1
-                self._waiting.start(event.key)
+                self._approval_watch.start(event.key)
             case ApprovalAnsweredEvent():
-                self._waiting.stop(event.key)
+                self._approval_watch.stop(event.key)
             case InvocationStartedEvent():
-                self._working.start(event.key)
+                self._tool_watch.start(event.key)
             case InvocationFinishedEvent():
-                self._hear_result(event)
+                self._add_result(event)
             case ResponseStartedEvent() | ContentStartedEvent():
                 is_reasoning = isinstance(event, ContentStartedEvent) and event.kind == "reasoning"
                 self._access_timing().follow(self._clock(), is_reasoning)
@@ -115,7 +115,7 @@ class Odometer:
                 self._retries += 1
                 self._access_timing().follow(self._clock())
             case ResponseFinishedEvent() | ResponseFailedEvent():
-                self._hear_response(event)
+                self._add_response(event)
 
     @property
     def reactors(self) -> ConversationReactors:
@@ -128,37 +128,37 @@ class Odometer:
 
     @property
     def account(self) -> Account:
-        """The usage so far; of work in progress, only the parts that have ended."""
+        """The usage so far, without work in progress."""
         self._add_prices()
         return Account(
             models=self._models,
             tools=join_accounts(self._tools.values()),
-            tools_seconds=self._working.seconds,
+            tools_seconds=self._tool_watch.seconds,
             approvals=self._approvals,
-            approval_seconds=self._waiting.seconds,
+            approval_seconds=self._approval_watch.seconds,
             retries=self._retries,
             doubted=self._doubted,
         )
 
     def _add_prices(self) -> None:
-        """Add the recorded answers with their prices. Slow the first time: not during a stream."""
-        answers, self._answers = self._answers, []
+        """Look up the prices of the recorded answers. Slow the first time: not during a stream."""
+        answers, self._unpriced_answers = self._unpriced_answers, []
         if answers:
             priced = (measure_generation(**answer) for answer in answers)
             self._models = join_accounts((*self._models, *priced))
 
-    def _keep(self, **answer: Any) -> None:
-        # Priced later, by the day of its answer.
-        self._answers.append({"at": access_now(), **answer})
-        if len(self._answers) >= _UNPRICED_ANSWERS:
+    def _record(self, **answer: Any) -> None:
+        # The price is looked up later, for the day of the answer.
+        self._unpriced_answers.append({"at": access_now(), **answer})
+        if len(self._unpriced_answers) >= _BATCH_SIZE:
             self._add_prices()
 
     # Events of an engine
 
-    def _hear_answer(self, event: GenerationFinishedEvent) -> None:
+    def _add_answer(self, event: GenerationFinishedEvent) -> None:
         timing = self._take_timing()
         origin = timing.origin
-        self._keep(
+        self._record(
             provider=origin.provider if origin else event.provider,
             model=origin.model if origin else event.model.removeprefix(f"{event.provider}:"),
             usage=event.usage,
@@ -167,20 +167,20 @@ class Odometer:
             reasoning_seconds=timing.reasoning_seconds,
         )
 
-    def _hear_result(self, event: InvocationFinishedEvent) -> None:
-        self._working.stop(event.key)
+    def _add_result(self, event: InvocationFinishedEvent) -> None:
+        self._tool_watch.stop(event.key)
         call = ToolAccount(
             name=event.name,
             calls=1,
             failures=int(event.is_fault or event.result.is_error),
             seconds=event.seconds,
         )
-        known = self._tools.get(event.name)
-        self._tools[event.name] = call if known is None else known + call
+        total = self._tools.get(event.name)
+        self._tools[event.name] = call if total is None else total + call
 
     # Events of a stream
 
-    def _hear_response(self, event: ResponseFinishedEvent | ResponseFailedEvent) -> None:
+    def _add_response(self, event: ResponseFinishedEvent | ResponseFailedEvent) -> None:
         timing = self._access_timing()
         timing.follow(self._clock())
         response = event.response if isinstance(event, ResponseFinishedEvent) else None
@@ -189,10 +189,10 @@ class Odometer:
         if timing.is_in_run:
             return  # the engine reports the end
         if isinstance(event, ResponseFailedEvent):
-            self._keep_failure(self._take_timing(), event.canisters)
+            self._record_failure(self._take_timing(), event.canisters)
         elif response is not None:
             self._take_timing()
-            self._keep(
+            self._record(
                 provider=response.metadata.origin.provider,
                 model=response.metadata.origin.model,
                 usage=response.metadata.usage,
@@ -208,25 +208,25 @@ class Odometer:
             model = f"{metadata.get('provider', '')}:{metadata.get('model', '')}"
             is_streamed = metadata.get("streaming") is not False
             self._set_timing(
-                AnswerTiming(model=model, began=self._clock(), is_streamed=is_streamed)
+                AnswerTiming(model=model, started_at=self._clock(), is_streamed=is_streamed)
             )
 
     def _react_to_update(self, event: ConversationUpdatedEvent) -> None:
-        # Within a run the engine sends its listener the same, which would count twice.
+        # Within a run, the engine sends the same events to its listener: they would count twice.
         if not self._access_timing().is_in_run:
             self(event.event)
 
     def _react_to_end(self, event: ConversationEndedEvent) -> None:
         if event.outcome != "completed" and not self._access_timing().is_in_run:
-            self._keep_failure(self._take_timing(), event.canisters)
+            self._record_failure(self._take_timing(), event.canisters)
 
-    def _keep_failure(
+    def _record_failure(
         self, timing: AnswerTiming, canisters: tuple[AnyCanister, ...], seconds: float | None = None
     ) -> None:
-        if seconds is None and timing.began is not None:
-            seconds = self._clock() - timing.began
+        if seconds is None and timing.started_at is not None:
+            seconds = self._clock() - timing.started_at
         origin = _access_origin(canisters)
-        self._keep(
+        self._record(
             provider=origin.provider if origin else "",
             model=origin.model if origin else timing.model,
             usage=origin.usage if origin else None,
@@ -237,18 +237,18 @@ class Odometer:
 
     def _access_timing(self) -> AnswerTiming:
         """Return the timing of the current answer; begin one if there is none."""
-        timing = _timings.get().get(self._name)
+        timing = _timings.get().get(self._key)
         return self._set_timing(AnswerTiming()) if timing is None else timing
 
     def _set_timing(self, timing: AnswerTiming) -> AnswerTiming:
         # A new mapping: tasks started with the old one keep it.
-        _timings.set({**_timings.get(), self._name: timing})
+        _timings.set({**_timings.get(), self._key: timing})
         return timing
 
     def _take_timing(self) -> AnswerTiming:
         """Return the timing of the current answer, which has ended, and remove it."""
         timings = dict(_timings.get())
-        timing = timings.pop(self._name, None)
+        timing = timings.pop(self._key, None)
         _timings.set(timings)
         return timing or AnswerTiming()
 
@@ -261,10 +261,10 @@ def measure_events(log: Iterable[tuple[datetime, LogEvent]]) -> Account:
     Args:
         log: Each event with its time, oldest first.
     """
-    total, moment = Account(), 0.0
+    total, now = Account(), 0.0
 
     def read_clock() -> float:
-        return moment
+        return now
 
     odometer = Odometer(clock=read_clock)
     for timestamp, event in log:
@@ -272,7 +272,7 @@ def measure_events(log: Iterable[tuple[datetime, LogEvent]]) -> Account:
         if isinstance(event, RunStartedEvent):
             total += odometer.account
             odometer = Odometer(clock=read_clock)
-        moment = timestamp.timestamp()
+        now = timestamp.timestamp()
         odometer(event)
     return total + odometer.account
 

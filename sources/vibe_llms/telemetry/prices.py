@@ -1,9 +1,9 @@
-"""Prices of responses: exact decimals from the buckets of their usage; unknown is never zero.
+"""Prices of responses: exact decimals, from the buckets of their usage. Unknown is never zero.
 
 The prices are those of the optional package ``genai-prices``, at the vendor's standard tier:
 without surcharges for priority and without fees for searches. Prices of a vendor's own batches are
-a share of them (:mod:`.discounts`). Each bucket is multiplied by its own price. A bucket without a
-price of its own is not priced at all, except for reasoning, which every vendor charges as output.
+a fraction of them (:mod:`.discounts`). Each bucket is multiplied by its own price. A bucket without
+a price of its own is not priced, except for reasoning, which every vendor charges as output.
 """
 
 from __future__ import annotations
@@ -56,17 +56,17 @@ _SOURCES: Final[Mapping[str, str]] = {
 }
 """Names of providers in ``genai-prices``."""
 
-_INPUT: Final = (
+_INPUT_BUCKETS: Final = (
     "input_tokens",
     "cache_write_tokens",
     "cache_write_long_tokens",
     "input_audio_tokens",
 )
-_OUTPUT: Final = ("output_tokens", "reasoning_tokens", "output_audio_tokens")
+_OUTPUT_BUCKETS: Final = ("output_tokens", "reasoning_tokens", "output_audio_tokens")
 _HOUR_SECONDS: Final = 3600
 
-_PATHS: Final = frozenset({"anthropic", "aws", "google"})
-"""Vendors for which the part of a model's name before a slash is a location, not a name."""
+_SOURCES_WITH_PATHS: Final = frozenset({"anthropic", "aws", "google"})
+"""Sources for which the part of a model's name before the last slash is a location."""
 
 OWN_MACHINES: Final = frozenset({"llamacpp", "local", "ollama", "scripted", "vllm"})
 """Providers that run on the user's machine and do not charge."""
@@ -89,8 +89,8 @@ class Price:
         amount: The sum of the buckets, exact.
         currency: As three letters.
         buckets: Used buckets that have a price.
-        unpriced: Buckets without a price that were used or are unknown; ``requests`` if the vendor
-            charges per request. If empty, the amount is the whole price.
+        unpriced: Buckets without a price that were used, or whose use is unknown; ``requests`` if
+            the vendor charges per request. If empty, the amount is the whole price.
         source: The source of the prices, with its version.
         date: The day for which the prices are valid.
     """
@@ -139,7 +139,7 @@ def price_usage(
         usage: Usage of one response: the price of a token can depend on the length of its request.
         provider: The name of the provider, such as ``anthropic``.
         model: The model that answered, as the vendor names it.
-        at: The time; now by default. A time without a zone is taken as UTC.
+        at: The time; now by default. A time without a zone is UTC.
         tier: ``batch`` for an answer of the vendor's own batches; empty for the standard tier.
     """
     if tier:
@@ -149,9 +149,9 @@ def price_usage(
     if provider in OWN_MACHINES:
         return Unpriced(f"{provider} runs on your own machine, which sends no bill.")
     if usage is None or all(getattr(usage, bucket) is None for bucket in _BUCKETS):
-        return Unpriced("The vendor did not say how many tokens were used.")
+        return Unpriced("The vendor did not report how many tokens were used.")
     source = _SOURCES.get(provider)
-    if source in _PATHS:
+    if source in _SOURCES_WITH_PATHS:
         model = model.rpartition("/")[2]
     if source == "anthropic" and "anthropic." in model:
         source = "aws"  # the reseller sets the price
@@ -159,17 +159,16 @@ def price_usage(
         return Unpriced(f"No prices are known for the provider {provider!r}.")
     moment = _ensure_utc(at)
     try:
-        found = _find_prices(source, model, moment)
+        prices, version = _find_prices(source, model, moment)
     except ImportError:
         return Unpriced(f"Prices need genai-prices. {advise_extra('prices', 'genai-prices')}")
     except LookupError:
         return Unpriced(f"No price is known for the model {model!r} of {provider}.")
-    prices, version = found
     priced, unpriced = _price_buckets(usage, prices)
     if not priced:
-        return Unpriced(f"The model {model!r} of {provider} has no price by the token.")
+        return Unpriced(f"The model {model!r} of {provider} has no price per token.")
     return Price(
-        amount=sum((each.amount for each in priced), Decimal(0)),
+        amount=sum((bucket.amount for bucket in priced), Decimal(0)),
         buckets=priced,
         unpriced=unpriced,
         source=f"genai-prices {version}",
@@ -177,19 +176,19 @@ def price_usage(
     )
 
 
-def _price_tier(tier: str, usual: PriceResult, provider: str) -> PriceResult:
+def _price_tier(tier: str, standard: PriceResult, provider: str) -> PriceResult:
     """Compute the price of a tier from the standard price."""
     discount = BATCH_DISCOUNTS.get(provider) if tier == "batch" else None
-    if isinstance(usual, Unpriced):
-        return usual
+    if isinstance(standard, Unpriced):
+        return standard
     if discount is None:
-        return Unpriced(f"It is not known what {provider} asks for the tier {tier!r}.")
-    buckets = (attrs.evolve(each, amount=each.amount * discount.share) for each in usual.buckets)
+        return Unpriced(f"No price is known for the tier {tier!r} of {provider}.")
+    buckets = (attrs.evolve(each, amount=each.amount * discount.share) for each in standard.buckets)
     return attrs.evolve(
-        usual,
-        amount=usual.amount * discount.share,
+        standard,
+        amount=standard.amount * discount.share,
         buckets=tuple(buckets),
-        source=f"{usual.source}, {discount.share:.0%} as of {discount.source} ({discount.read})",
+        source=f"{standard.source}, {discount.share:.0%} as of {discount.source} ({discount.read})",
     )
 
 
@@ -211,15 +210,17 @@ def find_dearest(provider: str, model: str, input_tokens: int) -> tuple[Decimal,
 def _find_rates(
     provider: str, model: str, input_tokens: int, hour: int
 ) -> tuple[Decimal, Decimal] | None:
-    def price(bucket: str, *, tokens: int, **more: int) -> Decimal | None:
-        usage = Usage(**{bucket: tokens}, **more)  # type: ignore[arg-type]  # all are counts
-        found = price_usage(usage, provider=provider, model=model)
-        priced = found.buckets if isinstance(found, Price) else ()
-        amounts = [each.amount / each.tokens for each in priced if each.bucket == bucket]
-        return amounts[0] if amounts else None
+    def find_rate(bucket: str, *, tokens: int, **other_tokens: int) -> Decimal | None:
+        """Return the price of one token of a bucket, from the price of a whole request."""
+        usage = Usage(**{bucket: tokens}, **other_tokens)  # type: ignore[arg-type]  # all are counts
+        price = price_usage(usage, provider=provider, model=model)
+        for part in price.buckets if isinstance(price, Price) else ():
+            if part.bucket == bucket:
+                return part.amount / part.tokens
+        return None
 
-    inputs = [price(bucket, tokens=input_tokens) for bucket in _INPUT]
-    outputs = [price(bucket, tokens=1, input_tokens=input_tokens) for bucket in _OUTPUT]
+    inputs = [find_rate(bucket, tokens=input_tokens) for bucket in _INPUT_BUCKETS]
+    outputs = [find_rate(bucket, tokens=1, input_tokens=input_tokens) for bucket in _OUTPUT_BUCKETS]
     known_inputs = [each for each in inputs if each is not None]
     known_outputs = [each for each in outputs if each is not None]
     if inputs[0] is None or outputs[0] is None:
@@ -240,7 +241,7 @@ def _price_buckets(
             if bucket in ("input_tokens", "output_tokens"):
                 unpriced.append(bucket)
             continue
-        rate = next(_access_rates(prices, keys, total_input), None)
+        rate = next(_access_rates(prices, keys, total_input), None)  # in dollars per million
         if rate is not None:
             amount = rate * tokens / _MILLION
             priced.append(BucketPrice(bucket=bucket, tokens=tokens, amount=amount))
@@ -258,8 +259,8 @@ def _access_rates(prices: ModelPrice, keys: tuple[str, ...], total_input: int) -
         if isinstance(price, Decimal):
             yield price
         elif price is not None:
-            passed = [tier.price for tier in price.tiers if total_input > tier.start]
-            yield passed[-1] if passed else price.base
+            reached = [tier.price for tier in price.tiers if total_input > tier.start]
+            yield reached[-1] if reached else price.base
 
 
 def _find_prices(source: str, model: str, moment: datetime) -> tuple[ModelPrice, str]:
@@ -267,15 +268,19 @@ def _find_prices(source: str, model: str, moment: datetime) -> tuple[ModelPrice,
     import genai_prices  # imports pydantic, a fifth of a second: only when a price is needed
     from genai_prices.data_snapshot import get_snapshot
 
-    known = _find_model(source, model, id(get_snapshot()))
-    if known is None:
+    info = _find_model(source, model, id(get_snapshot()))
+    if info is None:
         raise LookupError(model)
-    return known.get_prices(moment), genai_prices.__version__
+    return info.get_prices(moment), genai_prices.__version__
 
 
 @lru_cache(256)
 def _find_model(source: str, model: str, snapshot: int) -> ModelInfo | None:
-    """Find a model in the current data; takes a millisecond if it is unknown."""
+    """Find a model in the current data; cached, as it takes a millisecond for an unknown one.
+
+    Args:
+        snapshot: Id of the data, so that new data are not answered from the cache.
+    """
     from genai_prices.data_snapshot import get_snapshot
 
     try:

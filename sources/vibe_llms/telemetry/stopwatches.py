@@ -14,38 +14,38 @@ class AnswerTiming:
 
     Attributes:
         is_in_run: Whether an engine reports it.
-        model, began: The requested model, and the start.
+        model, started_at: The requested model, and the start.
         origin: The origin of the answer.
-        is_streamed: Whether it is streamed: otherwise the time of its reasoning is unknown.
+        is_streamed: Whether it is streamed; otherwise the duration of its reasoning is unknown.
     """
 
     is_in_run: bool = False
     model: str = ""
-    began: float | None = None
+    started_at: float | None = None
     origin: Origin | None = None
     is_streamed: bool = True
-    _is_seen: bool = False
-    _since: float | None = None
-    _reasoned: float = 0.0
+    _has_events: bool = False
+    _reasoning_since: float | None = None
+    _reasoning_total: float = 0.0
 
     def follow(self, now: float, is_reasoning: bool = False) -> None:
-        """Note that another content has begun: reasoning, or not."""
-        if self._since is not None:
-            self._reasoned += now - self._since
-        self._since = now if is_reasoning else None
-        self._is_seen = True
+        """Record that the next content has started, and whether it is reasoning."""
+        if self._reasoning_since is not None:
+            self._reasoning_total += now - self._reasoning_since
+        self._reasoning_since = now if is_reasoning else None
+        self._has_events = True
 
     @property
     def reasoning_seconds(self) -> float | None:
         """The duration of visible reasoning; ``None`` if it was not visible."""
-        return self._reasoned if self._is_seen and self.is_streamed else None
+        return self._reasoning_total if self._has_events and self.is_streamed else None
 
 
 class Stopwatch:
     """Measures the total time of overlapping activities; overlaps count once."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self.seconds: float | None = None  # nothing was measured yet
+        self.seconds: float | None = None  # None until something was measured
         self._clock = clock
         self._running: set[str] = set()
         self._since = 0.0

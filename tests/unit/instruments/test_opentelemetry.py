@@ -492,6 +492,6 @@ async def test_without_the_package_everything_goes_on(
         assert (await Engine(model).answer("Hello")).text
 
     assert [record.getMessage() for record in caplog.records] == [
-        "Telling of spans and metrics needs opentelemetry-api, which is not installed. Install it: "
+        "Tracing needs opentelemetry-api, which is not installed. Install it: "
         f'"{sys.executable}" -m pip install "opentelemetry-api>=1.30"'
     ]

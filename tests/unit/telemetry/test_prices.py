@@ -168,7 +168,7 @@ def test_a_fee_by_the_request_is_named() -> None:
         (Usage(input_tokens=1), "ollama", "qwen3", "your own machine"),
         (Usage(input_tokens=1), "vllm", "qwen3", "your own machine"),
         (Usage(input_tokens=1), "llamacpp", "qwen3", "your own machine"),
-        (Usage(input_tokens=1), "google", "gemma-3-27b-it", "no price by the token"),
+        (Usage(input_tokens=1), "google", "gemma-3-27b-it", "no price per token"),
     ],
 )
 def test_unpriced_is_never_zero(

@@ -1,8 +1,8 @@
 """Spans and metrics by OpenTelemetry's conventions for generative AI, if its SDK is installed.
 
-Importing this package has no requirements; making an observer requires ``opentelemetry-api``.
-Without a configured provider, spans and metrics are discarded. Texts are recorded only if turned
-on. The module ``conventions`` names the conventions and their version.
+Importing this package has no requirements; creating an observer requires ``opentelemetry-api``.
+Without a configured provider, spans and metrics are discarded. Texts are recorded only if this is
+enabled. The module ``conventions`` names the conventions and their version.
 """
 
 from __future__ import annotations

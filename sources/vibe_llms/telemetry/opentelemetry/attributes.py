@@ -15,7 +15,7 @@ Attributes: TypeAlias = dict[str, Attribute]
 
 
 def describe_request(request: Request) -> Attributes:
-    """Return the controls of a request, and the kind of answer that it asks for."""
+    """Return the controls of a request, and the requested type of answer."""
     attributes: Attributes = {}
     for control, attribute in words.CONTROLS.items():
         value = request.controls.get(control)
@@ -43,26 +43,26 @@ def describe_usage(usage: Usage | None) -> Attributes:
     """Return the known tokens; in the conventions, totals include cached and reasoning tokens."""
     if usage is None:
         return {}
-    written = (usage.cache_write_tokens, usage.cache_write_long_tokens)
-    known = [count for count in written if count is not None]
+    writes = (usage.cache_write_tokens, usage.cache_write_long_tokens)
+    known_writes = [count for count in writes if count is not None]
     counts: Mapping[str, int | None] = {
         words.INPUT_TOKENS: usage.total_input_tokens,
         words.OUTPUT_TOKENS: usage.total_output_tokens,
         words.CACHE_READ_TOKENS: usage.cache_read_tokens,
-        words.CACHE_WRITE_TOKENS: sum(known) if known else None,
+        words.CACHE_WRITE_TOKENS: sum(known_writes) if known_writes else None,
         words.REASONING_TOKENS: usage.reasoning_tokens,
     }
     return {name: count for name, count in counts.items() if count is not None}
 
 
 def describe_texts(response: Response) -> Attributes:
-    """Return the texts of request and answer; only if turned on."""
+    """Return the texts of a request and its answer; only for observers that capture texts."""
     instructions, history = messages.split_instructions(response.request.canisters)
     origin = response.metadata.origin
-    said = messages.describe_output(response.canisters, origin.stop_reason)
+    output = messages.describe_output(response.canisters, origin.stop_reason)
     attributes: Attributes = {
         words.INPUT_MESSAGES: messages.write(messages.describe_input(history)),
-        words.OUTPUT_MESSAGES: messages.write(said),
+        words.OUTPUT_MESSAGES: messages.write(output),
     }
     if instructions:
         attributes[words.INSTRUCTIONS] = messages.write(instructions)

@@ -15,9 +15,9 @@ from vibe_llms.messages.canisters import StopReason
 
 SCHEMA_URL: Final = "https://opentelemetry.io/schemas/gen-ai/1.42.0"
 CAPTURE_VARIABLE: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-"""Variable with which OpenTelemetry's own instrumentations turn texts on."""
-CAPTURE_WORDS: Final = frozenset({"true", "span_only", "span_and_event"})
-"""Its values that turn texts on for spans."""
+"""Environment variable with which OpenTelemetry's own instrumentations capture texts."""
+CAPTURE_VALUES: Final = frozenset({"true", "span_only", "span_and_event"})
+"""Its values for which spans contain texts."""
 
 OPERATION: Final = "gen_ai.operation.name"
 CHAT: Final = "chat"
@@ -105,10 +105,10 @@ def name_provider(provider: str) -> str:
 
 
 def name_error(error: BaseException | None) -> str:
-    """Return the type of an error, one of few; no error means a cancellation."""
+    """Return the type of an error, one of a small number; no error means a cancellation."""
     if error is None:
         return "cancelled"
-    # Few, as each value creates a time series of every metric.
+    # A small number, as each value creates a time series of every metric.
     if isinstance(error, ProviderError) and error.fault is not ProviderFault.UNKNOWN:
         return str(error.fault)
     return error.WORD if isinstance(error, ConverseError) else type(error).__qualname__

@@ -1,6 +1,6 @@
 """Canisters in the conventions' format for messages: ``gen-ai-input-messages.json`` and others.
 
-Used only if texts are turned on. Media are described by their kind and type, without their bytes.
+Used only if texts are captured. Media are described by their kind and type, without their bytes.
 """
 
 from __future__ import annotations
@@ -92,11 +92,11 @@ def _describe_invocation(canister: InvocationCanister) -> Part:
     arguments: Any = canister.arguments
     if canister.form == "json" and canister.fault is None:
         arguments = canister.parse_arguments()
-    named = {"id": canister.invocation_id, "name": canister.name}
+    identity = {"id": canister.invocation_id, "name": canister.name}
     if canister.owner is Owner.VENDOR:
         call = {"type": canister.name, "arguments": arguments}
-        return {"type": "server_tool_call", **named, "server_tool_call": call}
-    return {"type": "tool_call", **named, "arguments": arguments}
+        return {"type": "server_tool_call", **identity, "server_tool_call": call}
+    return {"type": "tool_call", **identity, "arguments": arguments}
 
 
 def _describe_result(canister: ResultCanister) -> Part:
@@ -114,12 +114,12 @@ def _describe_content(content: AnyContent) -> Part:
     if isinstance(content, MEDIA_CLASSES):
         # Without the bytes, which are large; the description is what readers need.
         modality = "document" if content.type == "file" else content.type
-        described = {"mime_type": content.mime_type, "modality": modality}
+        fields = {"mime_type": content.mime_type, "modality": modality}
         if content.url and not content.url.startswith("data:"):
-            return {"type": "uri", **described, "uri": content.url}
+            return {"type": "uri", **fields, "uri": content.url}
         if content.file_id:
-            return {"type": "file", **described, "file_id": content.file_id}
-        return {"type": "media", **described, "name": content.name}
+            return {"type": "file", **fields, "file_id": content.file_id}
+        return {"type": "media", **fields, "name": content.name}
     if isinstance(content, NativeContent):
         return {"type": "native", "kind": content.kind, "content": content.text}
     kind = "text" if content.type == "text" else content.type

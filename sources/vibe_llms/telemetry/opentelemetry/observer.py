@@ -1,4 +1,4 @@
-"""Observer: a listener that makes spans and metrics."""
+"""Observer: a listener that creates spans and metrics."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import Span, SpanKind, TracerProvider
 
-_STREAMED = (ResponseStartedEvent, ContentStartedEvent)
+_STREAM_EVENTS = (ResponseStartedEvent, ContentStartedEvent)
 
 
 class OpenTelemetryObserver:
-    """Makes spans and metrics of runs, answers and executed tools.
+    """Creates spans and metrics of runs, answers and executed tools.
 
     Use it as the listener of an engine, ``Engine(..., listener=observer)``; use its
     :attr:`reactors` for calls without one. The setting ``telemetry.opentelemetry`` installs one in
@@ -82,7 +82,7 @@ class OpenTelemetryObserver:
         meter_provider: MeterProvider | None = None,
         on_chat: Callable[[Span], object] | None = None,
     ) -> None:
-        with needing("opentelemetry", "opentelemetry-api", "Telling of spans and metrics"):
+        with needing("opentelemetry", "opentelemetry-api", "Tracing"):
             from opentelemetry import metrics, trace
         from vibe_llms.foundation.version import __version__
 
@@ -93,7 +93,7 @@ class OpenTelemetryObserver:
         self._kinds: type[SpanKind] = trace.SpanKind
         self._meters = Meters(meter)
         self._on_chat = on_chat
-        self._captures = _wants_texts() if captures_texts is None else captures_texts
+        self._captures = _captures_texts_by_default() if captures_texts is None else captures_texts
         self._run: ContextVar[RunOperation | None] = ContextVar("vibe_llms_run", default=None)
         self._chat: ContextVar[Chat | None] = ContextVar("vibe_llms_chat", default=None)
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -106,14 +106,14 @@ class OpenTelemetryObserver:
             GenerationDeferredEvent: self._defer_generation,
             InvocationStartedEvent: self._begin_tool,
             InvocationFinishedEvent: self._end_tool,
-            ResponseStartedEvent: self._hear_piece,
-            ContentStartedEvent: self._hear_piece,
-            ResponseFinishedEvent: self._hear_response,
+            ResponseStartedEvent: self._follow_stream,
+            ContentStartedEvent: self._follow_stream,
+            ResponseFinishedEvent: self._describe_response,
         }
 
     def __call__(self, event: StreamEvent | LogEvent) -> None:
         """Process one event; most are ignored."""
-        # Look up the class: most events of a stream are ignored, and must cost only this look-up.
+        # Most events of a stream are ignored; this lookup is their only cost.
         handler = self._handlers.get(event.__class__)
         if handler is not None:
             handler(event)
@@ -143,7 +143,8 @@ class OpenTelemetryObserver:
         if run is None:
             return
         self._run.set(None)  # a run within a run has its own task and context
-        for operation in (*run.tools.values(), *((run.chat,) if run.chat else ())):
+        operations = [*run.tools.values(), *([run.chat] if run.chat else [])]
+        for operation in operations:
             if not operation.is_ended:  # it was cancelled with the run, without an event
                 operation.fail(words.name_error(None))
                 durations = self._meters.chat if operation is run.chat else self._meters.tool
@@ -173,7 +174,7 @@ class OpenTelemetryObserver:
         chat, run = self._chat.get(), self._run.get()
         if run is not None:
             run.usage = add_usages((run.usage, event.usage))
-        if event.tier and (chat is None or chat.is_ended):  # only here is its usage known
+        if event.tier and (chat is None or chat.is_ended):  # a deferred answer has arrived
             chat = self._begin_chat(event.model, run.conversation_id if run else "")
         if chat is None or chat.is_ended:
             return  # an earlier run sent the request, and this one only reports its outcome
@@ -231,14 +232,14 @@ class OpenTelemetryObserver:
 
     # Events of streams, within a run or not
 
-    def _hear_piece(self, event: ResponseStartedEvent | ContentStartedEvent) -> None:
+    def _follow_stream(self, event: ResponseStartedEvent | ContentStartedEvent) -> None:
         chat = self._chat.get()
         if chat is not None and not chat.is_ended:
             if chat.is_streamed is None:
                 chat.is_streamed = True  # only an engine sends stream events
             chat.follow()
 
-    def _hear_response(self, event: ResponseFinishedEvent) -> None:
+    def _describe_response(self, event: ResponseFinishedEvent) -> None:
         chat = self._chat.get()
         if chat is not None and not chat.is_ended and event.response is not None:
             self._describe(chat, event.response)
@@ -259,15 +260,15 @@ class OpenTelemetryObserver:
     # Calls without an engine
 
     def _react_to_start(self, event: ConversationStartedEvent) -> None:
-        said: Mapping[str, Any] = event.metadata
+        metadata: Mapping[str, Any] = event.metadata
         chat = self._chat.get()
         if chat is None or chat.is_ended or not chat.is_in_run:
-            address = f"{said.get('provider', '')}:{said.get('model', '')}"
+            address = f"{metadata.get('provider', '')}:{metadata.get('model', '')}"
             chat = self._begin_chat(address, event.conversation_id)
-        chat.is_streamed = bool(said.get("streaming", True))
+        chat.is_streamed = bool(metadata.get("streaming", True))
 
     def _react_to_update(self, event: ConversationUpdatedEvent) -> None:
-        if isinstance(event.event, (*_STREAMED, ResponseFinishedEvent)):
+        if isinstance(event.event, (*_STREAM_EVENTS, ResponseFinishedEvent)):
             self(event.event)
 
     def _react_to_failure(self, event: ConversationFailedEvent) -> None:
@@ -316,5 +317,5 @@ def _name_model(operation: str, address: str) -> Attributes:
     return attributes
 
 
-def _wants_texts() -> bool:
-    return os.environ.get(words.CAPTURE_VARIABLE, "").strip().lower() in words.CAPTURE_WORDS
+def _captures_texts_by_default() -> bool:
+    return os.environ.get(words.CAPTURE_VARIABLE, "").strip().lower() in words.CAPTURE_VALUES

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Meters:
-    """Records durations and tokens."""
+    """Histograms of durations and tokens."""
 
     def __init__(self, meter: Meter) -> None:
         def produce(name: str, description: str) -> Histogram:
@@ -85,7 +85,7 @@ class Operation:
         self.span.set_attributes(attributes)
 
     def fail(self, kind: str) -> None:
-        """Mark it as failed. Error messages may quote texts, and are left out."""
+        """Mark it as failed. Error messages are omitted, because they may quote texts."""
         from opentelemetry.trace import Status, StatusCode
 
         self.labels[words.ERROR] = kind
@@ -128,7 +128,7 @@ class Chat(Operation):
     is_described: bool = False
 
     def follow(self) -> None:
-        """Note that a part of the answer has arrived."""
+        """Record the arrival of a part of the answer."""
         if self.first_seconds is None and self.is_streamed:
             self.first_seconds = time.perf_counter() - self.started
             seconds = self.first_seconds

@@ -49,7 +49,7 @@ ACCOUNT = Account(
                 BucketPrice(bucket="input_tokens", tokens=1200, amount=Decimal("0.0036")),
                 BucketPrice(bucket="reasoning_tokens", tokens=100, amount=Decimal("0.0015")),
             ),
-            unpriced=("The vendor did not say how many tokens were used.",),
+            unpriced=("The vendor did not report how many tokens were used.",),
             seconds=70.5,
             reasoning_seconds=8.25,
         ),
@@ -73,7 +73,7 @@ anthropic:claude      3       1  2,000     800     400  $0.0051  1:10 min
 tool       calls  failed   time
 read_file      4       1  3.0 s
 
-Not in the cost: The vendor did not say how many tokens were used.
+Not in the cost: The vendor did not report how many tokens were used.
 The usage of 1 answer is unknown.
 1 approval requested.
 Requests were retried 2 times.
