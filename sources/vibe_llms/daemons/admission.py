@@ -15,10 +15,10 @@ class ServiceLimits:
     """Limits on concurrent requests and their size.
 
     Attributes:
-        request_bytes: Size of one request body.
-        request_values: JSON values in one body.
-        requests: Requests answered at once, in one process.
-        waiting_requests: Requests queued behind these.
+        request_bytes: Maximum size of one request body.
+        request_values: Maximum number of JSON values in one body.
+        requests: Maximum number of requests that one process answers at once.
+        waiting_requests: Maximum number of queued requests.
         waiting_seconds: Longest time in the queue.
         total_seconds: Longest time from the arrival of a request to the end of its response.
     """

@@ -28,7 +28,7 @@ _LOGGER: Final = logging.getLogger("vibe_llms.daemons")
 
 JSON: Final = "application/json"
 STAGE_HEADER: Final = "x-vibe-stage"
-"""The stage of an error: before sending, on the way, or at the vendor."""
+"""Header with the stage of an error: before sending, during transport, or at the vendor."""
 
 _TRAILER: Final = "trailer"
 NOTHING: Final[Mapping[str, str]] = {}

@@ -180,8 +180,8 @@ def _list_parts(pattern: str) -> list[JsonObject]:
     ]
 
 
-def _list_parameters(schemas: Mapping[str, JsonObject], place: str) -> list[JsonObject]:
-    return [{"name": name, "in": place, "schema": schema} for name, schema in schemas.items()]
+def _list_parameters(schemas: Mapping[str, JsonObject], location: str) -> list[JsonObject]:
+    return [{"name": name, "in": location, "schema": schema} for name, schema in schemas.items()]
 
 
 def _write(

@@ -52,7 +52,7 @@ _GONE_STATUS: Final = 499
 
 
 class Service:
-    """An ASGI application made of routes.
+    """ASGI application that answers requests by routes.
 
     Args:
         routes: If several match a path, an exact match wins, then the first.

@@ -25,7 +25,7 @@ class Call:
 
     Attributes:
         canister: Invocation as the model wrote it.
-        invoker: Executes it; ``None`` if nothing can, and ``fault`` says why.
+        invoker: Executes it; ``None`` if it cannot be executed, for the reason in ``fault``.
         arguments: Arguments of the invocation.
         canonical: Arguments as text, with sorted keys.
         fault: Why it cannot be executed, for the model; empty if it can.

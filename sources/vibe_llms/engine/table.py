@@ -27,7 +27,7 @@ class Situation:
         calls: Prepared invocations of the turn that have no result.
         is_waiting: Whether one of these waits for an approval.
         final: Result of a final invocation in the turn, which ends the run.
-        is_silent: The model was just asked and returned nothing.
+        is_silent: Whether the model was just asked and returned nothing.
         shortfall: Why the last turn is not an answer; ``None`` if it is one, or is from an earlier
             run that was cut off.
         failures: Number of consecutive failed turns in this run.

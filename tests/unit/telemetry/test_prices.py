@@ -161,8 +161,8 @@ def test_a_fee_by_the_request_is_named() -> None:
 @pytest.mark.parametrize(
     ("usage", "provider", "model", "reason"),
     [
-        (None, "anthropic", "claude-opus-5-5", "did not say"),
-        (Usage(), "anthropic", "claude-opus-5-5", "did not say"),
+        (None, "anthropic", "claude-opus-5-5", "did not report"),
+        (Usage(), "anthropic", "claude-opus-5-5", "did not report"),
         (Usage(input_tokens=1), "anthropic", "claude-of-tomorrow", "No price is known"),
         (Usage(input_tokens=1), "parrots", "polly", "No prices are known"),
         (Usage(input_tokens=1), "ollama", "qwen3", "your own machine"),

@@ -65,7 +65,7 @@ def write_frames(lines: bytes) -> bytes:
     if not lines:
         return b""
     # A crash may leave zeros in the middle of data that was not synced to disk. Our own lines have
-    # no carriage returns: a client would read the text behind one as a field of the frame.
+    # no carriage returns: a client would read the text after one as a field of the frame.
     first = None if b"\0" in lines or b"\r" in lines else _match(lines)
     if first is not None and lines.endswith(_LINE_ENDS):
         parts = _split(lines)

@@ -90,7 +90,7 @@ class StopBody:
     """A request to stop a run.
 
     Attributes:
-        reason: Reason, for people who look at the run.
+        reason: Reason, shown to users of the run.
     """
 
     reason: str = ""

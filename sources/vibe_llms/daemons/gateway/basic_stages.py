@@ -55,7 +55,7 @@ async def read(call: GatewayCall) -> None:
 
 
 def route(call: GatewayCall) -> Awaitable[None]:
-    """Find the targets behind the model's name; without tables, its one upstream."""
+    """Find the targets behind the model's name; without tables, its only upstream."""
     router = call.gateway.router
     if router is None:
         return find_upstream(call)
@@ -103,12 +103,12 @@ def fall_back(call: GatewayCall) -> Awaitable[None]:
 
 
 def ask(call: GatewayCall) -> Awaitable[None]:
-    """Ask the upstream, in the client's protocol if it speaks that, else through a translation."""
+    """Send the request upstream: unchanged if that uses the client's protocol, else translated."""
     return pass_through(call) if can_pass(call) else translate(call)
 
 
 async def count(call: GatewayCall) -> None:
-    """Count the request's tokens, by the vendor if it speaks the client's protocol."""
+    """Count the request's tokens, by the vendor if it uses the client's protocol."""
     face, upstream = call.face, call.upstream
     if can_pass(call):
         if face.count_path:
@@ -125,7 +125,7 @@ async def count(call: GatewayCall) -> None:
 
 
 async def require_same_protocol(call: GatewayCall) -> None:
-    """Refuse a model whose vendor speaks another protocol. Raises RequestError."""
+    """Refuse a model whose vendor uses another protocol. Raises RequestError."""
     upstream = call.upstream
     if not can_pass_through(upstream.model, call.face.dialect.PROTOCOL):
         raise RequestError(

@@ -38,7 +38,7 @@ _PERFORM: Final[Mapping[Genus, Callable[[Any, Any], Awaitable[Any]]]] = {
 
 
 async def answer_call(call: GatewayCall, *, form: ClientForm[Any, Any]) -> None:
-    """Answer a call: pass it through if the vendor speaks the client's protocol, else translate it.
+    """Answer a call: pass it through if the vendor uses the client's protocol, else translate it.
 
     Raises:
         ConverseError: The upstream failed, or the call is invalid for it.
@@ -67,7 +67,7 @@ async def answer_call(call: GatewayCall, *, form: ClientForm[Any, Any]) -> None:
 
 
 def _read(call: GatewayCall, form: ClientForm[Any, Any]) -> tuple[dict[str, Any], Translation[Any]]:
-    """Return the client's body, and the call in it. Raises ConverseError."""
+    """Return the decoded body, and the normalized request in it. Raises ConverseError."""
     fields = call.request.fields
     native = decode_body(call.request.body) if fields is None else decode_form_fields(fields)
     ensure_bounds(native, call.gateway.request_limits)

@@ -1,4 +1,4 @@
-"""A request to a model on its way through the gateway's stages."""
+"""A request to a model, as the gateway's stages process it."""
 
 from __future__ import annotations
 

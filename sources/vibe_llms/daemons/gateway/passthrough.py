@@ -54,7 +54,7 @@ _NOT_FORWARDED: Final = frozenset(
 def can_pass(call: GatewayCall) -> bool:
     """Return whether the request can go to its upstream unchanged.
 
-    It cannot if the vendor speaks another protocol, or is known to refuse or misread the body.
+    It cannot if the vendor uses another protocol, or is known to refuse or misread the body.
     """
     model, face, body = call.upstream.model, call.face, call.request.body
     if face.is_path:

@@ -53,7 +53,7 @@ _ENDS: Final[Mapping[str, Callable[[_Fields], bool]]] = {
     "generate_content": _ends_gemini,
     "ollama_chat": _ends_ollama,
 }
-"""By protocol: whether an event says that the answer is complete."""
+"""By protocol: a function that returns whether an event completes the answer."""
 
 
 class EndWatch:

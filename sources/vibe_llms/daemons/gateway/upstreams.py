@@ -67,7 +67,7 @@ def is_remote(model: object) -> TypeGuard[RemoteModel | RemoteCallModel[Any, Any
 
 
 def can_pass_through(model: object, protocol: str) -> TypeGuard[RemoteModel]:
-    """Return whether a model's vendor speaks the protocol."""
+    """Return whether a model's vendor uses the protocol."""
     return isinstance(model, RemoteModel) and model.protocol == protocol
 
 

@@ -55,20 +55,20 @@ class UsageFilter:
         # All but the last of the previous bytes were searched; a boundary may begin in these.
         searched = max(0, len(self._rest) - _BOUNDARY_BYTES)
         data = self._rest + data
-        kept, start = [], 0
+        output, start = [], 0
         for found in _BOUNDARY.finditer(data, searched):
             event = data[start : found.end()]
             start = found.end()
             if self._is_long or not _is_usage_chunk(event):
-                kept.append(event)
+                output.append(event)
             self._is_long = False
         self._rest = data[start:]
         if self._is_long or len(self._rest) > _USAGE_BYTES:
             self._is_long = True
-            # Keep the end, which may be half a boundary.
-            kept.append(self._rest[:-_BOUNDARY_BYTES])
+            # Hold back the end, which may be half a boundary.
+            output.append(self._rest[:-_BOUNDARY_BYTES])
             self._rest = self._rest[-_BOUNDARY_BYTES:]
-        return b"".join(kept)
+        return b"".join(output)
 
     def finish(self) -> bytes:
         """Return the rest after the last complete event."""

@@ -312,4 +312,4 @@ def _read_spending(row: Iterable[object]) -> KeySpending:
         Decimal(str(value)) if kind is Decimal else value
         for kind, value in zip(kinds, row, strict=True)
     ]
-    return KeySpending(*values)  # type: ignore[arg-type]  # the schema says of what kind each is
+    return KeySpending(*values)  # type: ignore[arg-type]  # as in the schema

@@ -306,5 +306,5 @@ class ServedExchange:
 
     @property
     def is_delimited(self) -> bool:
-        """True if the client can tell that a truncated answer is truncated."""
+        """True if the client can detect that an answer is truncated."""
         return self._is_delimited

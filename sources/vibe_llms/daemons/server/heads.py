@@ -24,7 +24,7 @@ CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 LAST_CHUNK: Final = b"0\r\n\r\n"
 
 BODILESS: Final = frozenset({204, 304})
-"""Answers without a body, whatever their headers say."""
+"""Statuses of answers that never have a body."""
 
 _FRAMING_HEADERS: Final = frozenset(
     {b"connection", b"content-length", b"keep-alive", b"transfer-encoding"}

@@ -64,8 +64,8 @@ class OpenTelemetryObserver:
 
     Args:
         captures_texts: Whether spans include questions, answers, and the arguments and results of
-            tools; by default as the environment says
-            (``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT``), otherwise not.
+            tools; by default only if the environment variable
+            ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`` enables it.
         tracer_provider, meter_provider: Destinations of spans and metrics; by default the
             program's global ones.
         on_chat: Called with the span of each answer before a request is sent.

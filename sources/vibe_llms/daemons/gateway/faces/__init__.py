@@ -1,1 +1,1 @@
-"""The protocols that clients speak: one module each, with its paths and how it names a model."""
+"""The protocols of clients: one module each, with its paths and where a request names its model."""

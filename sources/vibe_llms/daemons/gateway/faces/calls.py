@@ -105,24 +105,24 @@ def produce_route(
     face: Face,
     form: ClientForm[Any, Any],
     pattern: str,
-    find: Callable[[GatewayCall, bytes], ClientRequest] | None = None,
-    **settings: Any,
+    read_request: Callable[[GatewayCall, bytes], ClientRequest] | None = None,
+    **route_options: Any,
 ) -> Route:
     """Return the route of one kind of call.
 
     Args:
-        find: Finds the model; by default in the body.
-        settings: Further fields of the route.
+        read_request: Parses the body and finds the model; by default in the body.
+        route_options: Further fields of the route.
     """
     answer = partial(answer_call, form=form)
     stages = (authenticate, read, route, fall_back, account, answer)
-    handler = handle(gateway, face, stages, find or read_call)
+    handler = handle(gateway, face, stages, read_request or read_call)
     return Route(
         method="POST",
         pattern=pattern,
         handler=handler,
         write_error=face.write_error,
-        **settings,
+        **route_options,
     )
 
 

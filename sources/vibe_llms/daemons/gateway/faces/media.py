@@ -1,4 +1,4 @@
-"""Calls that draw images, in the words of OpenAI."""
+"""Calls that draw and edit images, in OpenAI's protocol."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _EDITING: Final = ClientForm[Any, Any](
 
 
 def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
-    """Return the routes of images, also where Azure's clients look."""
+    """Return the routes of images, also with the prefix of Azure's clients."""
     produce = partial(produce_route, gateway)
     return (
         produce(IMAGES, _DRAWING, "/v1/images/generations"),

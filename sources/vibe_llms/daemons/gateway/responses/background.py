@@ -161,7 +161,7 @@ class Background:
             watcher.cancel()
             try:
                 await self._settle(run)
-            except Exception as error:  # the response must end for its readers, whatever the error
+            except Exception as error:  # with any error, the response must end for its readers
                 self._endings.add(run.identity)
                 if not isinstance(error, StoreError):
                     raise

@@ -130,8 +130,8 @@ class ConversationEndpoints:
     async def _read(self, found: GatewayConversation) -> list[Fields]:
         """Return the items that were not removed."""
         chain = await asyncio.to_thread(read_shared, self._storage.access_store(), found.id)
-        gone = frozenset(found.hidden)
-        return [item for item in write_items(chain.canisters) if item["id"] not in gone]
+        hidden = frozenset(found.hidden)
+        return [item for item in write_items(chain.canisters) if item["id"] not in hidden]
 
     async def _write(self, conversation: GatewayConversation) -> None:
         work = partial(rows.write_conversation, conversation=conversation)

@@ -125,12 +125,12 @@ def _position(event: Mapping[str, Any]) -> tuple[int, int]:
 
 def select_storable(output: object) -> list[Fields]:
     """Return the items that a later request may contain: of interrupted ones, only texts."""
-    kept = []
+    storable = []
     for item in output if isinstance(output, list) else ():
         if not isinstance(item, dict):
             continue
         is_cut = item.get("status") in ("in_progress", "incomplete")
         if is_cut and (item.get("type") != "message" or not item.get("content")):
             continue
-        kept.append(item)
-    return kept
+        storable.append(item)
+    return storable

@@ -24,7 +24,7 @@ class GatewayResponse:
         input, output: Ids of the canisters of the request and of the answer, in order.
         last: The last canister of its conversation at that time.
         created: In seconds since 1970.
-        status: In the words of the protocol.
+        status: As in the protocol, such as ``in_progress`` or ``completed``.
         owner: The process that answers or has answered.
         body: The response without its output.
     """

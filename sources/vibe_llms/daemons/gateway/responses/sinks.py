@@ -117,7 +117,7 @@ class StoreSink:
         """Store the output, complete or interrupted. Raises StoreError."""
         try:
             await self._store_output(response)
-        except Exception:  # the response must end for its readers, whatever the error
+        except Exception:  # with any error, the response must end for its readers
             self._storage.endings.add(self._identify(response))
             raise
 

@@ -44,7 +44,7 @@ from vibe_llms.providers.remote_models import RemoteModel
 
 ATTEMPTS_HEADER: Final = "x-vibe-attempts"
 _QUEUE_SECONDS: Final = 1.0
-"""``retry-after`` for a full queue: a place may be free at any time."""
+"""``retry-after`` for a full queue, which may have room at any time."""
 
 
 _Failure: TypeAlias = tuple[ConverseError, UpstreamErrorResponse | None]

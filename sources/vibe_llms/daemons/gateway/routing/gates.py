@@ -15,7 +15,7 @@ from vibe_llms.daemons.server.asgi_types import Message
 from vibe_llms.foundation.json_errors import UNREADABLE
 
 _ERROR_MARK: Final = b'{"error"'
-"""Beginning of an answer that contains only an error, whatever its status."""
+"""Beginning of an answer that contains only an error; its status may still be 200."""
 
 _ERROR_NAMES: Final = (b"event: error", b"event:error")
 _BOUNDARY: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")

@@ -45,7 +45,7 @@ class TargetSettings:
         model: Address, as ``provider:name``.
         weight: How often it is asked first, relative to the others of the list.
         concurrency: Concurrent requests in one worker process; unlimited by default.
-        queue: Requests queued behind these.
+        queue: Maximum number of requests that wait for these.
         queue_seconds: Longest time in the queue; then the next target is asked.
         seconds: Time to the first byte of an answer; then the next target is asked.
         passthrough: Paths in place of those in the model's table.
