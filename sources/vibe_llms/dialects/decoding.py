@@ -249,8 +249,8 @@ def join_frames(first: bytes, second: bytes) -> tuple[bytes, bytes] | None:
         last = found.end()
     if half is None or rest is None:
         return None
-    kept = first[: half.start()] + first[half.end() :]
-    return kept, second[:rest] + half[0] + second[rest:]
+    shortened = first[: half.start()] + first[half.end() :]
+    return shortened, second[:rest] + half[0] + second[rest:]
 
 
 def repair_surrogates(data: bytes) -> bytes:

@@ -34,38 +34,42 @@ def normalize_openai_usage(
         "prompt_cache_hit_tokens",
         "reasoning_tokens",
     )
-    cached = written = input_audio = reasoning = output_audio = None
+    cached = cache_writes = input_audio = reasoning = output_audio = None
     if details := native.get(f"{input_name}_details"):
-        cached, written, input_audio, created = read_counts(
+        cached, cache_writes, input_audio, cache_creations = read_counts(
             details, "cached_tokens", "cache_write_tokens", "audio_tokens", "cache_creation_tokens"
         )
-        written = created if written is None else written
+        cache_writes = cache_creations if cache_writes is None else cache_writes
     if details := native.get(f"{output_name}_details"):
         reasoning, output_audio = read_counts(details, "reasoning_tokens", "audio_tokens")
     cached = cache_hits if cached is None else cached
-    if not (cached or written or input_audio or reasoning or output_audio):  # nothing to split
+    if not (cached or cache_writes or input_audio or reasoning or output_audio):  # nothing to split
         return _make_usage(
             input_tokens=prompt,
             cache_read_tokens=cached,
-            cache_write_tokens=written,
+            cache_write_tokens=cache_writes,
             output_tokens=completion,
             reasoning_tokens=separate_reasoning if reasoning is None else reasoning,
             native=write_json(native),
         )
-    input_parts = {"read": cached, "written": written, "heard": input_audio or None}
-    output_parts = {"thought": reasoning, "spoken": output_audio or None}
+    input_parts = {
+        "cached": cached,
+        "cache_writes": cache_writes,
+        "input_audio": input_audio or None,
+    }
+    output_parts = {"reasoning": reasoning, "output_audio": output_audio or None}
     separate = find_separate(total, (prompt, completion), {**output_parts, **input_parts})
     rest_of_input, input_parts = split_count(prompt, input_parts, separate)
     rest_of_output, output_parts = split_count(completion, output_parts, separate)
     if reasoning is None:
-        output_parts["thought"] = separate_reasoning
+        output_parts["reasoning"] = separate_reasoning
     return _make_usage(
         input_tokens=rest_of_input,
-        cache_read_tokens=input_parts["read"],
-        cache_write_tokens=input_parts["written"],
-        input_audio_tokens=input_parts["heard"],
+        cache_read_tokens=input_parts["cached"],
+        cache_write_tokens=input_parts["cache_writes"],
+        input_audio_tokens=input_parts["input_audio"],
         output_tokens=rest_of_output,
-        reasoning_tokens=output_parts["thought"],
-        output_audio_tokens=output_parts["spoken"],
+        reasoning_tokens=output_parts["reasoning"],
+        output_audio_tokens=output_parts["output_audio"],
         native=write_json(native),
     )

@@ -74,7 +74,7 @@ class ConversationTokenizer(Protocol):
     """Counts tokens."""
 
     async def count_text(self, text: str, model: ModelDescriptor) -> TokenCount:
-        """Count the tokens of a text by itself."""
+        """Count the tokens of a text alone."""
 
     async def count_request(self, request: Request, model: ModelDescriptor) -> TokenCount:
         """Count the input tokens of a request, including overhead."""
@@ -84,7 +84,7 @@ class EstimatingTokenizer:
     """Counts tokens locally: exactly if the model's encoding is public, else with an estimate."""
 
     async def count_text(self, text: str, model: ModelDescriptor) -> TokenCount:
-        """Count the tokens of a text by itself."""
+        """Count the tokens of a text alone."""
         from vibe_llms.models.tokens import count_text
 
         return count_text(text, model.attributes)

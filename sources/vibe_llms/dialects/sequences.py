@@ -165,27 +165,27 @@ class SequentialWriter(StreamWriter):
 
     def _advance(self) -> bytes:
         """Write all events that can be written now; return their frames."""
-        written: list[bytes] = []
+        frames: list[bytes] = []
         while self._queue:
             index = next(iter(self._queue))
             if index != self._live:
                 self._live = index
-                written.append(self._open(self._starts[index]))
+                frames.append(self._open(self._starts[index]))
             events, self._queue[index] = self._queue[index], []
             for event in events:
                 if isinstance(event, ContentFinishedEvent):
                     self._end_live(index)
-                    written.append(self._close(event))
+                    frames.append(self._close(event))
                 else:
-                    written.append(self._continue(event))
+                    frames.append(self._continue(event))
             if index not in self._queue:
                 continue
             if not self._is_next_waiting() or not self._can_end_early(index):
                 break
             self._end_live(index)
             self._ended_early.add(index)
-            written.append(self._close(ContentFinishedEvent(index=index)))
-        return b"".join(written)
+            frames.append(self._close(ContentFinishedEvent(index=index)))
+        return b"".join(frames)
 
     def _end_live(self, index: int) -> None:
         del self._queue[index]

@@ -193,13 +193,13 @@ def nativize_openai_usage(
     merged_buckets = {"cache_write_long_tokens": f"{input_name}_details.cache_write_tokens"}
     report_merged_usage(usage, merged_buckets, ledger)
     report_unknown_usage(usage, input_name, output_name, ledger)
-    written = (usage.cache_write_tokens or 0) + (usage.cache_write_long_tokens or 0)
+    cache_writes = (usage.cache_write_tokens or 0) + (usage.cache_write_long_tokens or 0)
     total_in, total_out = usage.total_input_tokens or 0, usage.total_output_tokens or 0
     return {
         input_name: total_in,
         f"{input_name}_details": {
             "cached_tokens": usage.cache_read_tokens or 0,
-            "cache_write_tokens": written,
+            "cache_write_tokens": cache_writes,
             "audio_tokens": usage.input_audio_tokens or 0,
         },
         output_name: total_out,

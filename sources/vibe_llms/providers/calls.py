@@ -33,7 +33,7 @@ Out = TypeVar("Out", bound=CallResult)
 
 
 class RemoteCallModel(Generic[In, Out]):
-    """A model of a vendor, of any genus that answers calls.
+    """A vendor's model of any genus that answers calls, such as an embedder.
 
     Args:
         form: Translates the calls to and from the vendor's format.
@@ -71,7 +71,7 @@ class RemoteCallModel(Generic[In, Out]):
         return self._form.most_bytes
 
     async def call(self, request: In) -> Out:
-        """Translate a call, send it as often as the retry policy allows, and read the answer.
+        """Translate a request, send it, repeat it as the retry policy allows, and read the answer.
 
         Raises:
             TranslationLossError: There are losses, and the request is strict.
@@ -119,13 +119,15 @@ class RemoteCallModel(Generic[In, Out]):
         try:
             async with exchange:
                 while data:
-                    frames = [data] if framer is None else [f.data for f in framer.feed(data)]
-                    for frame in frames:
-                        for piece in decoder.feed(frame):
+                    parts = (
+                        [data] if framer is None else [frame.data for frame in framer.feed(data)]
+                    )
+                    for part in parts:
+                        for piece in decoder.feed(part):
                             yield piece
                     data = await exchange.receive()
-            for rest in () if framer is None else framer.finish():
-                for piece in decoder.feed(rest.data):
+            for frame in () if framer is None else framer.finish():
+                for piece in decoder.feed(frame.data):
                     yield piece
             result = decoder.finish()
         except ValueError as error:
@@ -144,7 +146,7 @@ class RemoteCallModel(Generic[In, Out]):
         return self._client.clean(ConverseError(detail=detail, stage=Stage.DECODE))
 
     async def _send(self, native: JsonObject | NativeCall) -> tuple[bytes, Ticket]:
-        """Send a call once; return the answer, and the ticket that its usage settles."""
+        """Send a call once; return the answer, and the ticket that still needs its usage."""
         ticket = Ticket(self._client.limiter)
         try:
             async with await self._open(native, ticket) as exchange:
@@ -154,7 +156,7 @@ class RemoteCallModel(Generic[In, Out]):
             raise
 
     async def _begin(self, native: JsonObject | NativeCall) -> tuple[Exchange, bytes, Ticket]:
-        """Send a call once; return the answer with its first bytes."""
+        """Send a call once; return the answer, its first bytes, and its ticket."""
         ticket = Ticket(self._client.limiter)
         try:
             exchange = await self._open(native, ticket)

@@ -137,11 +137,11 @@ class ChildServer:
     def _await_health(self, running: _Running) -> None:
         """Wait until the server is healthy; show progress if that takes long."""
         settings = self._settings
-        begun = time.monotonic()
+        started_at = time.monotonic()
         is_shown = False
         try:
             while not running.is_healthy():
-                waited = time.monotonic() - begun
+                waited = time.monotonic() - started_at
                 if not running.is_alive:
                     raise self._refuse("stopped while it was starting", running)
                 if self._stopped.is_set():

@@ -1,4 +1,4 @@
-"""Forms of calls that most services share: OpenAI's, and Cohere's for rankings."""
+"""Formats of calls that most services share: OpenAI's, and Cohere's for rankings."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 OPENAI: Final = CallQuirks(
     embeddings=EmbeddingQuirks(), moderates=True, illustrations=IllustrationQuirks()
 )
-"""OpenAI itself."""
+"""The quirks of OpenAI itself."""
 
 
 def produce_common_form(genus: Genus, quirks: CallQuirks) -> CallForm[Any, Any] | None:
-    """Return the form of a service's calls of a genus; ``None`` if it has none.
+    """Return the format of a service's calls for a genus; ``None`` if it has none.
 
-    The forms are imported here, as most programs use none of them.
+    The formats are imported when they are needed, as most programs use none of them.
     """
     if genus is Genus.EMBEDDER and quirks.embeddings is not None:
         from vibe_llms.dialects.embeddings import openai as embeddings

@@ -136,10 +136,10 @@ class IncrementalMessages:
     def _continue(
         self, before: _TranslatedBeginning, request: Request, model: ModelDescriptor
     ) -> Translation[JsonObject] | None:
-        written = self._write_end(request, len(before.canisters), model)
-        if written is None:
+        translated = self._write_end(request, len(before.canisters), model)
+        if translated is None:
             return None
-        (field, messages), losses = written
+        (field, messages), losses = translated
         native = {**before.native, field: [*before.messages, *messages]}
         return Translation(native, (*before.losses, *losses))
 
@@ -158,15 +158,15 @@ class IncrementalMessages:
         )  # some vendors require that the user begins
         canisters = (_OPENING, *end) if is_opened else end
         try:
-            written = self._writer.nativize(attrs.evolve(request, canisters=canisters), model)
+            translated = self._writer.nativize(attrs.evolve(request, canisters=canisters), model)
         except RequestError:
             return None  # translating the whole reports the right path
-        if len(written.value) != 1:
+        if len(translated.value) != 1:
             return None
-        ((field, messages),) = written.value.items()
+        ((field, messages),) = translated.value.items()
         if not isinstance(messages, list):
             return None
-        losses = _shift_paths(written.losses, start - is_opened)
+        losses = _shift_paths(translated.losses, start - is_opened)
         place = f"canisters[{start}]"
         if not is_opened and any(loss.path.startswith(place) for loss in losses):
             return None  # all of the user's text may have been left out
@@ -192,10 +192,10 @@ class IncrementalMessages:
         messages = translation.value.get(field)
         if not end or not isinstance(messages, list) or messages[-len(end) :] != end:
             return
-        kept = messages[: -len(end)]
+        cached = messages[: -len(end)]
         end_losses = set(losses)
         cached_losses = [loss for loss in translation.losses if loss not in end_losses]
-        size = _measure(kept if before is None else kept[len(before.messages) :])
+        size = _measure(cached if before is None else cached[len(before.messages) :])
         if cached_losses:  # contents that were not translated use memory in their canisters
             size += _measure(canisters[start:cut])
         is_within_run = not isinstance(canisters[cut], _InputCanisters)
@@ -203,11 +203,11 @@ class IncrementalMessages:
         # Copy the ids of a beginning that stays cached, as other ends may be added to it.
         ids = set() if before is None else set(before.ids) if keeps_before else before.ids
         ids.update(_list_ids(canisters[start:cut]))
-        written = _TranslatedBeginning(
+        translated = _TranslatedBeginning(
             canisters=canisters[:cut],
             rest=_list_other_fields(request),
             native={**translation.value, field: []},
-            messages=kept,
+            messages=cached,
             losses=tuple(cached_losses),
             ids=ids,
             size=size if before is None else size + before.size,
@@ -218,7 +218,7 @@ class IncrementalMessages:
         others = [each for each in self._cached if each is not before]
         if before is not None and keeps_before:
             others.insert(0, before)
-        self._cached = (written, *others[: MOST_CACHED - 1])
+        self._cached = (translated, *others[: MOST_CACHED - 1])
         MEMORY_BUDGET.set_size(self, sum(each.size for each in self._cached))
 
     def clear(self) -> None:
@@ -254,22 +254,21 @@ class CachedTools:
         Raises:
             RequestError: The native data of an invocable are invalid.
         """
-        invocables, kept = request.invocables, self._cached
+        invocables, cached = request.invocables, self._cached
         if not invocables:
             return self._writer.nativize(request, model)
         rest = (request.invocation_choice, request.controls, request.schema, request.native)
         if (
-            kept is not None
-            and len(kept.invocables) == len(invocables)
-            and all(map(operator.is_, kept.invocables, invocables))
-            and kept.rest == rest
+            cached is not None
+            and len(cached.invocables) == len(invocables)
+            and all(map(operator.is_, cached.invocables, invocables))
+            and cached.rest == rest
         ):
-            return kept.translation
+            return cached.translation
         translation = self._writer.nativize(request, model)
         self._cached = _Tools(invocables, rest, translation)
-        MEMORY_BUDGET.set_size(
-            self, 2 * _measure(translation.value)
-        )  # the cached descriptions are about as large as their translation
+        # Twice, as the cached descriptions are about as large as their translation.
+        MEMORY_BUDGET.set_size(self, 2 * _measure(translation.value))
         return translation
 
     def normalize(

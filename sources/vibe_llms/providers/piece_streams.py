@@ -1,4 +1,4 @@
-"""Streams of calls: a result that arrives in pieces."""
+"""Streams of calls outside of conversations, whose result arrives in pieces."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class PieceStream(AbstractAsyncContextManager["PieceStream[Any]"], Generic[Out])
 
 
 async def stream_call(model: Any, request: Any) -> AsyncIterator[Any]:
-    """Yield the pieces and the result of a model that does not stream itself."""
+    """Call a model without streams; yield the pieces of its result, then the result."""
     result = await model.call(request)
     for piece in getattr(result, "pieces", ()):
         yield piece
@@ -67,7 +67,7 @@ async def stream_call(model: Any, request: Any) -> AsyncIterator[Any]:
 
 
 def open_stream(model: Any, request: Any) -> PieceStream[Any]:
-    """Return the stream of a call; of a model without streams, one with the whole result."""
+    """Return the stream of a call; if the model has no streams, one with the complete result."""
     if hasattr(model, "stream"):
         stream: PieceStream[Any] = model.stream(request)
         return stream

@@ -132,8 +132,8 @@ def _clean_cause(cause: BaseException, scrubber: Scrubber, depth: int) -> BaseEx
     if any(scrubber.scrub_text(text) != text for text in _list_texts(cause)):
         return ForeignError(type=type(cause).__name__, detail="its text has a secret")
     for name in ("__cause__", "__context__"):
-        if (further := getattr(cause, name)) is not None:
-            setattr(cause, name, _clean_cause(further, scrubber, depth - 1))
+        if (chained := getattr(cause, name)) is not None:
+            setattr(cause, name, _clean_cause(chained, scrubber, depth - 1))
     return cause.with_traceback(None)
 
 

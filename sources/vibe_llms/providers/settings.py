@@ -118,7 +118,7 @@ class RemoteSettings:
 def read_settings(
     context: ProviderContext,
     base_url: str,
-    further: Mapping[str, Kind] | None = None,
+    additional: Mapping[str, Kind] | None = None,
     *,
     variables: Sequence[str] = (),
     versions: Sequence[str] = (),
@@ -128,7 +128,7 @@ def read_settings(
     Args:
         base_url: The vendor's address, used if the user sets none. It may contain environment
             variables, as ``https://{RESOURCE}.example.org/v1``.
-        further: Additional settings of this vendor.
+        additional: Additional settings of this vendor.
         variables: Environment variables that override the vendor's address.
         versions: See :func:`strip_version`.
 
@@ -136,7 +136,7 @@ def read_settings(
         ConfigurationError: The table is invalid; lists all errors.
     """
     reader = TableReader(locate_by_name(f"providers.{context.name}"))
-    values = reader.read_fields({**SETTINGS, **(further or {})}, context.settings)
+    values = reader.read_fields({**SETTINGS, **(additional or {})}, context.settings)
     _check_transport(context, reader)
     reader.finish()
     files = {name for name in (*TLS_FILES, "api_key_file") if name in values}

@@ -176,13 +176,13 @@ class WireSource:
 
     async def _begin(self, exchange: Exchange) -> list[StreamEvent]:
         """Detect the form of the answer; return its first events, or all of a complete answer."""
-        kind, wanted, is_over = read_kind(exchange.headers), self._content_type, False
-        form = recognize_form(self._beginning, kind, wanted)
+        kind, requested, is_over = read_kind(exchange.headers), self._content_type, False
+        form = recognize_form(self._beginning, kind, requested)
         while form is AnswerForm.UNCLEAR:
             data = await exchange.receive()
             is_over = not data
             self._beginning = strip_beginning(self._beginning + data)
-            form = recognize_form(self._beginning, kind, wanted, is_over=is_over)
+            form = recognize_form(self._beginning, kind, requested, is_over=is_over)
         if form is AnswerForm.FOREIGN:
             expected = dict.fromkeys((JSON, self._content_type))
             raise await refuse_answer(exchange, tuple(expected), self._beginning)

@@ -53,27 +53,27 @@ def read_kind(headers: Mapping[str, str]) -> str:
 
 
 def recognize_form(
-    beginning: bytes, kind: str, wanted: str, *, is_over: bool = False
+    beginning: bytes, kind: str, requested: str, *, is_over: bool = False
 ) -> AnswerForm:
     """Detect the form of a response.
 
     Args:
         beginning: Its first bytes, without leading blanks.
         kind: Its content type.
-        wanted: The requested content type: JSON, or that of a stream.
+        requested: The requested content type: JSON, or that of a stream.
         is_over: Whether ``beginning`` is the whole response.
     """
     if (not beginning or _BYTE_ORDER_MARK.startswith(beginning)) and not is_over:
         return AnswerForm.UNCLEAR
     if beginning[:1] in (b"{", b"["):
-        return _recognize_json(beginning, is_over) if wanted == NDJSON else AnswerForm.WHOLE
-    if wanted != NDJSON:
+        return _recognize_json(beginning, is_over) if requested == NDJSON else AnswerForm.WHOLE
+    if requested != NDJSON:
         if _EVENT.match(beginning):
             return AnswerForm.STREAM
         if _may_become_field(beginning) and not is_over:
             return AnswerForm.UNCLEAR
-    if kind == wanted or (not kind and wanted == JSON):
-        return AnswerForm.WHOLE if wanted == JSON else AnswerForm.STREAM
+    if kind == requested or (not kind and requested == JSON):
+        return AnswerForm.WHOLE if requested == JSON else AnswerForm.STREAM
     if kind == JSON or not (kind or beginning):
         return AnswerForm.WHOLE
     return AnswerForm.FOREIGN

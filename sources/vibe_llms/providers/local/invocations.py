@@ -145,6 +145,6 @@ def _demonstrate(invocables: Sequence[InvocableDescription]) -> Iterator[JsonObj
         schema = invocable.schema or {}
         names = schema.get("required") or schema.get("properties") or ()
         arguments = {str(name): "…" for name in cast(Iterable[object], names)}
-        written = write_invocation(invocable.name, msgspec.json.encode(arguments).decode("utf-8"))
+        call = write_invocation(invocable.name, msgspec.json.encode(arguments).decode("utf-8"))
         yield {"role": "user", "content": invocable.description or invocable.name}
-        yield {"role": "assistant", "content": written}
+        yield {"role": "assistant", "content": call}

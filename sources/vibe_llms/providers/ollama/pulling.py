@@ -100,7 +100,7 @@ class _Display:
 
     progress: Progress
     digest: str = ""
-    shown: int = 0
+    reported_bytes: int = 0
 
     def show(self, line: Mapping[str, Any]) -> None:
         """Process a line ``{"status", "digest", "total", "completed"}``."""
@@ -109,12 +109,12 @@ class _Display:
             return
         if digest != self.digest:
             self.finish()
-            self.digest, self.shown = digest, 0
+            self.digest, self.reported_bytes = digest, 0
             self.progress.start(total, str(line.get("status") or f"Fetching {digest}"))
         completed = line.get("completed")
-        if isinstance(completed, int) and completed > self.shown:
-            self.progress.advance(completed - self.shown)
-            self.shown = completed
+        if isinstance(completed, int) and completed > self.reported_bytes:
+            self.progress.advance(completed - self.reported_bytes)
+            self.reported_bytes = completed
 
     def finish(self) -> None:
         """End the bar, if there is one."""

@@ -94,7 +94,7 @@ class StreamWriter(SequentialWriter):
         self._citation_count = 0
         self._late_field_losses: list[Loss] = []
         self._channel = ""
-        """The channel of the content that is being streamed; its pieces follow ``_head``."""
+        """The channel of the content that is being streamed; its pieces follow ``_piece_start``."""
         self._piece_start = b""
 
     def write(self, event: StreamEvent) -> bytes:
@@ -173,14 +173,14 @@ class StreamWriter(SequentialWriter):
         ).encode()
 
     def _end(self, event: ContentFinishedEvent) -> bytes:
-        path, written = f"contents[{event.index}]", b""
+        path, frames = f"contents[{event.index}]", b""
         block = self._write_item(event.item, path)
         if block is not None:
-            written = self._complete(block, path)
+            frames = self._complete(block, path)
         if self._block is not None:
-            written += _frame("content_block_stop", index=self._block_count - 1)
+            frames += _frame("content_block_stop", index=self._block_count - 1)
         self._channel, self._block = "", None
-        return written
+        return frames
 
     def _write_item(self, item: FinishedItem, path: str) -> Block | None:
         if item is None:  # ended early
@@ -197,26 +197,26 @@ class StreamWriter(SequentialWriter):
         initial_fields = (
             {"input": {}} if growing_field == "input" else _INITIAL_FIELDS.get(growing_field, {})
         )
-        written = []
+        frames = []
         if self._block is None:
-            written.append(self._open_block({**without(block, "citations"), **initial_fields}))
+            frames.append(self._open_block({**without(block, "citations"), **initial_fields}))
         if not self._channel and growing_field in _DELTAS and block[growing_field]:
             text = (
                 write_json(block[growing_field])
                 if growing_field == "input"
                 else block[growing_field]
             )
-            written.append(self._compose_piece_start(growing_field) + _encode(text) + _PIECE_END)
-        written += [
+            frames.append(self._compose_piece_start(growing_field) + _encode(text) + _PIECE_END)
+        frames += [
             self._cite(each) for each in (block.get("citations") or ())[self._citation_count :]
         ]
         if growing_field == "thinking" and block["signature"]:
-            written.append(self._write_delta("signature_delta", signature=block["signature"]))
+            frames.append(self._write_delta("signature_delta", signature=block["signature"]))
         if growing_field == "compaction":
             fields = {name: block.get(name) for name in ("content", "encrypted_content")}
-            written.append(self._write_delta("compaction_delta", **fields))
+            frames.append(self._write_delta("compaction_delta", **fields))
         self._report_late_fields(block, {*initial_fields, "citations"}, path)
-        return b"".join(written)
+        return b"".join(frames)
 
     def _report_late_fields(self, block: Block, growing_field: Set[str], path: str) -> None:
         """Record the loss of fields that belong into the initial block, but became known later."""
