@@ -66,7 +66,7 @@ class CallRecord(msgspec.Struct, kw_only=True, eq=False):
         cents: Cost in US cents, as far as known.
         losses: Losses of the translation.
         attempts: Targets that were tried or skipped, in order.
-        cache: ``hit`` or ``miss``, if the model's table has a cache; else empty.
+        cache: ``hit``, ``similar`` or ``miss``, if the model's table has a cache; else empty.
         contents: Bodies for the log, if configured.
     """
 

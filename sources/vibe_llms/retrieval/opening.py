@@ -84,21 +84,36 @@ def open_database(path: str, model: str) -> apsw.Connection:
     return _connect(path, model)
 
 
-def _connect(path: str, model: str) -> apsw.Connection:
-    import apsw
+def open_memory() -> apsw.Connection:
+    """Open an empty database in memory that can have tables of vectors.
 
+    Raises:
+        DependencyError: APSW or sqlite-vec is not installed.
+    """
+    return _load_extension(":memory:")
+
+
+def _load_extension(path: str) -> apsw.Connection:
+    """Open a file or memory, with sqlite-vec."""
+    with needing("meaning", "apsw", "Search by meaning"):
+        import apsw
     with needing("meaning", "sqlite-vec", "Search by meaning"):
         import sqlite_vec  # type: ignore[import-untyped]
 
+    connection = apsw.Connection(path)
+    connection.enable_load_extension(True)
+    connection.load_extension(sqlite_vec.loadable_path())
+    connection.enable_load_extension(False)
+    return connection
+
+
+def _connect(path: str, model: str) -> apsw.Connection:
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):  # SQLite would create a file that all users can read
         open_handle(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600).close()
-    connection = apsw.Connection(path)
+    connection = _load_extension(path)
     try:
         connection.set_busy_timeout(PATIENCE_MS)
-        connection.enable_load_extension(True)
-        connection.load_extension(sqlite_vec.loadable_path())
-        connection.enable_load_extension(False)
         connection.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL")
         with transaction(connection):
             if _read_version(connection) == 0:  # new, or its creator was killed

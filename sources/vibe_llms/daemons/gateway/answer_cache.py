@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -14,6 +14,9 @@ from vibe_llms.daemons.gateway.client_requests import Face
 from vibe_llms.daemons.gateway.routing.settings import CacheSettings, ModelSettings
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.clocks import Clock
+
+if TYPE_CHECKING:
+    from vibe_llms.daemons.gateway.similar_questions import SimilarQuestions
 
 _FLIGHT_BYTES: Final = 16_777_216
 """Longest answer that is shared with waiting requests where no cache is configured."""
@@ -152,12 +155,18 @@ class ModelCache:
         clock: For the age of answers.
 
     Attributes:
+        questions: Questions of cached answers, if similar ones may share an answer.
         flights: Running requests, by key. Each future has the answer, or ``None`` if it failed.
         most_bytes: Longest answer to record.
     """
 
     def __init__(self, cache: CacheSettings | None, *, is_sharing: bool, clock: Clock) -> None:
         self._cache = None if cache is None else AnswerCache(cache)
+        self.questions: SimilarQuestions | None = None
+        if cache is not None and cache.similarity is not None:
+            from vibe_llms.daemons.gateway.similar_questions import SimilarQuestions
+
+            self.questions = SimilarQuestions(cache.similarity, cache.entries)
         self.most_bytes = _FLIGHT_BYTES if cache is None else cache.bytes
         self._is_sharing = is_sharing
         self._clock = clock

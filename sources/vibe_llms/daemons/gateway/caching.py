@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+import attrs
 
 from vibe_llms.daemons.bodies import decode_body, perform_sized
 from vibe_llms.daemons.gateway.answer_cache import AnswerRecorder, ModelCache, StoredAnswer
@@ -18,8 +21,16 @@ from vibe_llms.daemons.gateway.passthrough import choose_headers
 from vibe_llms.daemons.gateway.responses.storing import needs_storage
 from vibe_llms.daemons.gateway.translating import STRICT_HEADER
 from vibe_llms.exceptions import ConverseError
+from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.messages.canisters import UserCanister
+from vibe_llms.messages.contents import TextualContent
+from vibe_llms.messages.requests import Request
+
+if TYPE_CHECKING:
+    from vibe_llms.daemons.gateway.similar_questions import SimilarQuestions
 
 CACHE_HEADER: Final = "x-vibe-cache"
+SIMILARITY_HEADER: Final = "x-vibe-cache-similarity"
 
 _IGNORED_HEADERS: Final = frozenset({"idempotency-key"})
 """Forwarded headers that do not change the answer."""
@@ -41,6 +52,25 @@ _DIGESTED: Final = frozenset(
 """Fields of any protocol that are part of the request's digest or of its route."""
 
 
+_LOGGER: Final = logging.getLogger("vibe_llms.daemons")
+
+
+@frozen(kw_only=True)
+class RequestKeys:
+    """Keys of a request in the cache.
+
+    Attributes:
+        exact: Equal for equal requests.
+        scope: Equal for requests that differ only in the last question; empty if the request has no
+            question that can be compared.
+        question: The text of that question.
+    """
+
+    exact: str
+    scope: str = ""
+    question: str = ""
+
+
 async def answer_from_cache(call: GatewayCall, answers: ModelCache) -> None:
     """Answer from the cache, or share the answer of an equal request that is under way.
 
@@ -48,27 +78,61 @@ async def answer_from_cache(call: GatewayCall, answers: ModelCache) -> None:
     """
     is_stored = call.face.is_stored and needs_storage(call.request)
     may_store = "no-store" not in call.http.headers.get("cache-control", "").lower()
-    key = None
+    keys = None
     if not is_stored and may_store:
-        key = await perform_sized(call.request.body, partial(_compose_key, call))
-    if key is None:
+        compose = partial(_compose_keys, call, with_scope=answers.questions is not None)
+        keys = await perform_sized(call.request.body, compose)
+    if keys is None:
         await call.proceed()
     else:
-        await _answer(call, answers, key)
+        await _answer(call, answers, keys)
 
 
-async def _answer(call: GatewayCall, answers: ModelCache, key: str) -> None:
+async def _answer(call: GatewayCall, answers: ModelCache, keys: RequestKeys) -> None:
     is_bypassed = "no-cache" in call.http.headers.get("cache-control", "").lower()
-    answer = None if is_bypassed else answers.find(key)
-    if answer is None and (flight := answers.flights.get(key)) is not None:
+    added = {CACHE_HEADER: "miss"}
+    answer = None if is_bypassed else answers.find(keys.exact)
+    if answer is None and (flight := answers.flights.get(keys.exact)) is not None:
         answer = await asyncio.shield(flight)  # a client that leaves does not cancel it
-    call.record.cache = "miss" if answer is None else "hit"
-    call.http.added = {**call.http.added, CACHE_HEADER: call.record.cache}
-    if answer is None:
-        await _record(call, answers, key)
-    else:
+    if answer is not None:
+        added = {CACHE_HEADER: "hit"}
+    vector = None
+    if answer is None and answers.questions is not None and keys.scope:
+        vector = await _embed(call, keys.question)
+        if vector is not None and not is_bypassed:
+            answer, added = _find_similar(answers, answers.questions, keys.scope, vector)
+    call.record.cache = added[CACHE_HEADER]
+    call.http.added = {**call.http.added, **added}
+    if answer is not None:
         call.record.sent_bytes = answer.size_bytes
         await answer.send(call.http)
+        return
+    await _record(call, answers, keys.exact)
+    if answers.questions is not None and vector is not None and answers.find(keys.exact):
+        answers.questions.add(keys.scope, vector, keys.exact)
+
+
+async def _embed(call: GatewayCall, question: str) -> bytes | None:
+    """Return the vector of a question; ``None`` if the embedder fails, which is logged."""
+    try:
+        return await call.gateway.upstreams.embed(question)
+    except ConverseError as error:
+        _LOGGER.warning("The cache cannot compare questions: %s", error)
+        return None
+
+
+def _find_similar(
+    answers: ModelCache, questions: SimilarQuestions, scope: str, vector: bytes
+) -> tuple[StoredAnswer | None, dict[str, str]]:
+    """Return the answer of a similar question that has not expired, and the added headers."""
+    found = questions.find(scope, vector)
+    if found is not None:
+        key, similarity = found
+        answer = answers.find(key)
+        if answer is not None:
+            return answer, {CACHE_HEADER: "similar", SIMILARITY_HEADER: f"{similarity:.4f}"}
+        questions.drop(key)
+    return None, {CACHE_HEADER: "miss"}
 
 
 async def _record(call: GatewayCall, answers: ModelCache, key: str) -> None:
@@ -88,8 +152,12 @@ async def _record(call: GatewayCall, answers: ModelCache, key: str) -> None:
             flight.set_result(answer)
 
 
-def _compose_key(call: GatewayCall) -> str | None:
-    """Return the cache key of a request; ``None`` if it is invalid."""
+def _compose_keys(call: GatewayCall, *, with_scope: bool) -> RequestKeys | None:
+    """Return the cache keys of a request; ``None`` if it is invalid.
+
+    Args:
+        with_scope: Whether similar questions may share an answer.
+    """
     face, request = call.face, call.request
     try:
         native = decode_body(request.body)
@@ -106,13 +174,24 @@ def _compose_key(call: GatewayCall) -> str | None:
     # The digest does not contain parts that were lost, so requests that differ in them look equal.
     body_hash = hashlib.sha256(request.body).hexdigest() if normalized.losses else ""
     strict = call.http.headers.get(STRICT_HEADER, "")
-    parts = (
-        face.name,
-        request.streaming,
-        digest,
-        others,
-        body_hash,
-        strict,
-        sorted(headers.items()),
-    )
-    return hashlib.sha256(repr(parts).encode()).hexdigest()
+    common = (face.name, request.streaming, others, body_hash, strict, sorted(headers.items()))
+    exact = _digest(digest, common)
+    question = _read_question(normalized.value) if with_scope and not body_hash else ""
+    if not question:
+        return RequestKeys(exact=exact)
+    canisters = (*normalized.value.canisters[:-1], UserCanister(content="?"))
+    rest = attrs.evolve(normalized.value, canisters=canisters)
+    return RequestKeys(exact=exact, scope=_digest(rest.digest(), common), question=question)
+
+
+def _digest(request_digest: str, common: tuple[object, ...]) -> str:
+    return hashlib.sha256(repr((request_digest, common)).encode()).hexdigest()
+
+
+def _read_question(request: Request) -> str:
+    """Return the text of the last message, if it is the user's and has nothing else."""
+    last = request.canisters[-1] if request.canisters else None
+    if not isinstance(last, UserCanister):
+        return ""
+    texts = [each.text for each in last.content if isinstance(each, TextualContent)]
+    return "\n".join(texts).strip() if len(texts) == len(last.content) else ""

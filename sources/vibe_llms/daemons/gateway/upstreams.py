@@ -18,6 +18,7 @@ from vibe_llms.exceptions import (
     UnknownNameError,
 )
 from vibe_llms.foundation.attrs_classes import frozen
+from vibe_llms.messages.vectors import EmbeddingRequest, Vectors
 from vibe_llms.models.addresses import ModelAddress
 from vibe_llms.models.genera import Genus
 from vibe_llms.providers.calls import RemoteCallModel
@@ -104,6 +105,17 @@ class Upstreams:
                     self._cache.clear()
                 self._cache[name] = upstream
         return upstream
+
+    async def embed(self, text: str) -> bytes:
+        """Return the vector of a text by the configured embedder: floats of four bytes.
+
+        Raises:
+            ConverseError: The embedder cannot be loaded, or fails.
+        """
+        application = self._application
+        model = await application.access(Genus.EMBEDDER, holder=application)
+        vectors: Vectors = await model.call(EmbeddingRequest(texts=(text,), purpose="query"))
+        return vectors.data
 
     async def access(self, name: str, genus: Genus = Genus.CONVERSER) -> Upstream:
         """Return the model of a name.

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from vibe_llms.daemons.gateway.routing.circuits import CircuitSettings
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.tables.annotations import Amount, Count, ListKind, Seconds, TableKind
-from vibe_llms.tables.kinds import Kind, KindReader, is_list_of, is_text
+from vibe_llms.tables.kinds import Kind, KindReader, is_list_of, is_number, is_text
 from vibe_llms.tables.paths import KeyPath
 from vibe_llms.tables.reading import require
 
@@ -16,6 +16,10 @@ PATHS = Kind(
     "a list of paths that begin with a slash",
     is_list_of(lambda value: is_text(value) and value.startswith("/")),
     tuple,
+)
+
+SIMILARITY = Kind(
+    "a number above 0 and at most 1", lambda value: is_number(value) and 0 < value <= 1
 )
 
 
@@ -27,11 +31,15 @@ class CacheSettings:
         seconds: Maximum age of an answer.
         bytes: Size of all answers together; the least recently used is dropped first.
         entries: Number of answers.
+        similarity: Minimum similarity of two last questions that share an answer if the requests
+            are equal otherwise: the cosine of the angle between their vectors. By default, only
+            equal questions share one.
     """
 
     seconds: Seconds
     bytes: Count = 67_108_864
     entries: Count = 10_000
+    similarity: Annotated[float | None, SIMILARITY] = None
 
     def __attrs_post_init__(self) -> None:
         require(self, "cache")

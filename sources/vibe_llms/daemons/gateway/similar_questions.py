@@ -1,0 +1,78 @@
+"""Questions of cached requests, found by the similarity of their meaning."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from vibe_llms.messages.vectors import FLOAT_BYTES
+from vibe_llms.retrieval.opening import open_memory
+
+if TYPE_CHECKING:
+    import apsw
+
+
+class SimilarQuestions:
+    """Vectors of the last questions of requests, in memory.
+
+    Only requests of one *scope* are compared: they are equal in everything but the last question.
+
+    Args:
+        similarity: Minimum cosine of the angle between two vectors.
+        entries: Maximum number of questions; the oldest is dropped first.
+
+    Raises:
+        DependencyError: APSW or sqlite-vec is not installed.
+    """
+
+    def __init__(self, similarity: float, entries: int) -> None:
+        self._similarity = similarity
+        self._entries = entries
+        self._connection: apsw.Connection = open_memory()
+        self._keys: OrderedDict[int, str] = OrderedDict()
+        self._rows: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def find(self, scope: str, vector: bytes) -> tuple[str, float] | None:
+        """Return the key of the most similar question and its similarity, if it is enough."""
+        if not self._keys:
+            return None
+        row = self._connection.execute(
+            "SELECT rowid, distance FROM vectors WHERE embedding MATCH ? AND k = 1 AND scope = ?",
+            (vector, scope),
+        ).fetchone()
+        if row is None:
+            return None
+        key, distance = row
+        similarity = 1.0 - distance
+        return (self._keys[key], similarity) if similarity >= self._similarity else None
+
+    def add(self, scope: str, vector: bytes, key: str) -> None:
+        """Add a question, or replace the one of the same key.
+
+        Args:
+            key: That of its answer in the cache.
+        """
+        self.drop(key)
+        if not self._keys:
+            self._connection.execute("DROP TABLE IF EXISTS vectors")
+            self._connection.execute(
+                "CREATE VIRTUAL TABLE vectors USING vec0 (scope text partition key,"
+                f" embedding float[{len(vector) // FLOAT_BYTES}] distance_metric=cosine)"
+            )
+        self._connection.execute(
+            "INSERT INTO vectors (scope, embedding) VALUES (?, ?)", (scope, vector)
+        )
+        row = self._connection.last_insert_rowid()
+        self._keys[row], self._rows[key] = key, row
+        if len(self._keys) > self._entries:
+            self.drop(next(iter(self._keys.values())))
+
+    def drop(self, key: str) -> None:
+        """Forget a question, if it is there."""
+        row = self._rows.pop(key, None)
+        if row is not None:
+            del self._keys[row]
+            self._connection.execute("DELETE FROM vectors WHERE rowid = ?", (row,))

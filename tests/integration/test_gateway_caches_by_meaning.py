@@ -1,0 +1,132 @@
+"""A gateway whose cache also answers questions that are similar, and tells it."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.gateways.gateway_files import Routed
+from vibe_llms.application import Application
+from vibe_llms.configuration.sources import load_configuration
+from vibe_llms.daemons.gateway.similar_questions import SimilarQuestions
+from vibe_llms.exceptions import ConfigurationError
+from vibe_llms.testing.simulator import Say, Simulator
+
+CACHED = """
+[models.quick]
+targets = ["first:gpt-5.5"]
+cache = {{ seconds = 600, similarity = {} }}
+"""
+CACHE, SIMILARITY = "x-vibe-cache", "x-vibe-cache-similarity"
+QUESTION = "how deep is the cold north sea"
+SIMILAR = "how deep is the north sea"
+
+
+def compose(*texts: str, **fields: Any) -> dict[str, Any]:
+    """Composes a request of alternating turns."""
+    roles = ("user", "assistant")
+    turns = [{"role": roles[number % 2], "content": text} for number, text in enumerate(texts)]
+    return {"messages": turns, **fields}
+
+
+@pytest.fixture
+async def routed(tmp_path: Path) -> AsyncIterator[Routed]:
+    """A gateway that does not run yet, whose embedder counts words."""
+    async with Simulator() as first, Simulator() as second:
+        routed = Routed(tmp_path, first, second)
+        configure(routed, "scripted:words")
+        yield routed
+
+
+def configure(routed: Routed, embedder: str) -> None:
+    """Configures the gateway's embedder, before all tables of the file."""
+    folder = routed.file.parent
+    file = folder / "vibe.toml"
+    lines = [line for line in file.read_text().splitlines() if not line.startswith("embedder")]
+    file.write_text("\n".join([f'embedder = "{embedder}"', *lines]))
+    environment = {"HOME": str(folder), "VIBE_LLMS_CONFIG": str(file)}
+    routed.application = Application(
+        load_configuration(environment=environment, working_directory=folder)
+    )
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_similar_question_gets_the_answer_and_is_told(routed: Routed, stream: bool) -> None:
+    async with routed.run(CACHED.format(0.8)):
+        routed.first.enqueue(Say("95 meters."))
+        first = await routed.ask(stream=stream, **compose(QUESTION))
+        second = await routed.ask(stream=stream, **compose(SIMILAR))
+        equal = await routed.ask(stream=stream, **compose(QUESTION))
+    assert [each.headers[CACHE] for each in (first, second, equal)] == ["miss", "similar", "hit"]
+    assert 0.8 <= float(second.headers[SIMILARITY]) < 1
+    assert SIMILARITY not in equal.headers
+    assert first.body == second.body
+    assert [each.cache for each in routed.records] == ["miss", "similar", "hit"]
+    assert len(routed.first.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        compose("what do hares eat"),
+        compose(SIMILAR, temperature=0.5),
+        compose("Hello", "Hi", SIMILAR),
+        compose(SIMILAR, max_completion_tokens=7),
+    ],
+)
+async def test_anything_else_must_be_equal(routed: Routed, other: dict[str, Any]) -> None:
+    async with routed.run(CACHED.format(0.8)):
+        await routed.ask(**compose(QUESTION))
+        assert (await routed.ask(**other)).headers[CACHE] == "miss"
+    assert len(routed.first.requests) == 2
+
+
+async def test_the_threshold_counts(routed: Routed) -> None:
+    async with routed.run(CACHED.format(0.999)):
+        await routed.ask(**compose(QUESTION))
+        assert (await routed.ask(**compose(SIMILAR))).headers[CACHE] == "miss"
+
+
+async def test_a_client_that_wants_a_new_answer_gets_one(routed: Routed) -> None:
+    async with routed.run(CACHED.format(0.8)):
+        await routed.ask(**compose(QUESTION))
+        headers = {"cache-control": "no-cache"}
+        answer = await routed.ask(headers=headers, **compose(SIMILAR))
+        assert answer.headers[CACHE] == "miss"
+    assert len(routed.first.requests) == 2
+
+
+async def test_without_an_embedder_the_answer_comes_from_the_model(
+    routed: Routed, caplog: pytest.LogCaptureFixture
+) -> None:
+    configure(routed, "scripted:gone")
+    async with routed.run(CACHED.format(0.8)):
+        await routed.ask(**compose(QUESTION))
+        assert (await routed.ask(**compose(SIMILAR))).status == 200
+    assert "cannot compare questions" in caplog.text
+
+
+@pytest.mark.parametrize("similarity", ["0", "1.5", '"high"', "-1"])
+async def test_a_similarity_outside_of_its_range_is_named(routed: Routed, similarity: str) -> None:
+    with pytest.raises(ConfigurationError, match="similarity"):
+        async with routed.run(CACHED.format(similarity)):
+            pass
+
+
+def test_the_oldest_question_is_dropped() -> None:
+    questions = SimilarQuestions(0.9, 2)
+    for number in range(3):
+        questions.add("scope", _point(number), f"key {number}")
+
+    assert len(questions) == 2
+    assert questions.find("scope", _point(0)) is None
+    assert questions.find("scope", _point(2)) == ("key 2", pytest.approx(1.0))
+    assert questions.find("other", _point(2)) is None
+
+
+def _point(number: int) -> bytes:
+    return array("f", [float(number == place) for place in range(4)]).tobytes()
