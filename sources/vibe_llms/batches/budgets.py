@@ -274,7 +274,7 @@ class BatchBudget:
             self._wake_waiting()
 
     def settle(self) -> None:
-        """Note that an input has ended and that its cost is written."""
+        """Record that an input has ended and that its cost is written."""
         self._in_progress -= 1
         self._wake_waiting()
 

@@ -7,11 +7,11 @@ import re
 import attrs
 
 from vibe_llms.foundation.attrs_classes import define
-from vibe_llms.mermaid.chains import parse_nodes
 from vibe_llms.mermaid.cursors import ID_KINDS, Cursor, SyntaxRefusal
 from vibe_llms.mermaid.keyword_statements import PARSERS
 from vibe_llms.mermaid.labels import Label, LabelKind, finish_label, reveal_entities
 from vibe_llms.mermaid.lexing import END
+from vibe_llms.mermaid.node_statements import parse_nodes
 from vibe_llms.mermaid.spans import SPACE, SourceText, Span, skip_space, strip_space
 from vibe_llms.mermaid.statements import (
     AccessibilityStatement,

@@ -26,10 +26,10 @@ from vibe_llms.messages.canisters import AnyCanister, ResultCanister
 def survey_doubtful(
     store: ConversationStore | None, conversation: Conversation
 ) -> Sequence[LogEvent]:
-    """Return the calls that must be treated as begun if the store keeps no logs of runs.
+    """Return the calls that must be treated as started if the store keeps no logs of runs.
 
     Without a log, it is unknown whether an earlier run has executed a call that has no result. The
-    call counts as begun, so that a call that must not be repeated is not repeated silently.
+    call counts as started, so that a call that must not be repeated is not repeated silently.
     """
     if store is None or store.keeps_logs or not len(conversation):
         return ()
@@ -78,7 +78,7 @@ def survey_inherited(
             known: list[LogEvent] = [each.event for each in logged if isinstance(each.event, kinds)]
             if any(each.kept for each in logged):
                 known = _restore_results(known, store.read(link.identity).canisters)
-            parents.append(known)  # before the parent may be deleted: its calls stay begun
+            parents.append(known)  # before the parent may be deleted: its calls stay started
             link = store.read_metadata(link.identity).parent
         except UnknownConversationError:  # deleted in the meantime
             break

@@ -35,19 +35,19 @@ POLL_SECONDS: Final = 0.1
 
 LONGEST_POLL_SECONDS: Final = 0.5
 _PAUSE_FACTOR: Final = 20
-"""Time between two polls, as a multiple of the duration of a poll, up to the bound above."""
+"""Time between two polls, as a multiple of the duration of a poll, within the bounds."""
 
 PAUSE_SECONDS: Final = 0.1
 """Longest pause after lines were handed out, so that lines that arrive in it go out together. The
 pause is as long as handing out took: the more subscribers, the larger the batches."""
 
-REST_SECONDS: Final = 2.0
+REST_CHECK_SECONDS: Final = 2.0
 """Interval at which a subscription that ends with its run checks whether the run is over."""
 
-DELETED_SECONDS: Final = 2.0
+DELETION_CHECK_SECONDS: Final = 2.0
 """Interval at which the reader checks for deleted runs."""
 
-BEHIND_BYTES: Final = 1 << 24
+TOTAL_BEHIND_BYTES: Final = 1 << 24
 """Approximate memory for all subscribers that are behind: the more of them there are, the smaller
 the pieces that they read, but no smaller than the next constant."""
 
@@ -208,7 +208,7 @@ class LogSubscriptions:
         """Read logs and hand out lines: of the runs that changed, and of all runs at each poll."""
         loop = asyncio.get_running_loop()
         next_poll = loop.time()
-        next_search = next_poll + DELETED_SECONDS
+        next_deletion_check = next_poll + DELETION_CHECK_SECONDS
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(next_poll):
@@ -217,7 +217,7 @@ class LogSubscriptions:
             names, self._changed = self._changed, set()
             now = loop.time()
             is_poll = now >= next_poll
-            is_search = is_poll and now >= next_search  # only a poll covers all runs
+            is_search = is_poll and now >= next_deletion_check  # only a poll covers all runs
             if is_poll:
                 names = {*self._readers}
                 for reader in self._readers.values():
@@ -225,7 +225,7 @@ class LogSubscriptions:
                     reader.is_behind |= not reader.is_written_here
                     reader.is_written_here = False
             if is_search:
-                next_search = now + DELETED_SECONDS
+                next_deletion_check = now + DELETION_CHECK_SECONDS
             readers = [each for each in map(self._readers.get, names) if each is not None]
             if behind := [each for each in readers if each.is_behind]:
                 await self._read_on(behind, is_search=is_search)
@@ -305,7 +305,7 @@ class Subscription:
             if await self._is_over():
                 return b""
             try:
-                async with asyncio.timeout(REST_SECONDS):
+                async with asyncio.timeout(REST_CHECK_SECONDS):
                     await changed.wait()
             except TimeoutError:
                 reader.rest.decision = None  # a run may come to rest without a line
@@ -316,7 +316,7 @@ class Subscription:
         if self._tail is None:
             self._tail = owner.index.store.open_log(self._reader.run_id).tail(self.after)
             owner.behind += 1
-        most = max(_LEAST_BYTES, min(PIECE_BYTES, BEHIND_BYTES // owner.behind))
+        most = max(_LEAST_BYTES, min(PIECE_BYTES, TOTAL_BEHIND_BYTES // owner.behind))
         data, self.after = await asyncio.to_thread(self._read_piece, self._tail, most)
         return data
 

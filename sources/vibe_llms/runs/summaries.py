@@ -270,7 +270,7 @@ class RunFold:
         self._continue("queued")
 
     def _continue(self, state: RunState = "due") -> None:
-        """Note a request to continue: an active process continues; otherwise one has to start."""
+        """Record a request to continue: an active process continues; otherwise one has to start."""
         self._stop = None
         if self._starts:
             self._state = "working"

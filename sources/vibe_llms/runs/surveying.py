@@ -82,7 +82,7 @@ def survey_states(last: LogEvent) -> frozenset[RunState]:
 
 
 def is_requested_again(log: RunLog, possible: frozenset[RunState]) -> bool:
-    """Tell whether a run that may be queued is queued: it was requested again after it began.
+    """Tell whether a run that may be queued is queued: it was requested again after it started.
 
     Decodes lines only as far as needed.
 
@@ -91,7 +91,7 @@ def is_requested_again(log: RunLog, possible: frozenset[RunState]) -> bool:
     """
     if possible not in (_RESTED, _SUSPENDED):
         return True
-    tail, is_begun, is_requested, is_queued = log.tail(), False, False, False
+    tail, is_started, is_requested, is_queued = log.tail(), False, False, False
     while data := tail.read_raw()[0]:
         if not any(word in data for word in _TURNS):
             continue  # like most of a long log
@@ -101,11 +101,11 @@ def is_requested_again(log: RunLog, possible: frozenset[RunState]) -> bool:
             except UNREADABLE:  # reported when the whole log is read
                 return True
             if word in _BEGINNINGS:
-                is_begun, is_requested = True, False
+                is_started, is_requested = True, False
             elif word == _REQUEST:
-                is_requested = is_begun
+                is_requested = is_started
             elif word in _ENDINGS:
-                is_queued, is_begun, is_requested = is_requested, False, False
+                is_queued, is_started, is_requested = is_requested, False, False
     return is_queued
 
 

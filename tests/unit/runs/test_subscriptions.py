@@ -169,7 +169,7 @@ async def test_those_who_are_behind_hold_no_more_the_more_they_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What nobody takes lies in memory: pieces are the smaller, the more wait for theirs."""
-    monkeypatch.setattr(module, "BEHIND_BYTES", 1 << 18)
+    monkeypatch.setattr(module, "TOTAL_BEHIND_BYTES", 1 << 18)
     store = produce_store(tmp_path)
     last = grow(store, 100, size=5_000)
     subscriptions = produce_subscriptions(store)
@@ -296,7 +296,7 @@ async def test_a_run_that_another_process_replaced_is_gone_for_those_who_watch(
     is_early: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is under its name now has other events of the same numbers."""
-    monkeypatch.setattr(module, "DELETED_SECONDS", 0.5 if is_early else 0.01)
+    monkeypatch.setattr(module, "DELETION_CHECK_SECONDS", 0.5 if is_early else 0.01)
     store = produce_store(tmp_path)
     last = grow(store, 3)
     subscriptions = produce_subscriptions(store)
@@ -318,7 +318,7 @@ async def test_who_is_quiet_is_looked_for_however_much_happens_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A search for what was deleted is one for all that are watched."""
-    monkeypatch.setattr(module, "DELETED_SECONDS", 0.025)
+    monkeypatch.setattr(module, "DELETION_CHECK_SECONDS", 0.025)
     store = produce_store(tmp_path)
     quiet = "b" * 32
     store.create(quiet, ConversationMetadata())
