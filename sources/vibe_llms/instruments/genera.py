@@ -63,7 +63,7 @@ class CallInstrument(Closing):
         return await self.application.access(self.genus, self.address, holder=self)
 
     async def load(self, content: Medium) -> Medium:
-        """Return a medium whose bytes are loaded from the content store, if they are there.
+        """Return the content with its bytes, loaded from the content store if necessary.
 
         Raises:
             StoreError: The store does not have them.
@@ -113,11 +113,11 @@ async def call_all(model: CallModel[_In, Out], calls: Sequence[_In], concurrency
     if len(calls) == 1:
         return [await model.call(calls[0])]
     results: dict[int, Out] = {}
-    waiting = iter(enumerate(calls))
+    queue = iter(enumerate(calls))
 
     async def work() -> None:
-        for place, call in waiting:  # shared: each worker takes the next one
-            results[place] = await model.call(call)
+        for index, call in queue:  # shared by all workers: each takes the next call
+            results[index] = await model.call(call)
 
     try:
         async with asyncio.TaskGroup() as group:
@@ -125,7 +125,7 @@ async def call_all(model: CallModel[_In, Out], calls: Sequence[_In], concurrency
                 group.create_task(work())
     except BaseExceptionGroup as errors:
         raise errors.exceptions[0] from None
-    return [results[place] for place in range(len(calls))]
+    return [results[index] for index in range(len(calls))]
 
 
 def split_call(call: In, most_inputs: int, most_bytes: int) -> Iterator[In]:

@@ -1,6 +1,6 @@
 """An illustrator by its name: images drawn from a description, or edited.
 
-``Illustrator`` is for asynchronous code; ``SyncIllustrator`` is the same behind the portal.
+``Illustrator`` is for asynchronous code; ``SyncIllustrator`` wraps it for synchronous code.
 """
 
 from __future__ import annotations
@@ -69,16 +69,16 @@ class Illustrator(CallInstrument):
         mask: ImageContent | None = None,
         count: int = 1,
     ) -> Illustration:
-        """Draw images, or edit some.
+        """Draw new images, or edit existing ones.
 
-        If the vendor draws fewer images in one request than wanted, several are sent at once. If
-        one fails, the others are cancelled.
+        If the vendor returns fewer images per request than ``count``, several requests are sent at
+        once. If one fails, the others are cancelled.
 
         Args:
             prompt: Description of the image, or of the change.
-            images: Images to edit or to use as references; none to draw a new one. Their bytes may
-                be in the content store.
-            mask: Image whose transparent areas mark what to change in the first image.
+            images: Images to edit or to use as references; empty to draw a new image. Their bytes
+                may be in the content store.
+            mask: Image whose transparent areas mark the areas of the first image to change.
             count: Number of images to return.
 
         Raises:
@@ -122,8 +122,8 @@ class SyncIllustrator(SyncFace[Illustrator]):
     """
 
     @constructed_like(Illustrator)
-    def __init__(self, *given: Any, **settings: Any) -> None:
-        super().__init__(Illustrator(*given, **settings))
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(Illustrator(*arguments, **settings))
 
     draw = blocking(Illustrator.draw)
     close = blocking(Illustrator.close)

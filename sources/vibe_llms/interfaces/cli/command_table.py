@@ -78,9 +78,9 @@ SUBCOMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "diff": ("comparing:diff", "Show how two versions of a task differ."),
     },
     "recall": {
-        "add": ("folders:add", "Add folders of text files to what is searched."),
+        "add": ("folders:add", "Add folders of text files to the search."),
         "list": ("folders:list_", "List the folders, with the number of their files."),
-        "remove": ("folders:remove", "Remove folders; their files stay."),
+        "remove": ("folders:remove", "Remove folders; their files are not deleted."),
         "search": ("recalling:search", "Search the folders and conversations."),
     },
     "runs": {

@@ -1,4 +1,4 @@
-"""Images and audio of commands: read from files, and written to files or a pipe."""
+"""Images and audio for commands: read them from files, and write them to files or a pipe."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from vibe_llms.messages.contents import MediaContent
 
 MEDIA_BYTES: Final = 200_000_000
-"""Maximum size of a file; vendors accept less."""
+"""Maximum size of a file; the limits of vendors are lower."""
 
 
 def read_medium(path: str, kind: type[MediaContent]) -> MediaContent:
@@ -28,16 +28,17 @@ def read_medium(path: str, kind: type[MediaContent]) -> MediaContent:
     from vibe_llms.foundation.files import read_file
     from vibe_llms.interfaces.cli.attachments import recognize_type
 
-    word = kind.__name__.removesuffix("Content").lower()
+    major_type = kind.__name__.removesuffix("Content").lower()
     name = "Standard input" if path == "-" else path
     try:
         data = sys.stdin.buffer.read() if path == "-" else read_file(path, MEDIA_BYTES)
     except OSError as error:
         raise click.UsageError(f"Cannot read {path}: {error.strerror or error}.") from error
     media_type = recognize_type(data, "" if path == "-" else Path(path).name)
-    is_video = word == "audio" and media_type.startswith("video/")  # with a track of audio
-    if not media_type.startswith(f"{word}/") and not is_video:
-        raise click.UsageError(f"{name} is not {_NAMES[word]} ({media_type}).")
+    # A video is accepted as audio, because it may have an audio track.
+    is_video = major_type == "audio" and media_type.startswith("video/")
+    if not media_type.startswith(f"{major_type}/") and not is_video:
+        raise click.UsageError(f"{name} is not {_NAMES[major_type]} ({media_type}).")
     return kind(data=data, mime_type=media_type)
 
 
@@ -45,10 +46,14 @@ _NAMES: Final = {"image": "an image", "audio": "audio"}
 
 
 def choose_paths(output: str | None, count: int, *, as_json: bool) -> list[str]:
-    """Return the files to write; none for standard output, or for data in JSON.
+    """Return the paths of the files to write; empty for standard output, or for data in JSON.
+
+    Args:
+        output: The value of ``--output``.
+        count: The number of results.
 
     Raises:
-        click.UsageError: There is no file, and standard output is a terminal, or there are several
+        click.UsageError: Without a file, standard output is a terminal, or there are several
             results.
     """
     if output not in (None, "-"):
@@ -56,50 +61,51 @@ def choose_paths(output: str | None, count: int, *, as_json: bool) -> list[str]:
         if count == 1:
             return [output]
         path = Path(output)
-        return [str(path.with_stem(f"{path.stem}-{n}")) for n in range(1, count + 1)]
+        numbers = range(1, count + 1)
+        return [str(path.with_stem(f"{path.stem}-{number}")) for number in numbers]
     if as_json:
         if output == "-":
-            raise click.UsageError("Standard output is either the file or JSON. Name a file.")
+            raise click.UsageError("--json also uses standard output: name a file with --output.")
         return []
     if output is None and sys.stdout.isatty():
         raise click.UsageError("Name a file with --output, or use a pipe.")
     if count > 1:
-        raise click.UsageError("Name a file with --output: a pipe has only one.")
+        raise click.UsageError("A pipe takes only one result: name a file with --output.")
     return []
 
 
 def write_media(contents: Iterable[MediaContent], paths: Sequence[str]) -> list[dict[str, object]]:
-    """Write contents to their files, if there are any, and return their description.
+    """Write contents to files, if there are paths, and describe them.
 
     Returns:
-        The contents for ``--json``, with their data in Base64 if there are no files.
+        Descriptions for ``--json``; without files, they contain the data in Base64.
     """
     from base64 import b64encode
 
     from vibe_llms.foundation.files import write_file
 
-    shown: list[dict[str, object]] = []
-    for place, content in enumerate(contents):
+    descriptions: list[dict[str, object]] = []
+    for index, content in enumerate(contents):
         row: dict[str, object] = {"mime_type": content.mime_type, "content_id": content.content_id}
         if content.data is None:
             row["url"] = content.url
             note(f"The vendor returned a URL: {content.url}")
         elif paths:
-            write_file(paths[place], content.data)
-            row["file"] = paths[place]
-            _note_type(paths[place], content.mime_type)
+            write_file(paths[index], content.data)
+            row["file"] = paths[index]
+            _note_wrong_suffix(paths[index], content.mime_type)
         else:
             row["data"] = b64encode(content.data).decode()
-        shown.append(row)
-    return shown
+        descriptions.append(row)
+    return descriptions
 
 
-def _note_type(path: str, media_type: str) -> None:
-    """Note a file whose suffix promises another type."""
+def _note_wrong_suffix(path: str, media_type: str) -> None:
+    """Report a file whose suffix is that of another type."""
     import mimetypes
 
-    promised = mimetypes.guess_type(path)[0]
-    if promised is not None and promised != media_type:
+    type_of_suffix = mimetypes.guess_type(path)[0]
+    if type_of_suffix is not None and type_of_suffix != media_type:
         note(f"{path} contains {media_type}.")
 
 

@@ -62,7 +62,7 @@ def gather_prompt(prompt: str | None) -> str:
     """
     if prompt is None:
         if sys.stdin.isatty():
-            raise click.UsageError("The text is missing. Give one, or use a pipe.")
+            raise click.UsageError("The text is missing. Pass one, or use a pipe.")
         from vibe_llms.foundation.encodings import explain_misencoding
 
         raw = sys.stdin.buffer.read()

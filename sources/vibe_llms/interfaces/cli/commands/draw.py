@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from vibe_llms.messages.contents import ImageContent
 
 _FORMATS: Final = {".jpg": "jpeg", ".jpeg": "jpeg", ".webp": "webp"}
-"""File formats by suffix; PNG is what vendors draw unless asked for another one."""
+"""File formats by suffix; without one of these, vendors return PNG."""
 
 
 @command("draw")
@@ -49,16 +49,16 @@ _FORMATS: Final = {".jpg": "jpeg", ".jpeg": "jpeg", ".webp": "webp"}
 async def draw(prompt: str | None, images: tuple[str, ...], **options: Any) -> None:
     """Draw an image from a description, or edit images.
 
-    PROMPT describes the image, or the change; without it, standard input does:
+    PROMPT describes the image or the change; without it, the text is read from standard input:
 
     \b
         vibe draw "A lighthouse at dusk" -o lighthouse.png
         vibe draw "Make it winter" -i lighthouse.png -o winter.png
 
-    In a pipe, the image itself is written to standard output.
+    Without --output, the image is written to standard output, which must be a pipe or a file.
     """
     if prompt is None and "-" in images:
-        raise click.UsageError("Give the prompt as an argument; the image is standard input.")
+        raise click.UsageError("Pass the prompt as an argument: standard input is the image.")
     text = gather_prompt(prompt)
     output: str | None = options["output"]
     paths = choose_paths(output, options["count"], as_json=options["as_json"])

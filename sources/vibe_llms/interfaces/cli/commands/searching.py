@@ -36,9 +36,10 @@ def search(
     All words must be in one message. Put a phrase in double quotes; a star at the end of a word
     matches any ending.
 
-    With --meaning, describe what you look for: messages that say it in other words are found, too.
-    By default, a model on this machine compares them, and nothing is sent anywhere. The first such
-    search reads all conversations, which takes a while; an interrupted one continues next time.
+    With --meaning, describe what you are looking for: messages with other words of the same meaning
+    are found, too. By default, a model on this machine compares them, and nothing is sent to a
+    vendor. The first such search indexes all conversations, which takes a while; if you interrupt
+    it, the next search continues.
 
     \b
         vibe search "suspension bridge"

@@ -1,4 +1,4 @@
-"""``vibe recall add``, ``list`` and ``remove``: the folders in the settings of the ensemble."""
+"""``vibe recall add``, ``list`` and ``remove``: the folders in the settings of ``recall``."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _FOLDERS = click.argument("folders", metavar="FOLDER...", nargs=-1, required=Tru
 @_FOLDERS
 @yes_option
 async def add(folders: tuple[str, ...], yes: bool) -> None:
-    """Add folders of text files, and read them.
+    """Add folders of text files to the search, and index their files.
 
-    Plain text, Markdown, reStructuredText, HTML and source code are read. Hidden files, links,
-    files that are not UTF-8, and files of more than 5 MB are left out. Later searches read only
-    what has changed.
+    Plain text, Markdown, reStructuredText, HTML and source code are indexed. Hidden files, links,
+    files that are not UTF-8, and files of more than 5 MB are skipped. Later searches read only
+    files that have changed.
     """
     paths = [Path(folder).expanduser().absolute() for folder in folders]
     for path in paths:
@@ -70,7 +70,7 @@ def list_(as_json: bool) -> None:
 @_FOLDERS
 @yes_option
 async def remove(folders: tuple[str, ...], yes: bool) -> None:
-    """Remove folders from what is searched. Their files stay."""
+    """Remove folders from the search. Their files are not deleted."""
     paths = [Path(folder).expanduser().absolute() for folder in folders]
     known = read_folders()
     for path in paths:
@@ -102,7 +102,7 @@ def _write(folders: Sequence[Path]) -> None:
 
 
 def _encode(names: dict[str, None]) -> str:
-    """Return an array of TOML, whose strings are those of JSON."""
+    """Return a TOML array: strings in JSON are also valid in TOML."""
     import json
 
     return json.dumps(list(names), ensure_ascii=False)

@@ -15,7 +15,7 @@ from vibe_llms.interfaces.cli.output import note, repair, sanitize, style, write
 @command("search")
 @click.argument("words", nargs=-1, required=True)
 @click.option("--limit", "-n", default=5, show_default=True, type=click.IntRange(min=1))
-@click.option("--documents", is_flag=True, help="Search only the folders, no conversations.")
+@click.option("--documents", is_flag=True, help="Search only the folders, not conversations.")
 @json_option
 @yes_option
 async def search(
