@@ -111,7 +111,7 @@ def test_the_image_to_edit_may_come_from_a_pipe(simulator: SynchronousSimulator)
         (("a", "-i", __file__), "is not an image (text/"),
         (("a", "-i", "/nowhere"), "Cannot read /nowhere"),
         (("-i", "-"), "prompt as an argument"),
-        (("a", "--json", "-o", "-"), "Name a file"),
+        (("a", "--json", "-o", "-"), "name a file"),
         (("a", "--size", "big"), "Invalid size 'big'"),
         (("a", "--quality", "high", "--strict"), "quality"),
     ],
