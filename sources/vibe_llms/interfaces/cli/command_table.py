@@ -124,7 +124,7 @@ GROUP_HELPS = {
     ),
     "recall": (
         "Search folders of documents, and your conversations, by meaning.\n\n"
-        "The tool `recall` lets a model do the same: vibe chat --tool recall\n"
+        "The tool `recall` lets a model do the same: vibe chat --tools recall\n"
     ),
     "runs": (
         "Watch and control runs on this machine, or on an agents daemon with --address.\n\n"

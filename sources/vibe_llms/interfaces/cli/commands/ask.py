@@ -49,7 +49,7 @@ _IDENTITY_LETTERS = 16
     help="Attach a file: text, image, PDF, audio. Repeatable.",
 )
 @click.option("--schema", type=click.Path(), help="JSON Schema for the answer.")
-@click.option("--save/--no-save", default=None, help="Keep it as a conversation (the default).")
+@click.option("--save/--no-save", default=None, help="Store the conversation (the default).")
 @continue_option
 @json_option
 @skill_option
@@ -58,8 +58,8 @@ _IDENTITY_LETTERS = 16
 def ask(prompt: tuple[str, ...], save: bool | None, as_json: bool, **options: Any) -> None:
     """Ask one question and print the answer.
 
-    PROMPT is the question; without it, standard input is. With both, standard input is a document
-    that the question is about:
+    PROMPT is the question; without it, the question is read from standard input. With both,
+    standard input is a document that the question is about:
 
     \b
         vibe ask "What is the capital of Peru?"

@@ -97,7 +97,7 @@ LOCAL = "local:"
     "--priority",
     default=0,
     type=click.IntRange(-1000, 1000),
-    help="With --runner: higher goes first.",
+    help="With --runner: higher runs first.",
 )
 @click.option("--detach", is_flag=True, help="With --runner: submit and return at once.")
 @strict_option

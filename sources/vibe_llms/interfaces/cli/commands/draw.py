@@ -35,7 +35,7 @@ _FORMATS: Final = {".jpg": "jpeg", ".jpeg": "jpeg", ".webp": "webp"}
     "images",
     multiple=True,
     type=click.Path(allow_dash=True),
-    help="Image to edit; may be repeated.",
+    help="Image to edit. Repeatable.",
 )
 @click.option("--mask", type=click.Path(), help="Image whose transparent areas are edited.")
 @click.option("--count", "-n", type=click.IntRange(min=1), default=1, help="Number of images.")

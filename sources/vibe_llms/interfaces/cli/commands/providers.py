@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @command("providers")
 @json_option
 def providers(as_json: bool) -> None:
-    """List the configured providers, what each one lacks, and how to get it.
+    """List the configured providers, what each one needs, and how to get it.
 
     Contacts no vendor, but looks for servers on this machine.
     """

@@ -84,7 +84,7 @@ def _verify_logs(
 @click.option(
     "--strays",
     is_flag=True,
-    help="Also find bytes that the database does not know.",
+    help="Also find bytes that the database does not refer to.",
 )
 @json_option
 @yes_option
