@@ -88,7 +88,7 @@ def nativize_canisters(
 
 
 class _Signature(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """The usual native data of a call."""
+    """Native data of a call that has only a signature."""
 
     thoughtSignature: str  # noqa: N815  # the vendor's name
 
@@ -144,7 +144,7 @@ class ContentsWriter:
         contents = self.contents
         if joins_previous and contents and contents[-1].role == role:
             contents[-1].parts.append(part)
-            contents[-1].places.append(position)
+            contents[-1].locations.append(position)
         else:
             contents.append(WrittenContent(role, [part], [position]))
         self._previous = canister

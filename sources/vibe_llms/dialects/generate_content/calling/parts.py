@@ -246,32 +246,33 @@ class WrittenContent:
 
     Attributes:
         parts: Its parts.
-        places: For each part, the position of its canister, or the path of its canister or content.
+        locations: For each part, the position of its canister, or the path of its canister or
+            content.
         extras: Its native fields.
     """
 
-    __slots__ = ("extras", "parts", "places", "role")
+    __slots__ = ("extras", "locations", "parts", "role")
 
     def __init__(
         self,
         role: str,
         parts: list[dict[str, Any]] | None = None,
-        places: list[int | str] | None = None,
+        locations: list[int | str] | None = None,
     ) -> None:
         self.role = role
         self.parts = [] if parts is None else parts
-        self.places = [] if places is None else places
+        self.locations = [] if locations is None else locations
         self.extras: dict[str, Any] | None = None
 
     def add(self, part: dict[str, Any] | None, place: int | str) -> None:
         """Add a part, if there is one."""
         if part is not None:
             self.parts.append(part)
-            self.places.append(place)
+            self.locations.append(place)
 
     def locate(self, index: int) -> str:
         """Return the path of a part."""
-        place = self.places[index]
+        place = self.locations[index]
         if isinstance(place, str):
             return place
         # Of a plain canister: a text is its only content.

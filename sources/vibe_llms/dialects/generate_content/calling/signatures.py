@@ -39,7 +39,7 @@ def join_calls(contents: Sequence[WrittenContent], ledger: Ledger) -> list[Writt
 
 
 def _append(before: WrittenContent, content: WrittenContent) -> None:
-    for part, place in zip(content.parts, content.places, strict=True):
+    for part, place in zip(content.parts, content.locations, strict=True):
         before.add(part, place)
 
 

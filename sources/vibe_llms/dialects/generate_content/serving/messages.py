@@ -161,26 +161,17 @@ class _ContentsReader(ConversationReader):
     def _read_input(self, parts: Sequence[dict[str, Any]], extras: dict[str, Any]) -> None:
         contents: list[AnyContent] = []
         previous: str | None = None
-
-        def compose_wrapper(role: str) -> dict[str, Any]:
-            if previous is None:
-                # Otherwise a result that begins a content would join the results before it.
-                return extras | ({"joined": False} if role == "result" else {})
-            # Adjacent results are joined by default; any others need a note that they were joined.
-            are_both_results = previous == role == "result"
-            return {} if are_both_results else {"joined": True}
-
         for part in parts:
             if "functionResponse" not in part:
                 contents.append(_read_content_part(part))
                 continue
             if contents:
-                self._add_input(contents, compose_wrapper("user"))
+                self._add_input(contents, _compose_wrapper("user", previous, extras))
                 contents, previous = [], "user"
-            self._read_result(part, compose_wrapper("result"))
+            self._read_result(part, _compose_wrapper("result", previous, extras))
             previous = "result"
         if contents or not parts:
-            self._add_input(contents, compose_wrapper("user"))
+            self._add_input(contents, _compose_wrapper("user", previous, extras))
 
     def _add_input(self, contents: Sequence[AnyContent], wrapper: dict[str, Any]) -> None:
         self.add_user(contents, keep_native(PROTOCOL, {"content": wrapper} if wrapper else {}))
@@ -195,6 +186,22 @@ class _ContentsReader(ConversationReader):
         if not identity:
             identity = answered.invocation_id if answered else f"call_{produce_identity()}"
         self.add_result(**_read_result(part, identity, wrapper))
+
+
+def _compose_wrapper(role: str, previous: str | None, extras: dict[str, Any]) -> dict[str, Any]:
+    """Return the note of a canister about the content around it.
+
+    Args:
+        role: ``user`` or ``result``.
+        previous: The role of the canister before it in the same content; ``None`` for the first.
+        extras: The extras of the content, which its first canister keeps.
+    """
+    if previous is None:
+        # Otherwise a result that begins a content would join the results before it.
+        return extras | ({"joined": False} if role == "result" else {})
+    # Adjacent results are joined by default; any others need a note that they were joined.
+    are_both_results = previous == role == "result"
+    return {} if are_both_results else {"joined": True}
 
 
 _VENDOR_FIELDS: Final = frozenset({*VENDOR_CALLS, *VENDOR_RESULTS})

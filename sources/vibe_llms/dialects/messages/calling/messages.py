@@ -97,7 +97,7 @@ class _MessagesWriter:
         canisters: The whole conversation.
         system: The blocks of the instructions at the beginning.
         messages: The messages so far.
-        places: For each message, the position or the path of its first canister.
+        locations: For each message, the position or the path of its first canister.
         needs_arrangement: Whether a message may be empty, or has instructions.
         own_positions: The paths of instructions whose position a client of this protocol chose.
     """
@@ -107,7 +107,7 @@ class _MessagesWriter:
     canisters: Sequence[AnyCanister]
     system: list[Block] = attrs.field(factory=list)
     messages: list[dict[str, Any]] = attrs.field(factory=list)
-    places: list[int | str] = attrs.field(factory=list)
+    locations: list[int | str] = attrs.field(factory=list)
     needs_arrangement: bool = False
     own_positions: set[str] = attrs.field(factory=set)
     _last: AnyCanister | None = None
@@ -143,7 +143,7 @@ class _MessagesWriter:
             self.messages[-1]["content"].append(block)
         else:
             self.messages.append({"role": role, "content": [block]})
-            self.places.append(position)
+            self.locations.append(position)
         self._last = canister
         return True
 
@@ -190,12 +190,12 @@ class _MessagesWriter:
 
     def _pair_paths(self) -> list[Message]:
         """Return the messages with the paths of their canisters."""
-        paths = (locate(each) if isinstance(each, int) else each for each in self.places)
+        paths = (locate(each) if isinstance(each, int) else each for each in self.locations)
         return list(zip(self.messages, paths, strict=True))
 
     def _replace(self, messages: Sequence[Message]) -> None:
         self.messages = [message for message, _ in messages]
-        self.places = [path for _, path in messages]
+        self.locations = [path for _, path in messages]
 
     def arrange_instructions(self, *, is_accepted: bool) -> None:
         """Convert system messages that the vendor would reject to user messages.
@@ -278,7 +278,7 @@ class _MessagesWriter:
             message.update(extras)
         else:
             self.messages.append({"role": role, "content": content, **extras})
-            self.places.append(path)
+            self.locations.append(path)
             self.needs_arrangement |= role == "system" or not content
 
     def _split_extras(

@@ -79,7 +79,9 @@ class MessagesWriter:
     messages: list[dict[str, Any]] = attrs.field(factory=list, init=False)
     positions: list[int] = attrs.field(factory=list, init=False)
     _names: dict[str, str] = attrs.field(factory=dict, init=False)
+    """Names of called tools, by the id of the invocation."""
     _without_ids: set[str] = attrs.field(factory=set, init=False)
+    """Ids of invocations that are sent without an id."""
 
     def write(self, history: RepairedHistory) -> None:
         """Write the messages of a conversation, each with the position of its canister."""
@@ -225,7 +227,8 @@ class MessagesWriter:
         name = canister.name or self._names.get(canister.invocation_id)
         if name:
             message["tool_name"] = name
-        if canister.invocation_id not in self._without_ids:  # otherwise like its call: without one
+        # The result of a call that is sent without an id has none, either.
+        if canister.invocation_id not in self._without_ids:
             message["tool_call_id"] = canister.invocation_id
         if canister.is_error and not is_missing_note(canister):
             self.ledger.drop(
