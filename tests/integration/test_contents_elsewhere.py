@@ -24,7 +24,7 @@ from vibe_llms.conversations.stores.content_backends import DirectoryBackend
 from vibe_llms.conversations.stores.content_urls import produce_backend
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.conversations.stores.objects import ObjectBackend
-from vibe_llms.conversations.stores.postgresql.content_store import MOVING
+from vibe_llms.conversations.stores.postgresql.content_store import MOVE_LOCK
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 from vibe_llms.exceptions import CorruptionError, StoreError
 from vibe_llms.messages.canisters import UserCanister
@@ -254,7 +254,7 @@ def test_042_content_is_not_moved_out_of_the_place_to_which_it_goes(
 
 def set_row(store: PostgresqlStore, data: bytes | None, size: int | None, place: str) -> None:
     """Writes where the picture is said to be."""
-    with store.database.begun() as connection:
+    with store.database.begin() as connection:
         connection.execute(
             "UPDATE vibe_contents SET data = %s, size = %s, place = %s", (data, size, place)
         )
@@ -274,9 +274,9 @@ def test_043_who_puts_content_back_while_it_leaves_is_heeded(
             remove(self, content_id)
             self.put(ID, DATA, mime_type="image/png", name=None)
             set_row(here, None, len(DATA), address)
-            with here.database.begun() as connection:
+            with here.database.begin() as connection:
                 taken = "SELECT pg_try_advisory_xact_lock(%s)"
-                assert connection.execute(taken, (MOVING,)).fetchone() == (False,)
+                assert connection.execute(taken, (MOVE_LOCK,)).fetchone() == (False,)
 
         monkeypatch.setattr(DirectoryBackend, "remove", put_back)
         assert copy_store(here, alone).is_whole

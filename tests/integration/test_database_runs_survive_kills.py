@@ -40,13 +40,13 @@ class DoomedDatabase(Database):
         self._left, self._is_behind = left, is_behind
 
     @contextmanager
-    def _lent(self, *, reading: bool, prepares: bool = True) -> Iterator[psycopg.Connection[Any]]:
+    def _lend(self, *, reading: bool, prepares: bool = True) -> Iterator[psycopg.Connection[Any]]:
         if not reading:
             self._left -= 1
         if self._left < 0 or (self._left == 0 and not self._is_behind):
             self._left = -1
             raise Crash
-        with super()._lent(reading=reading, prepares=prepares) as connection:
+        with super()._lend(reading=reading, prepares=prepares) as connection:
             yield connection
         if self._left == 0:
             self._left = -1

@@ -1,4 +1,4 @@
-"""Reserved tags of this package; all others belong to the user."""
+"""Tags with a meaning for this package; all others are the user's own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 PART_TAG: Final = "of:"
 """Prefix of the tag that names the conversation of which this one is a part.
 
-A visit of a flow's run is an example: lists of conversations leave it out.
+A visit of a flow's run is an example. Lists of conversations leave such parts out.
 """
 
 OWNER_TAG: Final = "owner:"

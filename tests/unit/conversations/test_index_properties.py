@@ -109,7 +109,7 @@ class IndexMachine(RuleBasedStateMachine):
     @rule()
     def migrate(self) -> None:
         done = migrate(self._store)
-        assert (done.busy, done.doubled) == ((), ())
+        assert (done.busy, done.duplicates) == ((), ())
 
     @rule()
     def list_equals_what_is_newest(self) -> None:

@@ -51,7 +51,7 @@ def texts(store: DirectoryStore, identity: str = "a") -> list[str]:
 
 
 def keeps(store: DirectoryStore, identity: str = "a") -> bool:
-    return identity in store.guards.logs._kept
+    return identity in store.guards.logs._open_logs
 
 
 def replace_messages(store: DirectoryStore) -> None:
@@ -210,13 +210,13 @@ def test_a_child_process_opens_files_of_its_own(store: DirectoryStore) -> None:
 def test_few_stay_open_and_none_without_the_store(store: DirectoryStore, tmp_path: Path) -> None:
     """A process has a limit of open files."""
     before = count_open()
-    for number in range(3 * open_files.KEPT):
+    for number in range(3 * open_files.CAPACITY):
         store.create(f"c{number}", ConversationMetadata())
         settle()
         say(store, "0", f"c{number}")
 
-    assert len(store.guards.logs._kept) == open_files.KEPT
-    assert count_open() == before + 3 * (open_files.KEPT - 1)
+    assert len(store.guards.logs._open_logs) == open_files.CAPACITY
+    assert count_open() == before + 3 * (open_files.CAPACITY - 1)
     store.guards.logs.__del__()
     assert count_open() == before - 3
 

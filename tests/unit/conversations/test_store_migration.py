@@ -92,7 +92,7 @@ def test_what_is_in_use_or_there_twice_stays(store: DirectoryStore) -> None:
 
     done = migrate(store)
 
-    assert (done.moved, done.busy, done.doubled) == (1, ("a",), ("b",))
+    assert (done.moved, done.busy, done.duplicates) == (1, ("a",), ("b",))
     assert Path(store.layout.root, "a").exists()
     log.close()
     assert migrate(store).moved == 1

@@ -32,7 +32,7 @@ from vibe_llms.conversations.stores.mapping import mapping_errors
 from vibe_llms.conversations.stores.marks import ChangeMarks
 from vibe_llms.conversations.stores.media import detach_media, ensure_distinct
 from vibe_llms.conversations.stores.moments import find_moment
-from vibe_llms.conversations.stores.planting import EMPTY, compose_beside, put_in_place
+from vibe_llms.conversations.stores.planting import EMPTY, compose_run_files, put_in_place
 from vibe_llms.conversations.stores.sharding import measure_files, survey_folders, survey_identities
 from vibe_llms.exceptions import (
     CorruptionError,
@@ -112,7 +112,7 @@ class DirectoryStore(StoreDefaults):
     ) -> Position:
         """Create a conversation with its canisters, the log of its runs and its inbox."""
         ensure_distinct(canisters)
-        other_files = compose_beside(events, messages)
+        other_files = compose_run_files(events, messages)
         table = toml.produce_table(identity, metadata)
         needs_hold = needs_content_store(canisters) or any(
             map(find_references, other_files.values())

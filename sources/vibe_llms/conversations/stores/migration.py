@@ -1,7 +1,7 @@
 """Migration of a store from the former layout, in which all conversations were in one folder.
 
-A conversation moves by one rename, so that a crash leaves it in the old place or in the new one;
-it is found in both. An interrupted migration can be repeated.
+Each conversation is moved by one rename, so that after a crash it is in its old place or in the new
+one, and the store finds it in either. An interrupted migration can be repeated.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from vibe_llms.plugins.specification.users import Progress
 
 _BATCH: Final = 200
-"""Conversations that move while other processes wait for the lock of the structure."""
+"""Number of conversations that are moved at a time; meanwhile other processes wait."""
 
 
 @frozen
@@ -36,13 +36,13 @@ class Migration:
 
     Attributes:
         moved: Number of conversations that were moved.
-        busy: Ids of those that stay, because another process uses them.
-        doubled: Ids of those that stay, because the store has another conversation of that id.
+        busy: Ids of conversations that were not moved, because another process uses them.
+        duplicates: Ids of those that were not moved, because the id exists in the new place.
     """
 
     moved: int
     busy: tuple[str, ...]
-    doubled: tuple[str, ...]
+    duplicates: tuple[str, ...]
 
 
 @mapping_errors
@@ -50,30 +50,30 @@ def migrate(store: DirectoryStore, progress: Progress | None = None) -> Migratio
     """Move the conversations of a store into the shards in which new ones are created.
 
     Args:
-        store: Others may use it at the same time. Conversations with an active run stay.
+        store: Other processes may use it. Conversations with an active run are not moved.
         progress: Shows the number of conversations.
 
     Raises:
         StoreError: Another process keeps the store locked, or a conversation cannot be moved.
     """
-    waiting: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
+    pending: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
     for folder, identity in _survey_misplaced(store.layout):
-        waiting[name_shard(identity)].append((folder, identity))
-    moved, busy, doubled = 0, list[str](), list[str]()
-    if progress is not None and waiting:
-        progress.start(sum(map(len, waiting.values())), "Moving conversations")
+        pending[name_shard(identity)].append((folder, identity))
+    moved, busy, duplicates = 0, list[str](), list[str]()
+    if progress is not None and pending:
+        progress.start(sum(map(len, pending.values())), "Moving conversations")
     try:
-        for shard, folders in sorted(waiting.items()):
+        for shard, folders in sorted(pending.items()):
             for start in range(0, len(folders), _BATCH):
                 batch = folders[start : start + _BATCH]
                 with store.guards.exclusive_lock():
-                    moved += _move(store, shard, batch, busy, doubled)
+                    moved += _move(store, shard, batch, busy, duplicates)
                 if progress is not None:
                     progress.advance(len(batch))
     finally:
-        if progress is not None and waiting:
+        if progress is not None and pending:
             progress.finish()
-    return Migration(moved, tuple(busy), tuple(doubled))
+    return Migration(moved, tuple(busy), tuple(duplicates))
 
 
 def _survey_misplaced(layout: Layout) -> Iterator[tuple[str, str]]:
@@ -96,7 +96,7 @@ def _move(
     shard: str,
     folders: list[tuple[str, str]],
     busy: list[str],
-    doubled: list[str],
+    duplicates: list[str],
 ) -> int:
     """Move some conversations into a shard; the caller has locked the structure."""
     target = f"{store.layout.root}/{shard}"
@@ -104,13 +104,13 @@ def _move(
     moved = 0
     for folder, identity in folders:
         if os.path.lexists(f"{target}/{identity}"):
-            doubled.append(identity)
+            duplicates.append(identity)
             continue
         with ExitStack() as stack:
             try:
                 for name, shared in ((LOCK, False), (RUNS_LOCK, True)):
                     try:
-                        # Shared: a process that claims a run tries again after a shared lock.
+                        # A shared lock, as a process that claims a run then tries again.
                         lock = locks.acquire(f"{folder}/{name}", shared=shared, wait_seconds=0)
                     except FileNotFoundError:  # no run was claimed, or this is not a conversation
                         continue
@@ -120,7 +120,7 @@ def _move(
                 continue
             store.disk.rename(folder, f"{target}/{identity}")
             moved += 1
-    # Once is enough: after a power failure, each conversation is in one place or the other.
+    # Once for all, as after a power failure each conversation is in one place or the other.
     store.disk.synchronize_folder(target)
     store.disk.synchronize_folder(store.layout.root)
     return moved

@@ -1,4 +1,4 @@
-"""Timestamps of canisters that are being stored."""
+"""The time of a conversation's last message, when canisters are stored."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Final
 
 from vibe_llms.messages.canisters import AnyCanister
 
-_LATE: Final = timedelta(minutes=1)
-"""Canisters that are stored within this time count as said when they are stored."""
+_RECENT: Final = timedelta(minutes=1)
+"""Age up to which canisters are recent: the time of storing counts as their time."""
 
 
 def find_moment(canisters: Sequence[AnyCanister], now: datetime) -> datetime | None:
-    """Return the time of the latest stored canister; ``None`` if it is recent.
+    """Return the time of the latest canister that is stored; ``None`` if it is recent.
 
-    It is old if a conversation from elsewhere is imported.
+    Canisters of an imported conversation can be old.
     """
-    recent = now - _LATE
+    recent = now - _RECENT
     if canisters and canisters[-1].timestamp >= recent:  # usual case: the last is the latest
         return None
     last = max((canister.timestamp for canister in canisters), default=now)

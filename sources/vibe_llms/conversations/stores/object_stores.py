@@ -1,7 +1,7 @@
 """Object stores of Amazon, Google and Azure: their URLs, their keys, and obstore's clients.
 
-obstore signs requests and supports the roles of machines, containers and clusters. This module adds
-Amazon's credentials file, which obstore does not read, and checks of settings that obstore would
+obstore signs requests and supports the roles of machines, containers and clusters. This module
+reads Amazon's credentials file, which obstore does not, and checks settings that obstore would
 silently misinterpret.
 """
 
@@ -42,13 +42,13 @@ _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")
 
 @frozen(kw_only=True)
 class ObjectLocation:
-    """Part of a bucket.
+    """A bucket, and a prefix in it.
 
     Attributes:
         cloud: ``s3``, ``gs`` or ``az``.
         endpoint: URL of the server; empty for the vendor's own.
-        account: Storage account of Azure.
-        bucket: Azure calls it a container.
+        account: The storage account of Azure; empty for other vendors.
+        bucket: The name of the bucket, which Azure calls a container.
         prefix: Prefix of the objects' names.
     """
 
@@ -62,19 +62,19 @@ class ObjectLocation:
 def locate(address: str) -> ObjectLocation:
     """Parse the URL of an object store. Raises ConfigurationError."""
     parts = urlsplit(address)
-    cloud, _, way = parts.scheme.partition("+")
-    names = f"{'' if way else parts.netloc}{parts.path}".strip("/").split("/")
+    cloud, _, server_scheme = parts.scheme.partition("+")
+    names = f"{'' if server_scheme else parts.netloc}{parts.path}".strip("/").split("/")
     account = names.pop(0) if cloud == "az" else ""
     bucket, *prefix = [unquote(each) for each in names or [""]]
     is_named = _NAME.fullmatch(bucket) and (cloud != "az" or _NAME.fullmatch(account))
-    if not is_named or not parts.hostname or (parts.port and not way):
+    if not is_named or not parts.hostname or (parts.port and not server_scheme):
         raise ConfigurationError.at("store", f"{address!r} has no bucket name.")
     if not all(prefix):
         message = f"{address!r} has consecutive slashes; write one."
         raise ConfigurationError.at("store", message)
     return ObjectLocation(
         cloud=cloud,
-        endpoint=f"{way}://{parts.netloc}" if way else "",
+        endpoint=f"{server_scheme}://{parts.netloc}" if server_scheme else "",
         account=account,
         bucket=bucket,
         prefix="/".join(prefix),
@@ -94,7 +94,7 @@ def open_object_store(location: ObjectLocation, keys: dict[str, str]) -> Any:
     with needing("objects", "obstore", "Content in an object store"):
         from obstore.exceptions import BaseError
         from obstore.store import AzureStore, GCSStore, S3Store
-    shared: dict[str, Any] = {
+    options: dict[str, Any] = {
         "prefix": location.prefix or None,
         "client_options": {
             "allow_http": location.endpoint.startswith("http:"),
@@ -107,25 +107,26 @@ def open_object_store(location: ObjectLocation, keys: dict[str, str]) -> Any:
         },
     }
     for name in _KEYS:
-        remember_key(name)  # the others have names of secrets
+        remember_key(name)  # other keys are recognized by the names of their variables
     endpoint, bucket = location.endpoint, location.bucket
     try:
         if location.cloud == "gs":
             if endpoint:
-                shared["base_url"] = endpoint
-            return GCSStore(bucket, **shared)
+                options["base_url"] = endpoint
+            return GCSStore(bucket, **options)
         if location.cloud == "az":
-            shared["account_name"] = location.account
+            options["account_name"] = location.account
             if endpoint:
-                shared["endpoint"] = f"{endpoint}/{location.account}"
-            return AzureStore(bucket, **shared)
-        # The alternative, deleting a list of names, is not supported by every server.
-        shared |= {**keys, "disable_bulk_delete": True}
-        if endpoint:  # by both names: the second one has precedence, also from the environment
-            shared |= {"endpoint": endpoint, "aws_endpoint_url_s3": endpoint}
-        if lender := os.environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT"):
-            shared["metadata_endpoint"] = lender
-        return S3Store(bucket, **shared)
+                options["endpoint"] = f"{endpoint}/{location.account}"
+            return AzureStore(bucket, **options)
+        # Not every server supports the deletion of several objects by one request.
+        options |= {**keys, "disable_bulk_delete": True}
+        # Both names, as a variable of the second name in the environment would have precedence.
+        if endpoint:
+            options |= {"endpoint": endpoint, "aws_endpoint_url_s3": endpoint}
+        if metadata_endpoint := os.environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT"):
+            options["metadata_endpoint"] = metadata_endpoint
+        return S3Store(bucket, **options)
     except BaseError as error:
         reason = str(error).split("\n")[0]
         raise StoreError(
@@ -135,7 +136,7 @@ def open_object_store(location: ObjectLocation, keys: dict[str, str]) -> Any:
 
 
 def find_keys(location: ObjectLocation) -> dict[str, str]:
-    """Return the Amazon key as arguments for obstore; read it again at each call.
+    """Return the Amazon key as arguments for obstore. It is read again at each call.
 
     It comes from the environment or the file ``~/.aws/credentials``; the variables
     ``AWS_SHARED_CREDENTIALS_FILE`` and ``AWS_PROFILE`` select another file and a profile in it.
@@ -147,29 +148,29 @@ def find_keys(location: ObjectLocation) -> dict[str, str]:
     """
     if location.cloud != "s3" or os.environ.get("AWS_SKIP_SIGNATURE"):
         return {}
-    found = {name: os.environ.get(name, "") for name in _KEYS}
-    if not (found[_KEYS[0]] and found[_KEYS[1]]):
-        found = _read_file()
-    if found[_KEYS[0]] and found[_KEYS[1]]:
+    keys = {name: os.environ.get(name, "") for name in _KEYS}
+    if not (keys[_KEYS[0]] and keys[_KEYS[1]]):
+        keys = _read_credentials_file()
+    if keys[_KEYS[0]] and keys[_KEYS[1]]:
         # obstore panics if a key is not a valid header, for example because of a line break.
         return {
             name.lower(): ensure_key(Secret(text), name).reveal()
-            for name, text in found.items()
+            for name, text in keys.items()
             if text
         }
-    _check_lender()
+    _check_key_provider()
     return {}
 
 
 def list_secrets(keys: dict[str, str]) -> Iterable[Secret]:
-    """List secrets to redact from errors: given keys, and those in the environment."""
+    """Yield secrets to redact from errors: some keys, and those in the environment."""
     yield from map(Secret, keys.values())
     for name, text in os.environ.items():
         if text and _VARIABLES.match(name) and is_secret_name(name):
             yield Secret(text)
 
 
-def _read_file() -> dict[str, str]:
+def _read_credentials_file() -> dict[str, str]:
     path = os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or "~/.aws/credentials"
     parser = configparser.RawConfigParser()
     try:
@@ -177,14 +178,17 @@ def _read_file() -> dict[str, str]:
     except FileNotFoundError:
         return dict.fromkeys(_KEYS, "")
     except (OSError, ValueError, configparser.Error):
-        # Suppress the cause: it may show a line, which may contain a key.
+        # Not chained to its cause, which may quote a line with a key.
         raise ConfigurationError.at("store", f"Cannot read credentials from {path}.") from None
     profile = os.environ.get("AWS_PROFILE") or "default"
     return {name: parser.get(profile, name.lower(), fallback="") for name in _KEYS}
 
 
-def _check_lender() -> None:
-    """Check the role variables; obstore would ignore one, or send a token in plain text."""
+def _check_key_provider() -> None:
+    """Check the variables that name a provider of keys.
+
+    Otherwise obstore would ignore one, or send a token in plain text.
+    """
     url = os.environ.get(_CONTAINER, "")
     if url:
         parts = urlsplit(url)
@@ -197,9 +201,9 @@ def _check_lender() -> None:
             message = f"The token of the container is missing. Set {_CONTAINER_TOKEN}."
             raise ConfigurationError.at(_CONTAINER, message)
         return
-    lenders = ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_WEB_IDENTITY_TOKEN_FILE")
-    is_refused = os.environ.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true"
-    if is_refused and not any(map(os.environ.get, lenders)):
+    providers = ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_WEB_IDENTITY_TOKEN_FILE")
+    is_disabled = os.environ.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true"
+    if is_disabled and not any(map(os.environ.get, providers)):
         raise StoreError(detail="The key of the bucket is missing.", remedy=KEY_REMEDIES["s3"])
 
 
@@ -219,4 +223,4 @@ KEY_REMEDIES: Final = {
     "az": "Set AZURE_STORAGE_ACCOUNT_KEY, or AZURE_CLIENT_ID with AZURE_CLIENT_SECRET and "
     "AZURE_TENANT_ID, or give this machine an identity that may use the container.",
 }
-"""How each vendor's keys are given."""
+"""How to provide the keys, by vendor."""

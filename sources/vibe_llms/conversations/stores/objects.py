@@ -35,15 +35,15 @@ from vibe_llms.messages.contents import compute_content_id
 from vibe_llms.providers.sanitization import clean_error
 
 CONTENT_BYTES: Final = 268_435_456
-"""Size limit of one content: it is sent, and received, as a whole."""
+"""Size limit of one content, which is sent and received in one piece."""
 
 PAGE_OBJECTS: Final = 1_000
-"""How many objects of a list are held at a time."""
+"""Number of objects in one page of a list."""
 
 _STATUS: Final = re.compile(r"status code: (\d{3})")
-_SAID: Final = re.compile(r"<(Code|Message)>([^<]{1,500})</")
+_MESSAGE_FIELD: Final = re.compile(r"<(Code|Message)>([^<]{1,500})</")
 
-_Answer = TypeVar("_Answer")
+_Result = TypeVar("_Result")
 
 
 @define(eq=False)
@@ -83,7 +83,7 @@ class ObjectBackend:
     def remove(self, content_id: str) -> None:
         """Delete the data, if they exist."""
         path = ensure_content_id(content_id)
-        self._perform(lambda store: store.delete(path), is_missing_fine=True)
+        self._perform(lambda store: store.delete(path), allows_missing=True)
 
     def sweep(self) -> None:
         """Do nothing: uploads of objects are atomic."""
@@ -122,7 +122,7 @@ class ObjectBackend:
 
     def _head(self, path: str) -> dict[str, Any] | None:
         found: dict[str, Any] | None = self._perform(
-            lambda store: store.head(path), is_missing_fine=True
+            lambda store: store.head(path), allows_missing=True
         )
         return found
 
@@ -133,7 +133,7 @@ class ObjectBackend:
                 raise self._refuse_size(result.meta["size"])
             return bytes(result.bytes())
 
-        return self._perform(get, is_missing_fine=True)
+        return self._perform(get, allows_missing=True)
 
     def _refuse_size(self, size: int) -> StoreError:
         return StoreError(
@@ -143,9 +143,14 @@ class ObjectBackend:
         )
 
     def _perform(
-        self, work: Callable[[Any], _Answer], *, is_missing_fine: bool = False
-    ) -> _Answer | None:
-        """Perform work with the client of the bucket; each of its steps may be repeated."""
+        self, work: Callable[[Any], _Result], *, allows_missing: bool = False
+    ) -> _Result | None:
+        """Call a function with the client of the bucket, and convert errors.
+
+        Args:
+            work: Calls the client, which may retry requests.
+            allows_missing: Return ``None`` for a missing object.
+        """
         keys = find_keys(self._location)
         if self._store is None or keys != self._keys:  # keys are replaced during long runs
             self._store, self._keys = open_object_store(self._location, keys), keys
@@ -153,57 +158,58 @@ class ObjectBackend:
         from obstore.exceptions import AlreadyExistsError, BaseError
 
         try:
-            return _hear_interrupts(lambda: work(store))
+            return _run_interruptibly(lambda: work(store))
         except AlreadyExistsError:
             raise
         except FileNotFoundError as error:
-            # Also for a missing bucket, if the response has a body.
-            if is_missing_fine and not any(code in str(error) for code in _NO_BUCKET):
+            # obstore also raises this for a missing bucket, if the response has a body.
+            if allows_missing and not any(code in str(error) for code in _NO_BUCKET):
                 return None
-            refusal = self._explain(str(error))
+            failure = self._explain(str(error))
         except BaseError as error:
-            refusal = self._explain(str(error))
+            failure = self._explain(str(error))
         except BaseException as error:
-            # Not a subclass of Exception: Rust panicked at a header that it could not write.
+            # Not a subclass of Exception: Rust panics for a header that it cannot write.
             if type(error).__name__ != "PanicException":
                 raise
-            refusal = self._explain(
+            failure = self._explain(
                 "obstore could not send the request; check the keys for invalid characters"
             )
-        # Drop the cause, which would quote the request.
-        raise clean_error(refusal, list_secrets(keys))
+        # Not chained to its cause, which would quote the request.
+        raise clean_error(failure, list_secrets(keys))
 
     def _explain(self, text: str) -> StoreError:
         """Shorten obstore's message, which is a page long, to one line, and add a remedy."""
         text = text.split("\n\nDebug source")[0]
-        found, said = _STATUS.search(text), dict(_SAID.findall(text))
-        status, code = int(found[1]) if found else 0, said.get("Code", "")
+        found, fields = _STATUS.search(text), dict(_MESSAGE_FIELD.findall(text))
+        status, code = int(found[1]) if found else 0, fields.get("Code", "")
         detail = text
         if found:
-            words = ": ".join(filter(None, (code, said.get("Message")))) or "no reason given"
-            detail = f"status {status}, {words}"
+            reason = ": ".join(filter(None, (code, fields.get("Message")))) or "no reason given"
+            detail = f"status {status}, {reason}"
         elif "incorrectly configured region" in text:
             status, code = 301, "PermanentRedirect"
-        is_passing = status in _PASSING or status >= 500 or not status
-        hint = KEY_REMEDIES[self._location.cloud] if is_passing or status in (401, 403) else ""
+        is_temporary = status in _TEMPORARY_STATUSES or status >= 500 or not status
+        hint = KEY_REMEDIES[self._location.cloud] if is_temporary or status in (401, 403) else ""
         line = " ".join(detail.split()).rstrip(".")
-        shown = "".join(each if each.isprintable() else "?" for each in line)
-        kind = StoreUnavailableError if is_passing else StoreError
+        line = "".join(each if each.isprintable() else "?" for each in line)
+        kind = StoreUnavailableError if is_temporary else StoreError
         return kind(
             path=self.address,
-            detail=f"{self.address}: {shown}.",
+            detail=f"{self.address}: {line}.",
             remedy=_REMEDIES.get(code, hint),
         )
 
 
-def _hear_interrupts(work: Callable[[], _Answer]) -> _Answer:
-    """Perform blocking work of obstore so that Ctrl-C interrupts it.
+def _run_interruptibly(work: Callable[[], _Result]) -> _Result:
+    """Run blocking work of obstore in another thread, so that Ctrl-C interrupts it.
 
-    Its coroutines support this, but their threads abort about every third process at exit (0.12).
+    obstore's coroutines can be interrupted, too, but their threads abort about every third process
+    at its end (obstore 0.12).
     """
     if threading.current_thread() is not threading.main_thread():
         return work()
-    future: Future[_Answer] = Future()
+    future: Future[_Result] = Future()
 
     def perform() -> None:
         try:
@@ -216,7 +222,7 @@ def _hear_interrupts(work: Callable[[], _Answer]) -> _Answer:
 
 
 _NO_BUCKET: Final = ("NoSuchBucket", "ContainerNotFound")
-_PASSING: Final = (408, 429)
+_TEMPORARY_STATUSES: Final = (408, 429)
 _REMEDIES: Final = {
     "AccessDenied": "Let this key read, write, list and delete objects of the bucket.",
     "InvalidAccessKeyId": "Check AWS_ACCESS_KEY_ID.",

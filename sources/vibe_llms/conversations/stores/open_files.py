@@ -1,9 +1,9 @@
-"""Open files of the conversations that were appended to last.
+"""Cache of the open files of conversations that were appended to last.
 
 Opening the lock, the messages and the tally takes more than half of an append. A store keeps them
 open for a few conversations, and uses them again if the folder of the conversation is unchanged:
-then each path still leads to the file that is open. A deletion, a merge, a migration and a file
-that a person replaces change the folder.
+then the paths still belong to the open files. A deletion, a merge, a migration, and a user who
+replaces a file, all change the folder.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Final, NamedTuple
 
 from vibe_llms.logs.log import Log
 
-KEPT: Final = 8
+CAPACITY: Final = 8
 """Number of conversations whose files stay open, three each."""
 
 SETTLED_NS: Final = 10_000_000_000
-"""Age from which the time of a folder shows each later change: file systems round times."""
+"""Age from which any later change of a folder gives it another time; file systems round times."""
 
 _IS_POSSIBLE: Final = os.name != "nt"  # Windows does not rename a folder with open files
 
@@ -28,9 +28,9 @@ class OpenLog(NamedTuple):
     Attributes:
         log: The messages.
         folder: Folder of the conversation.
-        inode, changed: Number and time of change of the folder, when the files were opened. Tools
-            that restore a backup set the other time, of modification.
-        process: Id of the process that opened them: a child would share their locks.
+        inode, changed: Inode and time of change of the folder, when the files were opened. Not the
+            time of modification, which tools that restore backups set.
+        process: Id of the process that opened them, as a child process would share their locks.
     """
 
     log: Log
@@ -44,7 +44,7 @@ class LogCache:
     """Cache of open messages, of the conversations used last. May be used by several threads."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, OpenLog] = {}
+        self._open_logs: dict[str, OpenLog] = {}
 
     def lock(self, identity: str, wait_seconds: float) -> OpenLog | None:
         """Lock the messages of a conversation, and take them out of the cache.
@@ -55,49 +55,49 @@ class LogCache:
         Raises:
             StoreError: Another process held the lock for too long.
         """
-        kept = self._kept.pop(identity, None)
-        if kept is None:
+        open_log = self._open_logs.pop(identity, None)
+        if open_log is None:
             return None
         try:
-            if kept.process == os.getpid():
-                kept.log.lock(wait_seconds)
-                status = os.stat(kept.folder)
-                if status.st_ctime_ns == kept.changed and status.st_ino == kept.inode:
-                    return kept
+            if open_log.process == os.getpid():
+                open_log.log.lock(wait_seconds)
+                status = os.stat(open_log.folder)
+                if status.st_ctime_ns == open_log.changed and status.st_ino == open_log.inode:
+                    return open_log
         except FileNotFoundError:  # deleted or moved
             pass
         except BaseException:
-            kept.log.close()
+            open_log.log.close()
             raise
-        kept.log.close()
+        open_log.log.close()
         return None
 
-    def keep(self, identity: str, kept: OpenLog) -> None:
+    def keep(self, identity: str, open_log: OpenLog) -> None:
         """Put suspended messages into the cache; close those that were used least recently."""
-        former = self._kept.pop(identity, None)  # of another thread
-        if former is not None:
-            former.log.close()
-        self._kept[identity] = kept
-        while len(self._kept) > KEPT:
+        previous = self._open_logs.pop(identity, None)  # of another thread
+        if previous is not None:
+            previous.log.close()
+        self._open_logs[identity] = open_log
+        while len(self._open_logs) > CAPACITY:
             try:
-                oldest = self._kept.pop(next(iter(self._kept)))
+                oldest = self._open_logs.pop(next(iter(self._open_logs)))
             except (KeyError, StopIteration, RuntimeError):  # another thread was first
                 continue
             oldest.log.close()
 
     def drop(self, identity: str) -> None:
         """Close the messages of a conversation, if they are open."""
-        kept = self._kept.pop(identity, None)
-        if kept is not None:
-            kept.log.close()
+        open_log = self._open_logs.pop(identity, None)
+        if open_log is not None:
+            open_log.log.close()
 
     def __del__(self) -> None:
-        for identity in [*self._kept]:
+        for identity in [*self._open_logs]:
             self.drop(identity)
 
 
 def describe_folder(folder: str, opened_ns: int) -> tuple[int, int] | None:
-    """Return the number and time of a folder; ``None`` if a later change might not show.
+    """Return the inode and the time of a folder; ``None`` if a later change could keep the time.
 
     Args:
         opened_ns: Time before its files were opened.
@@ -105,5 +105,5 @@ def describe_folder(folder: str, opened_ns: int) -> tuple[int, int] | None:
     if not _IS_POSSIBLE:
         return None
     status = os.stat(folder)
-    is_settled = status.st_ctime_ns < opened_ns - SETTLED_NS
-    return (status.st_ino, status.st_ctime_ns) if is_settled else None
+    is_certain = status.st_ctime_ns < opened_ns - SETTLED_NS
+    return (status.st_ino, status.st_ctime_ns) if is_certain else None

@@ -1,4 +1,4 @@
-"""Parts of a conversation's messages, and decoding of their canisters."""
+"""Parts of a conversation's messages, and the decoding of their lines."""
 
 from __future__ import annotations
 
@@ -34,14 +34,15 @@ def decode_part(
     try:
         canisters = decode_canisters(part.data)
     except (CodecError, UnicodeDecodeError):
-        # Decoding one by one is slower, but finds the damaged line.
-        return _decode_singly(part, tolerant)
-    if len(canisters) != part.data.count(b"\n"):  # fork points count the empty lines it skips
-        return _decode_singly(part, tolerant)
+        # Line by line is slower, but finds the damaged line.
+        return _decode_lines(part, tolerant)
+    # Empty lines were skipped, which are damage: they count for fork points.
+    if len(canisters) != part.data.count(b"\n"):
+        return _decode_lines(part, tolerant)
     return canisters, []
 
 
-def _decode_singly(part: FilePart, tolerant: bool) -> tuple[list[AnyCanister], list[Finding]]:
+def _decode_lines(part: FilePart, tolerant: bool) -> tuple[list[AnyCanister], list[Finding]]:
     from vibe_llms.messages.codec.canister_lines import decode_canister
 
     canisters: list[AnyCanister] = []

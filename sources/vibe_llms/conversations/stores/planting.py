@@ -16,14 +16,19 @@ if TYPE_CHECKING:
     from vibe_llms.conversations.run_logs.inbox import RunMessage
 
 EMPTY: Mapping[str, bytes] = {MESSAGES: b"", TALLY: b"", LOCK: b""}
-"""What a conversation has in which nothing was said.
+"""Files of a conversation without messages, by name.
 
-An empty tally says that nothing was acknowledged; without one, nothing would be known.
+An empty tally means that no line was acknowledged; without a tally, the number would be unknown.
 """
 
 
-def compose_beside(events: Sequence[bytes], messages: Sequence[RunMessage]) -> dict[str, bytes]:
-    """Compose the files of a log, from its lines, and of an inbox, by their names."""
+def compose_run_files(events: Sequence[bytes], messages: Sequence[RunMessage]) -> dict[str, bytes]:
+    """Return the contents of the files of a log and of an inbox, by their names.
+
+    Args:
+        events: Lines of the log.
+        messages: Messages of the inbox.
+    """
     files: dict[str, bytes] = {}
     if events:
         from vibe_llms.conversations.run_logs.file_log import TALLY as RUNS_TALLY
@@ -62,7 +67,7 @@ def put_in_place(
     make_folders(disk, layout.creating)
     shard = os.path.dirname(target)
     make_folders(disk, shard)
-    # Leftovers of a crashed attempt must not block this one.
+    # A random name, as a folder from a crashed attempt must not block this one.
     temporary = f"{layout.creating}/{identity}.{os.urandom(4).hex()}"
     with unfinished_folder(disk, temporary):
         write_new_file(disk, f"{temporary}/{METADATA}", metadata)
@@ -71,18 +76,18 @@ def put_in_place(
                 write_new_file(disk, f"{temporary}/{name}", data)
                 continue
             with disk.create(f"{temporary}/{name}") as file:
-                if data:  # no sync: a lost tally is harmless
+                if data:  # not synchronized, as losing a tally is harmless
                     disk.overwrite_start(file.fileno(), data)
         if written_ns is not None:
-            with suppress(OSError, OverflowError):  # then the time of storing counts
+            # If it cannot be set, the files have the time of writing.
+            with suppress(OSError, OverflowError):
                 disk.touch(f"{temporary}/{MESSAGES}", written_ns)
         # Before the rename: otherwise a power failure could leave an empty folder in its place.
         disk.synchronize_folder(temporary)
         try:
             disk.rename(temporary, target)
         except OSError as error:
-            # Systems report this with different errors; checking whether the folder exists works on
-            # all.
+            # The error for an existing folder depends on the system, so check whether it exists.
             if not os.path.lexists(target):
                 raise
             raise StoreError(

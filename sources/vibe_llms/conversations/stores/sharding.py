@@ -1,8 +1,8 @@
-"""Spreading of a store's conversations over subfolders, so that no folder has millions of entries.
+"""Distribution of a store's conversations over subfolders (shards).
 
-A shard is a folder below ``conversations``, named by a checksum of the ids in it. Conversations of
-the former layout are directly below ``conversations``, as are those that a person puts there; they
-are found, too.
+So no folder has millions of entries. A shard is a folder below ``conversations``, named by a
+checksum of the ids in it. Conversations directly below ``conversations`` are found, too: those of
+the former layout, and those that a user puts there.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def name_shard(identity: str) -> str:
 
 
 def find_shard(root: str, identity: str) -> str:
-    """Return the shard that has a conversation; if it does not exist, that of a new one."""
+    """Return the shard of a conversation; if it does not exist, the shard for a new one."""
     shard = name_shard(identity)
     if os.access(f"{root}/{shard}/{identity}", os.F_OK):
         return shard
@@ -44,7 +44,7 @@ def compose_folder(root: str, shard: str, identity: str) -> str:
 
 
 def find_folder(root: str, identity: str) -> str:
-    """Return the folder of a conversation; if it does not exist, that of a new one."""
+    """Return the folder of a conversation; if it does not exist, the folder for a new one."""
     return compose_folder(root, find_shard(root, identity), identity)
 
 
@@ -54,9 +54,9 @@ def survey_shards(names: Iterator[str] | list[str]) -> Iterator[str]:
 
 
 def belongs(identity: str, shard: str) -> bool:
-    """Return whether a folder of this name in this shard is found by the store.
+    """Return whether the store uses a folder of this name in this shard.
 
-    Otherwise it is a copy that a person has made, or was moved to the wrong shard by hand.
+    Otherwise a user has copied it, or moved it to a wrong shard.
     """
     return bool(is_identity_form(identity)) and shard in (NO_SHARD, name_shard(identity))
 
@@ -65,13 +65,14 @@ def survey_identities(root: str) -> Iterator[str]:
     """Yield the ids of all conversations, each once.
 
     Raises:
-        OSError: A shard is not readable: its conversations would appear to be deleted.
+        OSError: A shard is not readable. If that was ignored, its conversations would count as
+            deleted.
     """
-    names = _list(root)
+    names = _list_folder(root)
     seen = {*filter(is_identity_form, names)}
     yield from seen
     for shard in survey_shards(names):
-        for name in _list(f"{root}/{shard}"):
+        for name in _list_folder(f"{root}/{shard}"):
             if belongs(name, shard) and name not in seen:
                 yield name
 
@@ -83,8 +84,8 @@ def measure_files(root: str, file: str) -> dict[str, tuple[int, int]]:
         OSError: A shard is not readable.
     """
     found: dict[str, tuple[int, int]] = {}
-    # Those without a shard last: an id that is there twice is found in its shard.
-    for shard in (*survey_shards(_list(root)), NO_SHARD):
+    # Conversations without a shard last, as one with the same id in a shard has precedence.
+    for shard in (*survey_shards(_list_folder(root)), NO_SHARD):
         try:
             # Relative to an open folder, the system need not resolve the whole path each time.
             descriptor = os.open(f"{root}/{shard}", os.O_RDONLY)
@@ -100,19 +101,20 @@ def measure_files(root: str, file: str) -> dict[str, tuple[int, int]]:
 def _measure_shard(
     descriptor: int, shard: str, file: str, found: dict[str, tuple[int, int]]
 ) -> None:
-    access, stat, is_there = os.access, os.stat, False
+    access, stat, exists = os.access, os.stat, False
     number = int(shard[1:], 16) if shard else None
     for name in os.listdir(descriptor):
         path = f"{name}/{file}"
-        # Where the one before has none, this one probably has none: an exception takes longer.
-        if not is_there and not access(path, os.F_OK, dir_fd=descriptor):
+        # If the folder before has no such file, this one probably has none, either: check first, as
+        # an exception takes longer.
+        if not exists and not access(path, os.F_OK, dir_fd=descriptor):
             continue
         try:
             status = stat(path, dir_fd=descriptor)
         except OSError:
-            is_there = False
+            exists = False
             continue
-        is_there = True
+        exists = True
         if (
             status.st_size
             and (number is None or crc32(name.encode()) % SHARDS == number)
@@ -123,16 +125,16 @@ def _measure_shard(
 
 
 def survey_folders(root: str) -> Iterator[str]:
-    """Yield the folders of all conversations, and others beside them."""
-    for name in _list(root):
+    """Yield the folders of all conversations, and any other folders beside them."""
+    for name in _list_folder(root):
         if is_shard(name):
-            yield from (f"{root}/{name}/{each}" for each in _list(f"{root}/{name}"))
+            yield from (f"{root}/{name}/{each}" for each in _list_folder(f"{root}/{name}"))
         else:
             yield f"{root}/{name}"
 
 
-def _list(path: str) -> list[str]:
-    """List a folder, which others may remove. Raises OSError if it is not readable."""
+def _list_folder(path: str) -> list[str]:
+    """List a folder; empty if it does not exist. Raises OSError if it is not readable."""
     try:
         return os.listdir(path)
     except FileNotFoundError:

@@ -1,5 +1,5 @@
 """Conversations, content and logs of runs in PostgreSQL, for several machines that share them.
 
-It may import what is below ``conversations``, and its driver where a database is first wanted. It
-knows nothing of runs: their tables are made here, and read and written in ``runs``.
+May import the packages below ``conversations``, and the driver when a database is first used. Must
+not know runs: their tables are created here, but read and written by ``run_logs``.
 """

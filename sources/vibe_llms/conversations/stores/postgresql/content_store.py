@@ -25,13 +25,13 @@ from vibe_llms.messages.contents import compute_content_id
 from vibe_llms.messages.identities import access_now
 
 _PAUSE_SECONDS = 0.05
-MOVING: Final = 0x6D6F7665
-"""The lock of who moves content."""
-_WHERE: Final = (
+MOVE_LOCK: Final = 0x6D6F7665
+"""Key of the advisory lock that a process holds while it moves content."""
+_SERVER_QUERY: Final = (
     "SELECT s.system_identifier, d.oid FROM pg_control_system() s, pg_database d"
     " WHERE d.datname = current_database()"
 )
-_WHOLE = "(data IS NOT NULL OR size IS NOT NULL)"
+_IS_COMPLETE = "(data IS NOT NULL OR size IS NOT NULL)"
 _INSERT = """
 INSERT INTO vibe_contents (id, about, created, added, data, place)
 VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (id) DO UPDATE SET added = excluded.added
@@ -47,8 +47,8 @@ class _About(msgspec.Struct):
 class PostgresqlContents:
     """Content store in a database; see :class:`..interfaces.ContentStore`.
 
-    A writer has a shared lock of the table until its commit; a garbage collection has an exclusive
-    one.
+    A writer holds a shared lock of the table until its commit; a garbage collection holds an
+    exclusive lock.
 
     Args:
         backend: Backend for the bytes of new content; ``None`` for the table. Existing content is
@@ -62,33 +62,34 @@ class PostgresqlContents:
 
     def add(self, data: bytes, *, mime_type: str, name: str | None = None) -> str:
         """Store the data and return their id."""
-        # Content in the database is held by the transaction that adds it.
+        # For content in the database, the transaction that adds it holds the lock.
         with nullcontext() if self._backend is None else self.hold():
             return self.add_while_locked(data, mime_type=mime_type, name=name)
 
     def add_while_locked(self, data: bytes, *, mime_type: str, name: str | None = None) -> str:
-        """Store the data and return their id; for a backend, the caller has the hold."""
+        """Store the data and return their id; for a backend, the caller holds the shared lock."""
         content_id = compute_content_id(data)
         if self._renew(content_id, len(data)):
             return content_id
-        about = msgspec.json.encode(_About(_mend(mime_type), _mend(name))).decode()
+        about = msgspec.json.encode(
+            _About(_replace_surrogates(mime_type), _replace_surrogates(name))
+        ).decode()
         now = access_now()
         row = (content_id, about, now, now)
         if self._backend is None:
             with self._database.transact() as connection:
-                # If part of it may be in a backend, its location stays, and is cleared with
-                # it.
+                # `place` stays: incomplete data may be there, which are removed later.
                 renewal = ", data = excluded.data, size = NULL"
                 connection.execute(f"{_INSERT}{renewal}", (*row, data, None))
             return content_id
-        # Record the backend first: if the sender dies before the row is complete, the next garbage
-        # collection finds the bytes.
+        # Record the backend first: if this process dies before the row is complete, the next
+        # garbage collection finds the bytes.
         address = self._backend.address
         self._require_own(address)
-        with self._database.begun() as connection:
+        with self._database.begin() as connection:
             connection.execute(_INSERT, (*row, None, address))
         self._backend.put(content_id, data, mime_type=mime_type, name=name)
-        with self._database.begun() as connection:
+        with self._database.begin() as connection:
             # Set the backend again: a concurrent writer of the same data may have recorded its own.
             connection.execute(
                 "UPDATE vibe_contents SET data = NULL, size = %s, place = %s WHERE id = %s",
@@ -115,46 +116,48 @@ class PostgresqlContents:
             if self._backend is not None:
                 self._require_own(self.address)
             if data is not None and old is not None:
-                # Remove leftovers of a crash before the upload: they may be in the same backend.
+                # Remove leftovers of a crash before the upload, as they may be in the same backend.
                 self._remove_from(old, content_id)
                 old = None
             if self._backend is None:
-                change = "data = %s, size = NULL"  # its location stays until it is cleared
+                change = "data = %s, size = NULL"  # `place` stays until the old bytes are removed
                 self._change(content_id, change, content)
             else:
-                known = msgspec.json.decode(about, type=_About)
+                metadata = msgspec.json.decode(about, type=_About)
                 if self._backend.has(content_id, len(content)):
                     old = None  # the original may be this object, under another URL of the backend
-                self._backend.put(content_id, content, mime_type=known.mime_type, name=known.name)
+                self._backend.put(
+                    content_id, content, mime_type=metadata.mime_type, name=metadata.name
+                )
                 self._backend.read(content_id)
                 change = "data = NULL, size = %s, place = %s"
                 self._change(content_id, change, len(content), self.address)
             if old is not None:
                 self._remove_from(old, content_id)
             if self._backend is None:
-                with self._database.begun() as connection:
-                    # Unless a process that had found nothing there has put it there again.
+                with self._database.begin() as connection:
+                    # Only if no other process has put the content there again in the meantime.
                     cleared = "UPDATE vibe_contents SET place = NULL WHERE id = %s"
                     connection.execute(f"{cleared} AND data IS NOT NULL", (content_id,))
 
     @contextmanager
     def _hold_as_mover(self) -> Iterator[None]:
         """Hold like :meth:`hold`, and exclude other moves, which may target another backend."""
-        with self.hold(), self._database.begun() as connection:
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", (MOVING,))
+        with self.hold(), self._database.begin() as connection:
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (MOVE_LOCK,))
             yield
 
     def _change(self, content_id: str, change: str, *values: Any) -> None:
         statement: Any = f"UPDATE vibe_contents SET {change} WHERE id = %s"
-        with self._database.begun() as connection:
+        with self._database.begin() as connection:
             connection.execute(statement, (*values, content_id))
 
     def _renew(self, content_id: str, size: int) -> bool:
         """Restart the age of content; return whether it exists."""
-        # Look first, since existing content need not be sent again. For a backend, do not
-        # use the caller's transaction: its lock of the row would block us.
+        # Existing content need not be sent again. For a backend, this is a transaction of its own,
+        # as the caller's transaction would keep the row locked until its end.
         database = self._database
-        with database.transact() if self._backend is None else database.begun() as connection:
+        with database.transact() if self._backend is None else database.begin() as connection:
             row = connection.execute(
                 "UPDATE vibe_contents SET added = %s WHERE id = %s"
                 " AND coalesce(octet_length(data), size) = %s"
@@ -184,29 +187,31 @@ class PostgresqlContents:
             content_id, "about, coalesce(octet_length(data), size), created"
         )
         try:
-            known = msgspec.json.decode(about, type=_About)
+            metadata = msgspec.json.decode(about, type=_About)
         except msgspec.MsgspecError as error:
             detail = f"Cannot read the metadata of the content: {error}."
             raise CorruptionError(path=self._name(content_id), detail=detail) from error
         return ContentMetadata(
             id=content_id,
-            mime_type=known.mime_type,
+            mime_type=metadata.mime_type,
             size_bytes=size,
             created=created,
-            name=known.name,
+            name=metadata.name,
         )
 
     def contains(self, content_id: str) -> bool:
         """Return whether the content exists, without verifying it."""
-        question = f"SELECT 1 FROM vibe_contents WHERE id = %s AND {_WHOLE}"
+        query = f"SELECT 1 FROM vibe_contents WHERE id = %s AND {_IS_COMPLETE}"
         with self._database.transact(reading=True) as connection:
-            found = connection.execute(question, (ensure_content_id(content_id),)).fetchone()
+            found = connection.execute(query, (ensure_content_id(content_id),)).fetchone()
         return found is not None
 
     def survey(self) -> Iterator[str]:
         """Yield the ids of all content."""
         with self._database.transact(reading=True) as connection:
-            rows = connection.execute(f"SELECT id FROM vibe_contents WHERE {_WHOLE}").fetchall()
+            rows = connection.execute(
+                f"SELECT id FROM vibe_contents WHERE {_IS_COMPLETE}"
+            ).fetchall()
         return iter([each for (each,) in rows])
 
     def examine(self, content_id: str) -> tuple[Finding, ...]:
@@ -216,15 +221,14 @@ class PostgresqlContents:
     @contextmanager
     def hold(self) -> Iterator[None]:
         """Prevent garbage collection inside the block."""
-        # Use a separate connection: content added inside the block is kept, even if the block
-        # fails.
-        with self._database.begun() as connection:
+        # A separate connection, so that content added inside the block stays if the block fails.
+        with self._database.begin() as connection:
             connection.execute("LOCK TABLE vibe_contents IN ROW EXCLUSIVE MODE")
             yield
 
     @contextmanager
     def hold_alone(self) -> Iterator[None]:
-        """Lock exclusively: no one else holds or adds content; removals take effect at the end."""
+        """Lock exclusively: no other caller holds or adds content; removals commit at the end."""
         with self._database.transact() as connection:
             self._lock(connection)
             self._sweep(connection)
@@ -232,7 +236,7 @@ class PostgresqlContents:
 
     def _sweep(self, connection: Any) -> None:
         """Remove incomplete uploads; the caller has the exclusive lock."""
-        rows = connection.execute(f"SELECT id, place FROM vibe_contents WHERE NOT ({_WHOLE})")
+        rows = connection.execute(f"SELECT id, place FROM vibe_contents WHERE NOT ({_IS_COMPLETE})")
         # An unreachable backend must not prevent a garbage collection in other backends.
         with suppress(StoreError):
             if self._backend is not None:
@@ -242,7 +246,7 @@ class PostgresqlContents:
                 connection.execute("DELETE FROM vibe_contents WHERE id = %s", (content_id,))
 
     def _lock(self, connection: Any) -> None:
-        """Lock the table without queuing: a holder that adds more would wait behind it."""
+        """Lock the table without queuing, as processes that hold it and add more would wait."""
         from psycopg.errors import LockNotAvailable
 
         deadline = time.monotonic() + self._wait_seconds
@@ -267,14 +271,14 @@ class PostgresqlContents:
         return float((access_now() - added).total_seconds())
 
     def remove(self, content_id: str) -> None:
-        """Remove the content: from a backend at once, here when the transaction ends.
+        """Remove the content: from a backend at once, and its row when the transaction ends.
 
-        If a crash separates the two, the next garbage collection finds and removes the row.
+        After a crash in between, the next garbage collection removes the row.
         """
         key = (ensure_content_id(content_id),)
         with self._database.transact() as connection:
-            gone = "DELETE FROM vibe_contents WHERE id = %s RETURNING place"
-            row = connection.execute(gone, key).fetchone()
+            statement = "DELETE FROM vibe_contents WHERE id = %s RETURNING place"
+            row = connection.execute(statement, key).fetchone()
             if row is not None and row[0] is not None:
                 self._remove_from(row[0], content_id)
 
@@ -290,7 +294,7 @@ class PostgresqlContents:
                 detail=f"{address} holds the content of another database, according to {MARKER} in "
                 "it.",
                 remedy="Give each database its own folder or prefix. If the other database is "
-                f"gone, or this one replaces it, remove {MARKER}.",
+                f"statement, or this one replaces it, remove {MARKER}.",
             )
 
     def _owns(self, address: str) -> bool:
@@ -300,23 +304,23 @@ class PostgresqlContents:
         """Return the mark of a backend, which identifies it under any URL."""
         mark = self._marks.get(address)
         if mark is None:
-            given = f"{self._owner} {uuid.uuid4().hex}"
-            mark = self._marks[address] = produce_backend(address).claim(given)
+            new_mark = f"{self._owner} {uuid.uuid4().hex}"
+            mark = self._marks[address] = produce_backend(address).claim(new_mark)
         return mark
 
     @cached_property
     def _owner(self) -> str:
         """Identity of this database in backends: its own id and its location.
 
-        The location is needed because a copy has the same id and does not know what the original
-        still needs. A copy of the server's files, and a standby server, cannot be told apart from
-        the original by their location.
+        The location distinguishes a copy of the database, which has the same id, but does not know
+        which content the original needs. It is the same for a copy of the server's files, and for
+        a standby server.
         """
-        with self._database.begun(reading=True) as connection:
+        with self._database.begin(reading=True) as connection:
             (owner,) = connection.execute("SELECT owner FROM vibe_format").fetchone() or ("",)
         try:
-            with self._database.begun(reading=True) as connection:
-                ((server, number),) = connection.execute(_WHERE)
+            with self._database.begin(reading=True) as connection:
+                ((server, number),) = connection.execute(_SERVER_QUERY)
         except StoreUnavailableError:
             raise
         except StoreError:  # a service that does not report it
@@ -324,8 +328,8 @@ class PostgresqlContents:
         return f"{owner}@{server}/{number}"
 
     def survey_strays(self, *, grace_seconds: float) -> Iterator[LeftBytes]:
-        """Yield bytes in backends of this database that none of its rows names."""
-        known: dict[str, set[str]] = {}
+        """Yield stray content: bytes in backends of this database that no row refers to."""
+        metadata: dict[str, set[str]] = {}
         backends: dict[str, str] = {}  # each once, by its mark, under any URL
         with self._database.transact(reading=True) as connection:
             rows = connection.execute(
@@ -333,26 +337,26 @@ class PostgresqlContents:
                 " GROUP BY place"
             ).fetchall()
         for address, ids in [*rows, *([(self.address, [])] if self.address else [])]:
-            # A survey marks nothing: a backend without a mark may have any owner.
+            # Only read the mark: a backend without one may belong to another database.
             mark = produce_backend(address).read_mark()
             if mark.partition(" ")[0] == self._owner:
                 backends.setdefault(mark, address)
-                known.setdefault(mark, set()).update(ids)
+                metadata.setdefault(mark, set()).update(ids)
         for mark, address in backends.items():
             for each in produce_backend(address).survey():
-                if each.content_id not in known[mark] and each.age_seconds >= grace_seconds:
+                if each.content_id not in metadata[mark] and each.age_seconds >= grace_seconds:
                     yield LeftBytes(address, each.content_id, each.size_bytes)
 
     def remove_stray(self, stray: LeftBytes) -> None:
-        """Remove stray bytes."""
+        """Remove stray content."""
         self._remove_from(stray.location, stray.content_id)
 
     def _access(self, content_id: str, columns: str) -> tuple[Any, ...]:
-        question: Any = f"SELECT {columns} FROM vibe_contents WHERE id = %s AND {_WHOLE}"
+        query: Any = f"SELECT {columns} FROM vibe_contents WHERE id = %s AND {_IS_COMPLETE}"
         with self._database.transact(reading=True) as connection:
-            # As text, data arrive as digits, which are held in memory beside the decoded bytes.
+            # Binary, as bytes would be sent as hexadecimal digits otherwise.
             row: tuple[Any, ...] | None = connection.execute(
-                question, (ensure_content_id(content_id),), binary=True
+                query, (ensure_content_id(content_id),), binary=True
             ).fetchone()
         if row is None:
             raise StoreError(
@@ -365,6 +369,6 @@ class PostgresqlContents:
         return f"{self._database.location} content {content_id}"
 
 
-def _mend(text: Any) -> Any:
-    """Repair a lone surrogate in a name, which must not prevent storing the data."""
+def _replace_surrogates(text: Any) -> Any:
+    """Replace lone surrogates in a name, which must not prevent storing the data."""
     return text and text.encode(errors="replace").decode()

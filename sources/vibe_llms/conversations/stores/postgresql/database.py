@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     import psycopg
 
 LOCK_SECONDS: Final = 60.0
-"""How long a row or a table that others have locked is waited for."""
+"""Maximum wait for a row or a table that another process has locked."""
 CONNECTIONS: Final = 16
-"""How many a process has at once; a thread that wants one more waits for its turn."""
+"""Maximum number of connections of a process; further threads wait."""
 
 # A vanished server, as in a network partition, is detected within half a minute. Settings in the
 # user's URL take precedence.
@@ -38,16 +38,19 @@ _PARAMETERS: Final = {
 }
 
 
-HOLD: Final = (
+LOCK_CLAIM: Final = (
     "SELECT FROM vibe_claims WHERE conversation = %(claimed)s AND epoch = %(epoch)s FOR UPDATE"
 )
-"""Finds a claim, and keeps it from others until the end of the transaction."""
+"""Statement that locks a claim until the end of the transaction, if it is still valid."""
 
-_UNALLOWED: Final = ("3F000", "42501")
-"""What PostgreSQL says where a role may not see the schema, or not do something."""
+_PERMISSION_CODES: Final = ("3F000", "42501")
+"""Error codes of PostgreSQL for a role that lacks permissions for the schema or an operation."""
 
-_REFUSALS: Final = ("authentication failed", "does not exist", "pg_hba.conf", "not permitted")
-"""Words by which it refuses a role or a database. Errors of connecting have no code."""
+_REFUSAL_TEXTS: Final = ("authentication failed", "does not exist", "pg_hba.conf", "not permitted")
+"""Parts of messages by which a server refuses a role or a database.
+
+Errors of connecting have no code.
+"""
 
 
 @frozen
@@ -57,7 +60,7 @@ class Fence:
     Attributes:
         conversation: Conversation whose runs are claimed.
         epoch: Number of the claim.
-        describe_lost: Creates the error that another process has taken it over.
+        describe_lost: Makes the error for a claim that another process has taken over.
     """
 
     conversation: str
@@ -65,13 +68,13 @@ class Fence:
     describe_lost: Callable[[], StoreError]
 
     @property
-    def given(self) -> dict[str, Any]:
-        """Claim as parameters for statements that check it."""
+    def parameters(self) -> dict[str, Any]:
+        """The claim as parameters of statements."""
         return {"claimed": self.conversation, "epoch": self.epoch}
 
-    def hold(self, connection: psycopg.Connection[Any]) -> None:
+    def lock_claim(self, connection: psycopg.Connection[Any]) -> None:
         """Lock the claim until the end of a transaction."""
-        if not connection.execute(HOLD, self.given).rowcount:
+        if not connection.execute(LOCK_CLAIM, self.parameters).rowcount:
             raise self.describe_lost()
 
 
@@ -93,8 +96,8 @@ class Database:
 
     url: str
     _idle: list[psycopg.Connection[Any]] = attrs.field(factory=list)
-    _room: threading.Semaphore = attrs.field(factory=lambda: threading.Semaphore(CONNECTIONS))
-    _here: _ThreadState = attrs.field(factory=_ThreadState)
+    _semaphore: threading.Semaphore = attrs.field(factory=lambda: threading.Semaphore(CONNECTIONS))
+    _thread_state: _ThreadState = attrs.field(factory=_ThreadState)
     _is_prepared: bool = False
     _process: int = attrs.field(factory=os.getpid)
 
@@ -116,56 +119,56 @@ class Database:
         Raises:
             StoreError: The server is unreachable, or rejects a statement.
         """
-        if self._here.connection is not None:
-            yield self._here.connection
+        if self._thread_state.connection is not None:
+            yield self._thread_state.connection
             return
-        with self._room, self._begun_or_empty(reading=reading) as connection:
+        with self._semaphore, self._begin_or_empty(reading=reading) as connection:
             if self.fence is not None and not reading:
-                self.fence.hold(connection)
-            self._here.connection = connection
+                self.fence.lock_claim(connection)
+            self._thread_state.connection = connection
             try:
                 yield connection
             finally:
-                self._here.connection = None
+                self._thread_state.connection = None
 
     @contextmanager
-    def _begun_or_empty(self, *, reading: bool) -> Iterator[psycopg.Connection[Any]]:
+    def _begin_or_empty(self, *, reading: bool) -> Iterator[psycopg.Connection[Any]]:
         if reading and not self._is_prepared:
-            with self._lent(reading=True, prepares=False) as connection:
+            with self._lend(reading=True, prepares=False) as connection:
                 is_empty = read_format(connection) is None
             if is_empty:
                 yield cast("psycopg.Connection[Any]", NoTables())
                 return
-        with self.begun(reading=reading) as connection:
+        with self.begin(reading=reading) as connection:
             yield connection
 
     @property
     def is_joined(self) -> bool:
         """True if this thread has an open transaction."""
-        return self._here.connection is not None
+        return self._thread_state.connection is not None
 
     @property
     def fence(self) -> Fence | None:
         """Claim that this thread's changes require."""
-        return self._here.fence
+        return self._thread_state.fence
 
     @contextmanager
     def fenced(self, fence: Fence) -> Iterator[None]:
-        """Fence this thread's changes: inside the block they require a valid claim.
+        """Make this thread's changes require a valid claim, inside the block.
 
-        Each transaction, also an open one, locks the claim until its end. Only :meth:`perform`
-        leaves the check to its statement.
+        Each transaction, also an open one, locks the claim until its end. For :meth:`perform`, the
+        statement itself must check the claim.
         """
-        former, self._here.fence = self.fence, fence
+        previous, self._thread_state.fence = self.fence, fence
         try:
             if self.is_joined:
                 with self.transact() as connection:
-                    fence.hold(connection)
+                    fence.lock_claim(connection)
             yield
         finally:
-            self._here.fence = former
+            self._thread_state.fence = previous
 
-    def perform(self, statement: str, given: Mapping[str, Any]) -> psycopg.Cursor[Any]:
+    def perform(self, statement: str, parameters: Mapping[str, Any]) -> psycopg.Cursor[Any]:
         """Execute one statement as its own transaction, in one round trip.
 
         If this thread has an open transaction, join it.
@@ -178,18 +181,18 @@ class Database:
         """
         if self.is_joined:
             with self.transact() as connection:
-                return connection.execute(statement, given)
-        with self._room, self._lent(reading=False) as connection:
-            return connection.execute(statement, given)
+                return connection.execute(statement, parameters)
+        with self._semaphore, self._lend(reading=False) as connection:
+            return connection.execute(statement, parameters)
 
     @contextmanager
-    def begun(self, *, reading: bool = False) -> Iterator[psycopg.Connection[Any]]:
+    def begin(self, *, reading: bool = False) -> Iterator[psycopg.Connection[Any]]:
         """Begin a transaction like :meth:`transact`, but one that no other can join."""
-        with self._lent(reading=reading) as connection, connection.transaction():
+        with self._lend(reading=reading) as connection, connection.transaction():
             yield connection
 
     @contextmanager
-    def _lent(self, *, reading: bool, prepares: bool = True) -> Iterator[psycopg.Connection[Any]]:
+    def _lend(self, *, reading: bool, prepares: bool = True) -> Iterator[psycopg.Connection[Any]]:
         with needing("postgresql", "psycopg", "A store in PostgreSQL"):
             import psycopg
         try:
@@ -213,8 +216,8 @@ class Database:
         import psycopg
         from psycopg.conninfo import conninfo_to_dict
 
-        given = conninfo_to_dict(self.url)
-        settings: dict[str, Any] = {**_PARAMETERS, **given}
+        parameters = conninfo_to_dict(self.url)
+        settings: dict[str, Any] = {**_PARAMETERS, **parameters}
         connection = psycopg.connect("", autocommit=True, **settings)
         try:
             connection.execute(f"SET lock_timeout = {int(LOCK_SECONDS * 1000)}")
@@ -257,7 +260,7 @@ def _close(idle: list[psycopg.Connection[Any]]) -> None:
 
 
 def _has_ended(connection: psycopg.Connection[Any]) -> bool:
-    """Return whether the server closed an idle connection; it sends nothing else on one."""
+    """Return whether the server closed an idle connection, on which it sends nothing else."""
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLIN)
     return bool(poll.poll(0))
@@ -272,19 +275,19 @@ def is_outage(error: BaseException | None) -> bool:
 
 def _is_refused(error: Exception) -> bool:
     """Return whether a server refuses a role or a database, so that waiting does not help."""
-    said = str(error)
-    return "FATAL:" in said and any(each in said for each in _REFUSALS)
+    message = str(error)
+    return "FATAL:" in message and any(each in message for each in _REFUSAL_TEXTS)
 
 
 def describe(error: psycopg.Error, location: str) -> StoreError:
     """Create the StoreError for an error of PostgreSQL."""
     import psycopg
 
-    said = str(error).strip().partition("\n")[0] or type(error).__name__
+    message = str(error).strip().partition("\n")[0] or type(error).__name__
     if isinstance(error, psycopg.errors.LockNotAvailable):
         detail = f"{location}: locked by other processes for more than {LOCK_SECONDS:g} seconds."
         return StoreUnavailableError(path=location, detail=detail, remedy="Try again later.")
-    detail = f"{location}: {said.rstrip('.')}."
+    detail = f"{location}: {message.rstrip('.')}."
     if is_outage(error):
         remedy = (
             "Check that the server is running and accepts your login: `psql` takes the same URL."
@@ -293,7 +296,7 @@ def describe(error: psycopg.Error, location: str) -> StoreError:
     remedy = ""
     if _is_refused(error):
         remedy = "Correct the user, password and database: `psql` takes the same URL."
-    if error.sqlstate in _UNALLOWED:
+    if error.sqlstate in _PERMISSION_CODES:
         remedy = (
             "Allow this role to create and use tables: GRANT USAGE, CREATE ON SCHEMA public TO it."
         )

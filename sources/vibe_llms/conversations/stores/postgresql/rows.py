@@ -1,4 +1,4 @@
-"""Rows of a conversation and of its lines: decoding, and detection of missing lines."""
+"""Rows of a conversation and of its lines: decode them, and detect missing lines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Lines: TypeAlias = Sequence[tuple[int, str]]
 """Lines of a history with their numbers in it, in order."""
 
-# From a conversation up to its root: the lines of each that its forks below share.
+# From a conversation up to its root: the lines of each that the conversation inherits.
 _HISTORY = """
 WITH RECURSIVE chain (id, parent, start, until) AS (
     SELECT id, parent, start, next FROM vibe_conversations WHERE id = %s
@@ -36,7 +36,7 @@ ORDER BY number
 _OWN = "SELECT number, line FROM vibe_canisters WHERE conversation = %s ORDER BY number"
 
 
-class _About(msgspec.Struct):
+class _Fields(msgspec.Struct):
     """Descriptive fields of a conversation."""
 
     name: str | None
@@ -44,9 +44,9 @@ class _About(msgspec.Struct):
     model: str | None
 
 
-def write_about(metadata: ConversationMetadata) -> str:
+def encode_fields(metadata: ConversationMetadata) -> str:
     """Encode the descriptive fields of a conversation for its row. Raises StoreError."""
-    about = _About(name=metadata.name, tags=metadata.tags, model=metadata.model)
+    about = _Fields(name=metadata.name, tags=metadata.tags, model=metadata.model)
     try:
         return msgspec.json.encode(about).decode()
     except UnicodeEncodeError as error:
@@ -79,20 +79,20 @@ class StoredConversation(NamedTuple):
         identity: str,
         place: str,
         *,
-        changing: bool = False,
+        locks: bool = False,
     ) -> StoredConversation:
         """Read the row of a conversation.
 
         Args:
-            changing: Keep others from changing it until the transaction ends.
+            locks: Lock the row until the transaction ends.
 
         Raises:
             UnknownConversationError: The row does not exist.
         """
         columns = "about, created, updated, parent, start, next, merged"
-        question = f"SELECT {columns} FROM vibe_conversations WHERE id = %s"
-        question += " FOR UPDATE" if changing else ""
-        row = connection.execute(question, (ensure_identity(identity),)).fetchone()
+        query = f"SELECT {columns} FROM vibe_conversations WHERE id = %s"
+        query += " FOR UPDATE" if locks else ""
+        row = connection.execute(query, (ensure_identity(identity),)).fetchone()
         if row is None:
             raise UnknownConversationError(
                 identity=identity, path=place, remedy="`vibe list` lists the conversations."
@@ -107,7 +107,7 @@ class StoredConversation(NamedTuple):
     def interpret(self) -> ConversationMetadata:
         """Return the metadata in the row. Raises CorruptionError."""
         try:
-            about = msgspec.json.decode(self.about, type=_About)
+            about = msgspec.json.decode(self.about, type=_Fields)
         except msgspec.MsgspecError as error:
             detail = f"Cannot read the metadata: {error}."
             raise CorruptionError(path=self.place, detail=detail) from error
@@ -125,9 +125,9 @@ class StoredConversation(NamedTuple):
         return connection.execute(_OWN, (self.identity,)).fetchall()
 
     def read_history(self, connection: psycopg.Connection[Any]) -> Lines:
-        """Return its inherited lines followed by these lines."""
+        """Return its inherited lines, then its own lines."""
         lines: Lines = connection.execute(_HISTORY, (self.identity,)).fetchall()
-        # In a writing transaction, others may have appended since the row was read.
+        # In a transaction that writes, others may have appended since the row was read.
         return [each for each in lines if each[0] < self.next]
 
     def decode(

@@ -24,8 +24,8 @@ from vibe_llms.conversations.stores.interfaces import (
 from vibe_llms.conversations.stores.media import detach_media, ensure_distinct
 from vibe_llms.conversations.stores.moments import find_moment
 from vibe_llms.conversations.stores.postgresql.content_store import PostgresqlContents
-from vibe_llms.conversations.stores.postgresql.database import HOLD, Database
-from vibe_llms.conversations.stores.postgresql.rows import StoredConversation, write_about
+from vibe_llms.conversations.stores.postgresql.database import LOCK_CLAIM, Database
+from vibe_llms.conversations.stores.postgresql.rows import StoredConversation, encode_fields
 from vibe_llms.exceptions import (
     Finding,
     StaleConversationError,
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from vibe_llms.conversations.run_logs.database_log import DatabaseLog
     from vibe_llms.conversations.run_logs.inbox import RunMessage
 
-# One round trip for an append: nothing is added if the conversation does not end at the given size,
-# or if a given claim is lost.
+# Append in one round trip. Nothing is added if the conversation has another size than expected, or
+# if the claim, where one is required, is lost.
 _ADD = f"""
-WITH held AS ({HOLD}), grown AS (
+WITH held AS ({LOCK_CLAIM}), grown AS (
     UPDATE vibe_conversations
     SET next = next + %(count)s, updated = greatest(updated, %(moment)s)
     WHERE id = %(id)s AND (%(size)s::bigint IS NULL OR next - start - merged = %(size)s)
@@ -99,7 +99,7 @@ class PostgresqlStore(StoreDefaults):
 
     @property
     def content_backends(self) -> PostgresqlContents:
-        """The content store: it knows where its bytes are."""
+        """The content store, which also manages its backends."""
         return self.contents
 
     def transact(self, *, reading: bool = False) -> AbstractContextManager[object]:
@@ -128,12 +128,12 @@ class PostgresqlStore(StoreDefaults):
             if link is not None:
                 self._access(connection, link.identity)
             start = (link.canisters or 0) if link else 0
-            made = connection.execute(
+            result = connection.execute(
                 "INSERT INTO vibe_conversations VALUES (%s, %s, %s, %s, %s, %s, %s, 0)"
                 " ON CONFLICT DO NOTHING",
                 (
                     identity,
-                    write_about(metadata),
+                    encode_fields(metadata),
                     metadata.created,
                     metadata.created,
                     link.identity if link else None,
@@ -141,7 +141,7 @@ class PostgresqlStore(StoreDefaults):
                     start,
                 ),
             )
-            if not made.rowcount:
+            if not result.rowcount:
                 raise StoreError(
                     path=self._place(identity),
                     detail=f"The conversation {identity} already exists.",
@@ -176,28 +176,28 @@ class PostgresqlStore(StoreDefaults):
 
         ensure_identity(identity)
         ensure_distinct(canisters)
-        holds = needs_content_store(canisters)
-        # Add content first, each in its own transaction: two writers of the same content in a
-        # different order would deadlock. It is held until a line names it.
-        with self.contents.hold() if holds else nullcontext():
+        needs_hold = needs_content_store(canisters)
+        # Content is added first, each in its own transaction, as two writers of the same content in
+        # a different order would deadlock. The shared lock lasts until a line refers to it.
+        with self.contents.hold() if needs_hold else nullcontext():
             add = self.contents.add_while_locked
-            stored = detach_media(canisters, self.contents, add=add) if holds else canisters
+            stored = detach_media(canisters, self.contents, add=add) if needs_hold else canisters
             lines = [encode_canister(canister).decode() for canister in stored]
             position = self._add(identity, stored, lines, after) if lines else None
             if position is None:
-                position = self._add_surely(identity, stored, lines, after)
+                position = self._add_or_raise(identity, stored, lines, after)
         return Receipt(position=position)
 
-    def _add_surely(
+    def _add_or_raise(
         self,
         identity: str,
         canisters: Sequence[AnyCanister],
         lines: list[str],
         after: Position | None,
     ) -> Position:
-        """Add lines, if there are any, or raise the reason why they cannot be added."""
+        """Add lines, if there are any; raise an error with the reason if that is not possible."""
         with self.database.transact() as connection:
-            position = self._access(connection, identity, changing=True).position
+            position = self._access(connection, identity, locks=True).position
             if after is not None and after.own_size != position.own_size:
                 raise StaleConversationError(
                     identity=identity,
@@ -219,19 +219,19 @@ class PostgresqlStore(StoreDefaults):
     ) -> Position | None:
         """Add lines; return the new end, or ``None`` if they cannot be added."""
         fence, now = self.database.fence, access_now()
-        given: dict[str, object] = {
+        parameters: dict[str, object] = {
             "id": identity,
             "size": None if after is None else after.own_size,
             "lines": lines,
             "count": len(lines),
             "moment": find_moment(canisters, now) or now,
-            **({"claimed": None, "epoch": None} if fence is None else fence.given),
+            **({"claimed": None, "epoch": None} if fence is None else fence.parameters),
         }
-        row: tuple[int, int] | None = self.database.perform(_ADD, given).fetchone()
+        row: tuple[int, int] | None = self.database.perform(_ADD, parameters).fetchone()
         return None if row is None else Position(size=row[0], merged=row[1])
 
     def secure(self, identity: str) -> None:
-        """Check that the conversation exists; uncommitted data cannot be read by anyone."""
+        """Check that the conversation exists. All readable data are committed, and so durable."""
         self.read_metadata(identity)
 
     def update_metadata(
@@ -242,13 +242,13 @@ class PostgresqlStore(StoreDefaults):
         tags: Sequence[str] | Absence = ABSENT,
         model: str | None | Absence = ABSENT,
     ) -> ConversationMetadata:
-        """Change the given fields and keep the rest; return the result."""
+        """Change some fields and keep the others; return the result."""
         with self.database.transact() as connection:
-            row = self._access(connection, identity, changing=True)
+            row = self._access(connection, identity, locks=True)
             metadata = row.interpret().change(name=name, tags=tags, model=model)
             connection.execute(
                 "UPDATE vibe_conversations SET about = %s WHERE id = %s",
-                (write_about(metadata), identity),
+                (encode_fields(metadata), identity),
             )
         return metadata
 
@@ -258,8 +258,8 @@ class PostgresqlStore(StoreDefaults):
         """Create a fork, which shares the history of another conversation; return its identity."""
         child = produce_identity() if child is None else child
         with self.database.transact() as connection:
-            # Lock the parent, so that it is not deleted before the fork points to it.
-            row = self._access(connection, identity, changing=True)
+            # Lock the parent, so that it is not deleted before the fork refers to it.
+            row = self._access(connection, identity, locks=True)
             count = row.next if from_index is None else from_index
             link = ParentLink(identity=identity, canisters=count)
             self.create(child, row.interpret().fork(link))
@@ -268,8 +268,8 @@ class PostgresqlStore(StoreDefaults):
     def delete(self, identity: str) -> None:
         """Delete a conversation; first copy to its forks what they need of it."""
         with self.database.transact() as connection:
-            # Lock order is downwards: the conversation, then its forks.
-            row = self._access(connection, identity, changing=True)
+            # Lock order: the conversation, then its forks.
+            row = self._access(connection, identity, locks=True)
             connection.execute(
                 "SELECT 1 FROM vibe_conversations WHERE parent = %s ORDER BY id FOR UPDATE",
                 (identity,),
@@ -297,10 +297,10 @@ class PostgresqlStore(StoreDefaults):
             row = self._access(connection, identity)
             lines = row.read_history(connection)
         notices: list[Finding] = []
-        if trouble := row.find_gap(lines):
+        if gap := row.find_gap(lines):
             if not tolerant:
-                raise trouble
-            notices.append(Finding(place=trouble.path, message=trouble.detail))
+                raise gap
+            notices.append(Finding(place=gap.path, message=gap.detail))
             lines = [each for each in lines if each[0] >= row.start]
         canisters, findings = row.decode(lines, tolerant=tolerant)
         return History(
@@ -341,8 +341,8 @@ class PostgresqlStore(StoreDefaults):
             lines, history = row.read_own(connection), row.read_history(connection)
         canisters, damages = row.decode(lines, tolerant=True)
         findings = [*damages, *find_duplicates(row.place, canisters)]
-        if trouble := row.find_gap(history):
-            findings.append(Finding(place=trouble.path, message=trouble.detail))
+        if gap := row.find_gap(history):
+            findings.append(Finding(place=gap.path, message=gap.detail))
         return Examination(
             canisters=len(canisters),
             references=find_required(canisters),
@@ -352,10 +352,10 @@ class PostgresqlStore(StoreDefaults):
     # --- rows ------------------------------------------------------------------------------
 
     def _access(
-        self, connection: psycopg.Connection[Any], identity: str, *, changing: bool = False
+        self, connection: psycopg.Connection[Any], identity: str, *, locks: bool = False
     ) -> StoredConversation:
         place = self._place(identity)
-        return StoredConversation.access(connection, identity, place, changing=changing)
+        return StoredConversation.access(connection, identity, place, locks=locks)
 
     def _place(self, identity: str) -> str:
         return f"{self.database.location} {identity}"

@@ -10,16 +10,16 @@ if TYPE_CHECKING:
     import psycopg
 
 FORMAT: Final = 3
-"""Rises when tables change so that earlier versions must keep off."""
+"""Version of the tables; increased by changes that earlier versions of this program cannot read."""
 
 _LOCK: Final = 0x76696265
-"""Two processes that find an empty database make its tables one after the other."""
+"""Key of the advisory lock under which a process creates or migrates the tables."""
 
-# A conversation has the lines with the numbers `start` to `next`, counted over the whole history;
-# those before `start` belong to its parent. `merged` of its lines come from deleted parents. The
-# user's texts are JSON: PostgreSQL text cannot contain the character 0, but a name may. `owner`
-# identifies this database in places that have content of it. Content without `data` is at its
-# `place`, and gets a `size` once it is complete there.
+# A conversation has the lines with the numbers from `start` to before `next`, counted over the
+# whole history; those before `start` belong to its parent. `merged` is the number of its lines that
+# were moved from deleted parents. Names and tags are JSON, as PostgreSQL's texts cannot contain the
+# character 0. `owner` identifies this database in content backends. Content without `data` is in
+# the backend `place`; its `size` is set when it is complete there.
 _TABLES: Final = """
 CREATE TABLE vibe_format (
     version integer NOT NULL,
@@ -71,16 +71,16 @@ CREATE TABLE vibe_letters (
 CREATE INDEX vibe_inboxes ON vibe_letters (conversation, number);
 """
 
-_STEPS: Final = {
+_MIGRATIONS: Final = {
     1: "ALTER TABLE vibe_contents ALTER COLUMN data DROP NOT NULL,"
     " ADD COLUMN place text, ADD COLUMN size bigint",
     2: "ALTER TABLE vibe_format ADD COLUMN owner text NOT NULL DEFAULT gen_random_uuid()",
 }
-"""What makes of each earlier format the next one."""
+"""Statement that migrates each earlier format to the next one."""
 
 
 class NoTables:
-    """Null connection, used before the tables exist: all reads return nothing."""
+    """Replacement for a connection before the tables exist: all reads return no rows."""
 
     rowcount = 0
 
@@ -103,34 +103,34 @@ def prepare(connection: psycopg.Connection[Any], place: str) -> None:
     Raises:
         StoreError: A later version of this program has created them.
     """
-    found = read_format(connection)
-    if found is None or found in _STEPS:
-        # Lock before the transaction begins: after a wait inside the transaction, it would still
-        # not see the new table.
+    version = read_format(connection)
+    if version is None or version in _MIGRATIONS:
+        # Locked before the transaction begins: after waiting inside of it, the transaction would
+        # not see the tables that the other process has created.
         connection.execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
         with connection.transaction():
-            found = _bring_up(connection)
+            version = _migrate(connection)
         connection.execute("SELECT pg_advisory_unlock(%s)", (_LOCK,))
-    if found != FORMAT:
+    if version != FORMAT:
         raise StoreError(
             path=place,
-            detail=f"The tables in {place} have format {found}; this version of vibe-llms reads "
+            detail=f"The tables in {place} have format {version}; this version of vibe-llms reads "
             f"format {FORMAT}.",
             remedy="Use the version that created them.",
         )
 
 
-def _bring_up(connection: psycopg.Connection[Any]) -> int | None:
-    found = read_format(connection)
-    if found is None:
+def _migrate(connection: psycopg.Connection[Any]) -> int | None:
+    version = read_format(connection)
+    if version is None:
         connection.execute(_TABLES)
         connection.execute("INSERT INTO vibe_format (version) VALUES (%s)", (FORMAT,))
         return FORMAT
-    while (step := _STEPS.get(found)) is not None:
-        connection.execute(step)
-        found += 1
-        connection.execute("UPDATE vibe_format SET version = %s", (found,))
-    return found
+    while (statement := _MIGRATIONS.get(version)) is not None:
+        connection.execute(statement)
+        version += 1
+        connection.execute("UPDATE vibe_format SET version = %s", (version,))
+    return version
 
 
 def read_format(connection: psycopg.Connection[Any]) -> int | None:

@@ -42,7 +42,7 @@ def migrate(store: str, as_json: bool) -> int:
         write_json(attrs.asdict(report))
     for identity in report.busy:
         note(f"{identity}: in use by another process; not moved. Stop it, and repeat the command.")
-    for identity in report.doubled:
+    for identity in report.duplicates:
         note(f"{identity}: exists twice; not moved. Compare both folders, and remove one.")
     note(f"Moved: {report.moved} conversations.")
-    return ExitCode.STORE if report.busy or report.doubled else ExitCode.SUCCESS
+    return ExitCode.STORE if report.busy or report.duplicates else ExitCode.SUCCESS
