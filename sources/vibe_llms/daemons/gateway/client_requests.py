@@ -119,18 +119,19 @@ def rename_model(body: bytes, model: str) -> bytes:
     return replace_field(body, "model", model)
 
 
+# In a multipart form: the headers of the field ``model``, and its value.
 _FORM_MODEL: Final = re.compile(rb'(name="model"\r\n(?:[^\r]+\r\n)*\r\n)([^\r]*)(?=\r\n)')
 
 
 def find_model_in_form(body: bytes) -> str | None:
     """Return the model that a form names; ``None`` if it names none."""
-    found = _FORM_MODEL.search(body)
-    return None if found is None else found[2].decode("utf-8", "replace")
+    match = _FORM_MODEL.search(body)
+    return None if match is None else match[2].decode("utf-8", "replace")
 
 
 def rename_model_in_form(body: bytes, model: str) -> bytes:
     """Return the form with another model name; all other fields keep their bytes."""
-    return _FORM_MODEL.sub(lambda found: found[1] + model.encode(), body, count=1)
+    return _FORM_MODEL.sub(lambda match: match[1] + model.encode(), body, count=1)
 
 
 _NO_OPTIONS: Final[Mapping[str, bool]] = {}
@@ -191,7 +192,7 @@ def read_client_request(face: Face, body: bytes) -> ClientRequest:
 
 
 def read_form_request(body: bytes, content_type: str) -> ClientRequest:
-    """Read the fields of a form, with the model and the form of the answer. Raises RequestError."""
+    """Read the fields of a form, with the model and whether to stream. Raises RequestError."""
     try:
         fields = decode_form(body, content_type)
     except ValueError as error:

@@ -33,12 +33,13 @@ class GatewayLimits(ServiceLimits):
     """Limits on concurrent requests, and on the counts in a translated request.
 
     Attributes:
-        messages: Messages, items or contents of the conversation.
-        parts: Parts of all messages together.
-        tools: Tools, including the vendor's own.
-        choices: Requested answers.
-        schema_properties: Properties in the schemas of all tools and of the answer together.
-        schema_nodes: JSON values in these schemas, at any depth.
+        messages: Maximum number of messages, items or contents of the conversation.
+        parts: Maximum number of parts of all messages together.
+        tools: Maximum number of tools, including the vendor's own.
+        choices: Maximum number of requested answers.
+        schema_properties: Maximum number of properties in the schemas of all tools and of the
+            answer together.
+        schema_nodes: Maximum number of JSON values in these schemas, at any depth.
     """
 
     messages: Count = 20_000

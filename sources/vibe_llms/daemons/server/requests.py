@@ -1,4 +1,4 @@
-"""Parsing of HTTP requests from a connection, on top of httptools."""
+"""Parse HTTP requests from the bytes of a connection, with httptools."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class RequestSink(Protocol):
 
 
 class _RefusedRequest(Exception):
-    """Raised in a callback to stop the parser.
+    """The request must be refused. Raised in a callback, to stop the parser.
 
     Args:
         status: HTTP status of the answer.
@@ -145,7 +145,8 @@ class RequestReader:
                     data = head + data
                     continue
             except httptools.HttpParserError:
-                # Not from its context, which differs if all of this runs within an `except`.
+                # The stored status: the exception that a callback has raised is not reliably its
+                # context, for example if all of this runs within an `except`.
                 if self._refused is not None:
                     return self._refused
                 return 0 if self._is_last and not self._is_in_body else MALFORMED
@@ -223,7 +224,7 @@ class RequestReader:
 
 
 def _write_framing(headers: Headers) -> bytes:
-    """Return a head with only the length of a body; empty if there is no body."""
+    """Return a head with only the headers about a body's length; empty if there is no body."""
     lines = [
         b"%b: %b\r\n" % (name, value)
         for name, value in headers
@@ -233,6 +234,7 @@ def _write_framing(headers: Headers) -> bytes:
 
 
 def _measure(target: bytes, headers: Headers) -> int:
+    """Return the size of a head on the wire."""
     return len(target) + sum(len(name) + len(value) + 4 for name, value in headers)
 
 

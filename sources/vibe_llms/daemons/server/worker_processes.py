@@ -1,7 +1,7 @@
 """Worker processes that serve one port, and their supervisor.
 
-The sockets are opened once and inherited: connections that wait for a worker that dies are
-accepted by the next. Workers are forked: they start with everything that was imported and read
+The sockets are opened once and inherited: if a worker dies, its pending connections are accepted
+by its successor. Workers are forked: they start with everything that was imported and read
 before, and each creates its own application. The package ``processes`` is for other programs, which
 must not inherit the sockets.
 """
@@ -91,12 +91,12 @@ class Supervisor:
         self._lifeline = (-1, -1)
 
     def run(self) -> None:
-        """Supervise the workers until a signal requests the shutdown.
+        """Supervise the workers until they have ended after a signal.
 
         Raises:
             ConverseError: A worker cannot start at all.
         """
-        # A worker holds one end, and detects when no process holds the other.
+        # A worker reads from one end: it reads the end of the stream once the supervisor has died.
         self._lifeline = os.pipe()
         try:
             with _catch_signals() as inbox:
@@ -267,7 +267,7 @@ def _run_child(
 
 
 def _watch_supervisor(lifeline: int) -> None:
-    """End this process when its supervisor dies; first as two signals would, then by force."""
+    """End this process when its supervisor dies: as after two signals, and at last by force."""
     os.read(lifeline, 1)
     for _ in range(2):
         os.kill(os.getpid(), signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""Calls without a stream: embeddings, rankings and moderation, in several protocols."""
+"""Calls outside of a conversation: embeddings, rankings and moderation, in several protocols."""
 
 from __future__ import annotations
 
@@ -149,12 +149,16 @@ def _read_path(call: GatewayCall, body: bytes) -> ClientRequest:
     return ClientRequest(body=body, model=call.http.names["model"], streaming=False, rename=None)
 
 
-_ENDINGS: Final = (
-    *("/embeddings", "/rerank", "/moderations", "/api/embed"),
-    *("/images/generations", "/images/edits"),
+_PATH_ENDS: Final = (
+    "/embeddings",
+    "/rerank",
+    "/moderations",
+    "/api/embed",
+    "/images/generations",
+    "/images/edits",
 )
 
 
 def is_call(pattern: str) -> bool:
     """Return whether a path, or that of a deployment, belongs to a call of this kind."""
-    return pattern.endswith(_ENDINGS) or "mbedContent" in pattern
+    return pattern.endswith(_PATH_ENDS) or "mbedContent" in pattern

@@ -130,7 +130,10 @@ def _set_response_id(call: GatewayCall, identity: str | None, native: Fields) ->
 
 
 async def _start_in_background(call: GatewayCall, storage: ResponseStorage) -> bool:
-    """Start a background response if the client requests one; return whether it does.
+    """Start a background response if the client requests one.
+
+    Returns:
+        Whether the request was answered in this way.
 
     Raises:
         ConverseError: The request is invalid, or what it continues does not exist.
@@ -178,7 +181,7 @@ def needs_storage(request: ClientRequest) -> bool:
 async def _find_chain(
     call: GatewayCall, storage: ResponseStorage, options: _StorageOptions
 ) -> Chain | None:
-    """Return what a request continues; ``None`` if it continues nothing that is stored here."""
+    """Return the conversation that a request continues; ``None`` if none is stored here."""
     subject, upstream = call.record.subject, call.upstream
     conversation = read_conversation(options.conversation)
     previous = options.previous_response_id
