@@ -58,7 +58,7 @@ class SequentialWriter(StreamWriter):
     ) -> None:
         super().__init__(native, model=model, response_id=response_id)
         self._live: int | None = None
-        """The content that is being streamed."""
+        """Index of the content that is being streamed."""
         self._queue: dict[int, list[ContentEvent]] = {}
         """Waiting events, by the index of their content. The live content is the first one."""
         self._starts: dict[int, ContentStartedEvent] = {}
@@ -97,12 +97,14 @@ class SequentialWriter(StreamWriter):
         return b""
 
     def _ensure_begun(self) -> bytes:
+        """Return the frames before any content, if they were not written yet."""
         if self._has_begun:
             return b""
         self._has_begun = True
         return self._write_beginning()
 
     def _accept(self, event: ContentEvent) -> bytes:
+        """Write an event of the live content; let events of other contents wait."""
         index = event.index
         if isinstance(event, ContentDeltaEvent) and event.channel == "arguments":
             self._arguments.setdefault(index, []).append(event.text)
@@ -156,6 +158,7 @@ class SequentialWriter(StreamWriter):
         return beginning + self._end(ContentFinishedEvent(index=_CARRIER_INDEX, item=carrier))
 
     def _continue_later(self, event: ContentDeltaEvent) -> None:
+        """Let a content wait that continues after it was ended early; record the loss."""
         self._queue[event.index] = [event]
         reason = "it continues after other content, as a separate content"
         loss = Loss(kind=LossKind.COERCED, path=f"contents[{event.index}]", reason=reason)
@@ -180,7 +183,7 @@ class SequentialWriter(StreamWriter):
                     frames.append(self._continue(event))
             if index not in self._queue:
                 continue
-            if not self._is_next_waiting() or not self._can_end_early(index):
+            if not self._is_another_waiting() or not self._can_end_early(index):
                 break
             self._end_live(index)
             self._ended_early.add(index)
@@ -191,7 +194,7 @@ class SequentialWriter(StreamWriter):
         del self._queue[index]
         self._live = None
 
-    def _is_next_waiting(self) -> bool:
+    def _is_another_waiting(self) -> bool:
         """Return whether another content with data is waiting."""
         _, *waiting = self._queue.items()
         return any(
@@ -199,6 +202,7 @@ class SequentialWriter(StreamWriter):
         )
 
     def _can_end_early(self, index: int) -> bool:
+        """Return whether a content may be ended now; a call only with complete arguments."""
         start = self._starts[index]
         if start.kind != "invocation" or start.form != "json":
             return start.kind in _ENDABLE

@@ -226,6 +226,7 @@ def unwrap_signatures(canisters: Sequence[AnyCanister]) -> tuple[AnyCanister, ..
             elif not envelope.is_text and not _read_text(content):
                 # A stream has sent the text before the signature, so the text is another content.
                 turn_id = canister.turn_id
+                # Put the envelope in place of that content, or leave it here if there is none.
                 first, *others = visible.pop((turn_id, envelope.readable), [position])
                 envelopes[first] = envelope
                 removed.update(others, {position} - {first})
@@ -277,21 +278,21 @@ def _index_visible_reasoning(
     canisters: Sequence[AnyCanister],
 ) -> dict[tuple[str | None, str], list[_Position]]:
     """Return the positions of reasoning without an envelope, by its turn and its joined text."""
-    found: dict[tuple[str | None, str], list[_Position]] = {}
+    index_by_text: dict[tuple[str | None, str], list[_Position]] = {}
     for canister_index, canister in enumerate(canisters):
         if not isinstance(canister, AssistantCanister):
             continue
-        run: list[_Position] = []
+        positions: list[_Position] = []
         texts: list[str] = []
         for index, content in enumerate((*canister.content, None)):
             is_visible = isinstance(content, ReasoningContent) and not is_wrapped(content.signature)
             if content is not None and is_visible:
-                run.append((canister_index, index))
+                positions.append((canister_index, index))
                 texts.append(_read_text(content))
-            elif run:
-                found.setdefault((canister.turn_id, "".join(texts)), run)
-                run, texts = [], []
-    return found
+            elif positions:
+                index_by_text.setdefault((canister.turn_id, "".join(texts)), positions)
+                positions, texts = [], []
+    return index_by_text
 
 
 def _unwrap_canister(
@@ -308,21 +309,21 @@ def _unwrap_canister(
         else:
             yield canister
         return
-    run: list[AnyContent] = []
+    contents: list[AnyContent] = []
     native = canister.native
     for position, content in zip(positions, canister.content, strict=True):
         if position in removed:
             continue
         envelope = envelopes.get(position)
         if envelope is None:
-            run.append(_remove_envelope(content))
+            contents.append(_remove_envelope(content))
             continue
-        if run:
-            yield _produce_part(canister, run, native)
-            run, native = [], None
+        if contents:
+            yield _produce_part(canister, contents, native)
+            contents, native = [], None
         yield _produce_part(canister, [_restore(envelope)], None, _find_origin(envelope))
-    if run or native is not None:
-        yield _produce_part(canister, run, native)
+    if contents or native is not None:
+        yield _produce_part(canister, contents, native)
 
 
 def _remove_envelope(content: AnyContent) -> AnyContent:

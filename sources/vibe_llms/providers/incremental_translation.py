@@ -49,12 +49,13 @@ MEMORY_BUDGET: Final = MemoryBudget(64_000_000)
 LEAST_CANISTERS: Final = 16
 """Minimum canisters to cache: translating fewer again costs less than caching them."""
 
-MARGIN: Final = 5
+UNCACHED_CANISTERS: Final = 5
 """Canisters before the last one that are not cached in long conversations."""
 
 _PLACE: Final = re.compile(r"canisters\[(\d+)\]")
 _InputCanisters = (UserCanister, DocumentCanister)
 _OPENING: Final = UserCanister("?")
+"""A user's message to put before canisters of the model; its translation is removed afterwards."""
 
 
 @frozen(kw_only=True)
@@ -119,12 +120,12 @@ class IncrementalMessages:
         """
         if len(request.canisters) < LEAST_CANISTERS or request.continuation:
             return self._writer.nativize(request, model)
-        before = next((each for each in self._cached if each.precedes(request)), None)
-        translation = None if before is None else self._continue(before, request, model)
+        previous = next((each for each in self._cached if each.precedes(request)), None)
+        translation = None if previous is None else self._continue(previous, request, model)
         if translation is None:
-            before = None
+            previous = None
             translation = self._writer.nativize(request, model)
-        self._cache(before, request, translation, model)
+        self._cache(previous, request, translation, model)
         return translation
 
     def normalize(
@@ -134,14 +135,14 @@ class IncrementalMessages:
         return self._writer.normalize(native, model)
 
     def _continue(
-        self, before: _TranslatedBeginning, request: Request, model: ModelDescriptor
+        self, previous: _TranslatedBeginning, request: Request, model: ModelDescriptor
     ) -> Translation[JsonObject] | None:
-        translated = self._write_end(request, len(before.canisters), model)
+        translated = self._write_end(request, len(previous.canisters), model)
         if translated is None:
             return None
         (field, messages), losses = translated
-        native = {**before.native, field: [*before.messages, *messages]}
-        return Translation(native, (*before.losses, *losses))
+        native = {**previous.native, field: [*previous.messages, *messages]}
+        return Translation(native, (*previous.losses, *losses))
 
     def _write_end(
         self, request: Request, start: int, model: ModelDescriptor
@@ -153,10 +154,10 @@ class IncrementalMessages:
             separated from other fields.
         """
         end = request.canisters[start:]
-        is_opened = not isinstance(
+        has_opening = not isinstance(
             end[0], _InputCanisters
         )  # some vendors require that the user begins
-        canisters = (_OPENING, *end) if is_opened else end
+        canisters = (_OPENING, *end) if has_opening else end
         try:
             translated = self._writer.nativize(attrs.evolve(request, canisters=canisters), model)
         except RequestError:
@@ -166,26 +167,26 @@ class IncrementalMessages:
         ((field, messages),) = translated.value.items()
         if not isinstance(messages, list):
             return None
-        losses = _shift_paths(translated.losses, start - is_opened)
-        place = f"canisters[{start}]"
-        if not is_opened and any(loss.path.startswith(place) for loss in losses):
-            return None  # all of the user's text may have been left out
-        return (field, messages[is_opened:]), losses
+        losses = _shift_paths(translated.losses, start - has_opening)
+        path = f"canisters[{start}]"
+        if not has_opening and any(loss.path.startswith(path) for loss in losses):
+            return None  # the user's message may have been left out
+        return (field, messages[has_opening:]), losses
 
     def _cache(
         self,
-        before: _TranslatedBeginning | None,
+        previous: _TranslatedBeginning | None,
         request: Request,
         translation: Translation[JsonObject],
         model: ModelDescriptor,
     ) -> None:
         """Cache all but the last turn, if its separate translation gives the same messages."""
-        start = 0 if before is None else len(before.canisters)
+        start = 0 if previous is None else len(previous.canisters)
         canisters = request.canisters
-        cut = _find_cut(canisters, start)
-        if cut - start < 1 or not _is_settled(canisters[start:cut]):
+        split = _find_split(canisters, start)
+        if split - start < 1 or not _is_settled(canisters[start:split]):
             return
-        last = self._write_end(request, cut, model)
+        last = self._write_end(request, split, model)
         if last is None:
             return
         (field, end), losses = last
@@ -195,29 +196,28 @@ class IncrementalMessages:
         cached = messages[: -len(end)]
         end_losses = set(losses)
         cached_losses = [loss for loss in translation.losses if loss not in end_losses]
-        size = _measure(cached if before is None else cached[len(before.messages) :])
+        size = _measure(cached if previous is None else cached[len(previous.messages) :])
         if cached_losses:  # contents that were not translated use memory in their canisters
-            size += _measure(canisters[start:cut])
-        is_within_run = not isinstance(canisters[cut], _InputCanisters)
-        keeps_before = before is not None and before.is_within_run != is_within_run
+            size += _measure(canisters[start:split])
+        is_within_run = not isinstance(canisters[split], _InputCanisters)
+        keeps_previous = previous is not None and previous.is_within_run != is_within_run
         # Copy the ids of a beginning that stays cached, as other ends may be added to it.
-        ids = set() if before is None else set(before.ids) if keeps_before else before.ids
-        ids.update(_list_ids(canisters[start:cut]))
+        ids = set() if previous is None else set(previous.ids) if keeps_previous else previous.ids
+        ids.update(_list_ids(canisters[start:split]))
         translated = _TranslatedBeginning(
-            canisters=canisters[:cut],
+            canisters=canisters[:split],
             rest=_list_other_fields(request),
             native={**translation.value, field: []},
             messages=cached,
             losses=tuple(cached_losses),
             ids=ids,
-            size=size if before is None else size + before.size,
+            size=size if previous is None else size + previous.size,
             is_within_run=is_within_run,
         )
-        # The new beginning replaces the one before. If one of them ends within a run and the other
-        # does not, keep both.
-        others = [each for each in self._cached if each is not before]
-        if before is not None and keeps_before:
-            others.insert(0, before)
+        # The new beginning replaces the previous one, unless only one of them ends within a run.
+        others = [each for each in self._cached if each is not previous]
+        if previous is not None and keeps_previous:
+            others.insert(0, previous)
         self._cached = (translated, *others[: MOST_CACHED - 1])
         MEMORY_BUDGET.set_size(self, sum(each.size for each in self._cached))
 
@@ -304,12 +304,12 @@ def _list_other_fields(request: Request) -> tuple[object, ...]:
     )
 
 
-def _find_cut(canisters: Sequence[AnyCanister], start: int) -> int:
+def _find_split(canisters: Sequence[AnyCanister], start: int) -> int:
     """Return the start of a turn near the end; ``start`` if nothing before it can be cached."""
     # Some clients change their last messages in the next request: they move cache markers.
     end = len(canisters) - 1
-    best = max(start, end - MARGIN)
-    places = itertools.chain(range(best, start, -1), range(end, best, -1))
+    preferred = max(start, end - UNCACHED_CANISTERS)
+    places = itertools.chain(range(preferred, start, -1), range(end, preferred, -1))
     return next((index for index in places if _begins_turn(canisters, index)), start)
 
 
