@@ -113,7 +113,7 @@ def test_000_a_run_is_looked_at_wherever_one_is_shown(updates: list[Update]) -> 
         if isinstance(update, EventReceived) and update.run_id != before.selected:
             assert view is before
         if isinstance(update, RowsRead) and before.selected in [each.id for each in update.rows]:
-            assert before.text or view.selected == before.selected
+            assert before.words or view.selected == before.selected
 
 
 @given(st.lists(EVENTS, max_size=30))
