@@ -99,9 +99,9 @@ def vendor() -> Iterator[Vendor]:
 
 @pytest.fixture(autouse=True)
 def anew(vendor: Vendor) -> None:
-    vendor.asked.clear()
-    vendor.times.clear()
-    vendor.status, vendor.delay_seconds, vendor.at_once, vendor.most = 200, 0.0, 1, 0
+    vendor.request_counts.clear()
+    vendor.request_times.clear()
+    vendor.status, vendor.delay_seconds, vendor.min_open, vendor.max_open = 200, 0.0, 1, 0
 
 
 @attrs.define
@@ -157,8 +157,8 @@ async def test_it_gives_what_a_batch_gives_here_and_asks_once(
     inputs = [BatchInput(f"Who is {number}?", id=f"n{number}") for number in range(30)]
     async with working(vendor, tmp_path, base) as place:
         here = await place.channel(runner=None, system="Be brief.").collect(inputs)
-        assert set(vendor.asked.values()) == {1}
-        vendor.asked.clear()
+        assert set(vendor.request_counts.values()) == {1}
+        vendor.request_counts.clear()
         settings = {"system": "Be brief.", "key": "k", "journal": tmp_path / "out.jsonl"}
         there = await place.channel(**settings).collect(inputs)
         again = await place.channel(**settings).collect(inputs)
@@ -170,7 +170,7 @@ async def test_it_gives_what_a_batch_gives_here_and_asks_once(
         ]
         assert told[1:3] == [told[0]] * 2
         assert told[3][:-1] == told[0]
-        assert vendor.asked == {**{each.value: 1 for each in inputs}, "One more?": 1}
+        assert vendor.request_counts == {**{each.value: 1 for each in inputs}, "One more?": 1}
         assert (there.tally.done, there.tally.stored) == (30, 0)
         assert (again.tally.done, again.tally.stored) == (0, 30)
         assert (more.tally.done, more.tally.stored) == (1, 30)
@@ -199,7 +199,7 @@ async def test_a_prompt_and_a_schema_go_along(tmp_path: Path, vendor: Vendor) ->
         assert failed.failures[0].error is not None
         assert failed.failures[0].error.WORD == "parse"
         # Each of its answers was billed, though none of them fits.
-        asked = sum(vendor.asked.values()) - 1
+        asked = sum(vendor.request_counts.values()) - 1
         assert asked > 1
         assert failed.tally.usage.input_tokens == 10 * asked
         found = max(await place.runner.survey(), key=lambda each: each.failed)
@@ -216,7 +216,7 @@ async def test_what_failed_and_may_pass_is_asked_again_by_policy(
     async with working(vendor, tmp_path) as place:
         report = await place.channel(key="k", retries=2).collect(["One?", "Two?"])
         assert [type(item.error) for item in report.failures] == [ProviderError] * 2
-        assert vendor.asked == {"One?": 3, "Two?": 3}
+        assert vendor.request_counts == {"One?": 3, "Two?": 3}
         vendor.status = 200
         stored = await place.channel(key="k", retries=2).collect(["One?", "Two?"])
         assert stored.tally.stored_failed == 2
@@ -239,11 +239,11 @@ async def test_a_cap_is_kept_whatever_is_on_its_way(tmp_path: Path, vendor: Vend
         (found,) = await place.runner.survey()
         assert found.state == "capped"
         # Each answer costs 10 tokens at $0.15, and 5 at $0.60, a million.
-        assert found.cost == Decimal("0.0000045") * sum(vendor.asked.values())
+        assert found.cost == Decimal("0.0000045") * sum(vendor.request_counts.values())
         assert Decimal("0.0004") < found.cost <= Decimal("0.0005")
         report = await place.channel(cap=Decimal(1), **settings).collect(texts)
         assert len(report.results) == 200
-        assert set(vendor.asked.values()) == {1}
+        assert set(vendor.request_counts.values()) == {1}
 
 
 async def test_a_cap_that_was_raised_while_it_was_met_is_not_met(
@@ -299,14 +299,14 @@ async def test_a_cap_is_kept_by_this_process_alone_too(tmp_path: Path, vendor: V
             assert caught.value.limit == "cap"
             assert len(seen) == len({*seen}) == channel.tally.done + channel.tally.stored
             assert len(seen) == (asked or channel.tally.done)  # what is there is told, too
-            asked = asked or sum(vendor.asked.values())
+            asked = asked or sum(vendor.request_counts.values())
             # Each answer costs 10 tokens at $0.15, and 5 at $0.60, a million.
             assert Decimal("0.0004") < Decimal("0.0000045") * asked <= Decimal("0.0005")
-            assert sum(vendor.asked.values()) == asked
+            assert sum(vendor.request_counts.values()) == asked
         assert next(numbers) < 200 + 2 * 64 * 4
         report = await place.channel(cap=Decimal(1), **kept).collect(sources[-1])
         assert len(report.results) == 200
-        assert set(vendor.asked.values()) == {1}
+        assert set(vendor.request_counts.values()) == {1}
         request = Model(ADDRESS, application=place.application).request("?")
         with pytest.raises(RequestError, match="must not be a whole request"):
             await place.channel(cap=Decimal(1), **settings).collect([request])
@@ -333,15 +333,15 @@ async def test_of_each_run_of_an_engine_its_limit_is_put_down(
         texts = [f"{n}?" for n in range(50)]
         with pytest.raises(ConfigurationError, match=r"more than the cap .* run_cents \(now 1\)"):
             await produce(cap=Decimal("0.005")).collect(texts)
-        assert not vendor.asked
-        vendor.at_once = 2
+        assert not vendor.request_counts
+        vendor.min_open = 2
         assert len((await produce(cap=Decimal("0.0202")).collect(texts[:9])).results) == 9
-        assert vendor.most == 2
-        vendor.asked.clear()
+        assert vendor.max_open == 2
+        vendor.request_counts.clear()
         with pytest.raises(LimitError, match="could exceed its cap"):
             await produce(cap=Decimal("0.0102")).collect(texts)
         # What is left beside one more run is the cost of 44, at $0.0000045 each.
-        assert sum(vendor.asked.values()) == 45
+        assert sum(vendor.request_counts.values()) == 45
 
 
 async def test_for_a_run_that_another_worker_has_nothing_stays_put_down(
@@ -473,7 +473,7 @@ async def test_a_cap_needs_a_price(tmp_path: Path, vendor: Vendor) -> None:
         )
         with pytest.raises(ConfigurationError, match="the price of the model is unknown"):
             await channel.collect(["x"])
-        assert not vendor.asked
+        assert not vendor.request_counts
         assert not await place.runner.survey()
 
 
@@ -498,17 +498,17 @@ async def test_it_is_stopped_and_goes_on_from_there(tmp_path: Path, vendor: Vend
     async with working(vendor, tmp_path) as place:
         channel = place.channel(key="k", concurrency=1)
         running = asyncio.create_task(channel.collect(texts))
-        await until(lambda: vendor.asked["5?"])
+        await until(lambda: vendor.request_counts["5?"])
         await place.runner.stop(channel.batch)
         with pytest.raises(ConverseError, match="was stopped"):
             await running
-        done = sum(vendor.asked.values())
+        done = sum(vendor.request_counts.values())
         assert done < 60
         async with access_batches(choose_url("sqlite", tmp_path)) as others:
             assert (await others.find(channel.batch)).state == "stopped"
         report = await place.channel(key="k", concurrency=1).collect(texts)
         assert len(report.results) == 60
-        assert set(vendor.asked.values()) == {1}
+        assert set(vendor.request_counts.values()) == {1}
 
 
 @pytest.mark.slow
@@ -526,7 +526,7 @@ async def test_what_is_no_result_of_it_is_not_written_over(
             with pytest.raises(StoreError, match="does not hold results"):
                 await place.channel(journal=journal).collect(["One?"])
             assert journal.read_text() == there
-        assert not vendor.asked
+        assert not vendor.request_counts
         assert not await place.runner.survey()
 
 
@@ -538,7 +538,7 @@ async def test_a_table_that_cannot_be_written_is_refused_before_anything_is_paid
     async with working(vendor, tmp_path) as place:
         with pytest.raises(DependencyError, match="pyarrow"):
             await place.channel(journal=tmp_path / "answers.parquet").collect(["One?"])
-        assert not vendor.asked
+        assert not vendor.request_counts
         assert not await place.runner.survey()
 
 
@@ -569,7 +569,7 @@ async def test_who_has_waited_for_room_begins_nothing_that_nobody_wants(
     leave.set()
     await closing
     assert sorted(await asyncio.gather(*working)) == ["", "done"]
-    assert sum(vendor.asked.values()) == 1
+    assert sum(vendor.request_counts.values()) == 1
     database.close()
     await application.close()
 
@@ -606,7 +606,7 @@ async def test_a_database_that_is_away_breaks_off_nothing_under_a_cap(
         async with asyncio.timeout(60):
             report = await channel.collect([f"{n}?" for n in range(6)])
     assert len(report.results) == 6
-    assert set(vendor.asked.values()) == {1}
+    assert set(vendor.request_counts.values()) == {1}
 
 
 @pytest.mark.slow
@@ -640,8 +640,8 @@ async def test_after_three_deaths_inputs_are_asked_one_by_one(
         assert failure.index == 3
         assert kept == [*range(6)]  # the one that is set aside is journaled as the others
         assert "Skipped: it was processed alone 2 times" in str(failure.error)
-        assert vendor.asked == {f"{n}?": 1 for n in range(6) if n != 3}
-        assert vendor.most == 1
+        assert vendor.request_counts == {f"{n}?": 1 for n in range(6) if n != 3}
+        assert vendor.max_open == 1
 
 
 @pytest.mark.slow
@@ -673,7 +673,7 @@ async def test_a_worker_that_was_asleep_asks_nothing_twice(
         await asyncio.to_thread(durable.close)
         with database.transact(reading=True) as transaction:
             assert transaction.fetch("SELECT epoch FROM vibe_chunks") == [(1,)]
-        assert vendor.asked == {"Who?": 1}
+        assert vendor.request_counts == {"Who?": 1}
 
 
 @pytest.mark.slow
@@ -727,10 +727,10 @@ async def test_a_killed_workers_chunks_are_gone_on_with(tmp_path: Path, vendor: 
                 if len(seen) == 12:
                     workers[0].send_signal(signal.SIGKILL)
         assert sorted(seen) == list(range(80))
-        assert set(vendor.asked) == set(texts)
+        assert set(vendor.request_counts) == set(texts)
         # Of each of two chunks, of which one was ending: what was under way, and what waited to be
         # written.
-        assert sum(vendor.asked.values()) <= 80 + 2 * (2 + 2)
+        assert sum(vendor.request_counts.values()) <= 80 + 2 * (2 + 2)
     finally:
         for each in workers:
             each.kill()
@@ -755,7 +755,7 @@ async def test_workers_share_what_a_vendor_allows(tmp_path: Path, vendor: Vendor
         assert len(report.results) == 120
         # None comes before its time, less a second's worth of each worker; how much later, and
         # how many at once then, is for a busy machine to say.
-        moments = enumerate(sorted(vendor.times))
+        moments = enumerate(sorted(vendor.request_times))
         assert all(moment - start >= number / 20 - 2 * 1.0 for number, moment in moments)
     finally:
         for each in workers:

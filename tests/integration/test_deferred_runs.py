@@ -362,7 +362,7 @@ async def test_a_run_that_was_stopped_keeps_its_answer(simulator: SynchronousSim
     assert count_batches(simulator) == 1
 
 
-@pytest.mark.parametrize("where", [(Generator, "_take"), (DeferredBatches, "read")])
+@pytest.mark.parametrize("where", [(Generator, "_add_answer"), (DeferredBatches, "read")])
 async def test_an_answer_is_kept_that_its_run_was_broken_off_with(
     simulator: SynchronousSimulator, monkeypatch: pytest.MonkeyPatch, where: tuple[type, str]
 ) -> None:

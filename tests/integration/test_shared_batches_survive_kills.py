@@ -70,8 +70,8 @@ async def test_each_is_in_the_output_once(tmp_path: Path) -> None:
         assert sorted(seen) == list(range(COUNT))
         assert [line["index"] for line in lines] == list(range(COUNT))
         assert [line["text"] for line in lines] == [f"Echo: Number {n}" for n in range(COUNT)]
-        assert len(vendor.asked) == COUNT
-        again = sum(vendor.asked.values()) - COUNT
+        assert len(vendor.request_counts) == COUNT
+        again = sum(vendor.request_counts.values()) - COUNT
         assert 0 < again <= doubted <= WORKERS * 2 * 3 * UNDER_WAY  # each had two chunks
 
 

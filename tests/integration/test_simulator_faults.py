@@ -540,7 +540,7 @@ async def test_conditions_are_chosen_by_simulator_turn_and_address(
             data = await response.read()
         assert b"[DONE]" not in data
         assert b"\r\n" in data
-        with pytest.raises(ValueError, match="no fault or quirk 'no_such'"):
+        with pytest.raises(ValueError, match="Unknown fault or quirk 'no_such'"):
             simulator.switch("no_such")
 
 

@@ -34,7 +34,9 @@ async def test_runs_go_on_while_strangers_ask_the_gateway(
         for run_id, each in zip(ids, told, strict=True):
             assert each[-1][2]["event"]["reason"] == "answered"
             assert (await trio.ask("GET", f"/runs/{run_id}"))["state"] == "ended"
-        assert trio.read_noted() == {f"j{job}-{step}": 1 for job in range(4) for step in range(3)}
+        assert trio.count_effects() == {
+            f"j{job}-{step}": 1 for job in range(4) for step in range(3)
+        }
         assert read_jobs(trio.simulator) == {
             f"j{job}-{step}": 1 for job in range(4) for step in range(4)
         }
@@ -56,7 +58,7 @@ async def test_only_the_gateway_speaks_to_vendors(
         fork = await trio.ask("POST", f"/runs/{run_id}/fork")
         await trio.ask("POST", f"/runs/{fork['id']}/messages", {"content": "Job more of 3"})
         await trio.allow_all(fork["id"])
-        assert trio.read_noted() == {"asking-0": 1, "asking-1": 1, "more-2": 1}
+        assert trio.count_effects() == {"asking-0": 1, "asking-1": 1, "more-2": 1}
         own = {"model": f"remote:{MODEL}", "input": "Job own of 1", "ensembles": ["shell"]}
         async with trio.session.post(f"{trio.url}/runs", json=own) as refused:
             assert refused.status == 400
@@ -111,7 +113,7 @@ async def test_runs_wait_for_a_gateway_that_stalls(
             await watching[0]
         watching[2].cancel()
         assert told[0][-1][2]["event"]["reason"] == "answered"
-        assert trio.read_noted() == {"waits-0": 1, "waits-1": 1}
+        assert trio.count_effects() == {"waits-0": 1, "waits-1": 1}
         # What came too late for whoever had asked may have been billed, and is said.
         failed = sum(word == "step.failed" for _, word, _ in told[0])
         asked = sum(count for job, count in read_jobs(trio.simulator).items() if "waits" in job)
@@ -138,7 +140,7 @@ async def test_whoever_has_no_room_goes_on_with_what_needs_none(
             ]
             texts = ["".join(part["text"] for part in each["content"]) for each in results]
             assert ["exit code" in each for each in texts] == [job == "full"] * 2
-        assert trio.read_noted() == {"later-0": 1, "later-1": 1}
+        assert trio.count_effects() == {"later-0": 1, "later-1": 1}
         for daemon in trio.daemons.values():
             assert await daemon.end(kill=False) == 0
             assert "Traceback" not in "".join(daemon.printed)

@@ -17,11 +17,11 @@ from mcp.shared.exceptions import MCPError
 
 from support.daemons.tool_servers import (
     ERAS,
-    Asked,
+    ScriptedUser,
     compose_command,
     compose_environment,
+    connect_client,
     describe_program,
-    meet,
     produce_application,
     read_text,
     serve_tools,
@@ -53,7 +53,7 @@ async def test_a_stranger_lists_and_calls_what_is_configured(
     """By whatever way and in whatever era: the same tools, hints and answers."""
 
     async def judge(target: Any) -> None:
-        async with meet(target, era) as client:
+        async with connect_client(target, era) as client:
             tools = (await client.list_tools()).tools
             assert [each.name for each in tools][:2] == ["read_file", "list_files"]
             hints = {each.name: each.annotations for each in tools}
@@ -84,21 +84,21 @@ async def test_a_stranger_lists_and_calls_what_is_configured(
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (Asked(allow=True), "hi\n"),
-        (Asked(allow=False), "was asked and declined"),
-        (Asked("accept"), "lacks 'allow' (true or false)"),
-        (Asked(allow="yes"), "lacks 'allow' (true or false)"),
-        (Asked("decline"), "did not allow it"),
+        (ScriptedUser(allow=True), "hi\n"),
+        (ScriptedUser(allow=False), "was asked and declined"),
+        (ScriptedUser("accept"), "lacks 'allow' (true or false)"),
+        (ScriptedUser(allow="yes"), "lacks 'allow' (true or false)"),
+        (ScriptedUser("decline"), "did not allow it"),
         (None, "--allow run_command"),
     ],
 )
 async def test_what_needs_an_approval_is_asked_of_the_user_or_refused(
-    folder: Path, era: str, answer: Asked | None, said: str
+    folder: Path, era: str, answer: ScriptedUser | None, said: str
 ) -> None:
     """The user sees the arguments whole; nothing is executed without a clear yes."""
     async with (
         serve_tools(produce_application(folder), ensembles=("shell",)) as address,
-        meet(address, era, elicitation_callback=answer) as client,
+        connect_client(address, era, elicitation_callback=answer) as client,
     ):
         result = await client.call_tool("run_command", {"command": "echo hi; echo \u202e >made"})
 
@@ -119,7 +119,7 @@ async def test_what_is_allowed_needs_no_question(folder: Path, allowed: str, era
         serve_tools(
             produce_application(folder), ensembles=("shell",), allowed=(allowed,)
         ) as address,
-        meet(address, era) as client,
+        connect_client(address, era) as client,
     ):
         assert read_text(await client.call_tool("run_command", {"command": "echo a"})) == "a\n"
 
@@ -383,7 +383,7 @@ async def test_a_server_behind_is_passed_on_with_its_changes(folder: Path, era: 
     application = produce_application(folder, text)
     async with (
         serve_tools(application, mcp=("workshop",), allowed=("all",)) as address,
-        meet(address, era, message_handler=notice) as client,
+        connect_client(address, era, message_handler=notice) as client,
     ):
         assert read_text(await client.call_tool("add", {"a": 1, "b": 2})) == "3"
         counted = await client.call_tool("count", {"to": 3}, progress_callback=hear)

@@ -16,10 +16,10 @@ import trustme
 
 from support.daemons.tool_servers import (
     ERAS,
-    Asked,
-    Offering,
-    meet,
-    meet_modern,
+    FixedApplication,
+    ScriptedUser,
+    connect_client,
+    connect_sessionless,
     produce_application,
     read_text,
     serve_tools,
@@ -53,7 +53,7 @@ class Greeter:
     def __init__(self) -> None:
         self.told: list[str] = []
 
-    def offer(self, folder: Path, **more: Any) -> Offering:
+    def offer(self, folder: Path, **more: Any) -> FixedApplication:
         """Makes an application that offers it."""
 
         @invocable(effect="pure")
@@ -78,7 +78,7 @@ class Greeter:
                 self.told.append("ended")
             return ""
 
-        return Offering(folder, FunctionsEnsemble("greeter", [greet, hang], **more))
+        return FixedApplication(folder, FunctionsEnsemble("greeter", [greet, hang], **more))
 
 
 async def test_a_call_waits_once_for_its_client(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ async def test_a_call_waits_once_for_its_client(tmp_path: Path) -> None:
     options = {"sessions": SessionLimits(waiting=1)}
     async with (
         serve_tools(greeter.offer(tmp_path), **options) as address,
-        meet_modern(address, **ELICITATION) as client,
+        connect_sessionless(address, **ELICITATION) as client,
     ):
         first = (await client.ask("tools/call", name="greet"))["result"]
         assert first["inputRequests"]["name"]["params"]["message"] == "Who?"
@@ -117,10 +117,10 @@ async def test_what_has_allowed_a_call_answers_no_question_of_the_call(tmp_path:
 
     yes = {"approval": {"action": "accept", "content": {"allow": True}}}
     no = {"approval": {"action": "decline"}}
-    application = Offering(tmp_path, FunctionsEnsemble("wiping", [wipe]))
+    application = FixedApplication(tmp_path, FunctionsEnsemble("wiping", [wipe]))
     async with (
         serve_tools(application) as address,
-        meet_modern(address, **ELICITATION) as client,
+        connect_sessionless(address, **ELICITATION) as client,
     ):
         first = (await client.ask("tools/call", name="wipe"))["result"]
         again = {"inputResponses": yes, "requestState": first["requestState"]}
@@ -137,7 +137,7 @@ async def test_a_call_that_nobody_comes_back_to_ends(tmp_path: Path) -> None:
     options = {"sessions": SessionLimits(waiting=1, wait_seconds=0.05)}
     async with (
         serve_tools(greeter.offer(tmp_path), **options) as address,
-        meet_modern(address, **ELICITATION) as client,
+        connect_sessionless(address, **ELICITATION) as client,
     ):
         await client.ask("tools/call", name="greet")
         await become(lambda: len(greeter.told) == 2)
@@ -157,10 +157,10 @@ async def test_what_is_answered_in_part_is_asked_for_the_rest(tmp_path: Path) ->
         return str(sorted(await context.ask(questions)))
 
     one = {"action": "decline"}
-    application = Offering(tmp_path, FunctionsEnsemble("asking", [ask]))
+    application = FixedApplication(tmp_path, FunctionsEnsemble("asking", [ask]))
     async with (
         serve_tools(application) as address,
-        meet_modern(address, **ELICITATION) as client,
+        connect_sessionless(address, **ELICITATION) as client,
     ):
         both = (await client.ask("tools/call", name="ask"))["result"]
         assert set(both["inputRequests"]) == {"a", "b"}
@@ -179,7 +179,7 @@ async def test_what_cannot_be_asked_is_said(tmp_path: Path, era: str) -> None:
     settings = ToolsServer(workers=2)
     async with (
         serve_tools(greeter.offer(tmp_path), server=settings) as address,
-        meet(address, era, elicitation_callback=Asked(name="Ada")) as client,
+        connect_client(address, era, elicitation_callback=ScriptedUser(name="Ada")) as client,
     ):
         refused = await client.call_tool("greet")
         assert refused.is_error
@@ -200,7 +200,7 @@ async def test_what_waits_for_one_client_is_not_anothers(tmp_path: Path) -> None
     me, you = {"authorization": "Bearer me"}, {"authorization": "Bearer you"}
     async with (
         serve_tools(Greeter().offer(tmp_path), authorizer=KeyAuthorizer()) as address,
-        meet_modern(address, **ELICITATION) as client,
+        connect_sessionless(address, **ELICITATION) as client,
         httpx2.AsyncClient() as legacy,
     ):
         assert (await client.post("tools/call", name="greet")).status_code == 401
@@ -262,7 +262,7 @@ async def test_a_call_ends_with_its_client(tmp_path: Path, era: str) -> None:
     greeter = Greeter()
     async with serve_tools(greeter.offer(tmp_path)) as address:
         with suppress(asyncio.CancelledError):
-            async with meet(address, era) as client:
+            async with connect_client(address, era) as client:
                 calling = asyncio.ensure_future(client.call_tool("hang"))
                 await become(lambda: greeter.told == ["begun"])
                 calling.cancel()
@@ -276,7 +276,7 @@ async def test_a_call_ends_with_its_client(tmp_path: Path, era: str) -> None:
                 body = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": call}
                 posting = asyncio.ensure_future(gone.post(address, json=body, headers=head))
             else:
-                async with meet_modern(address) as modern:
+                async with connect_sessionless(address) as modern:
                     posting = asyncio.ensure_future(modern.post("tools/call", **call))
                     await become(lambda: greeter.told[2:] == ["begun"])
                     posting.cancel()
@@ -310,8 +310,8 @@ async def test_what_is_longer_than_its_limit_says_so(tmp_path: Path) -> None:
     prompt = produce_prompt(read, output_limit_characters=100)
     ensemble = FunctionsEnsemble("long", [say_much, weigh_much], resources=[long], prompts=[prompt])
     async with (
-        serve_tools(Offering(tmp_path, ensemble)) as address,
-        meet_modern(address) as client,
+        serve_tools(FixedApplication(tmp_path, ensemble)) as address,
+        connect_sessionless(address) as client,
     ):
         said = [await client.ask("tools/call", name="say_much") for _ in range(2)]
         assert said[0] == said[1]
@@ -340,7 +340,7 @@ async def test_a_question_is_not_asked_of_another_client(tmp_path: Path) -> None
             "connect_seconds = 55",
         ]
     )
-    mine, yours = Asked(name="Sylt"), Asked(name="Rum")
+    mine, yours = ScriptedUser(name="Sylt"), ScriptedUser(name="Rum")
     application = produce_application(tmp_path, text)
     is_asked = asyncio.Event()
     go_on = asyncio.Event()
@@ -352,8 +352,8 @@ async def test_a_question_is_not_asked_of_another_client(tmp_path: Path) -> None
 
     async with (
         serve_tools(application, mcp=("behind",), allowed=("all",)) as address,
-        meet(address, "legacy", elicitation_callback=answer_late) as me,
-        meet(address, "legacy", elicitation_callback=yours) as you,
+        connect_client(address, "legacy", elicitation_callback=answer_late) as me,
+        connect_client(address, "legacy", elicitation_callback=yours) as you,
     ):
         asking = asyncio.ensure_future(me.call_tool("ask_person", {"message": "mine"}))
         await is_asked.wait()
@@ -368,7 +368,7 @@ async def test_a_question_is_not_asked_of_another_client(tmp_path: Path) -> None
 @pytest.mark.slow
 async def test_over_http_each_is_asked_about_their_own_call(tmp_path: Path) -> None:
     """The question comes with the answer to the call: nobody keeps others from theirs."""
-    mine, yours = Asked(name="Ada"), Asked(name="Bob")
+    mine, yours = ScriptedUser(name="Ada"), ScriptedUser(name="Bob")
     is_asked, go_on = asyncio.Event(), asyncio.Event()
 
     async def answer_late(context: Any, params: Any) -> Any:
@@ -382,8 +382,8 @@ async def test_over_http_each_is_asked_about_their_own_call(tmp_path: Path) -> N
         front = produce_application(tmp_path / "front", text)
         async with (
             serve_tools(front, mcp=("behind",), allowed=("all",)) as address,
-            meet(address, "legacy", elicitation_callback=answer_late) as me,
-            meet(address, "legacy", elicitation_callback=yours) as you,
+            connect_client(address, "legacy", elicitation_callback=answer_late) as me,
+            connect_client(address, "legacy", elicitation_callback=yours) as you,
         ):
             asking = asyncio.ensure_future(me.call_tool("greet", {}))
             await is_asked.wait()
@@ -400,7 +400,7 @@ async def test_nobody_takes_all_that_there_is(tmp_path: Path) -> None:
         serve_tools(
             Greeter().offer(tmp_path), authorizer=KeyAuthorizer(), sessions=sessions
         ) as address,
-        meet_modern(address, **ELICITATION) as client,
+        connect_sessionless(address, **ELICITATION) as client,
         httpx2.AsyncClient() as legacy,
     ):
 

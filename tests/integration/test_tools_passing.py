@@ -17,8 +17,8 @@ from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 
 from support.daemons.tool_servers import (
     ERAS,
-    Asked,
-    meet,
+    ScriptedUser,
+    connect_client,
     produce_application,
     read_text,
     serve_tools,
@@ -49,7 +49,7 @@ class Stranger:
     """A client's user, model and directories; and what the client hears."""
 
     def __init__(self) -> None:
-        self.asked = Asked(name="Sylt", kind="sea", height=3)
+        self.asked = ScriptedUser(name="Sylt", kind="sea", height=3)
         self.logged: list[tuple[str, Any, str | None]] = []
         self.progress: list[tuple[float, float | None, str | None]] = []
         self.heard: list[str] = []
@@ -101,12 +101,12 @@ class Stranger:
 async def meet_through(
     folder: Path, era: str, behind: str
 ) -> AsyncIterator[tuple[Client, Stranger]]:
-    """Lets a stranger meet the server behind, through ours."""
+    """Connect the official client to the inner server, through ours."""
     stranger = Stranger()
     application = produce_application(folder, configure(behind))
     async with (
         serve_tools(application, mcp=("behind",), allowed=("all",)) as address,
-        meet(address, era, **stranger.produce_options()) as client,
+        connect_client(address, era, **stranger.produce_options()) as client,
     ):
         yield client, stranger
 

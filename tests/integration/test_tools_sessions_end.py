@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 import pytest
 
-from support.daemons.tool_servers import Offering
+from support.daemons.tool_servers import FixedApplication
 from support.network.serving import Message
 from vibe_llms.daemons.service import Service
 from vibe_llms.daemons.tools.making import produce_service
@@ -24,7 +24,7 @@ _TURNS = 200
 
 
 @attrs.define
-class Asked:
+class ScriptedUser:
     """One request of the daemon, by ASGI.
 
     Attributes:
@@ -72,7 +72,7 @@ class Asked:
 
 async def begin_session(service: Service) -> str:
     """Returns the id of a session that was opened."""
-    opening = Asked(service)
+    opening = ScriptedUser(service)
     client = {"name": "stranger", "version": "1"}
     params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}
     said = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
@@ -102,7 +102,7 @@ async def test_a_session_ends_when_it_has_heard_what_was_said_before(
         """Looks."""
         return ""
 
-    application = Offering(tmp_path, FunctionsEnsemble("looks", [look]))
+    application = FixedApplication(tmp_path, FunctionsEnsemble("looks", [look]))
     service = produce_service(application, ToolsSettings())
     await service.start()
     try:
@@ -110,12 +110,12 @@ async def test_a_session_ends_when_it_has_heard_what_was_said_before(
         ending: list[asyncio.Task[int]] = []
 
         def end() -> None:
-            ending.append(asyncio.create_task(Asked(service, session).ask("DELETE")))
+            ending.append(asyncio.create_task(ScriptedUser(service, session).ask("DELETE")))
 
         with caplog.at_level(logging.WARNING):
-            assert await Asked(service, session, read=end).ask("POST", said) == status
+            assert await ScriptedUser(service, session, read=end).ask("POST", said) == status
             assert await ending[0] == 200
         assert [each.getMessage() for each in caplog.records] == []
-        assert await Asked(service, session).ask("POST", said) == 404
+        assert await ScriptedUser(service, session).ask("POST", said) == 404
     finally:
         await service.stop()

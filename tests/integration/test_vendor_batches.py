@@ -16,7 +16,7 @@ from support.batches.vendor_batching import (
     advance_all,
     ask,
     gather,
-    is_looked_for,
+    is_lost_batch,
     open_channel,
     read_lines,
 )
@@ -304,7 +304,7 @@ async def test_a_batch_under_way_that_may_be_ours_is_waited_for(
 
     def end_it(news: ChunkNews) -> None:
         nonlocal waited
-        waited += is_looked_for(news)
+        waited += is_lost_batch(news)
         if waited == 200:  # for longer than what is not there would be waited for
             advance_all(simulator.url)
 
@@ -334,7 +334,7 @@ async def test_batches_of_ours_that_are_known_are_not_waited_for(
 
     def hear(each: ChunkNews) -> None:
         news.append(each)
-        assert sum(map(is_looked_for, news)) < 100, "it waits for a batch that is known"
+        assert sum(map(is_lost_batch, news)) < 100, "it waits for a batch that is known"
 
     await perform("anthropic", simulator, output, ["One.", "Two."], listener=hear)
 
@@ -369,7 +369,7 @@ async def test_a_batch_that_was_taken_without_an_answer_is_found_at_once(
 
     def hear(each: ChunkNews) -> None:
         news.append(each)
-        if is_looked_for(each):
+        if is_lost_batch(each):
             advance_all(simulator.url)
 
     await perform(provider, simulator, output, simulate="batch_unanswered", listener=hear)

@@ -1,1 +1,1 @@
-"""Batches on workers and at vendors, and programs that die while they process them."""
+"""Support for tests of batches: on workers, at vendors, and in processes that are killed."""

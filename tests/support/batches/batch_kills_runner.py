@@ -1,8 +1,8 @@
-"""Works at batches of an engine and dies: ``URL FOLDER before|after``; the home is HOME's.
+"""Program whose processes die while they perform a batch: ``URL FOLDER before|after``.
 
-For each event of a run in its turn a batch of one input is asked for under a key, and whoever works
-at it kills itself before, or after, that event is written. The next process goes on with it, and
-answers what is in doubt as somebody does who looks. Prints how many died.
+For each event of a run in turn, start a batch of one input. The first process kills itself before,
+or after, it writes that event. The next process continues the batch, and answers doubtful calls by
+what has happened. Print how many processes died.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[2]))  # a program of its own finds `support`
+sys.path.insert(0, str(Path(__file__).parents[2]))  # so that `support` can be imported
 
-from support.batches.vendor_batch_runner import install, outlive
+from support.batches.vendor_batch_runner import install_kill, perform_in_processes
 from support.runs.acting import invoke, say
 from support.runs.scripting import write_script
 from vibe_llms.agents.batches import open_batches
@@ -33,16 +33,16 @@ from vibe_llms.runs.waiting import answer, survey_waiting
 
 
 async def perform(url: str, folder: Path, key: str) -> None:
-    """Works at a batch until it is done, or dies."""
-    paid = folder / f"{key}.paid"
+    """Perform a batch to its end, or die."""
+    payments = folder / f"{key}.paid"
 
     def look(where: str) -> str:
-        """Looks."""
+        """Look."""
         return f"seen: {where}"
 
     def pay() -> str:
-        """Pays."""
-        with paid.open("a") as file:
+        """Pay."""
+        with payments.open("a") as file:
             file.write("paid\n")
         return "paid"
 
@@ -59,30 +59,32 @@ async def perform(url: str, folder: Path, key: str) -> None:
             (failure,) = report.failures
             assert "awaits approval" in str(failure.error), failure.error
             for each in await asyncio.to_thread(survey_waiting, store):
-                given = deny(each.request, "paid") if paid.exists() else allow(each.request)
-                await asyncio.to_thread(answer, store, each.conversation_id, given, key=each.key)
+                decision = deny(each.request, "paid") if payments.exists() else allow(each.request)
+                await asyncio.to_thread(answer, store, each.conversation_id, decision, key=each.key)
         assert report.values == ("Done.",), report
-    assert paid.read_text() == "paid\n"
+    assert payments.read_text() == "paid\n"
     assert not list(store.survey())
 
 
 def main() -> None:
-    """Kills a worker at each event in its turn."""
+    """Kill a process at each event in turn."""
     url, folder, moment = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
-    for module in (claims, database_log):  # a claim that nobody gives back runs out
+    for module in (claims, database_log):  # so that claims of dead processes expire soon
         module.LEASE_SECONDS = 1.0  # type: ignore[attr-defined]
     assert DurableRunner.__init__.__kwdefaults__ is not None
     DurableRunner.__init__.__kwdefaults__["lease_seconds"] = 0.5
     turns = [[invoke("look", where="here")], [invoke("pay")], [say("Done.")]]
     write_script(folder, *({"contents": turn} for turn in turns))
-    import dbos  # noqa: F401  # so that no child has to
+    import dbos  # noqa: F401  # before the fork, for speed
 
     event = 0
-    died = 1
-    while died:
+    deaths = 1
+    while deaths:
         event += 1
-        doom = partial(install, LocalRunContext, "emit", moment == "after", event)
-        died = outlive(doom, partial(perform, url, folder, f"{moment}-{event}"), 1)
+        arrange = partial(install_kill, LocalRunContext, "emit", moment == "after", event)
+        deaths = perform_in_processes(
+            arrange, partial(perform, url, folder, f"{moment}-{event}"), 1
+        )
     print(event - 1)
 
 

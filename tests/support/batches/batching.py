@@ -1,4 +1,4 @@
-"""Batches on runners, for tests: databases, workers as processes, and a vendor that counts."""
+"""Batches on runners: databases, worker processes, and a vendor that counts its requests."""
 
 from __future__ import annotations
 
@@ -35,34 +35,34 @@ BASES = ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)]
 
 
 def choose_url(base: str, directory: Path) -> str:
-    """Returns the URL of an empty database."""
+    """Return the URL of an empty database."""
     if base == "sqlite":
         return f"sqlite:///{directory}/runner.db"
     return produce_url(directory)
 
 
 def spec(**more: Any) -> BatchSpec:
-    """An order that nobody performs."""
+    """Return a specification without a runnable request."""
     import msgspec
 
     return BatchSpec(model="scripted:echo", request=msgspec.Raw(b"{}"), **more)
 
 
 async def ask(*texts: str) -> AsyncIterator[StoredInput]:
-    """Inputs as they are handed over; one with a colon has a name."""
+    """Yield inputs to submit; the text before a colon is the name."""
     for text in texts:
-        name, _, said = text.rpartition(":")
-        yield StoredInput(name or None, digest(said), write_input(said))
+        name, _, content = text.rpartition(":")
+        yield StoredInput(name or None, digest(content), write_input(content))
 
 
 @attrs.define
 class FakeQueue:
-    """Queue of chunks in memory; the test takes them."""
+    """Queue of chunks in memory, without workers."""
 
     due: list[DueChunk] = attrs.field(factory=list)
 
     def enqueue(self, batch: str, chunks: Sequence[DueChunk]) -> None:
-        """Enqueue chunks that are not there."""
+        """Enqueue those chunks that are not in the queue."""
         self.due += [each for each in chunks if each not in self.due]
 
     def cancel(self, batch: str) -> None:
@@ -70,7 +70,7 @@ class FakeQueue:
         self.due = [each for each in self.due if each.batch != batch]
 
     def list_active(self) -> set[tuple[str, int]]:
-        """Return what is there."""
+        """Return batch and number of each chunk in the queue."""
         return {(each.batch, each.number) for each in self.due}
 
     def close(self) -> None:
@@ -78,65 +78,73 @@ class FakeQueue:
 
 
 def look(database: BatchDatabase) -> Batches:
-    """Batches of a database that nobody performs."""
+    """Return the batches of a database, without workers."""
     return Batches(database, FakeQueue())
 
 
 async def submit(database: BatchDatabase, batch: str, *texts: str, chunk: int = 4) -> None:
-    """Hands a batch over that nobody performs."""
+    """Submit a batch, without workers."""
     await BatchHandover(database, FakeQueue(), batch, spec(), chunk).perform(ask(*texts))
 
 
 @attrs.define
 class Vendor:
-    """Answers Chat Completions by what was asked, and counts it.
+    """Vendor of Chat Completions that echoes each prompt.
 
     Attributes:
-        at_once: Nobody is answered before so many have waited for it at once.
+        url: Its address.
+        request_counts: How many requests each prompt has had.
+        delay_seconds: The time before each answer.
+        min_open: The first answer waits until this many requests are open at once.
+        status: The HTTP status of its answers.
+        code: The error code of answers with another status than 200.
+        open: How many requests are open.
+        max_open: How many requests were open at once.
+        request_times: When each request came.
     """
 
     url: str
-    asked: Counter[str]
+    request_counts: Counter[str]
     delay_seconds: float = 0.0
-    at_once: int = 1
+    min_open: int = 1
     status: int = 200
     code: str = "server_error"
     open: int = 0
-    most: int = 0
-    times: list[float] = attrs.field(factory=list)
+    max_open: int = 0
+    request_times: list[float] = attrs.field(factory=list)
 
     def compose(self, text: str) -> bytes:
-        """Composes the answer to a prompt."""
+        """Return the HTTP answer to a prompt."""
         message = {"role": "assistant", "refusal": None, "content": f"Echo: {text}"}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
         usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
         body = {"id": "c", "object": "chat.completion", "created": 1, "model": "gpt-4o-mini"}
-        said = json.dumps({**body, "choices": [choice], "usage": usage}).encode()
+        content = json.dumps({**body, "choices": [choice], "usage": usage}).encode()
         if self.status != 200:
-            said = json.dumps({"error": {"message": "not now", "code": self.code}}).encode()
+            content = json.dumps({"error": {"message": "not now", "code": self.code}}).encode()
         head = f"HTTP/1.1 {self.status} X\r\nContent-Type: application/json\r\n"
-        return f"{head}Content-Length: {len(said)}\r\n\r\n".encode() + said
+        return f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serves one connection."""
+        """Serve one connection."""
         with closing(writer), suppress(ConnectionError, asyncio.IncompleteReadError):
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).lower()
                 start = head.find(b"content-length:") + 15
                 body = await reader.readexactly(int(head[start : head.index(b"\r\n", start)]))
                 text = json.loads(body)["messages"][-1]["content"]
-                self.asked[text] += 1
-                self.times.append(time.monotonic())
+                self.request_counts[text] += 1
+                self.request_times.append(time.monotonic())
                 self.open += 1
-                self.most = max(self.most, self.open)
-                while self.most < self.at_once:  # noqa: ASYNC110  # other connections say so
+                self.max_open = max(self.max_open, self.open)
+                while self.max_open < self.min_open:  # noqa: ASYNC110  # other connections raise it
                     await asyncio.sleep(0.001)
                 await asyncio.sleep(self.delay_seconds)
                 self.open -= 1
                 writer.write(self.compose(text))
 
     def write_configuration(self, folder: Path, attempts: int = 1, **settings: Any) -> Path:
-        """Writes a configuration in which this is the vendor of `openai_conversations:…`."""
+        """Write a configuration in which `openai_conversations` has this address."""
         path = folder / "config.toml"
         lines = {"base_url": f"{self.url}/v1", "api_key": "x", **settings}
         table = "".join(f"{name} = {json.dumps(value)}\n" for name, value in lines.items())
@@ -147,21 +155,21 @@ class Vendor:
 
 @contextmanager
 def run_vendor(delay_seconds: float = 0.0) -> Iterator[Vendor]:
-    """Runs a vendor in a thread of its own."""
+    """Run a vendor in another thread."""
     vendor = Vendor("", Counter(), delay_seconds)
-    told: queue.Queue[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = queue.Queue()
+    started: queue.Queue[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = queue.Queue()
 
     async def serve() -> None:
         ended = asyncio.Event()
         server = await asyncio.start_server(vendor.serve, "127.0.0.1", 0, backlog=1024)
         vendor.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        told.put((asyncio.get_running_loop(), ended))
+        started.put((asyncio.get_running_loop(), ended))
         await ended.wait()
-        server.close()  # what is still served is cancelled with the loop
+        server.close()  # the end of the loop cancels open connections
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
-    loop, ended = told.get(timeout=60)
+    loop, ended = started.get(timeout=60)
     try:
         yield vendor
     finally:
@@ -172,12 +180,15 @@ def run_vendor(delay_seconds: float = 0.0) -> Iterator[Vendor]:
 def start_worker(
     folder: Path, url: str, *more: str, within: Sequence[str] = ()
 ) -> subprocess.Popen[str]:
-    """Starts ``vibe worker`` for batches; its configuration is in the folder.
+    """Start ``vibe worker`` for batches with the configuration in a folder.
 
     Args:
-        within: What its command begins with, as where it runs in a network namespace.
+        folder: It holds the configuration.
+        url: The runner's database.
+        more: More arguments of the command.
+        within: A prefix of the command, such as one that enters a network namespace.
     """
-    with (folder / "workers.log").open("a") as log:  # a pipe that nobody reads would fill up
+    with (folder / "workers.log").open("a") as log:  # a pipe without a reader would fill up
         return subprocess.Popen(
             [*within, *VIBE, "worker", "--runner", url, "--queues", "batches", *more],
             env=produce_environment(folder, VIBE_LLMS_CONFIG=str(folder / "config.toml")),
@@ -188,7 +199,7 @@ def start_worker(
 
 
 def start_program(folder: Path, program: str, *more: object) -> subprocess.Popen[str]:
-    """Starts a program that uses the package."""
+    """Start a Python program that uses the package."""
     return subprocess.Popen(
         [sys.executable, "-c", program, *map(str, more)],
         env={

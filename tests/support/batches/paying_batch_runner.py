@@ -1,7 +1,7 @@
-"""Works at a batch of an engine that pays: ``URL FOLDER TURN``; in turn 0 it dies as it pays.
+"""Program that performs a batch with a tool that pays: ``URL FOLDER TURN``.
 
-In turn 2 it answers what is in doubt as somebody does who looks, and retries. Prints the places of
-what was done, and why the rest was not.
+In turn 0, it is killed during a payment. In turn 2, it answers that doubtful call, and retries the
+failed items. It prints the indices of the results, and the errors of the failures.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from vibe_llms.runs.waiting import answer, survey_waiting
 
 
 def main() -> None:
-    """Works at the batch once."""
+    """Perform the batch once."""
     url, folder, turn = sys.argv[1:]
-    for module in (claims, database_log):  # a claim that nobody gives back runs out
+    for module in (claims, database_log):  # so that claims of dead processes expire soon
         module.LEASE_SECONDS = 1.0  # type: ignore[attr-defined]
     assert DurableRunner.__init__.__kwdefaults__ is not None
     DurableRunner.__init__.__kwdefaults__["lease_seconds"] = 0.3
@@ -40,10 +40,10 @@ def main() -> None:
 
 
 async def perform(url: str, folder: Path, turn: int) -> list[Any]:
-    """Returns the places of what was done, and why the rest was not."""
+    """Return the indices of the results, and the errors of the failures."""
 
     def pay(who: str) -> str:
-        """Pays."""
+        """Pay."""
         with (folder / "paid").open("a") as file:
             file.write(f"{who}\n")
         if turn == 0 and who == "Q1":
@@ -62,9 +62,9 @@ async def perform(url: str, folder: Path, turn: int) -> list[Any]:
     async with open_batches(url, application=application, produce_tools=produce) as runner:
         if turn == 2:
             store = choose_store(url, application)
-            for each in await asyncio.to_thread(survey_waiting, store):  # it was paid, as one sees
-                given = deny(each.request, "paid")
-                await asyncio.to_thread(answer, store, each.conversation_id, given, key=each.key)
+            for each in await asyncio.to_thread(survey_waiting, store):
+                decision = deny(each.request, "paid")
+                await asyncio.to_thread(answer, store, each.conversation_id, decision, key=each.key)
         engine = Engine(f"scripted:{script}", await produce(()), application=application)
         batch = BatchChannel(engine, runner=runner, key="k", concurrency=1, retry_failed=turn == 2)
         report = await batch.collect([f"Q{n}" for n in range(3)])

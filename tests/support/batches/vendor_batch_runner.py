@@ -1,7 +1,7 @@
-"""Runs a batch by its vendor's batches in processes that die: ``PROVIDER URL FOLDER DEATHS``.
+"""Program whose processes die during a batch at its vendor: ``PROVIDER URL FOLDER DEATHS``.
 
-At each point the batch is begun in a process that kills itself there, and gone on with in others,
-until one comes to its end. What it had told of when it died stands in ``told``.
+For each point, start a batch in a process that kills itself there, and continue it in others until
+one succeeds. The indices of the items that they received are in a ``.told`` file.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[2]))  # a program of its own finds `support`
+sys.path.insert(0, str(Path(__file__).parents[2]))  # so that `support` can be imported
 
-from support.batches.vendor_batching import advance_all, is_looked_for, open_channel
+from support.batches.vendor_batching import advance_all, is_lost_batch, open_channel
 from vibe_llms.batches.file_journals import FileJournal
 from vibe_llms.batches.submitting import ChunkNews
 from vibe_llms.batches.vendor_chunks import ChunkLog
@@ -38,85 +38,90 @@ POINTS: dict[str, tuple[type, str, bool]] = {
     "before it is forgotten": (ChunkLog, "forget", False),
     "after it is forgotten": (ChunkLog, "forget", True),
 }
-"""Where a process is killed: before or after the n-th time that something is done."""
+"""From the points at which a process is killed to class, method, and whether after the call."""
 
 
-def install(kind: type, name: str, is_after: bool, times: int = 1) -> None:
-    """Lets this process die before or after something is done for the n-th time."""
-    performed: Callable[..., Any] = getattr(kind, name)
+def install_kill(kind: type, name: str, is_after: bool, call_number: int = 1) -> None:
+    """Let this process kill itself before or after a certain call of a method."""
+    method: Callable[..., Any] = getattr(kind, name)
     count = 0
 
     def is_due() -> bool:
         nonlocal count
         count += 1
-        return count == times
+        return count == call_number
 
-    async def perform_async(*given: Any, **more: Any) -> Any:
-        dies = is_due()
-        if dies and not is_after:
+    async def perform_async(*arguments: Any, **options: Any) -> Any:
+        is_last = is_due()
+        if is_last and not is_after:
             os.kill(os.getpid(), signal.SIGKILL)
-        result = await performed(*given, **more)
-        if dies:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return result
-
-    def perform(*given: Any, **more: Any) -> Any:
-        dies = is_due()
-        if dies and not is_after:
-            os.kill(os.getpid(), signal.SIGKILL)
-        result = performed(*given, **more)
-        if dies:
+        result = await method(*arguments, **options)
+        if is_last:
             os.kill(os.getpid(), signal.SIGKILL)
         return result
 
-    chosen = perform_async if asyncio.iscoroutinefunction(performed) else perform
-    setattr(kind, name, chosen)
+    def perform(*arguments: Any, **options: Any) -> Any:
+        is_last = is_due()
+        if is_last and not is_after:
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = method(*arguments, **options)
+        if is_last:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+    replacement = perform_async if asyncio.iscoroutinefunction(method) else perform
+    setattr(kind, name, replacement)
 
 
-async def run_batch(provider: str, url: str, output: Path, told: Path) -> None:
-    """Runs the batch to its end, or until it is killed."""
+async def run_batch(provider: str, url: str, output: Path, received: Path) -> None:
+    """Perform the batch to its end, or until the process is killed."""
 
-    def hear(news: ChunkNews) -> None:
-        if is_looked_for(news):
+    def listen(news: ChunkNews) -> None:
+        if is_lost_batch(news):
             advance_all(url.partition("/simulate/")[0])
 
-    with told.open("ab", buffering=0) as file:
-        async with open_channel(provider, url, output, listener=hear) as channel:
+    with received.open("ab", buffering=0) as file:
+        async with open_channel(provider, url, output, listener=listen) as channel:
             async for item in channel.run(TEXTS, stored=False):
                 file.write(b"%d\n" % item.index)
 
 
 def main() -> None:
-    """Kills a batch of each point in its turn."""
-    provider, url, folder, most = sys.argv[1], sys.argv[2], Path(sys.argv[3]), int(sys.argv[4])
-    # Once without dying, so that no child has to import anything.
+    """Kill a batch at each point in turn."""
+    provider, url, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
+    max_deaths = int(sys.argv[4])
+    # The first batch, without a kill, imports everything before the forks.
     asyncio.run(run_batch(provider, url, folder / "whole.jsonl", folder / "whole.told"))
     for number, point in enumerate(POINTS):
-        output, told = folder / f"{number}.jsonl", folder / f"{number}.told"
-        dying = partial(install, *POINTS[point], 3 if "middle" in point else 1)
-        deaths = outlive(dying, partial(run_batch, provider, url, output, told), most)
+        output, received = folder / f"{number}.jsonl", folder / f"{number}.told"
+        arrange = partial(install_kill, *POINTS[point], 3 if "middle" in point else 1)
+        perform = partial(run_batch, provider, url, output, received)
+        deaths = perform_in_processes(arrange, perform, max_deaths)
         assert deaths, point
 
 
-def outlive(
-    install: Callable[[], None], perform: Callable[[], Coroutine[Any, Any, None]], most: int
+def perform_in_processes(
+    arrange: Callable[[], None],
+    perform: Callable[[], Coroutine[Any, Any, None]],
+    max_deaths: int,
 ) -> int:
-    """Performs something in one process after the other, until one comes to its end.
+    """Perform something in one process after the other until one of them succeeds.
 
     Args:
-        install: Lets a process die; the first ones.
-        most: How many: who goes on dies there, too, if it comes so far.
+        arrange: Prepares the kill of a process.
+        perform: What to perform; the next process continues it.
+        max_deaths: How many processes to prepare for a kill.
 
     Returns:
-        How many died.
+        How many processes died.
     """
     deaths = 0
     while True:
         process = os.fork()
         if process == 0:
             try:
-                if deaths < most:
-                    install()
+                if deaths < max_deaths:
+                    arrange()
                 asyncio.run(perform())
                 os._exit(0)
             except BaseException:

@@ -1,4 +1,4 @@
-"""Batches at a simulated vendor: an application whose provider is one on loopback, in no time."""
+"""Batches at a simulated vendor on loopback, by a clock on which waits take no time."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ MODELS = {
     "openai_conversations": "gpt-6",
     "openai_responses": "gpt-6",
 }
-"""From the providers that have batches to a model of each."""
+"""From the names of providers with batches to a model of each."""
 
 
 def compose_settings(provider: str, url: str, **limits: int) -> dict[str, Any]:
-    """Returns a configuration in which a provider's vendor is at an address."""
+    """Return a configuration in which a provider has an address."""
     base_url = url if provider == "anthropic" else f"{url}/v1"
     settings = {"base_url": base_url, "api_key": "sk-simulated"}
     return {
@@ -40,7 +40,7 @@ def compose_settings(provider: str, url: str, **limits: int) -> dict[str, Any]:
 def produce_application(
     provider: str, url: str, clock: Clock | None = None, **limits: int
 ) -> Application:
-    """Makes an application in which waiting takes no time."""
+    """Return an application in which waits take no time."""
     settings = compose_settings(provider, url, **limits)
     application = Application.load(command_line=settings)
     application.plugins = PluginManager(
@@ -61,7 +61,7 @@ async def open_channel(
     strict: bool = False,
     **options: Any,
 ) -> AsyncIterator[VendorBatchChannel[Any]]:
-    """Opens a channel to one of :data:`MODELS`, and closes what is behind it."""
+    """Open a channel to one of :data:`MODELS`; close it and its application at the end."""
     application = produce_application(provider, url, clock, **(limits or {}))
     produce: Any = VendorBatchChannel
     channel: VendorBatchChannel[Any] = produce(
@@ -78,7 +78,7 @@ async def open_channel(
 
 
 def ask(url: str, path: str, body: object = None) -> Any:
-    """Asks Anthropic's side of a simulator, as another program of the same account does."""
+    """Send a request to the Anthropic routes of a simulator; return the answer."""
     data = None if body is None else json.dumps(body).encode()
     headers = {"x-api-key": "sk", "anthropic-version": "2023-06-01"}
     request = urllib.request.Request(
@@ -89,23 +89,23 @@ def ask(url: str, path: str, body: object = None) -> Any:
 
 
 def advance_all(url: str) -> None:
-    """Lets time pass for all of Anthropic's batches, which end where they are asked for."""
+    """Request the state of each of Anthropic's batches, which lets its time pass."""
     for batch in ask(url, "/v1/messages/batches?limit=1000")["data"]:
         ask(url, f"/v1/messages/batches/{batch['id']}")
 
 
-def is_looked_for(news: ChunkNews) -> bool:
-    """Tells whether it is waited for a batch that may be the one which nobody heard of."""
+def is_lost_batch(news: ChunkNews) -> bool:
+    """Return whether the channel waits for a batch whose name at the vendor it does not know."""
     return news.course is ChunkCourse.WAITING and not news.vendor
 
 
 async def gather(
     channel: VendorBatchChannel[Any], inputs: Any, **options: Any
 ) -> list[BatchItem[Any]]:
-    """Returns all items of a run."""
+    """Return all items of a run."""
     return [item async for item in channel.run(inputs, **options)]
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Returns the lines of an output."""
+    """Return the lines of an output."""
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]

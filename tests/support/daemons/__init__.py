@@ -1,1 +1,1 @@
-"""The agents and tools daemons, alone or all three together, and chaos against them."""
+"""Support for tests of the daemons: one of them, all three together, and chaos."""

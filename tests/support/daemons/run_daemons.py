@@ -21,7 +21,7 @@ from vibe_llms.daemons.server import Server, ServerSettings
 
 @attrs.define
 class Daemon:
-    """A daemon under way, and a client of it."""
+    """A running agents daemon, and a client of it."""
 
     premises: Premises
     url: str
@@ -31,20 +31,22 @@ class Daemon:
     async def ask(
         self, method: str, path: str, body: Any = None, **headers: str
     ) -> tuple[int, Any]:
-        """Returns status and body of an answer."""
-        told = {name.replace("_", "-"): value for name, value in headers.items()}
-        async with self.session.request(method, self.url + path, json=body, headers=told) as answer:
+        """Send a request; return status and body of the answer."""
+        header_fields = {name.replace("_", "-"): value for name, value in headers.items()}
+        async with self.session.request(
+            method, self.url + path, json=body, headers=header_fields
+        ) as answer:
             return answer.status, await answer.json()
 
     async def start(self, *turns: Any, **headers: str) -> str:
-        """Asks for a run; returns its id."""
+        """Start a run; return its id."""
         spec = self.premises.spec(*turns).export()
         status, summary = await self.ask("POST", "/runs", {**spec, "input": "Do it."}, **headers)
         assert status == 201, summary
         return str(summary["id"])
 
     async def watch(self, run_id: str, after: str = "", query: str = "?follow=false") -> list[Any]:
-        """Returns what is told until the stream ends: number, word and line."""
+        """Return the events of a stream until it ends: number, type, and content of each."""
         headers = {"Last-Event-ID": after} if after else {}
         url = f"{self.url}/runs/{run_id}/events{query}"
         async with asyncio.timeout(60), self.session.get(url, headers=headers) as answer:
@@ -54,7 +56,7 @@ class Daemon:
 
 
 def read_frames(text: str) -> list[Any]:
-    """Reads events as a browser would, but for those that are in no log."""
+    """Return the numbered events, and those of runs, in the text of an event stream."""
     frames = []
     for block in text.split("\n\n"):
         fields = dict(line.split(": ", 1) for line in block.splitlines() if line[:1] != ":")
@@ -72,12 +74,15 @@ async def serving(
     shared: ConversationStore | None = None,
     **settings: Any,
 ) -> AsyncIterator[Daemon]:
-    """Serves the runs of a folder, with these tools; settings are those of the service.
+    """Serve the runs of a folder.
 
     Args:
-        seconds: How long at most.
-        watchers: How many event streams there may be at once.
-        shared: The store, where it is not one of files below the folder.
+        tmp_path: The folder.
+        tools: The tools of the runs.
+        seconds: The time limit.
+        watchers: How many event streams may be open at once.
+        shared: The store; by default one of files in the folder.
+        settings: More arguments of the service.
     """
     premises = Premises(tmp_path, shared=shared)
 

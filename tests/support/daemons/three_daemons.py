@@ -1,4 +1,4 @@
-"""The three daemons as processes: a gateway before a simulator, agents before that, and tools."""
+"""The three daemons as processes: agents, tools, and a gateway to a simulated vendor."""
 
 from __future__ import annotations
 
@@ -27,13 +27,17 @@ from vibe_llms.testing.simulator.prompts import SimulatedPrompt
 SECRET: Final = "sk-of-the-vendor"
 MODEL: Final = "anthropic:claude-sonnet-4-5"
 NAMES: Final = ("gateway", "tools", "agents")
-_TOLD: Final = {"gateway": "Gateway on ", "tools": "Tools on ", "agents": "Agents daemon on "}
+_READY_TEXTS: Final = {
+    "gateway": "Gateway on ",
+    "tools": "Tools on ",
+    "agents": "Agents daemon on ",
+}
 
 
 def play(prompt: SimulatedPrompt) -> ScriptedAnswer:
-    """Says what a model would that has a job of some steps, each of which writes its name down.
+    """Return the answer of a model that has a job of some steps, each a command that logs its name.
 
-    By what was said alone, so that any number of runs may go on at once, and any step again.
+    The answer depends on the prompt alone, so that runs may be concurrent, and repeat a step.
     """
     found = re.findall(r"Job (\w+) of (\d+)", prompt.prefix)
     if not found:
@@ -42,33 +46,38 @@ def play(prompt: SimulatedPrompt) -> ScriptedAnswer:
     if step == int(steps):
         return ScriptedAnswer(parts=(Say(f"Job {job} is done."),))
     name = f"{job}-{step}"
-    # It takes some time before and behind its effect, in which it can be killed.
+    # Pauses before and after the effect leave time for a kill.
     command = {"command": f"sleep 0.05 && echo {name} >>noted && sleep 0.05"}
     return ScriptedAnswer(parts=(Invoke("run_command", command, id=name),))
 
 
 def read_jobs(simulator: Simulator) -> Counter[str]:
-    """Counts how often a vendor was asked for each step of each job."""
-    asked: Counter[str] = Counter()
+    """Count the requests to a vendor for each step of each job."""
+    counts: Counter[str] = Counter()
     for request in simulator.requests:
         written = json.dumps(request.body)
         if found := re.findall(r"Job (\w+) of \d+", written):
-            asked[f"{found[-1]}-{count_results(written)}"] += 1
-    return asked
+            counts[f"{found[-1]}-{count_results(written)}"] += 1
+    return counts
 
 
 def count_results(written: str) -> int:
-    """Count what was executed, as a vendor is told; calls of an answer that broke off were not."""
+    """Count the results in a request, but for those of calls that were not executed."""
     unknown = written.count(NO_RESULT) + written.count(NOT_BEGUN)
     return written.count('"tool_result"') - unknown
 
 
 @attrs.define
 class Daemon:
-    """One of the three.
+    """One of the three daemons.
 
     Attributes:
-        printed: What it has said so far.
+        name: Its name on the command line.
+        port: Its port on loopback.
+        options: More arguments of its command.
+        running: Its process, if any.
+        printed: The lines of its standard error.
+        listening: Reads these lines.
     """
 
     name: str
@@ -80,17 +89,17 @@ class Daemon:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """Its address."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
     def pid(self) -> int:
-        """Of its process."""
+        """The id of its process."""
         assert self.running is not None
         return self.running.pid
 
     async def start(self, folder: Path, more: Mapping[str, str]) -> None:
-        """Starts it, and waits until it answers."""
+        """Start it, and wait until it accepts requests."""
         self.running = process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "vibe_llms", "serve", self.name, "--port", str(self.port)),
             *self.options,
@@ -100,7 +109,9 @@ class Daemon:
         )
         async with asyncio.timeout(60):
             assert process.stderr is not None
-            while _TOLD[self.name] not in (line := (await process.stderr.readline()).decode()):
+            while _READY_TEXTS[self.name] not in (
+                line := (await process.stderr.readline()).decode()
+            ):
                 self.printed.append(line)
                 assert line, "".join(self.printed)
         self.listening = asyncio.create_task(self._listen(process.stderr))
@@ -110,7 +121,7 @@ class Daemon:
             self.printed.append(line.decode("utf-8", "replace"))
 
     async def end(self, *, kill: bool = True) -> int:
-        """Ends it, at once or as a signal asks it to; returns its exit code."""
+        """Kill or terminate it; return its exit code."""
         assert self.running is not None
         with suppress(ProcessLookupError):
             (self.running.kill if kill else self.running.terminate)()
@@ -123,11 +134,15 @@ class Daemon:
 
 @attrs.define
 class Trio:
-    """All three, and a client of them.
+    """The three daemons, and a client of them.
 
     Attributes:
-        variables: Of each daemon's environment, besides those of its folder.
-        is_full: Whether the agents daemon has no room to write to, and may say so.
+        folder: It holds a folder for each.
+        daemons: From their names.
+        session: The client.
+        simulator: The simulated vendor.
+        variables: Environment variables of each daemon, besides those of its folder.
+        is_full: Whether the disk of the agents daemon is full, so that it may fail.
     """
 
     folder: Path
@@ -139,19 +154,19 @@ class Trio:
 
     @property
     def url(self) -> str:
-        """Where runs are asked for."""
+        """The address of the agents daemon."""
         return self.daemons["agents"].url
 
     async def start(self, *names: str) -> None:
-        """Starts some of them."""
+        """Start some of the daemons."""
         daemons = [self.daemons[name] for name in names]
         await asyncio.gather(*(each.start(self.folder, self.variables) for each in daemons))
 
     async def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
-        """Asks the agents daemon until it answers, whatever becomes of it; returns the answer.
+        """Repeat a request to the agents daemon until it answers; return the answer.
 
         Raises:
-            AssertionError: It refuses.
+            AssertionError: It refuses the request.
         """
         headers = {name.replace("_", "-"): text for name, text in headers.items()}
         while True:
@@ -160,8 +175,8 @@ class Trio:
                 async with self.session.request(
                     method, self.url + path, json=body, headers=headers
                 ) as answer:
-                    told = await answer.json()
-                    # It leaves, or could not write down what was said.
+                    result = await answer.json()
+                    # It is ending, or could not write.
                     if answer.status == 503 or (
                         answer.status == 500 and (was_full or self.is_full)
                     ):
@@ -170,51 +185,51 @@ class Trio:
                 await asyncio.sleep(0.05)
                 continue
             if answer.status == 409 and path.endswith("/approvals"):
-                return told
-            assert answer.status < 300, told
-            return told
+                return result
+            assert answer.status < 300, result
+            return result
 
     async def begin(self, job: str, steps: int, **more: Any) -> str:
-        """Asks for a run that has a job; returns its id."""
+        """Start a run with a job; return its id."""
         body = {"model": f"remote:{MODEL}", "ensembles": ["tools"]}
         body |= {"input": f"Job {job} of {steps}", **more}
         return str((await self.ask("POST", "/runs", body, Idempotency_Key=job))["id"])
 
-    async def watch(self, run_id: str, told: list[Any]) -> None:
-        """Watches a run until it has ended, coming back wherever it is cut off by the last id."""
+    async def watch(self, run_id: str, events: list[Any]) -> None:
+        """Add the events of a run until it ends; resume after the last one at each cut."""
         url = f"{self.url}/runs/{run_id}/events?follow=false"
-        while not (told and told[-1][1] == "run.completed" and _is_over(told[-1][2])):
-            headers = {"Last-Event-ID": str(told[-1][0])} if told else {}
+        while not (events and events[-1][1] == "run.completed" and _is_over(events[-1][2])):
+            headers = {"Last-Event-ID": str(events[-1][0])} if events else {}
             with suppress(aiohttp.ClientError, ConnectionError):
                 async with self.session.get(url, headers=headers) as answer:
                     if answer.status == 200:
-                        await read_frames(answer.content, told)
+                        await read_frames(answer.content, events)
                     else:
                         assert answer.status == 503, await answer.text()
             await asyncio.sleep(0.05)
 
     async def allow_all(self, run_id: str) -> None:
-        """Allows whatever a run asks for, until it has ended."""
+        """Approve each request of a run until the run ends."""
         path = f"/runs/{run_id}"
         while (await self.ask("GET", path))["state"] != "ended":
             for each in (await self.ask("GET", f"{path}/approvals"))["data"]:
-                said = {"digest": each["request"]["digest"], "decision": "allow"}
-                await self.ask("POST", f"{path}/approvals", said)
+                approval = {"digest": each["request"]["digest"], "decision": "allow"}
+                await self.ask("POST", f"{path}/approvals", approval)
             await asyncio.sleep(0.05)
 
-    def read_noted(self) -> Counter[str]:
-        """Counts what has taken effect."""
+    def count_effects(self) -> Counter[str]:
+        """Count how often each step has taken effect."""
         path = self.folder / "tools" / "noted"
         return Counter(path.read_text().split() if path.exists() else ())
 
 
 def _is_over(line: Any) -> bool:
-    """Tells whether a run goes on no more; one whose host has left does."""
+    """Return whether a run has ended for good, and not by the end of its host."""
     return bool(line["event"]["reason"] != "cancelled")
 
 
-async def read_frames(content: aiohttp.StreamReader, told: list[Any]) -> None:
-    """Adds number, word and line of each event that has come whole."""
+async def read_frames(content: aiohttp.StreamReader, events: list[Any]) -> None:
+    """Add number, type, and content of each complete event of a stream."""
     fields: dict[str, str] = {}
     async for line in content:
         if text := line.decode().rstrip("\n"):
@@ -222,14 +237,15 @@ async def read_frames(content: aiohttp.StreamReader, told: list[Any]) -> None:
             fields[name] = value
             continue
         if "id" in fields:
-            told.append((int(fields["id"]), fields["event"], json.loads(fields["data"])))
+            events.append((int(fields["id"]), fields["event"], json.loads(fields["data"])))
         fields = {}
 
 
 def write_files(folder: Path, ports: Mapping[str, int], vendor: str, agents: str) -> None:
-    """Writes a configuration for each daemon, which has a folder of its own.
+    """Write the configuration of each daemon into its folder.
 
-    Runs may do what the server ``tools`` has, and have to ask for what ``asking`` has: the same.
+    Runs may use the tools of the server ``tools``, and need approvals for those of ``asking``:
+    the same daemon.
     """
     tools = f'url = "http://127.0.0.1:{ports["tools"]}/mcp"\n'
     texts = {
@@ -252,13 +268,15 @@ async def running(
     agents: str = "",
     **variables: str,
 ) -> AsyncIterator[Trio]:
-    """Runs the three, and kills them in the end.
+    """Run the three daemons; kill them in the end.
 
     Args:
-        vendor: The address of another vendor than the simulator.
+        folder: An empty folder.
+        monkeypatch: Sets the answers of the simulator.
+        vendor: The address of a vendor to use in place of the simulator.
         simulate: The simulator's faults and quirks.
-        agents: What is configured besides where runs are.
-        variables: Of the daemons' environment.
+        agents: More configuration of the agents daemon.
+        variables: Environment variables of the daemons.
     """
     monkeypatch.setattr(answering, "respond", play)
     ports = {name: find_port() for name in NAMES}

@@ -1,4 +1,4 @@
-"""Servers of tools, as programs and in this process, and strangers that speak to them."""
+"""Tools daemons, in this process and as programs, and clients of other makers."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from vibe_llms.daemons.tools.settings import ToolsSettings
 from vibe_llms.invocables.ensembles import Ensemble
 
 PLUGINS = Path(__file__).parents[2] / "fixtures" / "plugins"
-"""Modules that strangers might have written."""
+"""Plugin modules as users might write them."""
 
 ERAS = ("legacy", "2026-07-28")
-"""How the official client calls the era of sessions, and the one without."""
+"""The official client's names of the protocol era with sessions, and of the one without."""
 
 
 def produce_application(folder: Path, text: str = "") -> Application:
-    """Makes an application that knows no provider but those that ship."""
+    """Return an application with shipped providers only."""
     (folder / "vibe.toml").write_text(text, encoding="utf-8")
     environment = {"HOME": str(folder / ".home"), "VIBE_LLMS_CONFIG": str(folder / "vibe.toml")}
     return Application(load_configuration(environment=environment, working_directory=folder))
@@ -41,7 +41,7 @@ def produce_application(folder: Path, text: str = "") -> Application:
 async def serve_tools(
     application: Application, records: list[CallRecord] | None = None, **options: Any
 ) -> AsyncIterator[str]:
-    """Serves tools on a free port of loopback; gives the address at which MCP is spoken."""
+    """Serve tools on a free loopback port; yield the address of the MCP endpoint."""
     authorizer = options.pop("authorizer", None)
     listeners = [] if records is None else [records.append]
     service = produce_service(
@@ -52,12 +52,12 @@ async def serve_tools(
 
 
 def compose_command(*arguments: str) -> list[str]:
-    """Returns the command of a server over its pipes."""
+    """Return the command of a server over stdio."""
     return [sys.executable, "-m", "vibe_llms", "serve", "tools", "--stdio", *arguments]
 
 
 def compose_environment(folder: Path, configuration: str = "") -> dict[str, str]:
-    """Returns the variables under which a server knows a configuration of its own."""
+    """Write a configuration; return the environment in which a server reads it."""
     (folder / "vibe.toml").write_text(configuration, encoding="utf-8")
     return {
         "HOME": str(folder / ".home"),
@@ -69,52 +69,52 @@ def compose_environment(folder: Path, configuration: str = "") -> dict[str, str]
 def describe_program(
     folder: Path, *arguments: str, configuration: str = ""
 ) -> StdioServerParameters:
-    """Describes a server as the official client starts one."""
-    command, *given = compose_command(*arguments)
+    """Return the parameters with which the official client starts a server."""
+    command, *options = compose_command(*arguments)
     environment = compose_environment(folder, configuration)
-    return StdioServerParameters(command=command, args=given, env=environment, cwd=folder)
+    return StdioServerParameters(command=command, args=options, env=environment, cwd=folder)
 
 
-class Asked:
-    """A client's user: answers what they are asked, and remembers it."""
+class ScriptedUser:
+    """A client's user with one answer to all questions; keeps the questions."""
 
     def __init__(self, action: Any = "accept", **content: Any) -> None:
         self.messages: list[str] = []
         self._result = ElicitResult(action=action, content=content or None)
 
     async def __call__(self, context: Any, params: Any) -> ElicitResult:
-        """Answers a question."""
+        """Answer a question."""
         self.messages.append(params.message)
         return self._result
 
 
 @asynccontextmanager
-async def meet(target: Any, era: str = "auto", **options: Any) -> AsyncIterator[Client]:
-    """Lets the official client speak to a server, not for ever."""
+async def connect_client(target: Any, era: str = "auto", **options: Any) -> AsyncIterator[Client]:
+    """Connect the official client to a server, for at most a minute."""
     async with asyncio.timeout(60), Client(target, mode=era, **options) as client:
         yield client
 
 
 def read_text(result: Any) -> str:
-    """Returns all text of a result."""
+    """Return all text of a result."""
     return "".join(each.text for each in result.content if each.type == "text")
 
 
-class Offering(Application):
-    """An application whose only ensembles are those that a test has made."""
+class FixedApplication(Application):
+    """An application whose only ensembles are those of a test."""
 
     def __init__(self, folder: Path, *ensembles: Ensemble, text: str = "") -> None:
         super().__init__(produce_application(folder, text).configuration)
         self._ensembles = ensembles
 
     async def produce_ensembles(self, names: Sequence[str]) -> tuple[Ensemble, ...]:
-        """Returns them, the first time that any are wanted."""
-        made, self._ensembles = self._ensembles, ()
-        return made
+        """Return the ensembles at the first call, and none later."""
+        ensembles, self._ensembles = self._ensembles, ()
+        return ensembles
 
 
-class Modern:
-    """A client of the era without sessions, letter by letter."""
+class SessionlessClient:
+    """A client of the protocol era without sessions, which writes its own requests."""
 
     def __init__(self, address: str, client: httpx2.AsyncClient, **capabilities: Any) -> None:
         self._address = address
@@ -125,7 +125,7 @@ class Modern:
         }
 
     async def post(self, method: str, headers: Any = None, **params: Any) -> httpx2.Response:
-        """Sends a request."""
+        """Send a request."""
         head = {
             "accept": "application/json, text/event-stream",
             "mcp-protocol-version": "2026-07-28",
@@ -138,18 +138,20 @@ class Modern:
         return await self._client.post(self._address, json=body, headers=head | (headers or {}))
 
     async def ask(self, method: str, headers: Any = None, **params: Any) -> dict[str, Any]:
-        """Sends a request; returns the message that answers it, whichever way it came."""
+        """Send a request; return the message of the answer, from JSON or a stream."""
         answer = await self.post(method, headers, **params)
         text = answer.text
         if "text/event-stream" in answer.headers.get("content-type", ""):
             lines = [line[5:] for line in text.splitlines() if line.startswith("data:")]
             text = next(line for line in lines if '"id"' in line)
-        said: dict[str, Any] = json.loads(text)
-        return said
+        message: dict[str, Any] = json.loads(text)
+        return message
 
 
 @asynccontextmanager
-async def meet_modern(address: str, **capabilities: Any) -> AsyncIterator[Modern]:
-    """Lets a client of the era without sessions meet a server, not for ever."""
+async def connect_sessionless(
+    address: str, **capabilities: Any
+) -> AsyncIterator[SessionlessClient]:
+    """Connect a client without sessions to a server, for at most a minute."""
     async with asyncio.timeout(60), httpx2.AsyncClient(timeout=60) as client:
-        yield Modern(address, client, **capabilities)
+        yield SessionlessClient(address, client, **capabilities)

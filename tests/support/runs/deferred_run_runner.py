@@ -1,7 +1,6 @@
-"""Run deferred runs in processes that die: ``PROVIDER URL DEATHS``; the home is HOME's.
+"""Program whose processes die during deferred runs: ``PROVIDER URL DEATHS``.
 
-For each point a run is asked for under a key, in processes that kill themselves there, until one
-sees it answered.
+For each point, start a run in processes that kill themselves there, until one receives the answer.
 """
 
 from __future__ import annotations
@@ -11,9 +10,9 @@ import sys
 from functools import partial
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2]))  # a program of its own finds `support`
+sys.path.insert(0, str(Path(__file__).parents[2]))  # so that `support` can be imported
 
-from support.batches.vendor_batch_runner import install, outlive
+from support.batches.vendor_batch_runner import install_kill, perform_in_processes
 from support.batches.vendor_batching import advance_all, produce_application
 from vibe_llms.agents.deferred_batches import DeferredBatches
 from vibe_llms.agents.deferred_requests import DeferredRequests
@@ -38,21 +37,21 @@ POINTS: dict[str, tuple[type, str, bool]] = {
 
 
 class PatientClock(HurriedClock):
-    """Leaves time for the vendor, which is another process, and lets its batches go on."""
+    """A clock whose waits let time pass for the batches of the vendor, another process."""
 
     def __init__(self, url: str) -> None:
         super().__init__()
         self._url = url.partition("/simulate/")[0]
 
     async def sleep(self, seconds: float) -> None:
-        """Lets others run, and the time pass."""
+        """Advance the time, here and at the vendor."""
         self.now += seconds
         await asyncio.sleep(0.005)
         advance_all(self._url)
 
 
 async def perform(provider: str, url: str, key: str) -> None:
-    """Sees a run to its end, or dies."""
+    """Perform a run to its end, or die."""
     application = produce_application(provider, url, PatientClock(url))
     async with open_runner("local:", application=application) as runs:
         summary = await runs.start(RunSpec(channel="vendor"), [UserCanister(key)], key=key)
@@ -62,12 +61,14 @@ async def perform(provider: str, url: str, key: str) -> None:
 
 
 def main() -> None:
-    """Kills a run at each point in its turn."""
-    provider, url, most = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    asyncio.run(perform(provider, url, "whole"))  # so that no child has to import anything
+    """Kill a run at each point in turn."""
+    provider, url, max_deaths = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    asyncio.run(perform(provider, url, "whole"))  # imports everything before the forks
     for point in POINTS:
-        deaths = outlive(
-            partial(install, *POINTS[point]), partial(perform, provider, url, point), most
+        deaths = perform_in_processes(
+            partial(install_kill, *POINTS[point]),
+            partial(perform, provider, url, point),
+            max_deaths,
         )
         assert deaths, point
 
