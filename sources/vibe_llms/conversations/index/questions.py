@@ -150,7 +150,7 @@ def survey_newest(
 def read_rows(
     connection: sqlite3.Connection, identities: Iterable[str], lineage: Lineage
 ) -> list[ConversationRow]:
-    """Return the list rows of some conversations, in the given order."""
+    """Return the list rows of some conversations, in this order."""
     rows = []
     for identity in identities:
         for values in connection.execute(

@@ -215,7 +215,7 @@ class DirectoryStore(StoreDefaults):
         tags: Sequence[str] | Absence = ABSENT,
         model: str | None | Absence = ABSENT,
     ) -> ConversationMetadata:
-        """Change the given fields and keep the rest; return the result."""
+        """Change some fields and keep the others; return the result."""
         changes: dict[str, object] = {"name": name, "model": model}
         if not isinstance(tags, Absence):
             changes["tags"] = list(order_tags(tags))

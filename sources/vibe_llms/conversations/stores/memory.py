@@ -255,7 +255,7 @@ class MemoryStore(StoreDefaults):
         tags: Sequence[str] | Absence = ABSENT,
         model: str | None | Absence = ABSENT,
     ) -> ConversationMetadata:
-        """Change the given fields and keep the rest; return the result."""
+        """Change some fields and keep the others; return the result."""
         with self._lock:
             entry = self._access(identity)
             old = entry.describe()

@@ -221,7 +221,7 @@ ALWAYS_IN_USE: Final = frozenset(
     {"survey_approvers", "survey_authorizers", "survey_exporters", "survey_importers"}
     | {"survey_listeners", "survey_predicates", "survey_stores", "survey_transports"}
 )
-"""Hooks for which only the plugins of ``[plugins]`` are asked."""
+"""Hooks that are called only in plugins of ``[plugins]``."""
 
 
 def access_kind(hook: str) -> type[Any]:
