@@ -52,7 +52,7 @@ class Quirks:
         takes_custom: Whether custom tools, which take free text, are supported.
         takes_broken: Whether the arguments of an earlier call may be something other than a JSON
             object.
-        media: The kinds of parts that are accepted besides text.
+        media: The kinds of parts that are accepted in addition to text.
         file_part: How a file is sent by its URL: as ``file`` (OpenRouter), as a kind of part such
             as ``file_url``, or not at all.
         id_pattern, alias_length, alias_prefix: The rules for the ids of tool calls; see

@@ -96,7 +96,7 @@ def name_tools(native: Mapping[str, Any]) -> dict[QualifiedName, str]:
     tools = (*(native.get("tools") or ()), *list_loaded(native))
     valid_tools = [tool for tool in tools if isinstance(tool, Mapping)]
     plain_names = (str(tool["name"]) for tool in valid_tools if is_plain(tool))
-    taken = TakenNames((*CHOICES, *plain_names))
+    taken_names = TakenNames((*CHOICES, *plain_names))
     names: dict[QualifiedName, str] = {}
     for tool in valid_tools:
         qualified_names = [
@@ -106,13 +106,13 @@ def name_tools(native: Mapping[str, Any]) -> dict[QualifiedName, str]:
             if qualified_name in names:
                 continue
             name = qualified_name.join()
-            if name in taken:
+            if name in taken_names:
                 marked = mark_name(
                     clean_name(name), f"{qualified_name.namespace}\0{qualified_name.name}"
                 )
-                name = taken.find_free(marked)
+                name = taken_names.find_free(marked)
             names[qualified_name] = name
-            taken.add(name)
+            taken_names.add(name)
     return names
 
 

@@ -172,5 +172,5 @@ class Thinking:
         return self.thoughts[-1]
 
     def _find_free_index(self, index: int) -> int:
-        """Return the first index that reasoning has not taken."""
+        """Return the first index that reasoning does not use."""
         return max(index, self.thoughts[-1].index + 1) if self.thoughts else index

@@ -24,10 +24,10 @@ def normalize_invocables(
     """
     invocables: list[InvocableDescription] = []
     # A tool with the name of a choice, such as `none`, could not be chosen.
-    taken = TakenNames(CHOICES)
+    taken_names = TakenNames(CHOICES)
     for tool in native.get("tools") or ():
-        invocables.append(_normalize_tool(tool, taken))
-        taken.add(invocables[-1].name)
+        invocables.append(_normalize_tool(tool, taken_names))
+        taken_names.add(invocables[-1].name)
     for function in native.get("functions") or ():
         invocables.append(_normalize_function({"function": function}, "functions"))
     names = {each.name for each in invocables}
@@ -38,15 +38,15 @@ def normalize_invocables(
     return Translation((tuple(invocables), choice))
 
 
-def _normalize_tool(tool: Mapping[str, Any], taken: TakenNames) -> InvocableDescription:
+def _normalize_tool(tool: Mapping[str, Any], taken_names: TakenNames) -> InvocableDescription:
     match tool:
         case {"function": {"name": str(name), **inner}} if name and _is_function(tool):
-            if name not in taken and isinstance(inner.get("parameters"), Mapping | None):
+            if name not in taken_names and isinstance(inner.get("parameters"), Mapping | None):
                 return _normalize_function(tool)
         case {"type": "custom", "custom": {"name": str(name), **inner}, **rest} if name:
             description = inner.pop("description", None)
             kept = {**rest, "custom": inner} if inner else rest
-            if name not in taken and isinstance(description, str | None):
+            if name not in taken_names and isinstance(description, str | None):
                 return InvocableDescription(
                     name=name,
                     description=description or "",
@@ -54,7 +54,7 @@ def _normalize_tool(tool: Mapping[str, Any], taken: TakenNames) -> InvocableDesc
                     native=make_native(PROTOCOL, kept),
                 )
     name = str(tool.get("name") or tool.get("type") or "tool")
-    return describe_own_tool(PROTOCOL, tool, name, taken)
+    return describe_own_tool(PROTOCOL, tool, name, taken_names)
 
 
 def _is_function(tool: Mapping[str, Any]) -> bool:

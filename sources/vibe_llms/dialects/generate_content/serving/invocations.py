@@ -26,7 +26,7 @@ def normalize_invocables(
     config = _find_choice_config(fields)
     enforced = str(config.get("mode", "")).upper() == "VALIDATED"
     invocables: list[InvocableDescription] = []
-    taken = TakenNames()
+    taken_names = TakenNames()
     for tool in [tools] if isinstance(tools, Mapping) else tools:
         for kind, value in camelize(tool).items():
             if value is None:
@@ -36,10 +36,10 @@ def normalize_invocables(
             else:
                 # ``googleSearch`` becomes ``google_search``.
                 name = "".join(f"_{each.lower()}" if each.isupper() else each for each in kind)
-                descriptions = [describe_own_tool(PROTOCOL, {kind: value}, name, taken)]
+                descriptions = [describe_own_tool(PROTOCOL, {kind: value}, name, taken_names)]
             invocables += descriptions
             for description in descriptions:
-                taken.add(description.name)
+                taken_names.add(description.name)
     functions = {each.name for each in invocables if each.schema is not None}
     return Translation((tuple(invocables), _read_choice(config, functions)))
 

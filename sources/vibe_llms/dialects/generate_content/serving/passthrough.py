@@ -13,7 +13,7 @@ from vibe_llms.foundation.json_errors import UNREADABLE
 
 
 def touches_quirks(body: bytes, quirks: Quirks) -> bool:
-    """Return whether inline data has a name, and the server refuses such names."""
+    """Return whether inline data has a name, and the server rejects such names."""
     if quirks.takes_display_names or not (b"displayName" in body or b"display_name" in body):
         return False
     try:

@@ -37,7 +37,7 @@ def normalize_invocables(
     """Return the descriptions and the choice in a client's request."""
     tools = native.get("tools") or ()
     names = name_tools(native)
-    taken = TakenNames((*CHOICES, *names.values()))
+    taken_names = TakenNames((*CHOICES, *names.values()))
     pairs: list[_Pair] = []
     seen: set[QualifiedName] = set()
     for tool in tools:
@@ -51,8 +51,8 @@ def normalize_invocables(
         if is_search(tool):
             pairs.append((_normalize_search(tool, names[SEARCH], {}), tool))
             continue
-        invocable = _normalize_tool(tool, taken)
-        taken.add(invocable.name)
+        invocable = _normalize_tool(tool, taken_names)
+        taken_names.add(invocable.name)
         pairs.append((invocable, tool))
     pairs += _normalize_loaded(native, names, {invocable.name for invocable, _ in pairs})
     invocables = tuple(invocable for invocable, _ in pairs)
@@ -108,10 +108,10 @@ def _normalize_namespace(
         yield _normalize_plain(named, notes), {**tool, "namespace": qualified_name.namespace}
 
 
-def _normalize_tool(tool: Mapping[str, Any], taken: TakenNames) -> InvocableDescription:
-    if not is_plain(tool) or tool["name"] in taken:  # the vendor reports invalid names
+def _normalize_tool(tool: Mapping[str, Any], taken_names: TakenNames) -> InvocableDescription:
+    if not is_plain(tool) or tool["name"] in taken_names:  # the vendor reports invalid names
         name = str(tool.get("name") or tool.get("server_label") or tool.get("type") or "tool")
-        return describe_own_tool(PROTOCOL, tool, name, taken)
+        return describe_own_tool(PROTOCOL, tool, name, taken_names)
     return _normalize_plain(tool, {})
 
 
