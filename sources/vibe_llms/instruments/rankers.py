@@ -84,7 +84,7 @@ async def rank_with(
 async def _rank_by_vectors(
     model: CallModel[Any, Any], request: RankingRequest, concurrency: int
 ) -> Ranking:
-    reason = "an embedder stands in for a ranker: texts are ordered by their vectors"
+    reason = "the model is an embedder, not a ranker: texts are ordered by their vectors"
     loss = Loss(kind=LossKind.COERCED, path="query", reason=reason)
     if request.strict:
         refuse_losses([loss])

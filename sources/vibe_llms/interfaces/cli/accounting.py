@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from vibe_llms.foundation.money import write_dollars
-from vibe_llms.interfaces.cli.output import measure_text, measure_width, shorten
+from vibe_llms.interfaces.cli.output import measure_text, measure_width, shorten, write_count
 
 if TYPE_CHECKING:
     from vibe_llms.telemetry.accounts import Account, ModelAccount, StateAccount, ToolAccount
@@ -66,18 +66,15 @@ def summarize(account: Account) -> str:
     usage = account.usage
     parts = []
     if account.calls:
-        parts.append(f"{count(account.generations, 'answer')}, {count(account.calls, 'call')}")
+        parts.append(
+            f"{write_count(account.generations, 'answer')}, {write_count(account.calls, 'call')}"
+        )
     if usage is not None:
-        parts.append(f"{_write_count(usage.total_input_tokens)} tokens in")
-        parts.append(f"{_write_count(usage.total_output_tokens)} out")
+        parts.append(f"{_write_number(usage.total_input_tokens)} tokens in")
+        parts.append(f"{_write_number(usage.total_output_tokens)} out")
     if account.amount is not None:
         parts.append(write_amount(account.amount))
     return ", ".join(parts)
-
-
-def count(number: int, word: str) -> str:
-    """Format a number of things: ``1 call``, ``2 calls``."""
-    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
 
 
 def write_amount(amount: Decimal | None) -> str:
@@ -96,7 +93,7 @@ def write_seconds(seconds: float | None) -> str:
     return f"{hours}:{minutes:02}:{rest:02} h" if hours else f"{minutes}:{rest:02} min"
 
 
-def _write_count(number: int | None) -> str:
+def _write_number(number: int | None) -> str:
     return _UNKNOWN if number is None else f"{number:,}"
 
 
@@ -104,8 +101,8 @@ def _compose_states(account: Account) -> str:
     def compose_row(state: StateAccount) -> list[str]:
         if state.state in ("tools", "approval"):  # these have neither tokens nor costs
             return [state.state, "", "", "", write_seconds(state.seconds)]
-        input_tokens = _write_count(state.input_tokens) if state.state == "generation" else ""
-        output_tokens = _write_count(state.output_tokens)
+        input_tokens = _write_number(state.input_tokens) if state.state == "generation" else ""
+        output_tokens = _write_number(state.output_tokens)
         amount, seconds = write_amount(state.amount), write_seconds(state.seconds)
         return [state.state, input_tokens, output_tokens, amount, seconds]
 
@@ -125,7 +122,7 @@ def _compose_models(models: Sequence[ModelAccount]) -> str:
         )
         answers, failures = f"{model.generations:,}", f"{model.failures:,}"
         amount, seconds = write_amount(model.amount), write_seconds(model.seconds)
-        return [model.model, answers, failures, *map(_write_count, tokens), amount, seconds]
+        return [model.model, answers, failures, *map(_write_number, tokens), amount, seconds]
 
     heading = ["model", "asked", "failed", "input", "cached", "to cache", "output", "cost", "time"]
     optional_columns = [heading.index(name) for name in ("failed", "cached", "to cache")]
@@ -153,16 +150,18 @@ def _survey_remarks(account: Account) -> list[str]:
     remarks = [f"Not in the cost: {reason}" for reason in account.unpriced]
     unreported = sum(model.unreported for model in account.models)
     if unreported:
-        remarks.append(f"The usage of {count(unreported, 'answer')} is unknown.")
+        remarks.append(f"The usage of {write_count(unreported, 'answer')} is unknown.")
     untimed = sum(model.untimed for model in account.models)
     if untimed and untimed < account.generations:
-        remarks.append(f"The duration of {count(untimed, 'answer')} is unknown.")
+        remarks.append(f"The duration of {write_count(untimed, 'answer')} is unknown.")
     if account.approvals:
-        remarks.append(f"{count(account.approvals, 'approval')} requested.")
+        remarks.append(f"{write_count(account.approvals, 'approval')} requested.")
     if account.retries:
-        remarks.append(f"Requests were retried {count(account.retries, 'time')}.")
+        remarks.append(f"Requests were retried {write_count(account.retries, 'time')}.")
     if account.doubted:
-        remarks.append(f"{count(account.doubted, 'interrupted answer')} may have been billed.")
+        remarks.append(
+            f"{write_count(account.doubted, 'interrupted answer')} may have been billed."
+        )
     return remarks
 
 

@@ -129,6 +129,11 @@ def write_moment(moment: datetime) -> str:
     return moment.astimezone().strftime("%Y-%m-%d %H:%M")
 
 
+def write_count(number: int, noun: str) -> str:
+    """Format a number with its noun: ``1 call``, ``2 calls``."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def _encode_value(value: Any) -> Any:
     from datetime import date
 

@@ -15,7 +15,7 @@ from vibe_llms.events.flow import (
 from vibe_llms.flows.courses import Course, Sum
 from vibe_llms.flows.number_texts import describe_sum
 from vibe_llms.foundation.attrs_classes import define
-from vibe_llms.interfaces.cli.output import note
+from vibe_llms.interfaces.cli.output import note, write_count
 from vibe_llms.messages.identities import access_now
 
 
@@ -69,8 +69,7 @@ class LineView:
         total = Sum.of(self._course.visits)
         seconds = self._course.measure()
         parts = describe_sum(attrs.evolve(total, visits=1, seconds=seconds))
-        count = len(self._course.visits)
-        note(", ".join([f"{count} visit{'s' * (count != 1)}", *parts]))
+        note(", ".join([write_count(len(self._course.visits), "visit"), *parts]))
 
 
 def _name(event: NodeStartedEvent | NodeFinishedEvent) -> str:

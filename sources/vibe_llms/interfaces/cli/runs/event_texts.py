@@ -35,7 +35,7 @@ from vibe_llms.events.runs import (
     StopRequestedEvent,
 )
 from vibe_llms.flows.number_texts import describe_cost, describe_reason, describe_tokens
-from vibe_llms.interfaces.cli.output import reveal, shorten
+from vibe_llms.interfaces.cli.output import reveal, shorten, write_count
 from vibe_llms.messages.canisters import AnyCanister, Usage
 from vibe_llms.messages.views import text_of
 from vibe_llms.runs.summaries import RunSummary, describe_ending
@@ -50,18 +50,13 @@ _DECISIONS = {"allow": "allowed", "deny": "denied", "edit": "allowed with other 
 def describe_spending(summary: RunSummary) -> str:
     """Describe a run's known usage."""
     parts = (
-        count(summary.visits, "visit") if summary.kind == "flow" else "",
-        count(summary.steps, "answer"),
-        count(summary.invocations, "call") if summary.invocations else "",
+        write_count(summary.visits, "visit") if summary.kind == "flow" else "",
+        write_count(summary.steps, "answer"),
+        write_count(summary.invocations, "call") if summary.invocations else "",
         describe_tokens(summary.tokens) if summary.tokens else "",
         describe_cost(summary.cents),
     )
     return " · ".join(part for part in parts if part)
-
-
-def count(number: int, noun: str) -> str:
-    """Format a number of things."""
-    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def describe_logged(logged: LoggedEvent) -> str:
@@ -101,7 +96,7 @@ def _describe_step(event: LogEvent) -> str:
             failed = " failed" if event.is_fault else ""
             return _cut(f"{event.name}{failed}: {text_of(event.result)}")
         case RunSuspendedEvent() if event.digests:
-            return f"awaits {count(len(event.digests), 'approval')}"
+            return f"awaits {write_count(len(event.digests), 'approval')}"
         case RunEndedEvent():
             return _cut(f"{describe_ending(event.reason, event.limit)} {event.detail}".rstrip())
         case FlowEndedEvent():

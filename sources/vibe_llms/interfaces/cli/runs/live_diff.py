@@ -15,7 +15,7 @@ from vibe_llms.interfaces.cli.access import load_application
 from vibe_llms.interfaces.cli.commands.runs.replaying import read_text
 from vibe_llms.interfaces.cli.errors import ExitCode
 from vibe_llms.interfaces.cli.option_values import parse_controls
-from vibe_llms.interfaces.cli.output import note, write, write_json
+from vibe_llms.interfaces.cli.output import note, write, write_count, write_json
 from vibe_llms.interfaces.cli.runs.run_lookup import open_run
 from vibe_llms.interfaces.cli.tooling import produce_ensembles, split_names
 
@@ -63,7 +63,7 @@ def _confirm(preview: ComparisonPreview, options: Mapping[str, Any], *, is_agree
 
     for remark in preview.remarks:
         note(remark)
-    models, times = ", ".join(preview.models), _count(preview.steps, "time")
+    models, times = ", ".join(preview.models), write_count(preview.steps, "time")
     note(
         f"Asks {models} up to {times}, for at most {write_dollars(preview.cost)}; the cap "
         f"is {write_dollars(options['cap'])}. Stops at the first step that differs."
@@ -94,7 +94,7 @@ def _report(preview: ComparisonPreview, steps: list[LiveStep], *, as_json: bool)
         exported = [{**attrs.asdict(each), "cost": float(each.cost)} for each in steps]
         write_json({"steps": exported, "of": preview.steps, "cost": float(cost)})
     elif different is None:
-        note(f"All {_count(preview.steps, 'step')} are unchanged; {write_dollars(cost)}.")
+        note(f"All {write_count(preview.steps, 'step')} are unchanged; {write_dollars(cost)}.")
     else:
         for sign, action in (("-", different.then), ("+", different.now)):
             write(f"{sign} {_describe(action)}")
@@ -105,7 +105,3 @@ def _report(preview: ComparisonPreview, steps: list[LiveStep], *, as_json: bool)
 
 def _describe(action: ModelAction) -> str:
     return " ".join(filter(None, (" ".join(action.text.split()), *action.calls))) or "(nothing)"
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number:,} {word}{'s' if number != 1 else ''}"

@@ -16,8 +16,8 @@ from textual.widgets.option_list import Option
 from vibe_llms.agents.interfaces import Runs
 from vibe_llms.exceptions import ConverseError, UnknownNameError
 from vibe_llms.foundation.package_data import access_data
-from vibe_llms.interfaces.cli.output import repair, sanitize
-from vibe_llms.interfaces.cli.runs.event_texts import ANSWERED, count
+from vibe_llms.interfaces.cli.output import repair, sanitize, write_count
+from vibe_llms.interfaces.cli.runs.event_texts import ANSWERED
 from vibe_llms.interfaces.cli.top import screen_texts
 from vibe_llms.interfaces.cli.top.approval_dialogs import ApprovalScreen
 from vibe_llms.interfaces.cli.top.feeding import Board, BoardFeed, Naming
@@ -321,5 +321,5 @@ def _compose_course(view: View) -> Content:
     course = view.course
     lines = [Content(screen_texts.describe_line(each)) for each in course.lines]
     if course.after:
-        lines.insert(0, Content(f"   …  {count(course.after, 'event')} before"))
+        lines.insert(0, Content(f"   …  {write_count(course.after, 'event')} before"))
     return Content("\n").join(lines)

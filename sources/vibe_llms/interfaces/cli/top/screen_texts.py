@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import Final
 
 from vibe_llms.flows.number_texts import describe_cost, describe_tokens
-from vibe_llms.interfaces.cli.output import measure_text, reveal, sanitize, shorten
-from vibe_llms.interfaces.cli.runs.event_texts import count, describe_spending
+from vibe_llms.interfaces.cli.output import measure_text, reveal, sanitize, shorten, write_count
+from vibe_llms.interfaces.cli.runs.event_texts import describe_spending
 from vibe_llms.interfaces.cli.runs.run_lookup import advise_to_resume
 from vibe_llms.interfaces.cli.top.courses import CourseLine
 from vibe_llms.interfaces.cli.top.views import View
@@ -119,13 +119,13 @@ def _describe_count(view: View) -> str:
         return "loading …"
     shown = len(view.shown)
     if shown == len(view.rows):
-        return count(shown, "run")
-    return f"{shown} of {count(len(view.rows), 'run')}"
+        return write_count(shown, "run")
+    return f"{shown} of {write_count(len(view.rows), 'run')}"
 
 
 def _describe_waiting(rows: tuple[RunSummary, ...]) -> str:
     waiting = sum(each.waiting for each in rows)
-    return f"{count(waiting, 'approval')} requested" if waiting else ""
+    return f"{write_count(waiting, 'approval')} requested" if waiting else ""
 
 
 def describe_nothing(view: View) -> str:
@@ -180,7 +180,7 @@ def describe_waiting(view: View, address: str) -> str:
     calls = [
         flatten(f"{each.request.name} {reveal(each.request.arguments)}") for each in view.waiting
     ]
-    head = f"{count(len(calls), 'call')} to approve: press a"
+    head = f"{write_count(len(calls), 'call')} to approve: press a"
     return "\n".join((head, *calls))
 
 
