@@ -49,6 +49,10 @@ if TYPE_CHECKING:
     from vibe_llms.instruments.prompts.prompt import Prompt as Prompt
     from vibe_llms.instruments.rankers import Ranker as Ranker
     from vibe_llms.instruments.rankers import SyncRanker as SyncRanker
+    from vibe_llms.instruments.speakers import Speaker as Speaker
+    from vibe_llms.instruments.speakers import SyncSpeaker as SyncSpeaker
+    from vibe_llms.instruments.transcribers import SyncTranscriber as SyncTranscriber
+    from vibe_llms.instruments.transcribers import Transcriber as Transcriber
     from vibe_llms.invocables.invokers import Invoker as Invoker
     from vibe_llms.invocables.invokers import invocable as invocable
     from vibe_llms.messages.canisters import AssistantCanister as AssistantCanister
@@ -109,6 +113,7 @@ _MODULES = {
     "Request": "messages.requests",
     "Response": "messages.requests",
     "ResultCanister": "messages.canisters",
+    "Speaker": "instruments.speakers",
     "SupervisorCanister": "messages.canisters",
     "SyncBatchChannel": "batches.synchrony",
     "SyncChannel": "instruments.channels.synchronous",
@@ -118,9 +123,12 @@ _MODULES = {
     "SyncModel": "instruments.models",
     "SyncModerator": "instruments.moderators",
     "SyncRanker": "instruments.rankers",
+    "SyncSpeaker": "instruments.speakers",
+    "SyncTranscriber": "instruments.transcribers",
     "SyncVendorBatchChannel": "batches.synchrony",
     "ToolChannel": "instruments.channels.tools",
     "TextualContent": "messages.contents",
+    "Transcriber": "instruments.transcribers",
     "UserCanister": "messages.canisters",
     "Vectors": "messages.vectors",
     "VendorBatchChannel": "batches.vendor_channel",

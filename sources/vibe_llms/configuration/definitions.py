@@ -130,6 +130,18 @@ _SETTINGS = (
         is_harmless=True,
     ),
     Definition(
+        name="speaker",
+        kind=ADDRESS,
+        summary="Default speaker, as provider:model.",
+        is_harmless=True,
+    ),
+    Definition(
+        name="transcriber",
+        kind=ADDRESS,
+        summary="Default transcriber, as provider:model.",
+        is_harmless=True,
+    ),
+    Definition(
         name="stream",
         kind=BOOLEAN,
         summary="Show answers while they arrive.",

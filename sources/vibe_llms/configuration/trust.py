@@ -33,7 +33,9 @@ and approve calls.
 """
 
 
-ADDRESSES: Final = frozenset({"model", "embedder", "illustrator", "ranker"})
+ADDRESSES: Final = frozenset(
+    {"model", "embedder", "illustrator", "ranker", "speaker", "transcriber"}
+)
 """Settings with the address of a model."""
 
 

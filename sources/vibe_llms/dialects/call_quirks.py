@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from types import MappingProxyType
+from typing import Final, Literal
 
 import attrs
 
@@ -79,6 +80,53 @@ class IllustrationQuirks:
     edits_path: String = "/images/edits"
 
 
+_FORMATS: Final = MappingProxyType(
+    {name: name for name in ("mp3", "wav", "opus", "flac", "aac", "pcm")}
+)
+
+
+@frozen(kw_only=True)
+class SpeechQuirks:
+    """Differences between services with speech in OpenAI's form.
+
+    Attributes:
+        path: The path after the base URL.
+        default_voice: The voice if the request names none; empty if it must.
+        formats: The service's word for each format that it has, its default first.
+        speed_field: Field of the speed; empty if there is none.
+        instructions_field: Field of the instructions; empty if there is none.
+        language_field: Field of the language; empty if there is none.
+    """
+
+    path: String = "/audio/speech"
+    default_voice: String = "alloy"
+    formats: Mapping[str, str] = _FORMATS
+    speed_field: String = "speed"
+    instructions_field: String = "instructions"
+    language_field: String = ""
+
+
+@frozen(kw_only=True)
+class TranscriptionQuirks:
+    """Differences between services with transcription in OpenAI's form.
+
+    Attributes:
+        path: The path after the base URL.
+        translations_path: The path that translates into English.
+        translates: Whether it translates.
+        prompt_field: Field of the prompt; empty if there is none.
+        format_field: Field of the answer's form; empty if the times of segments need none.
+        streams: Whether an answer can be a stream.
+    """
+
+    path: String = "/audio/transcriptions"
+    translations_path: String = "/audio/translations"
+    translates: bool = True
+    prompt_field: String = "prompt"
+    format_field: String = "response_format"
+    streams: bool = True
+
+
 @frozen(kw_only=True)
 class CallQuirks:
     """The quirks of a service's calls, by genus.
@@ -88,9 +136,13 @@ class CallQuirks:
         rankings: Quirks of its rankings; ``None`` if it has no rankings.
         moderates: Whether it has moderation in OpenAI's format.
         illustrations: Quirks of its images; ``None`` if it has no images.
+        speeches: Quirks of its speech; ``None`` if it has no speech.
+        transcriptions: Quirks of its transcription; ``None`` if it has no transcription.
     """
 
     embeddings: EmbeddingQuirks | None = None
     rankings: RankingQuirks | None = None
     moderates: bool = False
     illustrations: IllustrationQuirks | None = None
+    speeches: SpeechQuirks | None = None
+    transcriptions: TranscriptionQuirks | None = None

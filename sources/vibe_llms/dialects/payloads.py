@@ -74,10 +74,15 @@ def read_payload(payload: str, mime_type: str) -> dict[str, Any]:
     return {"mime_type": mime_type, "data": data}
 
 
+def encode_bytes(data: bytes) -> str:
+    """Return bytes as Base64."""
+    return base64.b64encode(data).decode("ascii")
+
+
 def encode_payload(content: MediaContent, path: str) -> str:
     """Return the Base64 of a medium. Raises RequestError if its bytes are missing."""
     if content.data is not None:
-        return base64.b64encode(content.data).decode("ascii")
+        return encode_bytes(content.data)
     found = _DATA_URL.fullmatch(content.url or "")
     if found is not None:
         return found[2]

@@ -11,7 +11,9 @@ import attrs
 from vibe_llms.application import Application, access_application
 from vibe_llms.foundation.async_closing import Closing
 from vibe_llms.foundation.reprs import represent
+from vibe_llms.foundation.sync_faces import SyncFace, blocking, iterate
 from vibe_llms.models.genera import Genus
+from vibe_llms.providers.piece_streams import PieceStream
 
 if TYPE_CHECKING:
     from vibe_llms.messages.contents import MediaContent
@@ -77,6 +79,16 @@ class CallInstrument(Closing):
     async def close(self) -> None:
         """Close connections and unload weights that nothing else in this event loop uses."""
         await self.application.release(self)
+
+
+class SyncPieceStream(SyncFace[PieceStream[Any]]):
+    """A result that arrives in pieces, for synchronous code."""
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the pieces: bytes of audio, or parts of a text. Raises ConverseError."""
+        return iterate(self.asynchronous)
+
+    result = blocking(PieceStream.result)
 
 
 class TextsCall(Protocol):

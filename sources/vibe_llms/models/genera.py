@@ -9,8 +9,8 @@ class Genus(enum.StrEnum):
     """The purpose of a model.
 
     A ``converser`` answers in a conversation, an ``embedder`` turns texts into vectors, an
-    ``illustrator`` draws images, a ``moderator`` finds harmful texts, a ``ranker`` orders
-    texts by their relevance to a query.
+    ``illustrator`` draws images, a ``moderator`` finds harmful texts, a ``ranker`` orders texts by
+    their relevance to a query, a ``speaker`` speaks texts, a ``transcriber`` writes down speech.
     """
 
     CONVERSER = "converser"
@@ -18,3 +18,5 @@ class Genus(enum.StrEnum):
     ILLUSTRATOR = "illustrator"
     MODERATOR = "moderator"
     RANKER = "ranker"
+    SPEAKER = "speaker"
+    TRANSCRIBER = "transcriber"

@@ -4,20 +4,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from vibe_llms.dialects.call_quirks import CallQuirks, EmbeddingQuirks, IllustrationQuirks
+from vibe_llms.dialects.call_quirks import (
+    CallQuirks,
+    EmbeddingQuirks,
+    IllustrationQuirks,
+    SpeechQuirks,
+    TranscriptionQuirks,
+)
 from vibe_llms.models.genera import Genus
 
 if TYPE_CHECKING:
     from vibe_llms.dialects.calls import CallForm
 
 OPENAI: Final = CallQuirks(
-    embeddings=EmbeddingQuirks(), moderates=True, illustrations=IllustrationQuirks()
+    embeddings=EmbeddingQuirks(),
+    moderates=True,
+    illustrations=IllustrationQuirks(),
+    speeches=SpeechQuirks(),
+    transcriptions=TranscriptionQuirks(),
 )
 """The quirks of OpenAI itself."""
 
 
-def produce_common_form(genus: Genus, quirks: CallQuirks) -> CallForm[Any, Any] | None:
-    """Return the format of a service's calls for a genus; ``None`` if it has none.
+def produce_common_form(genus: Genus, quirks: CallQuirks, model: str) -> CallForm[Any, Any] | None:
+    """Return the format of a model's calls for a genus; ``None`` if the service has none.
 
     The formats are imported when they are needed, as most programs use none of them.
     """
@@ -37,4 +47,12 @@ def produce_common_form(genus: Genus, quirks: CallQuirks) -> CallForm[Any, Any] 
         from vibe_llms.dialects.illustrations import openai as illustrations
 
         return illustrations.produce_form(quirks.illustrations)
+    if genus is Genus.SPEAKER and quirks.speeches is not None:
+        from vibe_llms.dialects.speeches import openai as speeches
+
+        return speeches.produce_form(quirks.speeches)
+    if genus is Genus.TRANSCRIBER and quirks.transcriptions is not None:
+        from vibe_llms.dialects.transcripts import openai as transcripts
+
+        return transcripts.produce_form(quirks.transcriptions, model)
     return None

@@ -31,7 +31,7 @@ class CompletionsVendor(Vendor):
 
     def find_form(self, genus: Genus, model: ModelDescriptor) -> CallForm[Any, Any] | None:
         """Return the common form of a genus, with the service's quirks; ``None`` without any."""
-        return produce_common_form(genus, self.call_quirks)
+        return produce_common_form(genus, self.call_quirks, model.name)
 
     @property
     def call_quirks(self) -> CallQuirks:

@@ -14,6 +14,8 @@ COMMANDS: Final = {
     Genus.ILLUSTRATOR: "draw",
     Genus.MODERATOR: "moderate",
     Genus.RANKER: "rank",
+    Genus.SPEAKER: "speak",
+    Genus.TRANSCRIBER: "transcribe",
 }
 """The commands for models that are not conversers."""
 

@@ -85,7 +85,7 @@ class OpenAIService(Vendor):
 
     def find_form(self, genus: Genus, model: ModelDescriptor) -> CallForm[Any, Any] | None:
         """Return the form of the service's own path for a genus."""
-        return produce_common_form(genus, OPENAI)
+        return produce_common_form(genus, OPENAI, model.name)
 
     def survey_requirements(self) -> tuple[Requirement, ...]:
         """Return the missing requirements."""

@@ -127,6 +127,8 @@ def test_every_setting_of_the_table_has_its_variable(load: Load) -> None:
         "embedder": ("p:v", "p:v"),
         "ranker": ("p:r", "p:r"),
         "illustrator": ("p:i", "p:i"),
+        "speaker": ("p:s", "p:s"),
+        "transcriber": ("p:t", "p:t"),
         "stream": ("off", False),
         "window": ("drop", "drop"),
         "lenient": ("true", True),

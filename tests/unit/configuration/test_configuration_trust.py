@@ -158,6 +158,8 @@ def test_no_further_setting_is_a_projects_to_make() -> None:
         "model",
         "embedder",
         "illustrator",
+        "speaker",
+        "transcriber",
         "ranker",
         "stream",
         "window",

@@ -319,6 +319,6 @@ def test_only_configured_providers_are_suggested() -> None:
     catalogue = Catalogue(providers=("local", "scripted"))
 
     with pytest.raises(UnknownNameError) as caught:
-        catalogue.resolve_address("nonsense")
+        catalogue.resolve_address("xyzzy")
 
     assert set(caught.value.known) == {"local", "scripted"}

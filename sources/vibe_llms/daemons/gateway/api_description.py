@@ -137,6 +137,19 @@ _EDIT: Final = _object(
     prompt={"type": "string", "minLength": 1},
     image={"type": "string", "format": "binary"},
 )
+_SPEECH: Final = _object(
+    "SpeechRequest",
+    "input",
+    example={"input": _SAMPLE_TEXT, "voice": "alloy"},
+    model=_TEXT,
+    input={"type": "string", "minLength": 1},
+)
+_TRANSCRIPTION: Final = _object(
+    "TranscriptionRequest",
+    "file",
+    model=_TEXT,
+    file={"type": "string", "format": "binary"},
+)
 _CONTENT: Final[JsonObject] = {"parts": [{"text": _SAMPLE_TEXT}]}
 _EMBED_CONTENT: Final = _object(
     "EmbedContentRequest", "content", example={"content": _CONTENT}, content={"type": "object"}
@@ -188,6 +201,7 @@ _TAGS: Final[Mapping[str, tuple[str, JsonObject]]] = {
     "/v1/embeddings": ("OpenAI", _OPENAI_ERROR),
     "/v1/moderations": ("OpenAI", _OPENAI_ERROR),
     "/v1/images": ("OpenAI", _OPENAI_ERROR),
+    "/v1/audio": ("OpenAI", _OPENAI_ERROR),
     "/v1/rerank": ("Cohere", _OPENAI_ERROR),
     "/v2/rerank": ("Cohere", _OPENAI_ERROR),
     "/v1/messages": ("Anthropic", _ANTHROPIC_ERROR),
@@ -238,6 +252,22 @@ def _embed(body: JsonObject) -> ApiOperation:
 def _draw(summary: str, body: JsonObject, **settings: Any) -> ApiOperation:
     return ApiOperation(
         summary=summary, body=body, answers=_JSON_OR_EVENTS, headers=_ANSWER_HEADERS, **settings
+    )
+
+
+def _speak(body: JsonObject) -> ApiOperation:
+    return ApiOperation(
+        summary="Speak a text.", body=body, answers={"*/*": {}}, headers=_ANSWER_HEADERS
+    )
+
+
+def _transcribe(summary: str) -> ApiOperation:
+    return ApiOperation(
+        summary=summary,
+        body=_TRANSCRIPTION,
+        body_type="multipart/form-data",
+        answers={"*/*": {}},
+        headers=_ANSWER_HEADERS,
     )
 
 
@@ -312,6 +342,15 @@ _OPERATIONS: Final[Mapping[tuple[str, str], ApiOperation]] = {
         for path, operation in (
             ("generations", _draw("Draw images.", _ILLUSTRATION)),
             ("edits", _draw("Edit images.", _EDIT, body_type="multipart/form-data")),
+        )
+    },
+    **{
+        ("POST", f"{base}/audio/{path}"): operation
+        for base in ("/v1", "/openai/deployments/{model:path}")
+        for path, operation in (
+            ("speech", _speak(_SPEECH)),
+            ("transcriptions", _transcribe("Transcribe audio.")),
+            ("translations", _transcribe("Translate audio into English.")),
         )
     },
     ("POST", "/v2/rerank"): ApiOperation(

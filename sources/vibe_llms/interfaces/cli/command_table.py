@@ -12,6 +12,8 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "embed": ("embed:embed", "Turn texts into vectors."),
         "rank": ("rank:rank", "Order texts by their relevance to a query."),
         "draw": ("draw:draw", "Draw or edit images."),
+        "speak": ("speak:speak", "Speak a text."),
+        "transcribe": ("transcribe:transcribe", "Write down the words of audio."),
         "moderate": ("moderate:moderate", "Classify texts as harmful or harmless."),
     },
     "Conversations": {

@@ -104,9 +104,10 @@ def _note_wrong_suffix(path: str, media_type: str) -> None:
     """Report a file whose suffix is that of another type."""
     import mimetypes
 
-    type_of_suffix = mimetypes.guess_type(path)[0]
-    if type_of_suffix is not None and type_of_suffix != media_type:
-        note(f"{path} contains {media_type}.")
+    type_of_suffix = (mimetypes.guess_type(path)[0] or media_type).replace("/x-", "/")
+    actual = media_type.partition(";")[0]
+    if {type_of_suffix, actual} not in ({actual}, {"audio/opus", "audio/ogg"}):
+        note(f"{path} contains {actual}.")
 
 
 def write_pipe(data: bytes) -> None:

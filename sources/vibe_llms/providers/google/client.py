@@ -87,6 +87,11 @@ class GoogleVendor(Vendor):
             from vibe_llms.dialects.illustrations.google import produce_form
 
             return produce_form(self.compose_path(model, streaming=False))
+        if genus is Genus.SPEAKER:
+            from vibe_llms.dialects.speeches import google as speeches
+
+            streaming = self.compose_path(model, streaming=True)
+            return speeches.produce_form(self.compose_path(model, streaming=False), streaming)
         return None
 
     def find_embedding_form(self, model: ModelDescriptor) -> CallForm[Any, Any]:

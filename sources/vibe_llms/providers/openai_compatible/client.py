@@ -10,6 +10,8 @@ from vibe_llms.dialects.call_quirks import (
     EmbeddingQuirks,
     IllustrationQuirks,
     RankingQuirks,
+    SpeechQuirks,
+    TranscriptionQuirks,
 )
 from vibe_llms.dialects.chat_completions.quirks import Quirks
 from vibe_llms.exceptions import ConfigurationError
@@ -44,6 +46,8 @@ _DEFAULT_CALL_QUIRKS: Final = CallQuirks(
     embeddings=EmbeddingQuirks(most_texts=32),
     rankings=RankingQuirks(most_texts=32),
     illustrations=IllustrationQuirks(most_images=1, base64_word="b64_json"),
+    speeches=SpeechQuirks(),
+    transcriptions=TranscriptionQuirks(),
 )
 """Assumed quirks of its other calls. 32 texts is the default limit of TEI, the lowest of all."""
 

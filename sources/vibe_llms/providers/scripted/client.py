@@ -91,10 +91,13 @@ class ScriptedClient:
         from vibe_llms.providers.genera import refuse_genus
         from vibe_llms.providers.scripted.drawing import SquaresIllustrator
         from vibe_llms.providers.scripted.embedding import WordsEmbedder
+        from vibe_llms.providers.scripted.speaking import NotesTranscriber, TonesSpeaker
 
         known: dict[Genus, tuple[str, Callable[[ModelDescriptor], Any]]] = {
             Genus.EMBEDDER: ("words", WordsEmbedder),
             Genus.ILLUSTRATOR: ("squares", SquaresIllustrator),
+            Genus.SPEAKER: ("tones", TonesSpeaker),
+            Genus.TRANSCRIBER: ("notes", NotesTranscriber),
         }
         if genus not in known:
             raise refuse_genus(self.provider.name, genus)

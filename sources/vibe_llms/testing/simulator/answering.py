@@ -29,7 +29,11 @@ from vibe_llms.testing.simulator.messages import MESSAGES
 from vibe_llms.testing.simulator.ollama import OLLAMA
 from vibe_llms.testing.simulator.openai_batches import answer_batches, answer_files
 from vibe_llms.testing.simulator.prompts import SimulatedPrompt
-from vibe_llms.testing.simulator.protocols import SimulatedProtocol, SimulatedRequest
+from vibe_llms.testing.simulator.protocols import (
+    SimulatedMedia,
+    SimulatedProtocol,
+    SimulatedRequest,
+)
 from vibe_llms.testing.simulator.refusals import SimulatedRefusal, require
 from vibe_llms.testing.simulator.rendering import prepare_turn
 from vibe_llms.testing.simulator.routes import SimulatedRoute
@@ -80,7 +84,8 @@ async def answer(
         if is_form and route.purpose != "files":
             received.body = read_fields(received.data, received.headers["content-type"])
             request = attrs.evolve(request, body=received.body)
-        if received.data and not is_form and not isinstance(received.body, Mapping):
+        is_media = route.purpose == "listen"
+        if received.data and not (is_form or is_media) and not isinstance(received.body, Mapping):
             raise SimulatedRefusal(
                 400, "invalid", "We could not parse the JSON body of your request."
             )
@@ -113,6 +118,7 @@ def _produce_request(
         names=route.names,
         identity=state.mint("req_", 24),
         stored=state.stored,
+        data=received.data,
     )
 
 
@@ -272,6 +278,10 @@ async def _answer_other(
         rendered: Any = count_prompt(protocol, request)
     else:
         rendered = answer_other(route, request)
+    if isinstance(rendered, SimulatedMedia):
+        headers["content-type"] = rendered.content_type
+        pieces = _deliver_slowly(rendered.data, request.conditions)
+        return await send_stream(http_request, headers, pieces)
     if not isinstance(rendered, Mapping):
         headers["content-type"] = STREAM_TYPES[protocol.framing]
         return await send_stream(http_request, headers, produce_stream(rendered, protocol, request))

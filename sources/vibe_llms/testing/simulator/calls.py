@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from math import sqrt
 from typing import Any, Final, TypeAlias
 
-from vibe_llms.testing.simulator import images
+from vibe_llms.testing.simulator import images, speech
 from vibe_llms.testing.simulator.credentials import check_model
-from vibe_llms.testing.simulator.protocols import SimulatedFrame, SimulatedRequest
+from vibe_llms.testing.simulator.protocols import SimulatedFrame, SimulatedMedia, SimulatedRequest
 from vibe_llms.testing.simulator.refusals import require
 
 WIDTH = 8
@@ -174,8 +174,8 @@ def _moderate(request: SimulatedRequest) -> dict[str, Any]:
     return {"id": "modr-1", "model": body["model"], "results": results}
 
 
-CallAnswer: TypeAlias = Mapping[str, Any] | Iterator[SimulatedFrame]
-"""An object, or the events of a stream."""
+CallAnswer: TypeAlias = Mapping[str, Any] | SimulatedMedia | Iterator[SimulatedFrame]
+"""An object, audio, or the events of a stream."""
 
 CALLS: Final[Mapping[str, Callable[[SimulatedRequest], CallAnswer]]] = {
     "embed": _embed_ollama,
@@ -184,8 +184,14 @@ CALLS: Final[Mapping[str, Callable[[SimulatedRequest], CallAnswer]]] = {
     "embeddings": _embed_openai,
     "image_edits": images.edit,
     "images": images.draw,
+    "listen": speech.transcribe_deepgram,
     "moderations": _moderate,
     "predict": _predict,
     "rerank": _rank,
+    "speak": speech.speak_deepgram,
+    "speech": speech.speak_openai,
+    "speech_to_text": speech.transcribe_elevenlabs,
+    "text_to_speech": speech.speak_elevenlabs,
+    "transcriptions": speech.transcribe_openai,
 }
 """Functions that answer a call, by the purpose of its route. Each may raise SimulatedRefusal."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from vibe_llms.testing.simulator.calls import CALLS
+from vibe_llms.testing.simulator.calls import CALLS, CallAnswer
 from vibe_llms.testing.simulator.chat_completions import CHAT
 from vibe_llms.testing.simulator.generate_content import GEMINI
 from vibe_llms.testing.simulator.messages import MESSAGES
@@ -36,9 +36,7 @@ def count_prompt(protocol: SimulatedProtocol, request: SimulatedRequest) -> dict
     return {"input_tokens": tokens}
 
 
-def answer_other(
-    route: SimulatedRoute, request: SimulatedRequest
-) -> Mapping[str, Any] | Iterator[SimulatedFrame]:
+def answer_other(route: SimulatedRoute, request: SimulatedRequest) -> CallAnswer:
     """Answer a request that asks no model, with an object or with the lines of a stream."""
     match route.purpose:
         case "models":

@@ -63,6 +63,7 @@ class SimulatedRequest:
         names: Names in the path, such as ``model`` and ``deployment``.
         identity: The request's id.
         stored: Responses, files and batches that the vendor stores, by their ids.
+        data: The original body.
     """
 
     path: str
@@ -75,6 +76,15 @@ class SimulatedRequest:
     names: Mapping[str, str]
     identity: str
     stored: MutableMapping[str, Any] = attrs.field(factory=dict, repr=False)
+    data: bytes = attrs.field(default=b"", repr=False)
+
+
+@frozen
+class SimulatedMedia:
+    """Audio, or another body that is not JSON, as an answer."""
+
+    data: bytes
+    content_type: str
 
 
 def _map_status(refusal: SimulatedRefusal) -> int:

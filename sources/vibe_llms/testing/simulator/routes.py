@@ -15,6 +15,7 @@ from vibe_llms.testing.simulator.messages import MESSAGES
 from vibe_llms.testing.simulator.ollama import OLLAMA
 from vibe_llms.testing.simulator.protocols import SimulatedProtocol
 from vibe_llms.testing.simulator.responses import RESPONSES
+from vibe_llms.testing.simulator.speech import DEEPGRAM, ELEVENLABS
 
 
 @frozen
@@ -55,6 +56,12 @@ _ROUTES: Final[tuple[tuple[SimulatedProtocol, str, str, str], ...]] = (
     (CHAT, "POST", r"/moderations", "moderations"),
     (CHAT, "POST", r"/images/generations", "images"),
     (CHAT, "POST", r"/images/edits", "image_edits"),
+    (CHAT, "POST", r"/audio/speech", "speech"),
+    (CHAT, "POST", r"/audio/(?:transcriptions|translations)", "transcriptions"),
+    (ELEVENLABS, "POST", r"/v1/text-to-speech/(?P<voice>[^/]+)(?:/stream)?", "text_to_speech"),
+    (ELEVENLABS, "POST", r"/v1/speech-to-text", "speech_to_text"),
+    (DEEPGRAM, "POST", r"/v1/speak", "speak"),
+    (DEEPGRAM, "POST", r"/v1/listen", "listen"),
     (RESPONSES, "POST", r"/responses/input_tokens", "count"),
     (RESPONSES, "POST", r"/responses", "answer"),
     (RESPONSES, "GET", r"/responses/(?P<response>[^/]+)", "response"),

@@ -150,6 +150,9 @@ def _read_path(call: GatewayCall, body: bytes) -> ClientRequest:
 
 
 _PATH_ENDS: Final = (
+    "/audio/speech",
+    "/audio/transcriptions",
+    "/audio/translations",
     "/embeddings",
     "/rerank",
     "/moderations",

@@ -1,0 +1,1 @@
+"""Speech: the forms in which vendors take texts and return audio."""

@@ -1,0 +1,1 @@
+"""Transcripts: the forms in which vendors take audio and return its words."""

@@ -1,0 +1,39 @@
+"""Subtitles: transcripts as SubRip and WebVTT."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vibe_llms.messages.transcripts import Transcript, TranscriptPart
+
+
+def list_parts(transcript: Transcript) -> Sequence[TranscriptPart]:
+    """Return the segments; of a transcript without any, the whole text."""
+    if transcript.segments or not transcript.text:
+        return transcript.segments
+    return [TranscriptPart(start=0.0, end=transcript.seconds or 0.0, text=transcript.text)]
+
+
+def write_srt(parts: Sequence[TranscriptPart]) -> bytes:
+    """Return subtitles in the format SubRip."""
+    blocks = [
+        f"{number}\n{_write_time(part.start, ',')} --> {_write_time(part.end, ',')}\n"
+        f"{part.text.strip()}\n"
+        for number, part in enumerate(parts, 1)
+    ]
+    return "\n".join(blocks).encode()
+
+
+def write_vtt(parts: Sequence[TranscriptPart]) -> bytes:
+    """Return subtitles in the format WebVTT."""
+    blocks = [
+        f"{_write_time(part.start, '.')} --> {_write_time(part.end, '.')}\n{part.text.strip()}\n"
+        for part in parts
+    ]
+    return "\n".join(["WEBVTT\n", *blocks]).encode()
+
+
+def _write_time(seconds: float, point: str) -> str:
+    whole = round(seconds * 1000)
+    minutes, rest = divmod(whole, 60_000)
+    return f"{minutes // 60:02}:{minutes % 60:02}:{rest // 1000:02}{point}{rest % 1000:03}"

@@ -1,0 +1,91 @@
+"""``vibe speak``: audio of a text."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from vibe_llms.interfaces.cli.access import load_application, warn_untrusted
+from vibe_llms.interfaces.cli.media import choose_paths, write_media
+from vibe_llms.interfaces.cli.options import MODEL, command, json_option, strict_option, yes_option
+from vibe_llms.interfaces.cli.output import write_json
+from vibe_llms.interfaces.cli.texts import describe_call, gather_prompt, report_result
+
+if TYPE_CHECKING:
+    from vibe_llms.instruments.speakers import Speaker
+    from vibe_llms.messages.speeches import Speech
+
+_FORMATS: Final = {
+    ".aac": "aac",
+    ".flac": "flac",
+    ".mp3": "mp3",
+    ".ogg": "opus",
+    ".opus": "opus",
+    ".pcm": "pcm",
+    ".wav": "wav",
+}
+"""Formats by suffix."""
+
+
+@command("speak")
+@click.argument("text", required=False)
+@click.option("--output", "-o", type=click.Path(allow_dash=True), help="File; - is a pipe.")
+@click.option("--model", "-m", type=MODEL, help="Speaker, as provider:model.")
+@click.option("--voice", "-v", help="Name or id of a voice.")
+@click.option("--format", "file_format", help="Format: mp3, wav, opus, flac, aac or pcm.")
+@click.option("--speed", type=click.FloatRange(min=0, min_open=True), help="1 is normal.")
+@click.option("--instructions", help="How to speak.")
+@click.option("--language", help="Code of the language, such as de.")
+@strict_option
+@json_option
+@yes_option
+async def speak(text: str | None, **options: Any) -> None:
+    """Speak a text.
+
+    TEXT is the text; without it, standard input is:
+
+    \b
+        vibe speak "Good morning." -o morning.mp3
+        vibe speak --voice coral < story.txt | mpv -
+
+    In a pipe, the audio is written as it arrives.
+    """
+    words = gather_prompt(text)
+    output: str | None = options["output"]
+    paths = choose_paths(output, 1, as_json=options["as_json"])
+    application = load_application(yes=options["yes"])
+    warn_untrusted(application.configuration)
+    from vibe_llms.instruments.speakers import Speaker
+
+    file_format = options["file_format"] or _FORMATS.get(Path(output or "").suffix.lower())
+    names = ("voice", "speed", "instructions", "language", "strict")
+    settings = {name: options[name] for name in names}
+    async with (
+        application,
+        Speaker(
+            options["model"] or "", application=application, file_format=file_format, **settings
+        ) as speaker,
+    ):
+        if paths or options["as_json"]:
+            speech = await speaker.speak(words)
+        else:
+            speech = await _pipe(speaker, words)
+    if paths or options["as_json"]:
+        shown = write_media([speech.audio], paths)
+        if options["as_json"]:
+            write_json({**describe_call(speech), "audio": shown[0]})
+    report_result(speech, ", ".join(paths) or f"{len(speech.data):,} bytes")
+
+
+async def _pipe(speaker: Speaker, words: str) -> Speech:
+    """Write the audio to standard output as it arrives."""
+    sys.stdout.flush()
+    target = sys.stdout.buffer
+    async with speaker.stream(words) as stream:
+        async for data in stream:
+            target.write(data)
+            target.flush()
+        return await stream.result()

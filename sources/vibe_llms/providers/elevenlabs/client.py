@@ -1,0 +1,50 @@
+"""The service of ``elevenlabs``: its address, key and errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from vibe_llms.foundation.json_types import JsonObject
+from vibe_llms.foundation.secrets import Secret
+from vibe_llms.models.genera import Genus
+from vibe_llms.providers.call_vendors import CallVendor
+from vibe_llms.providers.interfaces import ModelDescriptor
+
+if TYPE_CHECKING:
+    from vibe_llms.dialects.calls import CallForm
+
+
+class ElevenLabsVendor(CallVendor):
+    """ElevenLabs."""
+
+    base_url = "https://api.elevenlabs.io"
+    versions = ("v1",)
+    key_variables = ("ELEVENLABS_API_KEY", "ELEVEN_API_KEY")
+    request_id_headers = ("request-id", "x-request-id")
+
+    def compose_headers(self, key: Secret | None, native: JsonObject) -> Mapping[str, str | Secret]:
+        """Return the key."""
+        return {} if key is None else {"xi-api-key": key}
+
+    def find_form(self, genus: Genus, model: ModelDescriptor) -> CallForm[Any, Any] | None:
+        """Return the form of speech or of transcription."""
+        if genus is Genus.SPEAKER:
+            from vibe_llms.dialects.speeches import elevenlabs as speeches
+
+            return speeches.produce_form()
+        if genus is Genus.TRANSCRIBER:
+            from vibe_llms.dialects.transcripts import elevenlabs as transcripts
+
+            return transcripts.produce_form()
+        return None
+
+    def find_message(self, body: JsonObject) -> tuple[Any, Any]:
+        """Return the message and the code: an error is an object, or a list of invalid fields."""
+        detail: Any = body.get("detail")
+        if isinstance(detail, list):
+            messages = [each.get("msg") for each in detail if isinstance(each, Mapping)]
+            return "; ".join(map(str, messages)), "invalid_request_error"
+        if isinstance(detail, Mapping):
+            return detail.get("message"), detail.get("status")
+        return detail, None
