@@ -95,8 +95,8 @@ def ensure_host(call: HttpCall, hosts: Collection[str] | None) -> None:
 def ensure_page(call: HttpCall, hosts: Collection[str] | None) -> None:
     """Refuse requests from pages of other sites, including other ports of this machine.
 
-    A browser names the page in ``Origin``. It sends simple requests before it checks whether the
-    page may read the response; by then a run would have started.
+    A browser states the site of the page in ``Origin``. It sends simple requests before it checks
+    whether the page may read the response; by then the request would have had its effect.
 
     Raises:
         AccessError: The page is of another site.

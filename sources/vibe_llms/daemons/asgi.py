@@ -237,7 +237,7 @@ class HttpCall:
                 return
             try:
                 await self._send(message)
-            except ClientGone:  # an exception of ours, which other applications do not know
+            except ClientGone:  # other applications do not know this exception
                 self.is_gone = True
 
         try:

@@ -206,7 +206,7 @@ async def _find_chain(
         raise _refuse_previous(previous)
     if found.conversation:
         return await _read_response_chain(storage, found)
-    if can_pass_through(upstream.model, PROTOCOL) and _is_of_one_provider(
+    if can_pass_through(upstream.model, PROTOCOL) and _have_same_provider(
         found.address, upstream.address
     ):
         return None
@@ -304,5 +304,5 @@ def _expand(request: ClientRequest, chain: Chain) -> ClientRequest:
     return replace(request, body=msgspec.json.encode(fields))
 
 
-def _is_of_one_provider(one: str, other: str) -> bool:
+def _have_same_provider(one: str, other: str) -> bool:
     return one.partition(":")[0] == other.partition(":")[0]

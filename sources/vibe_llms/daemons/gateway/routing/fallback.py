@@ -76,7 +76,11 @@ class FallbackChain:
         self._is_foreign = False  # the provider of the signatures is unknown
 
     async def run(self) -> None:
-        """Answer with the first target that answers. Raises ConverseError."""
+        """Ask the targets in order until one has answered the client.
+
+        Raises:
+            ConverseError: None of them could answer.
+        """
         reached = [(target, await self._reach(target)) for target in self._plan.targets]
         is_answered = False
         for target, upstream in self._order_by_origin(reached):
@@ -121,7 +125,7 @@ class FallbackChain:
         # Of unknown origin. Only targets of the client's protocol can have signed it.
         self._is_foreign = True
         protocol = self._call.face.dialect.PROTOCOL
-        return sorted(reached, key=lambda pair: not _speaks(pair[1], protocol))
+        return sorted(reached, key=lambda pair: not _uses_protocol(pair[1], protocol))
 
     async def _try(self, target: Target, upstream: Upstream) -> bool:
         """Ask a target unless it is unavailable; return whether it has answered the client."""
@@ -214,7 +218,7 @@ class FallbackChain:
         except ConverseError as error:
             if gate.is_open or isinstance(error, AccessError):
                 raise
-            drop_frames(error)  # it is kept while the next targets are asked
+            drop_frames(error)  # the error is stored while the next targets are asked
             return error, None
         if reader is not None:
             reader.finish()
@@ -320,18 +324,18 @@ def _join(
     recorder: AnswerRecorder | None, reader: SignatureReader | None
 ) -> Callable[[bytes], None] | None:
     """Return a function that passes each piece of an answer to both; ``None`` without any."""
-    taps = [each.feed for each in (recorder, reader) if each is not None]
-    if len(taps) < 2:
-        return taps[0] if taps else None
+    feeds = [each.feed for each in (recorder, reader) if each is not None]
+    if len(feeds) < 2:
+        return feeds[0] if feeds else None
 
-    def feed(data: bytes) -> None:
-        for tap in taps:
-            tap(data)
+    def feed_all(data: bytes) -> None:
+        for feed in feeds:
+            feed(data)
 
-    return feed
+    return feed_all
 
 
-def _speaks(upstream: Upstream | ConverseError, protocol: str) -> bool:
+def _uses_protocol(upstream: Upstream | ConverseError, protocol: str) -> bool:
     return not isinstance(upstream, ConverseError) and can_pass_through(upstream.model, protocol)
 
 
