@@ -67,19 +67,19 @@ def read_and_render(text: str) -> None:
 
 
 def produce_diagram(chance: random.Random) -> str:
-    """Returns a text that may be a diagram."""
+    """Return a text that may be a diagram."""
     if chance.random() < 0.5:
         return generate(chance.getrandbits(64), 1)[0]
     return "graph TD\n" + "".join(chance.choices(PIECES, k=chance.randint(1, 12)))
 
 
 def produce_template(chance: random.Random) -> str:
-    """Returns a text that may be a template."""
+    """Return a text that may be a template."""
     return "".join(chance.choices(_BRACES, k=chance.randint(1, 12)))
 
 
 def measure(read: Callable[[str], None], text: str) -> float:
-    """Returns the processor time that a text takes, in microseconds: the least of two."""
+    """Return the processor time that a text takes, in microseconds: the least of two."""
     taken = []
     for _ in range(2):
         begin = time.process_time()

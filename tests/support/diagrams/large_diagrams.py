@@ -7,7 +7,7 @@ from typing import Any
 
 
 def compose_task(diagram: str) -> dict[str, Any]:
-    """Returns the smallest task that has a diagram."""
+    """Return the smallest task that has a diagram."""
     return {
         "goal": {"description": "Go on."},
         "resource_llm": {"provider": "scripted", "model": "echo"},

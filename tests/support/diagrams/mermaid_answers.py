@@ -20,7 +20,7 @@ ANSWERS = Path(__file__).parents[2] / "fixtures" / "mermaid" / "answers.jsonl"
 
 
 def read_answers() -> list[dict[str, Any]]:
-    """Returns what is stored: each with its text."""
+    """Return what is stored: each with its text."""
     lines = ANSWERS.read_text(encoding="utf-8").split("\n")
     return [json.loads(line) for line in lines if line]
 

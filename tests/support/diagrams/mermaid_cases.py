@@ -19,7 +19,7 @@ ORACLE = Path(__file__).with_name("mermaid_oracle.mjs")
 
 
 def compose_oracle() -> list[str]:
-    """Returns the command of the process that asks Mermaid; its folder has Node and Mermaid."""
+    """Return the command of the process that asks Mermaid; its folder has Node and Mermaid."""
     folder = Path(os.environ[FOLDER_VARIABLE]).resolve()
     return [str(folder / NODE), str(ORACLE), str(folder)]
 

@@ -94,7 +94,7 @@ _PIECES = (
 
 
 def generate(seed: int, count: int) -> list[str]:
-    """Returns diagrams, most of which Mermaid reads; the same for the same seed."""
+    """Return diagrams, most of which Mermaid reads; the same for the same seed."""
     return [_Generator(random.Random(f"{seed}/{number}")).produce() for number in range(count)]
 
 
@@ -106,7 +106,7 @@ class _Generator:
         return self.chance.choice(usual if self.chance.random() < 0.93 else odd)
 
     def produce(self) -> str:
-        """Returns one diagram: made of statements, or one of the set with slips in it."""
+        """Return one diagram: made of statements, or one of the set with slips in it."""
         pick = self.chance.random()
         if pick < 0.2:
             return self.write_block()
@@ -119,7 +119,7 @@ class _Generator:
         return text
 
     def write_block(self) -> str:
-        """Returns a diagram whose attributes or front matter may be YAML."""
+        """Return a diagram whose attributes or front matter may be YAML."""
         block = "".join(self.chance.choices(_YAML, k=self.chance.randint(1, 9)))
         if self.chance.random() < 0.15:
             return f"---\n{block}\n---\ngraph TD\nA"
@@ -227,7 +227,7 @@ class _Generator:
         return f"click {self.pick(_IDS, _ODD_IDS)} {self.chance.choice(rest)}"
 
     def slip(self, text: str) -> str:
-        """Returns a text with one thing lost, doubled, or in a wrong place."""
+        """Return a text with one thing lost, doubled, or in a wrong place."""
         start = self.chance.randint(0, len(text))
         end = min(len(text), start + self.chance.randint(1, 6))
         return self.chance.choice(
@@ -242,7 +242,7 @@ class _Generator:
 
 
 def find_disagreements(texts: list[str]) -> list[str]:
-    """Returns those of which Mermaid and we do not say the same.
+    """Return those of which Mermaid and we do not say the same.
 
     What our reader of YAML refuses on purpose, saying so, is none of them.
     """

@@ -78,11 +78,11 @@ class Agent(abc.ABC):
 
     @abc.abstractmethod
     def compose(self) -> dict[str, Any]:
-        """Returns the body of its next request."""
+        """Return the body of its next request."""
 
     @abc.abstractmethod
     def list_tools(self) -> list[str]:
-        """Returns the names of its tools."""
+        """Return the names of its tools."""
 
     @abc.abstractmethod
     def say(self, text: str) -> None:
@@ -445,7 +445,7 @@ class OpenCode(Agent):
 
 
 def gather_chat(data: bytes) -> dict[str, Any]:
-    """Returns the message that the chunks of a stream amount to."""
+    """Return the message that the chunks of a stream amount to."""
     message: dict[str, Any] = {"content": "", "tool_calls": [], "reasoning_content": ""}
     reason, usage = None, None
     for chunk in read_events(data):

@@ -73,7 +73,7 @@ class Crowd:
 def find_faults(
     account: KeyAccount, acknowledged: Sequence[str], upstream: Sequence[str], deaths: int
 ) -> list[str]:
-    """Returns what does not hold between accounts, clients and an upstream.
+    """Return what does not hold between accounts, clients and an upstream.
 
     Args:
         acknowledged: The models of requests that clients have had an answer to.

@@ -78,7 +78,7 @@ async def run_nonsense(seconds: float, seed: int, folder: Path) -> int:
 
 
 def _shorten(finding: str) -> str:
-    """Returns what findings of one kind have in common."""
+    """Return what findings of one kind have in common."""
     told, _, _ = finding.partition("\n    of ")
     return re.sub(r"\d+|req_\w+|'[^']*'", "", told.rpartition("\r\n\r\n")[2].strip()[-150:])
 

@@ -110,7 +110,7 @@ class Nonsense:
 
 
 def survey_places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Returns the paths of all that is in a body, but the whole."""
+    """Return the paths of all that is in a body, but the whole."""
     inner = value.items() if isinstance(value, dict) else enumerate(value)
     found = []
     for key, each in inner:
@@ -121,7 +121,7 @@ def survey_places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...
 
 
 def distort(dice: random.Random, sound: Any) -> Any:
-    """Returns a body of which up to three values are others, gone or there twice."""
+    """Return a body of which up to three values are others, gone or there twice."""
     body = copy.deepcopy(sound)
     for _ in range(dice.choice((0, 1, 1, 2, 3))):
         places = survey_places(body)
@@ -144,7 +144,7 @@ def distort(dice: random.Random, sound: Any) -> Any:
 
 
 def garble(dice: random.Random, data: bytes) -> bytes:
-    """Returns data of which a few bytes are others, gone or new, in one place."""
+    """Return data of which a few bytes are others, gone or new, in one place."""
     at = dice.randint(0, len(data))
     odd = bytes(dice.randrange(256) for _ in range(dice.randint(0, 4)))
     return data[:at] + odd + data[at + dice.randint(0, 9) :]
@@ -331,7 +331,7 @@ async def _close(writer: asyncio.StreamWriter) -> None:
 
 
 async def _read_answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
-    """Returns the status and the rest of what is said; 0 where that is nothing."""
+    """Return the status and the rest of what is said; 0 where that is nothing."""
     said = b""
     with suppress(ConnectionError):
         while piece := await reader.read(65_536):

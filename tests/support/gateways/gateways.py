@@ -94,7 +94,7 @@ async def become(condition: Callable[[], object], seconds: float = 60) -> None:
 
 
 def find_port() -> int:
-    """Returns a port of loopback that is free."""
+    """Return a port of loopback that is free."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -249,12 +249,12 @@ async def misbehave(connection: Connection) -> None:
 
 
 def is_last_asked_for(connection: Connection, fault: str) -> bool:
-    """Tells whether a connection's last request is for a fault."""
+    """Return whether a connection's last request is for a fault."""
     return bool(connection.requests) and json.loads(connection.requests[-1][2])["model"] == fault
 
 
 def find_key_folder(home: Path) -> Path:
-    """Returns where the keys of a home are, and what these have spent."""
+    """Return where the keys of a home are, and what these have spent."""
     return home / ".local/share/vibe-llms/authorizers/keys"
 
 
@@ -284,7 +284,7 @@ class Process:
         return sum(len(each.requests) for each in self.upstream.connections)
 
     def survey_upstream(self) -> list[str]:
-        """Returns the models of all requests that the upstream has had."""
+        """Return the models of all requests that the upstream has had."""
         requests = (
             each for connection in self.upstream.connections for each in connection.requests
         )
@@ -335,7 +335,7 @@ def write_files(folder: Path, upstream: str) -> None:
 
 
 def find_environment(folder: Path) -> dict[str, str]:
-    """Returns the environment of a process whose home is a folder, and nothing else of ours."""
+    """Return the environment of a process whose home is a folder, and nothing else of ours."""
     kept = {
         name: text
         for name, text in os.environ.items()

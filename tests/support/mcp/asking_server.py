@@ -1,4 +1,4 @@
-"""An MCP server, written with the official package, that asks whoever calls it."""
+"""An MCP server by the official package whose tools send requests to their caller."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def sample(question: str, tokens: int = 100) -> Sample:
 
 
 def sample_with_tools(question: str) -> Sample:
-    """Continues a conversation in which a tool of the server's own was called before."""
+    """Return a sampling request with an earlier call of the server's tool."""
     call = types.ToolUseContent(id="a", name="look", input={"at": "sea"})
     result = types.ToolResultContent(tool_use_id="a", content=[types.TextContent(text="blue")])
     return Sample(
@@ -61,7 +61,7 @@ Outcome = AcceptedElicitation[Place] | DeclinedElicitation | CancelledElicitatio
 
 
 def produce_server() -> MCPServer:
-    """Makes the server."""
+    """Return the server."""
     server = MCPServer("curious")
 
     @server.tool()

@@ -62,7 +62,7 @@ class AgreeingPerson:
 
 
 async def find_issuer(url: str) -> str:
-    """Returns what a user would know who has a password: whom it is for."""
+    """Return what a user would know who has a password: whom it is for."""
     address = url.replace("/mcp", "/.well-known/oauth-protected-resource/mcp")
     async with ClientSession() as session, session.get(address) as response:
         issuer: str = (await response.json())["authorization_servers"][0]

@@ -1,4 +1,4 @@
-"""The MCP servers that tests start: a real one, and one that misbehaves."""
+"""The MCP servers of the tests: a correct one, and one with faults."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ FIXTURES = Path(__file__).parents[2] / "fixtures" / "mcp"
 
 
 def describe_server(manner: str = "plain", *, file: str = "server.py", **fields: Any) -> McpServer:
-    """Returns the settings of a server of the fixtures that is spoken to over its streams."""
-    given = {
+    """Return the settings of a server in the fixtures that uses stdio."""
+    defaults = {
         "name": "workshop",
         "command": sys.executable,
         "arguments": (str(FIXTURES / file), manner),
         "connect_seconds": 55,
     }
-    return McpServer(**{**given, **fields})
+    return McpServer(**{**defaults, **fields})
 
 
 @contextlib.contextmanager
 def run_http_server(manner: str = "plain") -> Iterator[str]:
-    """Runs the real server over HTTP, and gives its address."""
+    """Run the correct server over HTTP; yield its address."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -49,5 +49,5 @@ def run_http_server(manner: str = "plain") -> Iterator[str]:
 
 
 async def call(registry: Registry, name: str, /, **arguments: Any) -> Outcome:
-    """Calls a tool as an engine does."""
+    """Call a tool as an engine does."""
     return await perform(registry.access(name), arguments, InvocationContext())

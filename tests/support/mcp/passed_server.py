@@ -41,7 +41,7 @@ def weigh(thing: str) -> Weight:
 
 @server.tool()
 async def echo(context: Context[Any, Any]) -> types.CallToolResult:
-    """Returns what was said beside the arguments, and says something itself."""
+    """Return what was said beside the arguments, and says something itself."""
     meta: Any = dict(context.request_context.meta or {})
     await context.report_progress(1, 4, "a quarter")
     await context.debug("too fine")

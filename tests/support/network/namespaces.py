@@ -28,7 +28,7 @@ class Cable:
     ends: tuple[str, str]
 
     def enter(self, end: int) -> list[str]:
-        """Returns what a command begins with that is to run at an end."""
+        """Return what a command begins with that is to run at an end."""
         return ["ip", "netns", "exec", self.ends[end]]
 
     def cut(self) -> None:

@@ -75,7 +75,7 @@ class Client:
         await self.writer.drain()
 
     async def read_head(self) -> tuple[int, dict[str, str]]:
-        """Returns the status and the headers, by lower name, of the next answer."""
+        """Return the status and the headers, by lower name, of the next answer."""
         head = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         version, status, _ = head[0].split(" ", 2)
         assert version == "HTTP/1.1"
@@ -85,14 +85,14 @@ class Client:
         return int(status), headers
 
     async def read_chunk(self) -> bytes:
-        """Returns the next chunk; nothing where it was the last."""
+        """Return the next chunk; nothing where it was the last."""
         size = int((await self.reader.readuntil(b"\r\n")).strip(), 16)
         data = await self.reader.readexactly(size + 2)
         assert data.endswith(b"\r\n")
         return data[:-2]
 
     async def read(self, *, method: str = "GET") -> Answer:
-        """Returns the next answer."""
+        """Return the next answer."""
         status, headers = await self.read_head()
         body = b""
         if method == "HEAD" or status in (204, 304):
@@ -112,7 +112,7 @@ class Client:
         return await self.read(method=method)
 
     async def read_all(self) -> bytes:
-        """Returns what comes until the connection is closed, however that happens."""
+        """Return what comes until the connection is closed, however that happens."""
         data = b""
         with suppress(ConnectionError):
             while piece := await self.reader.read(65_536):

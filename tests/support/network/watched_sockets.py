@@ -26,13 +26,13 @@ sys.addaudithook(_hear)
 
 
 def watch_sockets(folder: Path) -> dict[str, str]:
-    """Returns the variables under which programs of Python write down where they connect to."""
+    """Return the variables under which programs of Python write down where they connect to."""
     (folder / "sitecustomize.py").write_text(_PROGRAM, encoding="utf-8")
     return {"PYTHONPATH": str(folder), "WATCHED_SOCKETS": str(folder / "connected")}
 
 
 def read_ports(folder: Path) -> dict[int, set[int]]:
-    """Returns the ports of this machine to which each process has made connections.
+    """Return the ports of this machine to which each process has made connections.
 
     Raises:
         AssertionError: One has made one to somewhere else.

@@ -23,7 +23,7 @@ class Connection:
     closed: asyncio.Event = attrs.field(factory=asyncio.Event)
 
     async def read_request(self) -> tuple[str, dict[str, str], bytes]:
-        """Returns the first line, the headers by lower name, and the body of the next request."""
+        """Return the first line, the headers by lower name, and the body of the next request."""
         head = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         headers = {
             name.lower(): value

@@ -131,7 +131,7 @@ _LITERAL = re.compile(r"""\"[^"]*\"|'[^']*'""")
 
 
 def read_change(shown: str) -> str:
-    """Returns the lines of a change that ``show`` prints, without those around them."""
+    """Return the lines of a change that ``show`` prints, without those around them."""
     return "\n".join(
         f"{line[0]}{' '.join(line[1:].split())}"
         for line in shown.splitlines()
@@ -140,7 +140,7 @@ def read_change(shown: str) -> str:
 
 
 def is_wording(change: str) -> bool:
-    """Tells whether a change is one of words between which there are spaces: people read them."""
+    """Return whether a change is one of words between which there are spaces: people read them."""
     sides: dict[str, list[str]] = {"-": [], "+": []}
     for line in change.splitlines():
         sides[line[0]].append(_LITERAL.sub(_drop_prose, line[1:]))

@@ -40,7 +40,7 @@ def find_lack() -> str:
 
 
 def compose_command(program: str, *arguments: str) -> list[str]:
-    """Returns the command that starts a program of the folder."""
+    """Return the command that starts a program of the folder."""
     folder = Path(os.environ[FOLDER_VARIABLE]).resolve()
     return [str(folder / NODE), "--no-deprecation", str(folder / program), *arguments]
 

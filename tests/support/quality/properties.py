@@ -27,7 +27,7 @@ STEP: Final = 1 if _SHARES[PROFILE] == 1 else 4
 
 
 def examples(count: int) -> settings:
-    """Returns the settings of a property that wants another number of examples than usual.
+    """Return the settings of a property that wants another number of examples than usual.
 
     Args:
         count: In the profiles ``many`` and ``random``; the others take their share of it.
@@ -36,7 +36,7 @@ def examples(count: int) -> settings:
 
 
 def sample(cases: Iterable[_T], turn: int = 0) -> list[_T]:
-    """Returns the profile's share of cases that differ only in their place: each n-th of them.
+    """Return the profile's share of cases that differ only in their place: each n-th of them.
 
     A test that samples is marked ``samples``, so that the profiles which take all find it.
 

@@ -22,13 +22,13 @@ class Import(NamedTuple):
 
 
 def name_module(path: Path) -> str:
-    """Returns the name of a module relative to the package; empty for the package itself."""
+    """Return the name of a module relative to the package; empty for the package itself."""
     parts = path.relative_to(PACKAGE).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def survey_modules() -> dict[str, Path]:
-    """Returns every module of the package by its relative name."""
+    """Return every module of the package by its relative name."""
     return {name_module(path): path for path in PACKAGE.rglob("*.py")}
 
 
@@ -59,11 +59,11 @@ MODULES = survey_modules()
 
 @cache
 def list_imports() -> list[Import]:
-    """Returns all imports there are; reading them takes seconds, so not while tests are found."""
+    """Return all imports there are; reading them takes seconds, so not while tests are found."""
     return [found for name, path in MODULES.items() for found in survey_imports(name, path)]
 
 
 def strip_package(name: str) -> str | None:
-    """Returns a name relative to this package, or nothing for another's."""
+    """Return a name relative to this package, or nothing for another's."""
     prefix, _, rest = name.partition(".")
     return rest if prefix == "vibe_llms" else None

@@ -1,4 +1,4 @@
-"""Runs of the engine with models that play a script, in memory."""
+"""Runs of the engine in memory, with scripted models."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ from vibe_llms.runs.local import LocalRunContext
 
 
 def invoke(name: str, identity: str = "", /, **arguments: Any) -> dict[str, Any]:
-    """Says in a script that the model invokes something."""
-    written = json.dumps(arguments)
-    return {"invocation": {"id": identity or f"call-{name}", "name": name, "arguments": written}}
+    """Return the content of a script in which the model invokes a tool."""
+    text = json.dumps(arguments)
+    return {"invocation": {"id": identity or f"call-{name}", "name": name, "arguments": text}}
 
 
 def say(text: str) -> dict[str, Any]:
-    """Says in a script that the model says something."""
+    """Return the content of a script in which the model writes text."""
     return {"text": text}
 
 
 def script(*turns: Sequence[dict[str, Any]], **settings: Any) -> ConverserModel:
-    """Makes a model of what it says turn by turn."""
+    """Return a model with the contents of each turn."""
     return produce_model(*({"contents": list(turn), **settings} for turn in turns))
 
 
 @attrs.define
-class Acted:
-    """What came of a run."""
+class RunOutcome:
+    """The ending of a run, its canisters and events."""
 
     ending: RunEnding
     canisters: Sequence[AnyCanister]
@@ -54,7 +54,7 @@ class Acted:
 
     @property
     def words(self) -> list[str]:
-        """One word for each canister: what it says, or calls, or brings."""
+        """A text for each canister: its own, or the name of the tool with ``()``."""
         return [
             f"{each.name}()" if isinstance(each, InvocationCanister) else text_of(each)
             for each in self.canisters
@@ -68,7 +68,7 @@ class Acted:
 
 @attrs.define
 class Stage:
-    """A conversation, its log, and a model: what may run several times."""
+    """A conversation, its log, and a model, for one run or several."""
 
     model: ConverserModel
     tools: Iterable[Any] = ()
@@ -91,8 +91,8 @@ class Stage:
         choice: str = "auto",
         limits: Limits | None = None,
         **settings: Any,
-    ) -> Acted:
-        """Performs one run; raises what the run raises."""
+    ) -> RunOutcome:
+        """Perform one run; pass its errors on."""
         fields: RequestFields = {"model": "scripted:test"}
         if choice:
             fields["invocation_choice"] = choice
@@ -118,33 +118,33 @@ class Stage:
             await driver.drive()
         assert driver.ending is not None
         events = [logged.event for logged in self.log.read(after=start)]
-        return Acted(driver.ending, self.conversation.canisters, events)
+        return RunOutcome(driver.ending, self.conversation.canisters, events)
 
 
-async def act(model: ConverserModel, *tools: Any, **settings: Any) -> Acted:
-    """Performs one run of a new conversation."""
+async def act(model: ConverserModel, *tools: Any, **settings: Any) -> RunOutcome:
+    """Perform one run of a new conversation."""
     return await Stage(model, tools).act(**settings)
 
 
 class Clock:
-    """The time of everything here, which passes where it is said to, and nowhere else."""
+    """A clock that only the test advances."""
 
     def __init__(self) -> None:
         self.now = 1_000.0
 
     def read(self) -> float:
-        """Returns the seconds that it shows."""
+        """Return its time in seconds."""
         return self.now
 
     async def pass_by(self, seconds: float) -> None:
-        """Lets time pass, and whatever has become due happen."""
+        """Advance the clock, and let due tasks run."""
         self.now += seconds
         for _ in range(5):
             await asyncio.sleep(0)
 
 
 class WatchedLog(MemoryLog):
-    """Remembers of which events it was waited for that they reach the disk."""
+    """A log that keeps the numbers of the events that its users secured."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -119,7 +119,7 @@ class Premises:
                 await asyncio.sleep(0.01)
 
     def read_kinds(self, run_id: str) -> list[str]:
-        """Returns the kinds of all events."""
+        """Return the kinds of all events."""
         return [each.event.type for each in self.store.open_log(run_id).read()]
 
     async def __aenter__(self) -> Premises:

@@ -43,7 +43,7 @@ class World:
         os.close(descriptor)
 
     def read(self, name: str) -> list[str]:
-        """Returns the lines of a file, without one that was torn."""
+        """Return the lines of a file, without one that was torn."""
         path = self.root / name
         return path.read_text().split("\n")[:-1] if path.exists() else []
 
@@ -117,7 +117,7 @@ async def _await(act: Callable[[], Awaitable[None]]) -> None:
 
 
 def read_synchronized(world: World) -> dict[str, int]:
-    """Returns how many bytes of each file have reached the disk for certain."""
+    """Return how many bytes of each file have reached the disk for certain."""
     known: dict[str, int] = {}
     for line in world.read("synchronized"):
         size, path = line.split(" ", 1)

@@ -1,4 +1,4 @@
-"""Models that play a script which a test writes down."""
+"""Models with scripts of a test."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vibe_llms.tables.documents import Document
 
 
 def produce_model(*responses: dict[str, Any]) -> ScriptedModel:
-    """Makes a model that gives these responses in turn; see the module of scripts."""
+    """Return a model with these responses; see ``vibe_llms.providers.scripted.scripts``."""
     attributes = Catalogue().access_integrator("scripted").integrate("test")
     descriptor = ModelDescriptor(provider="scripted", name="test", attributes=attributes)
     return ScriptedModel(
@@ -28,7 +28,7 @@ def produce_model(*responses: dict[str, Any]) -> ScriptedModel:
 
 
 def write_script(directory: Path, *responses: dict[str, Any]) -> Path:
-    """Writes these responses into a file that can be the name of a model."""
+    """Write these responses into a file that ``scripted:`` models can name."""
     lines = []
     for response in responses:
         lines.append("[[responses]]")
@@ -39,7 +39,7 @@ def write_script(directory: Path, *responses: dict[str, Any]) -> Path:
 
 
 def _write(value: Any) -> str:
-    """Writes a value in TOML: where it holds neither objects nor nothing, JSON is that."""
+    """Return a value as TOML, which JSON is, but for objects and null."""
     if isinstance(value, dict):
         return f"{{ {', '.join(f'{name} = {_write(each)}' for name, each in value.items())} }}"
     if isinstance(value, list):
@@ -50,13 +50,13 @@ def _write(value: Any) -> str:
 def hold_slow_answers(
     monkeypatch: pytest.MonkeyPatch, may_go: Callable[[str | None], object]
 ) -> None:
-    """Has answers with ``delay_seconds`` wait until they may go, told by the word they match."""
+    """Hold answers with ``delay_seconds`` until ``may_go`` returns true for the text they match."""
     play = client._ScriptedSource._play_next
 
     async def hold(source: Any) -> Any:
         if source._response.delay_seconds:
             async with asyncio.timeout(60):
-                while not may_go(source._response.match):  # noqa: ASYNC110  # nothing tells of it
+                while not may_go(source._response.match):  # noqa: ASYNC110  # the condition has no event
                     await asyncio.sleep(0.001)
         return await play(source)
 

@@ -33,7 +33,7 @@ def look(where: str) -> str:
 
 
 def compose(turns: int) -> list[list[dict[str, object]]]:
-    """Returns so many turns that say something and call, and one that ends."""
+    """Return so many turns that say something and call, and one that ends."""
     return [
         *([say(SAID), invoke("look", f"c{number}", where=f"{number}")] for number in range(turns)),
         [say("Done.")],
@@ -41,7 +41,7 @@ def compose(turns: int) -> list[list[dict[str, object]]]:
 
 
 def measure_new(store: ConversationStore, identity: str) -> int:
-    """Returns how large all is that was said and brought, written once."""
+    """Return how large all is that was said and brought, written once."""
     return sum(len(encode_canister(each)) for each in store.read(identity).canisters)
 
 
@@ -52,7 +52,7 @@ WHERE table_schema LIKE '%%' || current_schema() || '%%' AND table_type = 'BASE 
 
 
 def count_rows(url: str) -> int:
-    """Returns how many bytes all rows have of the store's tables and of the runner's."""
+    """Return how many bytes all rows have of the store's tables and of the runner's."""
     total = 0
     with psycopg.connect(url) as connection:
         for schema, name in connection.execute(_ROWS).fetchall():

@@ -94,7 +94,7 @@ class Tab:
         await asyncio.wait_for(loaded, _SECONDS)
 
     async def evaluate(self, expression: str) -> Any:
-        """Returns what an expression is in the page."""
+        """Return what an expression is in the page."""
         answer = await self.call(
             "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
         )
@@ -111,7 +111,7 @@ class Tab:
                 await asyncio.sleep(0.02)
 
     async def survey_tree(self) -> list[tuple[str, str, dict[str, Any]]]:
-        """Returns what a screen reader is told of the page: role, name and properties of each."""
+        """Return what a screen reader is told of the page: role, name and properties of each."""
         nodes = (await self.call("Accessibility.getFullAXTree"))["nodes"]
         return [
             (

@@ -13,7 +13,7 @@ VIBE = [sys.executable, "-c", "from vibe_llms.interfaces.cli.entry import main; 
 
 
 def produce_environment(home: Path, **variables: str) -> dict[str, str]:
-    """Returns an environment without anything of the user's own, but what finds the package."""
+    """Return an environment without anything of the user's own, but what finds the package."""
     kept = {
         name: value
         for name, value in os.environ.items()

@@ -58,7 +58,7 @@ class Keyboard:
         threading.Thread(target=wait_and_type, daemon=True).start()
 
     def read_modes(self) -> list[Any]:
-        """Returns what ``tcgetattr`` says of the terminal."""
+        """Return what ``tcgetattr`` says of the terminal."""
         return termios.tcgetattr(self._stdin.fileno())
 
     def set_modes(self, modes: list[Any]) -> None:

@@ -115,7 +115,7 @@ class Terminal:
         self._process.send_signal(signal.SIGWINCH)
 
     def read_lines(self) -> list[str]:
-        """Returns everything that was shown, what has scrolled away included."""
+        """Return everything that was shown, what has scrolled away included."""
         with self._lock:
             above = [
                 "".join(line[x].data for x in range(self.screen.columns)).rstrip()
@@ -124,7 +124,7 @@ class Terminal:
             return above + [line.rstrip() for line in self.screen.display]
 
     def read_text(self) -> str:
-        """Returns the same as one text."""
+        """Return the same as one text."""
         return "\n".join(self.read_lines())
 
     def wait_for(self, pattern: str) -> str:

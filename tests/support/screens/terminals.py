@@ -49,7 +49,7 @@ class Terminal:
         self._tmux("send-keys", key)
 
     def read(self) -> str:
-        """Returns what has been drawn, with what has scrolled off, blanks at ends removed."""
+        """Return what has been drawn, with what has scrolled off, blanks at ends removed."""
         screen = self._tmux("capture-pane", "-p", "-S", "-")
         return "\n".join(line.rstrip() for line in screen.splitlines()).rstrip()
 
@@ -62,7 +62,7 @@ class Terminal:
         return screen
 
     def is_alive(self) -> bool:
-        """Tells whether the program still runs."""
+        """Return whether the program still runs."""
         return bool(self._tmux("list-panes").strip())
 
     def wait_until_closed(self) -> None:

@@ -68,7 +68,7 @@ class Ledger(Disk):
         self.owed.add(str(Path(target).parent))
 
     def settle(self) -> set[str]:
-        """Returns what is owed at an acknowledgement, apart from folders for the unfinished."""
+        """Return what is owed at an acknowledgement, apart from folders for the unfinished."""
         return {
             path
             for path in self.owed

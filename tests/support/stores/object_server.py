@@ -90,7 +90,7 @@ class ObjectServer:
 
 @functools.cache
 def access_object_server() -> ObjectServer:
-    """Returns the server of this process."""
+    """Return the server of this process."""
     import atexit
 
     server = ObjectServer()

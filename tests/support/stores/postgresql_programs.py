@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def find_programs() -> Path | None:
-    """Returns the folder of ``initdb`` and ``postgres``, which Debian puts on no path."""
+    """Return the folder of ``initdb`` and ``postgres``, which Debian puts on no path."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=_read_version)
     named = shutil.which("initdb")
     return found[-1].parent if found else Path(named).resolve().parent if named else None

@@ -140,7 +140,7 @@ class Server:
 
 @functools.cache
 def access_server() -> Server:
-    """Returns the server of this process."""
+    """Return the server of this process."""
     import atexit
 
     server = Server()
@@ -149,7 +149,7 @@ def access_server() -> Server:
 
 
 def produce_url(directory: Path, server: Server | None = None) -> str:
-    """Returns the URL of an empty place of its own for each directory."""
+    """Return the URL of an empty place of its own for each directory."""
     import psycopg
 
     server = access_server() if server is None else server

@@ -17,7 +17,7 @@ ENDED = RunEndedEvent(run_id="run", reason="answered")
 
 
 def describe(store: ConversationStore) -> dict[str, Any]:
-    """Returns all that is in a store, but for where its forks leave their parents."""
+    """Return all that is in a store, but for where its forks leave their parents."""
     found: dict[str, Any] = {}
     for identity in store.survey():
         history = store.read(identity)
@@ -72,7 +72,7 @@ def change(store: ConversationStore, seed: int, steps: int = 8) -> None:
 
 
 def is_whole(store: ConversationStore, source: dict[str, Any]) -> bool:
-    """Tells whether each conversation of a store is all that the source has of it."""
+    """Return whether each conversation of a store is all that the source has of it."""
     try:
         found = describe(store)["conversations"]
     except StoreError:

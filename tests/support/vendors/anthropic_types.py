@@ -25,7 +25,7 @@ def spread(annotation: Any) -> Iterator[Any]:
 
 @functools.cache
 def access_hints(cls: Any, *, further: bool) -> Mapping[str, Any]:
-    """Returns the annotations of a class of the SDK by the names on the wire."""
+    """Return the annotations of a class of the SDK by the names on the wire."""
     if is_typeddict(cls):
         needed = get_type_hints(cls, include_extras=True)
         return {
@@ -71,7 +71,7 @@ def survey(union: Any) -> list[Any]:
 
 
 def find_misfit(value: Any, annotation: Any, path: str = "$") -> str | None:
-    """Returns where a value is not of an annotation of the SDK; unknown fields are misfits."""
+    """Return where a value is not of an annotation of the SDK; unknown fields are misfits."""
     misfits = [_find_misfit(value, member, path) for member in spread(annotation)]
     return None if None in misfits else max((misfit or "" for misfit in misfits), key=len)
 

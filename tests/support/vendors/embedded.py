@@ -32,7 +32,7 @@ class _Agreement:
 
 @functools.cache
 def acquire_shared_weights(pin: Pin = SMOLLM2) -> Path:
-    """Returns the weights in the user's own data directory; fetches them there at first."""
+    """Return the weights in the user's own data directory; fetches them there at first."""
     configuration = load_configuration(command_line={"yes": True})
     context = ProviderContext(
         name="local",

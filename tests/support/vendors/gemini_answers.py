@@ -31,13 +31,13 @@ CONTROLS = tuple(
 
 
 def integrate(name: str = "gemini-unheard-of", *, knows_controls: bool = True) -> ModelAttributes:
-    """Returns the attributes of a model, with all controls or none."""
+    """Return the attributes of a model, with all controls or none."""
     attributes = ModelsIntegrator(provider="google").integrate(name)
     return attrs.evolve(attributes, controls=CONTROLS if knows_controls else ())
 
 
 def assemble(events: Iterable[StreamEvent], provider: str = "google") -> Response:
-    """Returns the response of which the events tell, with ids that depend on nothing else."""
+    """Return the response of which the events tell, with ids that depend on nothing else."""
     numbers = itertools.count()
     assembler = Assembler(
         provider=provider,
@@ -57,19 +57,19 @@ def assemble(events: Iterable[StreamEvent], provider: str = "google") -> Respons
 
 
 def decode(body: bytes | Mapping[str, Any]) -> Response:
-    """Returns the response in a whole body."""
+    """Return the response in a whole body."""
     return assemble(Decoder(provider="google", model="asked").decode_response(body))
 
 
 def decode_chunks(chunks: Iterable[bytes | Mapping[str, Any]]) -> Response:
-    """Returns the response in a stream."""
+    """Return the response in a stream."""
     decoder = Decoder(provider="google", model="asked")
     events = [event for chunk in chunks for event in decoder.decode(chunk)]
     return assemble([*events, *decoder.finish()])
 
 
 def read_turn(*parts: Mapping[str, Any]) -> AnyCanister:
-    """Returns the only canister of an answer with these parts."""
+    """Return the only canister of an answer with these parts."""
     candidate = {"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}
     (canister,) = decode({"candidates": [candidate]}).canisters
     return canister
@@ -78,7 +78,7 @@ def read_turn(*parts: Mapping[str, Any]) -> AnyCanister:
 def round_trip_request(
     body: Mapping[str, Any], kept: dict[str, Any] | None = None, *, knows_controls: bool = False
 ) -> dict[str, Any]:
-    """Returns a client's request as it is said again; nothing may be lost on the way.
+    """Return a client's request as it is said again; nothing may be lost on the way.
 
     Args:
         kept: Takes the normalized request, under ``request``.

@@ -97,7 +97,7 @@ def _produce_turns(protocol: str) -> Iterator[tuple[ScriptedAnswer, str]]:
 
 
 def produce_streams(protocol: str) -> list[list[Frame]]:
-    """Returns legal streams of a vendor, which together have all that its simulator can say."""
+    """Return legal streams of a vendor, which together have all that its simulator can say."""
     simulated = PROTOCOLS[protocol]
     streams = []
     for turn, quirk in _produce_turns(protocol):
@@ -109,7 +109,7 @@ def produce_streams(protocol: str) -> list[list[Frame]]:
 
 
 def produce_stream(protocol: str, *parts: Part) -> bytes:
-    """Returns the bytes of a stream of a vendor's own, framed as its vendor does."""
+    """Return the bytes of a stream of a vendor's own, framed as its vendor does."""
     if protocol == converse.PROTOCOL:
         writer = converse.StreamWriter({})
         return b"".join(map(writer.write, _relay(*parts)))
@@ -142,14 +142,14 @@ def _relay(*parts: Part) -> Iterator[StreamEvent]:
 
 
 def frame_event(protocol: str, data: bytes, event: str = "") -> bytes:
-    """Returns one event of a stream as its vendor writes it."""
+    """Return one event of a stream as its vendor writes it."""
     if protocol == "ollama_chat":
         return data + b"\n"
     return (f"event: {event}\n".encode() if event else b"") + b"data: " + data + b"\n\n"
 
 
 def produce_body(protocol: str, *parts: Part) -> bytes:
-    """Returns a whole response of a vendor."""
+    """Return a whole response of a vendor."""
     if protocol == converse.PROTOCOL:
         *_, last = _relay(*parts)
         assert isinstance(last, ResponseFinishedEvent)
@@ -162,7 +162,7 @@ def produce_body(protocol: str, *parts: Part) -> bytes:
 
 
 def produce_bodies(protocol: str) -> list[Any]:
-    """Returns whole legal responses of a vendor, as plain data."""
+    """Return whole legal responses of a vendor, as plain data."""
     simulated = PROTOCOLS[protocol]
     return [
         copy.deepcopy(simulated.render(turn, SimulatedPrompt(model="m"), _produce_request(quirk)))
@@ -171,7 +171,7 @@ def produce_bodies(protocol: str) -> list[Any]:
 
 
 def produce_problems(protocol: str) -> list[Any]:
-    """Returns legal errors of a vendor, as plain data."""
+    """Return legal errors of a vendor, as plain data."""
     refusals = (
         SimulatedRefusal(400, "invalid", "No.", code="bad"),
         SimulatedRefusal(401, "authentication", "Who are you?"),
@@ -207,7 +207,7 @@ ABSENT: Final = object()
 
 
 def replace_at(value: Any, path: tuple[Any, ...], other: Any) -> Any:
-    """Returns a copy of plain data with another value at a path."""
+    """Return a copy of plain data with another value at a path."""
     if not path:
         return other
     copied = value.copy()

@@ -78,13 +78,13 @@ def read_whole(body: Mapping[str, Any] | bytes) -> list[StreamEvent]:
 
 
 def write_whole(response: Response) -> tuple[Any, tuple[Loss, ...]]:
-    """Returns the body of a response, and what was lost on the way."""
+    """Return the body of a response, and what was lost on the way."""
     translation = nativize_response(response)
     return translation.value, translation.losses
 
 
 def simplify(value: Any) -> Any:
-    """Returns JSON in which what means the same is the same.
+    """Return JSON in which what means the same is the same.
 
     Null is what is not there; a text stands for a list of one block of text; a tool without
     ``strict`` is not strict; an error is one only if that is said; no results hold nothing.
@@ -108,7 +108,7 @@ def simplify(value: Any) -> Any:
 
 
 def simplify_request(request: Mapping[str, Any]) -> Any:
-    """Returns a request in which what means the same is the same."""
+    """Return a request in which what means the same is the same."""
     plain = simplify(dict(request))
     if isinstance(plain.get("system"), str):
         plain["system"] = [{"type": "text", "text": plain["system"]}]

@@ -44,7 +44,7 @@ def produce_context(
 
 @cache
 def access_integrator(name: str) -> ModelsIntegrator:
-    """Returns what ships as the data about a provider's models; read once, as nothing changes."""
+    """Return what ships as the data about a provider's models; read once, as nothing changes."""
     return Catalogue().access_integrator(name)
 
 

@@ -39,7 +39,7 @@ Special: typing.TypeAlias = Mapping[str, st.SearchStrategy[Any]]
 
 
 def generate(annotation: Any, special: Special | None = None) -> st.SearchStrategy[Any]:
-    """Returns a strategy for values of an annotation of an SDK, as they are on the wire.
+    """Return a strategy for values of an annotation of an SDK, as they are on the wire.
 
     Args:
         special: For fields of these names, whatever their annotation; ``Class.field`` counts
@@ -108,7 +108,7 @@ _PLAIN: Final[Mapping[Any, st.SearchStrategy[Any]]] = {
 
 
 def survey_fields(cls: Any) -> tuple[dict[str, Any], set[str]]:
-    """Returns the annotations of a class by the names on the wire, and which must be there."""
+    """Return the annotations of a class by the names on the wire, and which must be there."""
     if is_typeddict(cls):
         hints = get_type_hints(cls)
         needed = get_type_hints(cls, include_extras=True)
@@ -134,7 +134,7 @@ def _is_model(annotation: Any) -> bool:
 
 
 def sprinkle(value: Any, chance: random.Random, share: float = 0.1) -> Any:
-    """Returns a value with fields that nobody knows in some of its objects, at any depth."""
+    """Return a value with fields that nobody knows in some of its objects, at any depth."""
     if isinstance(value, list):
         return [sprinkle(each, chance, share) for each in value]
     if not isinstance(value, dict):
@@ -149,7 +149,7 @@ Whole = typing.TypeVar("Whole", str, bytes)
 
 
 def cut(whole: Whole, chance: random.Random) -> list[Whole]:
-    """Returns the pieces of a text, or of bytes, split at any places; some may be empty."""
+    """Return the pieces of a text, or of bytes, split at any places; some may be empty."""
     places: list[int] = sorted(
         chance.randint(0, len(whole)) for _ in range(chance.choice([0, 1, 2, 30]))
     )

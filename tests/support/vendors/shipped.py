@@ -23,7 +23,7 @@ SURVEYED: Final = b'{"version": 1, "models": []}'
 
 
 def is_survey(line: str) -> bool:
-    """Tells whether a request asks what a model is, which some do before they ask the model."""
+    """Return whether a request asks what a model is, which some do before they ask the model."""
     return "/api/show" in line or "/converse/models" in line
 
 
@@ -52,7 +52,7 @@ class Shipped:
     async def access(
         self, url: str, directory: Path, *, limits: Limits | None = None, **settings: Any
     ) -> ConverserModel:
-        """Returns a model of it that asks a server, once, and waits for nothing long."""
+        """Return a model of it that asks a server, once, and waits for nothing long."""
         name = self.name or self.folder
         module = importlib.import_module(f"vibe_llms.providers.{self.folder}")
         specifications = {each.name: each for each in module.survey_providers()}
@@ -70,7 +70,7 @@ class Shipped:
         return model
 
     def configure(self, url: str, directory: Path, **settings: Any) -> World:
-        """Returns the world in which it asks a server, and waits for nothing long."""
+        """Return the world in which it asks a server, and waits for nothing long."""
         return World(
             module=f"vibe_llms.providers.{self.folder}",
             name=self.name or self.folder,

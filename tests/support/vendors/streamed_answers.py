@@ -73,7 +73,7 @@ REQUEST: Final = Request(canisters=(UserCanister("?"),))
 
 
 def complete(events: Iterable[StreamEvent], protocol: str | None) -> list[StreamEvent]:
-    """Returns the events as they leave the assembler, the last of them with the response."""
+    """Return the events as they leave the assembler, the last of them with the response."""
     assembler = Assembler(provider="vendor", model="asked", protocol=protocol)
     completed = [assembler.feed(event) for event in events]
     last = completed[-1]
@@ -83,7 +83,7 @@ def complete(events: Iterable[StreamEvent], protocol: str | None) -> list[Stream
 
 
 def get_response(events: Sequence[StreamEvent]) -> Response:
-    """Returns the response with which completed events end."""
+    """Return the response with which completed events end."""
     last = events[-1]
     assert isinstance(last, ResponseFinishedEvent)
     assert last.response is not None
@@ -127,7 +127,7 @@ def read_answer(
 def write_stream(
     dialect: ModuleType, events: Iterable[StreamEvent], native: Any = None, **options: Any
 ) -> tuple[bytes, Any]:
-    """Returns what a dialect writes of events, and the writer."""
+    """Return what a dialect writes of events, and the writer."""
     events = list(events)
     writer = dialect.StreamWriter(native or {}, model=options.pop("model", ""), **options)
     for event in events:
@@ -144,7 +144,7 @@ def split(data: bytes, seed: int) -> list[bytes]:
 
 
 def play(response: Response, chance: random.Random) -> list[StreamEvent]:
-    """Returns events that come to a response, as some decoder would have them.
+    """Return events that come to a response, as some decoder would have them.
 
     Contents end as they come, or all of them with the response.
     """
