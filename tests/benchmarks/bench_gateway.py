@@ -19,6 +19,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
 from gateway_parts import find_port
@@ -78,10 +79,21 @@ def running(*command: str, port: int, home: Path) -> Iterator[psutil.Process]:
 
 
 def measure_requests(
-    process: psutil.Process, port: int, model: str, folder: Path
+    process: psutil.Process,
+    port: int,
+    model: str,
+    folder: Path,
+    *,
+    path: str = CHAT,
+    body: dict[str, Any] | None = None,
 ) -> tuple[float, float]:
-    """Returns milliseconds of processor time a request, and requests a second."""
-    body = {"model": model, "messages": [{"role": "user", "content": "Name a sea, please."}]}
+    """Returns milliseconds of processor time a request, and requests a second.
+
+    Args:
+        body: Without its model; by default a short question.
+    """
+    question = {"messages": [{"role": "user", "content": "Name a sea, please."}]}
+    body = {"model": model, **(body or question)}
     script = folder / "post.lua"
     script.write_text(
         f"wrk.method='POST'\nwrk.body='{json.dumps(body)}'\n"
@@ -89,7 +101,7 @@ def measure_requests(
         "done=function(s,l,r) io.write(string.format('DONE %d %d\\n', s.requests, "
         "s.errors.status+s.errors.read+s.errors.connect)) end\n"
     )
-    command = ["wrk", "-t1", f"-c{AT_ONCE}", "-s", str(script), f"http://127.0.0.1:{port}{CHAT}"]
+    command = ["wrk", "-t1", f"-c{AT_ONCE}", "-s", str(script), f"http://127.0.0.1:{port}{path}"]
     subprocess.run([*command, "-d1s"], capture_output=True, check=True)
     before, started = sum(process.cpu_times()[:2]), time.perf_counter()
     told = subprocess.run([*command, f"-d{SECONDS}s"], capture_output=True, text=True, check=True)

@@ -9,9 +9,11 @@ features of a gateway. *Traced* is the gateway with spans, by the SDK's batch pr
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
 import socket
+import struct
 import sys
 import time
 from typing import Any
@@ -99,7 +101,35 @@ def _whole(body: dict[str, Any]) -> bytes:
     return head % len(data) + data
 
 
-WHOLE = {b"chat": _whole(write_chat(TEXT)), b"messages": _whole(write_messages(TEXT))}
+EMBEDDED, WIDTH = 16, 256
+"""Texts of a request for vectors, and the length of each vector."""
+
+
+def write_openai_vectors(form: str) -> dict[str, Any]:
+    """Returns the vectors of some texts in OpenAI's form, as base64 or as decimal numbers."""
+    row = [number / WIDTH for number in range(WIDTH)]
+    packed = base64.b64encode(struct.pack(f"<{WIDTH}f", *row)).decode()
+    vector = packed if form == "base64" else row
+    rows = [
+        {"object": "embedding", "index": place, "embedding": vector} for place in range(EMBEDDED)
+    ]
+    usage = {"prompt_tokens": 80, "total_tokens": 80}
+    return {"object": "list", "data": rows, "model": "m", "usage": usage}
+
+
+def write_ollama_vectors() -> dict[str, Any]:
+    """Returns the vectors of some texts in Ollama's form."""
+    row = [number / WIDTH for number in range(WIDTH)]
+    return {"model": "m", "embeddings": [row] * EMBEDDED, "prompt_eval_count": 80}
+
+
+WHOLE = {
+    b"chat": _whole(write_chat(TEXT)),
+    b"messages": _whole(write_messages(TEXT)),
+    b"base64": _whole(write_openai_vectors("base64")),
+    b"decimal": _whole(write_openai_vectors("decimal")),
+    b"ollama": _whole(write_ollama_vectors()),
+}
 STREAMED = {b"chat": write_chat_chunks(), b"messages": write_message_chunks()}
 
 
@@ -123,6 +153,10 @@ class Upstream(asyncio.Protocol):
     def on_message_complete(self) -> None:
         body, self.body = self.body, b""
         kind = b"messages" if b"messages" in self.url else b"chat"
+        if b"/api/embed" in self.url:
+            kind = b"ollama"
+        elif b"embeddings" in self.url:
+            kind = b"base64" if b"base64" in body else b"decimal"
         if b'"stream":true' not in body.replace(b" ", b""):
             self.transport.write(WHOLE[kind])
             return
