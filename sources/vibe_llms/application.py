@@ -73,6 +73,7 @@ class Application(Closing):
             **{name: value for name, value in callbacks.items() if value is not None},
         )
         self._addresses: dict[str, ModelAddress] = {}
+        self._call_addresses: dict[tuple[Genus, str], ModelAddress] = {}
         self._configured_addresses: frozenset[str] | None = None  # set by `restrict`
         self._pool = ClientPool(self._load_provider, self._produce_client)
 
@@ -170,18 +171,33 @@ class Application(Closing):
             UnknownNameError: No such provider, or it has no models of the genus.
             ConverseError: The provider cannot be loaded.
         """
-        from vibe_llms.models.addresses import ModelAddress
         from vibe_llms.providers.genera import access_model
 
-        configuration = self.configuration
-        text = configuration.follow_aliases(address.strip() or configuration.find_default(genus))
-        if ":" in text or text in configuration.providers:
-            resolved = ModelAddress.parse(text)  # without the provider's default converser
-        else:
-            resolved = self.resolve_address(text)
+        resolved = self._resolve_call_address(genus, address)
         shared = await self._pool.access(resolved.provider, holder or self)
         self._ensure_configured(resolved, shared.client.provider)
-        return await access_model(shared.client, resolved.name, genus)
+        model = shared.call_models.get((genus, resolved.name))
+        if model is None:
+            model = await access_model(shared.client, resolved.name, genus)
+            evict_oldest(shared.call_models)
+            shared.call_models[genus, resolved.name] = model
+        return model
+
+    def _resolve_call_address(self, genus: Genus, address: str) -> ModelAddress:
+        from vibe_llms.models.addresses import ModelAddress
+
+        resolved = self._call_addresses.get((genus, address))
+        if resolved is None:
+            configuration = self.configuration
+            default = configuration.find_default(genus)
+            text = configuration.follow_aliases(address.strip() or default)
+            if ":" in text or text in configuration.providers:
+                resolved = ModelAddress.parse(text)  # without the provider's default converser
+            else:
+                resolved = self.resolve_address(text)
+            evict_oldest(self._call_addresses)
+            self._call_addresses[genus, address] = resolved
+        return resolved
 
     def restrict(self, named: Iterable[str] = ()) -> None:
         """Restrict from now on which models and files the clients of a daemon can use.

@@ -14,15 +14,22 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import AsyncGenerator, Callable
 
-    from vibe_llms.providers.interfaces import Client, ConverserModel, Provider
+    from vibe_llms.models.genera import Genus
+    from vibe_llms.providers.interfaces import CallModel, Client, ConverserModel, Provider
 
 
 @define(eq=False)
 class SharedClient:
-    """A client with the models that were accessed through it, and the objects that hold it."""
+    """A client with the models that were accessed through it, and the objects that hold it.
+
+    Attributes:
+        models: Conversers, by name.
+        call_models: Models of other genera, by genus and name.
+    """
 
     client: Client
     models: dict[str, ConverserModel] = attrs.field(factory=dict)
+    call_models: dict[tuple[Genus, str], CallModel[Any, Any]] = attrs.field(factory=dict)
     holders: set[object] = attrs.field(factory=set)
 
 
@@ -80,6 +87,7 @@ class ClientPool:
         """Forget all accessed models, so that each is validated again on its next access."""
         for shared in self._clients.values():
             shared.models.clear()
+            shared.call_models.clear()
 
     async def release(self, holder: object) -> None:
         """Close the clients of this event loop that only the holder uses."""
@@ -130,7 +138,7 @@ _CACHED_NAMES_LIMIT = 1_024
 """Maximum cached names; bounded, because clients of a daemon may send any names."""
 
 
-def evict_oldest(cache: dict[str, Any]) -> None:
+def evict_oldest(cache: dict[Any, Any]) -> None:
     """Evict the oldest entry if a cache of names is full."""
     while len(cache) >= _CACHED_NAMES_LIMIT:
         del cache[next(iter(cache))]
