@@ -421,7 +421,7 @@ async def test_runs_survive_an_outage_of_the_database(
     noted: list[int] = []
     tools = [produce_invoker(note, effect="pure"), produce_invoker(pay_once, effect="once")]
     turns = [[invoke("note", f"n{number}", number=number)] for number in range(4)]
-    settings = attrs.evolve(FAST, attempts=50, begun=50)
+    settings = attrs.evolve(FAST, attempts=50, starts=50)
     try:
         async with opened(around.build(tools, settings=settings)) as premises:
             run_id = await premises.start(premises.spec(*turns, [invoke("pay_once")], DONE))
