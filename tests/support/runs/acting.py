@@ -45,7 +45,7 @@ def script(*turns: Sequence[dict[str, Any]], **settings: Any) -> ConverserModel:
 
 
 @attrs.define
-class RunOutcome:
+class FinishedRun:
     """The ending of a run, its canisters and events."""
 
     ending: RunEnding
@@ -91,7 +91,7 @@ class Stage:
         choice: str = "auto",
         limits: Limits | None = None,
         **settings: Any,
-    ) -> RunOutcome:
+    ) -> FinishedRun:
         """Perform one run; pass its errors on."""
         fields: RequestFields = {"model": "scripted:test"}
         if choice:
@@ -118,10 +118,10 @@ class Stage:
             await driver.drive()
         assert driver.ending is not None
         events = [logged.event for logged in self.log.read(after=start)]
-        return RunOutcome(driver.ending, self.conversation.canisters, events)
+        return FinishedRun(driver.ending, self.conversation.canisters, events)
 
 
-async def act(model: ConverserModel, *tools: Any, **settings: Any) -> RunOutcome:
+async def act(model: ConverserModel, *tools: Any, **settings: Any) -> FinishedRun:
     """Perform one run of a new conversation."""
     return await Stage(model, tools).act(**settings)
 

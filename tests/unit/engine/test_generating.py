@@ -10,7 +10,7 @@ from unittest import mock
 import attrs
 import pytest
 
-from support.runs.acting import Clock, RunOutcome, Stage, WatchedLog, invoke, say, script
+from support.runs.acting import Clock, FinishedRun, Stage, WatchedLog, invoke, say, script
 from vibe_llms.engine.states import Reason
 from vibe_llms.events.engine import (
     GenerationAnsweredEvent,
@@ -200,7 +200,7 @@ class Backend:
         return await self._answer(request)
 
 
-async def answer_late(stage: Stage) -> RunOutcome:
+async def answer_late(stage: Stage) -> FinishedRun:
     """Performs a run whose answer took five seconds to come."""
     clock, key = Clock(), stage.conversation.canisters[0].id
     answered = GenerationAnsweredEvent(key=key, fate="answered", seconds=5.0)
