@@ -189,8 +189,8 @@ class Application(Closing):
         resolved = self._call_addresses.get((genus, address))
         if resolved is None:
             configuration = self.configuration
-            default = configuration.find_default(genus)
-            text = configuration.follow_aliases(address.strip() or default)
+            named = address.strip() or configuration.find_default(genus)
+            text = configuration.follow_aliases(named)
             if ":" in text or text in configuration.providers:
                 resolved = ModelAddress.parse(text)  # without the provider's default converser
             else:
