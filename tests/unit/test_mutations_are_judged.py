@@ -11,6 +11,7 @@ import pytest
 from support.quality import mutations
 from vibe_llms.logs.locks import locked
 
+SOURCES = Path(__file__).parents[2] / "sources"
 SHOWN = """# vibe_llms.engine.x.x_f__mutmut_3: survived
 --- src/vibe_llms/engine/x.py
 +++ src/vibe_llms/engine/x.py
@@ -118,3 +119,23 @@ def test_a_second_run_leaves_the_workspace_to_the_first(
 
     assert "locked" in capsys.readouterr().err
     assert [path.name for path in workspace.iterdir()] == ["lock"]
+
+
+def test_each_explained_change_is_one_of_the_code_as_it_is() -> None:
+    """A name that was changed in the code has to change there, too."""
+    entries = tomllib.loads(mutations.EXPLANATIONS.read_text("utf-8"))["stays"]
+    stale = [entry["where"] for entry in entries if not _is_current(entry)]
+
+    assert entries
+    assert stale == []
+
+
+def _is_current(entry: dict[str, str]) -> bool:
+    module, _, function = entry["where"].replace(".xǁ", ".x_").rpartition(".x_")
+    path = SOURCES / f"{module.replace('.', '/')}.py"
+    if not path.exists():
+        return False
+    code = "".join(path.read_text("utf-8").split())
+    removed = [line[1:] for line in entry["change"].splitlines() if line.startswith("-")]
+    name = function.rpartition("ǁ")[2]
+    return f"def{name}(" in code and all("".join(line.split()) in code for line in removed)
