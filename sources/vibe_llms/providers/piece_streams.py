@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, Self, TypeVar, cast
 
 from vibe_llms.messages.call_results import CallResult
 
@@ -25,6 +25,9 @@ class PieceStream(AbstractAsyncContextManager["PieceStream[Any]"], Generic[Out])
     def __init__(self, items: AsyncIterator[Piece | Out]) -> None:
         self._items = items
         self._result: Out | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
 
     async def __aexit__(self, *details: object) -> None:
         await self.close()

@@ -55,7 +55,11 @@ def lend_weights(data_directory: Path) -> None:
 
 def lend_embedder(directory: Path) -> None:
     """Puts the embedder's folder, with its library, into a data directory of the provider."""
-    pin = choose_pin()
+    lend_folder(choose_pin(), directory)
+
+
+def lend_folder(pin: Pin, directory: Path) -> None:
+    """Puts the folder of weights into a data directory of the provider."""
     shared = acquire_shared_weights(pin).parent
     place = compose_stored_path(pin, directory).parent
     place.parent.mkdir(parents=True, exist_ok=True)

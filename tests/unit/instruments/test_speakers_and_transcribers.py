@@ -18,7 +18,6 @@ from vibe_llms import (
 from vibe_llms.application import Application
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.exceptions import (
-    ConfigurationError,
     ConverseError,
     RequestError,
     TranslationLossError,
@@ -115,11 +114,10 @@ async def test_what_a_speaker_cannot_do_is_a_loss(settings: dict[str, object]) -
         await Speaker("scripted:tones", strict=True, **settings).speak(TEXT)
 
 
-async def test_there_are_no_defaults() -> None:
-    with pytest.raises(ConfigurationError, match="speaker"):
-        await Speaker().speak(TEXT)
-    with pytest.raises(ConfigurationError, match="transcriber"):
-        await Transcriber().transcribe(AudioContent(data=b"RIFF"))
+async def test_the_defaults_are_the_embedded_models(tmp_path: Path) -> None:
+    application = Application(load_configuration(environment={"HOME": str(tmp_path)}))
+    for genus, name in (("speaker", "local:espeak"), ("transcriber", "local:whisper-tiny")):
+        assert application.configuration.find_default(genus) == name
 
 
 async def test_a_provider_without_the_genus_says_so() -> None:

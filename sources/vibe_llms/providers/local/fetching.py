@@ -78,7 +78,7 @@ def fetch(pin: Pin, context: ProviderContext, is_stopped: Callable[[], bool]) ->
             # The weights last: if they exist, all files do.
             for name in ("LICENSE", *pin.further_members, pin.file_name):
                 target = destination.parent / name
-                target.parent.mkdir(exist_ok=True)
+                target.parent.mkdir(parents=True, exist_ok=True)
                 (temporary / name).replace(target)
                 synchronize_folder(str(target.parent))
     except WeightsError:  # is an OSError, too
@@ -193,7 +193,7 @@ def _extract(pin: Pin, temporary: Path) -> None:
         other_members = [(member, member) for member in pin.further_members]
         members = ((pin.license_member, "LICENSE"), *other_members, (pin.member, pin.file_name))
         for member, name in members:
-            (temporary / name).parent.mkdir(exist_ok=True)
+            (temporary / name).parent.mkdir(parents=True, exist_ok=True)
             with archive.open(member) as source, (temporary / name).open("wb") as target:
                 shutil.copyfileobj(source, target, _COPY_BYTES)
                 target.flush()

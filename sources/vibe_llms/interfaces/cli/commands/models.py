@@ -233,13 +233,14 @@ async def pull(address: str | None, yes: bool) -> None:
     application = load_application(yes=yes)
     target = address or application.configuration.model
     resolved = application.resolve_address(target)
-    is_embedder = resolved.name and _find_genus(application, str(resolved)) == Genus.EMBEDDER
+    genus = _find_genus(application, str(resolved)) if resolved.name else Genus.CONVERSER
+    is_converser = genus == Genus.CONVERSER or genus not in set(Genus)
     async with application:
-        if is_embedder:
-            await application.access(Genus.EMBEDDER, str(resolved))
-        else:
+        if is_converser:
             await application.access_model(target)
-    if not is_embedder:
+        else:
+            await application.access(Genus(genus), str(resolved))
+    if is_converser:
         refuse_missing(application.plugins, resolved.provider)
     note(f"{target} is ready.")
 
