@@ -64,8 +64,8 @@ class _TranslatedBeginning:
 
     Attributes:
         canisters: The canisters of the beginning.
-        rest: The other parts of the request that affected the translation.
-        native: The fields of the vendor's request, without the messages.
+        other_fields: The request's other fields that affected the translation.
+        native: The vendor's fields that hold the conversation, with an empty list of messages.
         messages: The vendor's messages.
         losses: Losses of the translation.
         ids: Ids of all invocations in the beginning.
@@ -75,11 +75,11 @@ class _TranslatedBeginning:
     """
 
     canisters: tuple[AnyCanister, ...]
-    rest: tuple[object, ...]
+    other_fields: tuple[object, ...]
     native: JsonObject
     messages: list[JsonValue]
     losses: tuple[Loss, ...]
-    ids: set[str]
+    ids: frozenset[str]
     size: int
     is_within_run: bool
 
@@ -88,12 +88,13 @@ class _TranslatedBeginning:
         count, canisters = len(self.canisters), request.canisters
         if len(canisters) <= count or canisters[:count] != self.canisters:
             return False
-        if not _begins_turn(canisters, count) or self.rest != _list_other_fields(request):
+        if not _begins_turn(canisters, count) or self.other_fields != _list_other_fields(request):
             return False
         new = canisters[count:]
-        if self.is_within_run == isinstance(new[0], _InputCanisters):
-            return False
-        if self.is_within_run and any(isinstance(canister, _InputCanisters) for canister in new):
+        if self.is_within_run:
+            if any(isinstance(canister, _InputCanisters) for canister in new):
+                return False
+        elif not isinstance(new[0], _InputCanisters):
             return False
         # A late result, or an id that is used twice, would change the translation of the beginning.
         return self.ids.isdisjoint(_list_ids(new))
@@ -108,9 +109,8 @@ class IncrementalMessages:
 
     def __init__(self, writer: FunctionProcessor[tuple[AnyCanister, ...]]) -> None:
         self._writer = writer
-        self._cached: tuple[
-            _TranslatedBeginning, ...
-        ] = ()  # never changed in place: threads may share a model
+        # A tuple that is replaced as a whole, because threads may share a model.
+        self._cached: tuple[_TranslatedBeginning, ...] = ()
 
     def nativize(self, request: Request, model: ModelDescriptor) -> Translation[JsonObject]:
         """Return the fields with the conversation; they may share parts with earlier results.
@@ -154,12 +154,11 @@ class IncrementalMessages:
             separated from other fields.
         """
         end = request.canisters[start:]
-        has_opening = not isinstance(
-            end[0], _InputCanisters
-        )  # some vendors require that the user begins
-        canisters = (_OPENING, *end) if has_opening else end
+        # Some vendors require that the user begins.
+        opening = () if isinstance(end[0], _InputCanisters) else (_OPENING,)
+        part = attrs.evolve(request, canisters=(*opening, *end))
         try:
-            translated = self._writer.nativize(attrs.evolve(request, canisters=canisters), model)
+            translated = self._writer.nativize(part, model)
         except RequestError:
             return None  # translating the whole reports the right path
         if len(translated.value) != 1:
@@ -167,11 +166,12 @@ class IncrementalMessages:
         ((field, messages),) = translated.value.items()
         if not isinstance(messages, list):
             return None
-        losses = _shift_paths(translated.losses, start - has_opening)
+        losses = _shift_paths(translated.losses, start - len(opening))
         path = f"canisters[{start}]"
-        if not has_opening and any(loss.path.startswith(path) for loss in losses):
+        if not opening and any(loss.path.startswith(path) for loss in losses):
             return None  # the user's message may have been left out
-        return (field, messages[has_opening:]), losses
+        # The opening, if any, became the first message.
+        return (field, messages[len(opening) :]), losses
 
     def _cache(
         self,
@@ -184,7 +184,7 @@ class IncrementalMessages:
         start = 0 if previous is None else len(previous.canisters)
         canisters = request.canisters
         split = _find_split(canisters, start)
-        if split - start < 1 or not _is_settled(canisters[start:split]):
+        if split <= start or not _is_owner_of_files_known(canisters[start:split]):
             return
         last = self._write_end(request, split, model)
         if last is None:
@@ -197,20 +197,18 @@ class IncrementalMessages:
         end_losses = set(losses)
         cached_losses = [loss for loss in translation.losses if loss not in end_losses]
         size = _measure(cached if previous is None else cached[len(previous.messages) :])
-        if cached_losses:  # contents that were not translated use memory in their canisters
+        if cached_losses:  # contents that were lost are not in the messages, but in the canisters
             size += _measure(canisters[start:split])
         is_within_run = not isinstance(canisters[split], _InputCanisters)
         keeps_previous = previous is not None and previous.is_within_run != is_within_run
-        # Copy the ids of a beginning that stays cached, as other ends may be added to it.
-        ids = set() if previous is None else set(previous.ids) if keeps_previous else previous.ids
-        ids.update(_list_ids(canisters[start:split]))
+        earlier_ids = frozenset() if previous is None else previous.ids
         translated = _TranslatedBeginning(
             canisters=canisters[:split],
-            rest=_list_other_fields(request),
+            other_fields=_list_other_fields(request),
             native={**translation.value, field: []},
             messages=cached,
             losses=tuple(cached_losses),
-            ids=ids,
+            ids=earlier_ids.union(_list_ids(canisters[start:split])),
             size=size if previous is None else size + previous.size,
             is_within_run=is_within_run,
         )
@@ -228,10 +226,10 @@ class IncrementalMessages:
 
 @frozen
 class _Tools:
-    """The tools of a request, translated."""
+    """The translated tools of a request, with the fields that affected the translation."""
 
     invocables: tuple[InvocableDescription, ...]
-    rest: tuple[object, ...]
+    other_fields: tuple[object, ...]
     translation: Translation[JsonObject]
 
 
@@ -239,7 +237,8 @@ class CachedTools:
     """Invocations processor that reuses the last translation of another one.
 
     Args:
-        writer: Translates the tools; its output depends on nothing else.
+        writer: Translates the tools. Its output depends only on the tools, the choice, the
+            controls, the schema and the native fields of a request.
     """
 
     def __init__(
@@ -257,16 +256,21 @@ class CachedTools:
         invocables, cached = request.invocables, self._cached
         if not invocables:
             return self._writer.nativize(request, model)
-        rest = (request.invocation_choice, request.controls, request.schema, request.native)
+        other_fields = (
+            request.invocation_choice,
+            request.controls,
+            request.schema,
+            request.native,
+        )
         if (
             cached is not None
             and len(cached.invocables) == len(invocables)
             and all(map(operator.is_, cached.invocables, invocables))
-            and cached.rest == rest
+            and cached.other_fields == other_fields
         ):
             return cached.translation
         translation = self._writer.nativize(request, model)
-        self._cached = _Tools(invocables, rest, translation)
+        self._cached = _Tools(invocables, other_fields, translation)
         # Twice, as the cached descriptions are about as large as their translation.
         MEMORY_BUDGET.set_size(self, 2 * _measure(translation.value))
         return translation
@@ -305,7 +309,10 @@ def _list_other_fields(request: Request) -> tuple[object, ...]:
 
 
 def _find_split(canisters: Sequence[AnyCanister], start: int) -> int:
-    """Return the start of a turn near the end; ``start`` if nothing before it can be cached."""
+    """Return the index near the end of a conversation at which the cached beginning ends.
+
+    A turn begins at the index; without a turn that begins after ``start``, the index is ``start``.
+    """
     # Some clients change their last messages in the next request: they move cache markers.
     end = len(canisters) - 1
     preferred = max(start, end - UNCACHED_CANISTERS)
@@ -322,8 +329,12 @@ def _begins_turn(canisters: Sequence[AnyCanister], index: int) -> bool:
     return follows_result and not isinstance(current, ResultCanister)
 
 
-def _is_settled(canisters: Sequence[AnyCanister]) -> bool:
-    """Return whether the vendor that owns the uploaded files is known, as it has answered."""
+def _is_owner_of_files_known(canisters: Sequence[AnyCanister]) -> bool:
+    """Return whether a model has answered after the last uploaded file, if there is one.
+
+    The origin of the answer names the vendor that stores the file. Until then, the translation of
+    the file may change.
+    """
     for canister in reversed(canisters):
         if canister.origin is not None:
             return True
@@ -337,9 +348,8 @@ def _measure(value: object) -> int:
     try:
         return len(msgspec.msgpack.encode(value))
     except (TypeError, ValueError, OverflowError, RecursionError):
-        return (
-            MEMORY_BUDGET.limit + 1
-        )  # cannot be encoded for the vendor either, so it is not cached
+        # It cannot be encoded for the vendor either; a size over the limit prevents caching.
+        return MEMORY_BUDGET.limit + 1
 
 
 def _list_ids(canisters: Sequence[AnyCanister]) -> list[str]:
