@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import inspect
+import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
@@ -124,9 +125,9 @@ class Invoker:
     source: object = attrs.field(default=None, repr=False)
     _gates: Gates | None = attrs.field(default=None, repr=False)
     is_asynchronous: bool = attrs.field(init=False, repr=False)
-    # A list, since a frozen object's field cannot be set later.
-    _validator: list[Validator] = attrs.field(factory=list, init=False, repr=False)
-    _output_validator: list[Validator] = attrs.field(factory=list, init=False, repr=False)
+    # Created when they are first needed.
+    _validator: Validator | None = attrs.field(default=None, init=False, repr=False)
+    _output_validator: Validator | None = attrs.field(default=None, init=False, repr=False)
 
     @conclude.default
     def _choose_conclusion(self) -> Callable[[Any], Outcome]:
@@ -134,8 +135,10 @@ class Invoker:
 
     @is_asynchronous.default
     def _detect_asynchronous(self) -> bool:
+        if inspect.iscoroutinefunction(self.function):
+            return True
         call = getattr(self.function, "__call__", None)  # noqa: B004  # inspects the method
-        return inspect.iscoroutinefunction(self.function) or inspect.iscoroutinefunction(call)
+        return type(call) is not types.MethodWrapperType and inspect.iscoroutinefunction(call)
 
     def __attrs_post_init__(self) -> None:
         if not self.name.strip():
@@ -183,15 +186,18 @@ class Invoker:
         """Return the faults of a result as plain data, according to the output schema."""
         if self.output_schema is None:
             return ()
-        if not self._output_validator:
-            name = f"the results of {self.name}"
-            self._output_validator.append(produce_validator(self.output_schema, name))
-        return await self._output_validator[0].examine(structured)
+        validator = self._output_validator
+        if validator is None:
+            validator = produce_validator(self.output_schema, f"the results of {self.name}")
+            object.__setattr__(self, "_output_validator", validator)
+        return await validator.examine(structured)
 
     def _access_validator(self) -> Validator:
-        if not self._validator:
-            self._validator.append(produce_validator(self.schema, self.name))
-        return self._validator[0]
+        validator = self._validator
+        if validator is None:
+            validator = produce_validator(self.schema, self.name)
+            object.__setattr__(self, "_validator", validator)
+        return validator
 
 
 def produce_invoker(
@@ -218,23 +224,22 @@ def produce_invoker(
         RequestError: The description is missing; or an annotation has no counterpart in JSON.
         TypeError: Unknown option.
     """
-    from vibe_llms.invocables.schemas import produce_binder
-
     if isinstance(function, Invoker):
         return function
     if isinstance(function, InvocableDescription):
         return _produce_external(function)
-    marked_options = {**getattr(function, MARK, {})}
-    name = name or marked_options.pop("name", "") or getattr(function, "__name__", "")
-    description = description or marked_options.pop("description", "")
-    schema = marked_options.pop("schema", None) if schema is None else schema
+    options = {**getattr(function, MARK, {}), **options}
+    name = name or options.get("name", "") or getattr(function, "__name__", "")
+    description = description or options.get("description", "")
+    schema = options.get("schema") if schema is None else schema
     for key in ("name", "description", "schema"):
-        marked_options.pop(key, None)
-    options = {**marked_options, **options}
+        options.pop(key, None)
     if schema is None:
         form = _access_form(function, name)
         bind, schema, docstring = form.bind, form.schema, form.description
     else:
+        from vibe_llms.invocables.schemas import produce_binder
+
         bind, docstring = produce_binder(function, name=name)
     return Invoker(
         name=name,
@@ -253,12 +258,13 @@ def _access_form(function: Callable[..., Any], name: str) -> FunctionForm:
     """
     from vibe_llms.invocables.schemas import derive_form
 
+    if not hasattr(function, MARK):
+        return derive_form(function, name=name)
     key = (id(function), name, function.__doc__)
     cached_key, form = getattr(function, FORM, (None, None))
     if form is None or cached_key != key:
         form = derive_form(function, name=name)
-        if hasattr(function, MARK):
-            setattr(function, FORM, (key, form))
+        setattr(function, FORM, (key, form))
     typed_form: FunctionForm = form
     return typed_form
 

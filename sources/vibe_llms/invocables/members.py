@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import builtins
 import dataclasses
 import inspect
+import types
 import typing
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -113,6 +115,8 @@ def read_hints(annotated: Any, place: str) -> dict[str, Any]:
     Raises:
         RequestError: An annotation contains an unknown name.
     """
+    if type(annotated) is types.FunctionType and (hints := _read_names(annotated)) is not None:
+        return hints
     try:
         return typing.get_type_hints(inspect.unwrap(annotated), include_extras=True)
     except (NameError, TypeError, AttributeError, SyntaxError) as error:
@@ -123,3 +127,23 @@ def read_hints(annotated: Any, place: str) -> dict[str, Any]:
             "TYPE_CHECKING; or pass a schema.",
             stage=Stage.CONFIGURE,
         ) from error
+
+
+def _read_names(function: types.FunctionType) -> dict[str, Any] | None:
+    """Fast path: evaluate annotations that are classes, or names of classes.
+
+    ``typing`` compiles each annotation that is a string, which takes 10 µs.
+
+    Returns:
+        The annotations; ``None`` if one of them is not a class, or their names mean another thing.
+    """
+    if "__wrapped__" in function.__dict__ or getattr(function, "__type_params__", None):
+        return None
+    names, hints = function.__globals__, {}
+    for name, hint in function.__annotations__.items():
+        if type(hint) is str:
+            hint = names[hint] if hint in names else getattr(builtins, hint, None)
+        if type(hint) is not type:
+            return None
+        hints[name] = hint
+    return hints

@@ -72,10 +72,11 @@ class Deriver:
         Raises:
             RequestError: The type has no counterpart in JSON.
         """
-        hint = getattr(hint, "__value__", hint)  # an alias: type X = …
-        hint = getattr(hint, "__supertype__", hint)  # a NewType
         if (plain := find_plain(hint)) is not None:
             return plain
+        for attribute in ("__value__", "__supertype__"):  # an alias: type X = …, and a NewType
+            if (aliased := getattr(hint, attribute, None)) is not None:
+                return self.derive(aliased, place)
         origin, members = typing.get_origin(hint), typing.get_args(hint)
         if origin is typing.Annotated:
             return self._derive_annotated(members, place)

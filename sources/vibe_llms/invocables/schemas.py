@@ -6,19 +6,15 @@ import functools
 import inspect
 import math
 import re
-import typing
 from collections.abc import Callable
 from typing import Any, Final
 
-import attrs
-
-from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.invocables.argument_faults import Misfit
 from vibe_llms.invocables.bindings import Binder, Bound
 from vibe_llms.invocables.contexts import InvocationContext
-from vibe_llms.invocables.members import read_hints
+from vibe_llms.invocables.parameters import Parameter, list_parameters, refuse_function
 from vibe_llms.invocables.plain_shapes import Convert, convert_at
 from vibe_llms.invocables.schema_derivation import Deriver
 
@@ -115,7 +111,7 @@ def derive_form(function: Callable[..., Any], *, name: str = "") -> FunctionForm
     required: list[str] = []
     others: Any = False
     converts: dict[str, Convert] = {}
-    parameters = _list_parameters(function, name)
+    parameters = list_parameters(function, name)
     for parameter in parameters:
         if parameter.is_context:
             continue
@@ -152,66 +148,19 @@ def produce_binder(function: Callable[..., Any], *, name: str = "") -> tuple[Bin
     """
     parameters = tuple(
         parameter
-        for parameter in _list_parameters(function, name or getattr(function, "__name__", ""))
+        for parameter in list_parameters(function, name or getattr(function, "__name__", ""))
         if parameter.kind is not inspect.Parameter.VAR_POSITIONAL
     )
     return functools.partial(_bind, parameters, {}), read_docstring(function).text
 
 
-@frozen(kw_only=True)
-class _Parameter:
-    name: str
-    kind: Any
-    hint: Any
-    default: Any
-    is_context: bool = attrs.field(init=False)  # a field, because every call reads it
-
-    @is_context.default
-    def _find_context(self) -> bool:
-        return self.hint is InvocationContext or InvocationContext in typing.get_args(self.hint)
-
-    @property
-    def is_required(self) -> bool:
-        return self.default is inspect.Parameter.empty
-
-
-def _list_parameters(function: Callable[..., Any], name: str) -> tuple[_Parameter, ...]:
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError) as error:
-        raise _refuse(name, "its parameters are unknown", "Wrap it in a function.") from error
-    hints = read_hints(_find_annotated(function), name)
-    return tuple(
-        _Parameter(
-            name=parameter.name,
-            kind=parameter.kind,
-            hint=hints.get(parameter.name, parameter.annotation),
-            default=parameter.default,
-        )
-        for parameter in signature.parameters.values()
-    )
-
-
-def _ensure_derivable(parameter: _Parameter, name: str) -> None:
+def _ensure_derivable(parameter: Parameter, name: str) -> None:
     if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
         problem = f"*{parameter.name} has no counterpart in JSON"
-        raise _refuse(name, problem, "Take a list.")
+        raise refuse_function(name, problem, "Take a list.")
     if parameter.hint is inspect.Parameter.empty:
         problem = f"its parameter {parameter.name} has no annotation"
-        raise _refuse(name, problem, "Annotate it; Any accepts every value.")
-
-
-def _find_annotated(function: Any) -> Any:
-    """Return the annotated function of a partial, or the ``__call__`` of a callable object."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    is_routine = inspect.isroutine(function) or inspect.isclass(function)
-    return function if is_routine else type(function).__call__
-
-
-def _refuse(name: str, problem: str, remedy: str) -> RequestError:
-    detail = f"Invalid invocable {name!r}: {problem}."
-    return RequestError(path=name, detail=detail, remedy=remedy, stage=Stage.CONFIGURE)
+        raise refuse_function(name, problem, "Annotate it; Any accepts every value.")
 
 
 def _is_plain(value: Any) -> bool:
@@ -224,7 +173,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _bind(
-    parameters: tuple[_Parameter, ...],
+    parameters: tuple[Parameter, ...],
     converts: dict[str, Convert],
     arguments: JsonObject,
     context: InvocationContext,
@@ -233,7 +182,7 @@ def _bind(
     positional: list[Any] = []
     named: dict[str, Any] = {}
     rest = dict(arguments)
-    others: _Parameter | None = None
+    others: Parameter | None = None
     for parameter in parameters:
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:
             others = parameter
@@ -255,7 +204,7 @@ def _bind(
 
 
 def _choose_value(
-    parameter: _Parameter,
+    parameter: Parameter,
     convert: Convert | None,
     arguments: JsonObject,
     context: InvocationContext,

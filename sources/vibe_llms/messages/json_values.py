@@ -100,7 +100,7 @@ def ensure_schema(schema: JsonObject | None) -> JsonObject | None:
 
 
 def _copy_object(value: object, path: str, *, keeps_order: bool) -> JsonObject:
-    if not isinstance(value, Mapping):
+    if type(value) is not dict and not isinstance(value, Mapping):
         detail = f"{path} needs an object, not {type(value).__name__}."
         raise RequestError(path=path, detail=detail, remedy="Give a dict.")
     copied: JsonObject = copy_plain(value, path, keeps_order=keeps_order)
@@ -120,28 +120,25 @@ def _copy_common(value: Any, depth: int) -> Any:
     is_object = type(value) is dict
     if depth < 0 or not (is_object or type(value) is list):
         return None
-    copied: list[Any] = []
-    for each in value.values() if is_object else value:
+    copied: dict[Any, Any] = {}
+    for key, each in value.items() if is_object else enumerate(value):
+        if is_object and (type(key) is not str or not (key.isascii() or is_encodable(key))):
+            return None
         kind = type(each)
-        if kind is dict or kind is list:
+        if kind is str:
+            if not (each.isascii() or is_encodable(each)):
+                return None
+        elif kind is dict or kind is list:
             each = _copy_common(each, depth - 1)
             if each is None:
-                return None
-        elif kind is str:
-            if not (each.isascii() or is_encodable(each)):
                 return None
         elif kind is int:
             if not _MINIMUM <= each < _BEYOND:
                 return None
         elif each is not None and kind is not bool:
             return None
-        copied.append(each)
-    if not is_object:
-        return copied
-    for key in value:
-        if type(key) is not str or not (key.isascii() or is_encodable(key)):
-            return None
-    return dict(zip(value, copied, strict=True))
+        copied[key] = each
+    return copied if is_object else list(copied.values())
 
 
 def write_plain(value: Any) -> str:
