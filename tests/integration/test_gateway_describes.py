@@ -101,6 +101,10 @@ _MODELS = {
     "EmbeddingRequest": _EMBEDDING,
     "ModerationRequest": _MODERATING,
     "RankingRequest": _EMBEDDING,
+    "IllustrationRequest": "scripted:squares",
+    "EditRequest": "scripted:squares",
+    "SpeechRequest": "scripted:tones",
+    "TranscriptionRequest": "scripted:notes",
 }
 """Models that answer, by the schema of the request; the others are answered by one more."""
 
@@ -117,9 +121,21 @@ checks.allow_header_conformance.enabled = false
 """All other checks that there are hold."""
 
 
+_DEPLOYED = {
+    "embeddings": _EMBEDDING,
+    "images/generations": "scripted:squares",
+    "images/edits": "scripted:squares",
+    "audio/speech": "scripted:tones",
+    "audio/transcriptions": "scripted:notes",
+    "audio/translations": "scripted:notes",
+}
+"""Models that answer where Azure's clients name one in the path, by the end of the path."""
+
+
 def _free_model(told: Any, body: Any) -> Any:
     """Returns the schema of a body, in which any text may be the model."""
-    name = body["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+    [content] = body["content"].values()
+    name = content["schema"]["$ref"].rpartition("/")[2]
     schema = told["components"]["schemas"][name]
     return {**schema, "properties": {**schema["properties"], "model": {"type": "string"}}}
 
@@ -145,13 +161,15 @@ def _narrow(told: Any, there: dict[tuple[str, str], dict[str, str]]) -> None:
                 name = parameter["name"]
                 if name in ("model", "name"):
                     model = _EMBEDDING if "mbed" in path else _ECHO
+                    model = _DEPLOYED.get(path.partition("{model}/")[2], model)
                     parameter["schema"]["enum"] = [model, "no:model"]
                 elif found := there.get((method, path), {}).get(name):
                     parameter["schema"]["enum"] = [found, "none"]
     # The path of a deployment says which model is meant, and its body may say anything.
-    for rest in ("chat/completions", "embeddings"):
+    for rest in ("chat/completions", *_DEPLOYED):
         azure = told["paths"][f"/openai/deployments/{{model}}/{rest}"]["post"]["requestBody"]
-        azure["content"]["application/json"]["schema"] = _free_model(told, azure)
+        [content] = azure["content"].values()
+        content["schema"] = _free_model(told, azure)
     body = told["paths"]["/v1/responses/compact"]["post"]["requestBody"]["content"]
     body["application/json"]["schema"] = {
         "type": "object",

@@ -256,3 +256,21 @@ async def test_a_strict_client_hears_of_losses_as_an_error(address: str) -> None
 
     assert caught.value.status_code == 422
     assert "quality" in caught.value.message
+
+
+@pytest.mark.parametrize("count", ["129", "9" * 20])
+async def test_the_number_of_images_is_limited_in_both_kinds_of_bodies(
+    count: str, address: str, simulator: Simulator
+) -> None:
+    """One small request must not become thousands for the vendor."""
+    form = aiohttp.FormData({"model": GOOGLE, "prompt": "Red", "n": count})
+    form.add_field("image", PICTURE[1], filename="a.png", content_type="image/png")
+    body = {"model": GOOGLE, "prompt": "draw", "n": int(count)}
+    async with aiohttp.ClientSession() as session:
+        async with session.post(f"{address}/v1/images/edits", data=form) as edited:
+            pass
+        async with session.post(f"{address}/v1/images/generations", json=body) as drawn:
+            pass
+
+    assert {edited.status, drawn.status} <= {400, 413}
+    assert simulator.requests == []

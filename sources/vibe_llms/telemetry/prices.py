@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
@@ -38,6 +38,12 @@ _BUCKETS: Final[Mapping[str, tuple[str, ...]]] = {
     "output_audio_tokens": ("output_audio_mtok",),
 }
 """Possible prices of each bucket of :class:`Usage`; the first that exists is used."""
+
+_IMAGE_RATES: Final[Mapping[str, str]] = {
+    "input_tokens": "input_image_mtok",
+    "output_tokens": "output_image_mtok",
+}
+"""Prices of the images within a bucket, where they differ from those of text."""
 
 _SOURCES: Final[Mapping[str, str]] = {
     "anthropic": "anthropic",
@@ -221,11 +227,22 @@ def _find_rates(
 
     inputs = [find_rate(bucket, tokens=input_tokens) for bucket in _INPUT_BUCKETS]
     outputs = [find_rate(bucket, tokens=1, input_tokens=input_tokens) for bucket in _OUTPUT_BUCKETS]
-    known_inputs = [each for each in inputs if each is not None]
-    known_outputs = [each for each in outputs if each is not None]
+    images = [_find_image_rate(provider, model, bucket) for bucket in _IMAGE_RATES]
+    known_inputs = [each for each in (*inputs, images[0]) if each is not None]
+    known_outputs = [each for each in (*outputs, images[1]) if each is not None]
     if inputs[0] is None or outputs[0] is None:
         return None
     return max(known_inputs), max(known_outputs)
+
+
+def _find_image_rate(provider: str, model: str, bucket: str) -> Decimal | None:
+    """Return the price of one token of an image in a bucket, if it has a price of its own."""
+    native = f'{{"{bucket}_details": {{"image_tokens": 1}}}}'
+    counts: dict[str, Any] = {bucket: 1}
+    usage = Usage(native=native, **counts)
+    price = price_usage(usage, provider=provider, model=model)
+    parts = price.buckets if isinstance(price, Price) else ()
+    return next((part.amount for part in parts if "image" in part.bucket), None)
 
 
 def _price_buckets(
@@ -241,6 +258,12 @@ def _price_buckets(
             if bucket in ("input_tokens", "output_tokens"):
                 unpriced.append(bucket)
             continue
+        if image_tokens := _count_image_tokens(usage, bucket, prices):
+            tokens -= image_tokens
+            image_rate = next(_access_rates(prices, (_IMAGE_RATES[bucket],), total_input))
+            amount = image_rate * image_tokens / _MILLION
+            name = bucket.replace("_tokens", "_image_tokens")
+            priced.append(BucketPrice(bucket=name, tokens=image_tokens, amount=amount))
         rate = next(_access_rates(prices, keys, total_input), None)  # in dollars per million
         if rate is not None:
             amount = rate * tokens / _MILLION
@@ -250,6 +273,36 @@ def _price_buckets(
     if getattr(prices, "requests_kcount", None) is not None:
         unpriced.append("requests")
     return tuple(priced), tuple(unpriced)
+
+
+def _count_image_tokens(usage: Usage, bucket: str, prices: ModelPrice) -> int:
+    """Return the tokens of a bucket that are images with a price of their own.
+
+    Only the vendor's own data tell them apart.
+    """
+    key = _IMAGE_RATES.get(bucket)
+    if key is None or usage.native is None or getattr(prices, key, None) is None:
+        return 0
+    import json
+
+    try:
+        native = json.loads(usage.native)
+        counts = [*_list_image_counts(native, bucket)]
+    except (AttributeError, TypeError, ValueError):
+        return 0
+    tokens: int = getattr(usage, bucket)
+    return min(sum(counts), tokens)
+
+
+def _list_image_counts(native: Any, bucket: str) -> Iterator[int]:
+    """Yield the counts of images in usage data of OpenAI or Google. Raises AttributeError."""
+    details = native.get(f"{bucket}_details") or {}  # OpenAI's
+    if isinstance(count := details.get("image_tokens"), int):
+        yield count
+    name = "promptTokensDetails" if bucket == "input_tokens" else "candidatesTokensDetails"
+    for each in native.get(name) or ():  # Google's
+        if each.get("modality") == "IMAGE":
+            yield int(each.get("tokenCount", 0))
 
 
 def _access_rates(prices: ModelPrice, keys: tuple[str, ...], total_input: int) -> Iterator[Decimal]:

@@ -15,7 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vibe_llms.messages.canisters import INPUT_BUCKETS, OUTPUT_BUCKETS, Usage
-from vibe_llms.telemetry.prices import Price, PriceResult, Unpriced, price_usage
+from vibe_llms.telemetry.prices import (
+    Price,
+    PriceResult,
+    Unpriced,
+    find_dearest,
+    price_usage,
+)
 
 OPUS = {"provider": "anthropic", "model": "claude-opus-5-5"}
 BUCKETS = (*INPUT_BUCKETS, *OUTPUT_BUCKETS)
@@ -241,3 +247,43 @@ def test_nothing_heavy_is_imported_before_a_price_is_asked_for() -> None:
     finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
 
     assert (finished.returncode, finished.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "native", "images"),
+    [
+        (
+            "google",
+            "gemini-3-pro-image-preview",
+            '{"candidatesTokensDetails": [{"modality": "IMAGE", "tokenCount": 1120}]}',
+            {"output_image_tokens": Decimal("0.1344")},
+        ),
+        (
+            "openai",
+            "gpt-image-2.5-sunburst",
+            '{"input_tokens_details": {"image_tokens": 100, "text_tokens": 20}}',
+            {"input_image_tokens": Decimal("0.0008")},
+        ),
+        ("google", "gemini-3-pro-image-preview", "no JSON", {}),
+        ("google", "gemini-3-pro-image-preview", '{"candidatesTokensDetails": [3]}', {}),
+    ],
+)
+def test_images_within_a_bucket_have_their_own_price(
+    provider: str, model: str, native: str, images: dict[str, Decimal]
+) -> None:
+    """They cost many times what text costs, and only the vendor's own data tell them apart."""
+    usage = Usage(input_tokens=120, output_tokens=1200, native=native)
+
+    price = require(price_usage(usage, provider=provider, model=model))
+
+    parts = {each.bucket: each.amount for each in price.buckets}
+    assert {name: amount for name, amount in parts.items() if "image" in name} == images
+    assert sum(each.tokens for each in price.buckets) == 1320
+    assert price.amount == sum(parts.values())
+
+
+def test_an_estimate_counts_the_most_for_images() -> None:
+    assert find_dearest("google", "gemini-3-pro-image-preview", 100) == (
+        Decimal("0.000002"),
+        Decimal("0.00012"),
+    )

@@ -126,7 +126,7 @@ _ILLUSTRATION: Final = _object(
     example={"prompt": _SAMPLE_TEXT},
     model=_TEXT,
     prompt={"type": "string", "minLength": 1},
-    n={"type": "integer", "minimum": 1, "maximum": 10},
+    n={"type": ["integer", "null"], "minimum": 1},
     stream=_NULLABLE_FLAG,
 )
 _EDIT: Final = _object(

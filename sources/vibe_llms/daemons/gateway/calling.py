@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, cast
 
@@ -17,7 +17,7 @@ from vibe_llms.daemons.gateway.request_limits import ensure_bounds
 from vibe_llms.daemons.gateway.translating import compose_headers, is_strict
 from vibe_llms.dialects.calls import ClientForm, PieceWriter
 from vibe_llms.exceptions import ConverseError
-from vibe_llms.foundation.forms import EncodedBody
+from vibe_llms.foundation.forms import EncodedBody, FormField
 from vibe_llms.instruments.embedders import embed_with
 from vibe_llms.instruments.illustrators import draw_with
 from vibe_llms.instruments.moderators import moderate_with
@@ -27,6 +27,9 @@ from vibe_llms.models.genera import Genus
 from vibe_llms.providers.calls import RemoteCallModel
 from vibe_llms.providers.interfaces import CallModel
 from vibe_llms.providers.piece_streams import open_stream
+
+_DIGITS: Final = 10
+"""More digits are no number of results."""
 
 _PERFORM: Final[Mapping[Genus, Callable[[Any, Any], Awaitable[Any]]]] = {
     Genus.EMBEDDER: embed_with,
@@ -69,13 +72,22 @@ async def answer_call(call: GatewayCall, *, form: ClientForm[Any, Any]) -> None:
 def _read(call: GatewayCall, form: ClientForm[Any, Any]) -> tuple[dict[str, Any], Translation[Any]]:
     """Return the decoded body, and the normalized request in it. Raises ConverseError."""
     fields = call.request.fields
-    native = decode_body(call.request.body) if fields is None else decode_form_fields(fields)
+    native = decode_body(call.request.body) if fields is None else _decode_form(fields)
     ensure_bounds(native, call.gateway.request_limits)
     translation = form.read(native)
     if not is_strict(call):
         return native, translation
     refuse_losses(translation.losses)
     return native, Translation(attrs.evolve(translation.value, strict=True))
+
+
+def _decode_form(fields: Sequence[FormField]) -> dict[str, Any]:
+    """Return the fields of a form; the number of results as a number, so that it is limited."""
+    native = decode_form_fields(fields)
+    count = native.get("n")
+    if isinstance(count, str) and count.isdecimal() and len(count) < _DIGITS:
+        native["n"] = int(count)
+    return native
 
 
 async def _perform(genus: Genus, model: CallModel[Any, Any], request: Any) -> Any:

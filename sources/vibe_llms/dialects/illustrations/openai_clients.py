@@ -78,8 +78,6 @@ def _read_choice(native: Mapping[str, Any], name: str) -> str | None:
 
 
 def _read_count(value: Any) -> int:
-    if isinstance(value, str) and value.isdecimal():  # in a form, numbers are texts
-        return int(value)
     return 1 if value is None else value
 
 

@@ -95,11 +95,12 @@ async def test_a_text_is_spoken(tmp_path: Path) -> None:
     rate = struct.unpack("<I", speech.data[24:28])[0]
     assert 3 < (len(speech.data) - 44) / 2 / rate < 6
     assert len(fast.data) < 0.7 * len(speech.data)
-    assert len(raw.data) == len(speech.data) - 44  # the noise within differs each time
+    # The pauses and the noise within differ each time.
+    assert len(raw.data) == pytest.approx(len(speech.data), rel=0.02)
     assert german.data != speech.data
     assert len(pieces) > 10
-    assert len(b"".join(pieces)) == len(speech.data)
-    assert [len(each.data) for each in both] == [len(speech.data)] * 2
+    assert len(b"".join(pieces)) == pytest.approx(len(speech.data), rel=0.02)
+    assert all(len(each.data) == pytest.approx(len(speech.data), rel=0.02) for each in both)
 
 
 @pytest.mark.slow
