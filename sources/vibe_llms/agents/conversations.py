@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Final
@@ -30,8 +30,9 @@ from vibe_llms.foundation.portal import in_thread
 from vibe_llms.messages.contents import MediaContent
 from vibe_llms.messages.views import media_of
 from vibe_llms.plugins.specification.conversations import ExporterSpecification
-from vibe_llms.retrieval.ranking import produce_search_hit
+from vibe_llms.retrieval.ranking import MOST_NEIGHBORS, MeaningHit, produce_search_hit
 from vibe_llms.runs.owners import read_owner
+from vibe_llms.runs.summaries import RunSummary
 from vibe_llms.runs.surveying import read_summary
 
 UPDATE_SECONDS: Final = 20.0
@@ -81,7 +82,7 @@ class LocalConversations:
     def survey(
         self, *, limit: int, after: str = "", subject: str = ""
     ) -> tuple[Sequence[ConversationRow], bool]:
-        """Return conversations, the most recently updated first.
+        """Return the caller's conversations, the most recently updated first.
 
         Args:
             limit: Maximum number of conversations.
@@ -96,17 +97,19 @@ class LocalConversations:
         fetched = limit + 1
         while True:
             listed = self.index.survey(limit=fetched)
-            has_all, rows = len(listed) < fetched, iter(listed)
-            if not after or any(row.id == after for row in rows):
+            has_all = len(listed) < fetched
+            start = _find_start(listed, after)
+            if start is not None:
                 if after and not self._belongs_to(after, subject):
                     break
-                own = (row for row in rows if self._belongs_to(row.id, subject))
+                own = (row for row in listed[start:] if self._belongs_to(row.id, subject))
                 found = [*islice(own, limit + 1)]
                 if len(found) > limit or has_all:
                     return found[:limit], len(found) > limit
             elif has_all:
                 break
-            fetched *= 4  # it is further back, or behind those of others
+            # The conversation `after` is further back, or too many are those of other callers.
+            fetched *= 4
         detail = "The conversation does not exist (or was deleted); start a new one."
         raise RequestError(path="after", detail=detail, stage=Stage.FRAME)
 
@@ -125,7 +128,7 @@ class LocalConversations:
             own = [hit for hit in hits if self._belongs_to(hit.id, subject)]
             if len(own) > limit or len(hits) < fetched:
                 return own[:limit], len(own) > limit
-            fetched *= 4  # some hits are in conversations of others
+            fetched *= 4  # some hits are in conversations of other callers
 
     async def search_meaning(
         self, query: str, *, limit: int, subject: str = ""
@@ -133,7 +136,7 @@ class LocalConversations:
         """Return the messages that are nearest to a query in meaning.
 
         Returns:
-            The messages, whether there may be more, and whether all conversations were compared:
+            The messages, whether there are more, and whether all conversations were compared:
             reading new ones stops after :data:`UPDATE_SECONDS`, and a later search continues.
 
         Raises:
@@ -148,16 +151,15 @@ class LocalConversations:
                     await meanings.update()
             except TimeoutError:
                 is_whole = False
-            found = await meanings.search(query, limit=4 * limit, update=False)
-
-        def choose() -> list[SearchHit]:
-            own = (hit for hit in found if self._belongs_to(hit.document, subject))
-            return [
-                produce_search_hit(hit, self.store.read_metadata(hit.document).name)
-                for hit in islice(own, limit)
-            ]
-
-        return await asyncio.to_thread(choose), len(found) > limit, is_whole
+            # The index has the messages of all owners. Usually a few more than the limit are
+            # enough; otherwise, get as many as the index can find.
+            for fetched in (4 * limit, MOST_NEIGHBORS):
+                hits = await meanings.search(query, limit=fetched, update=False)
+                own = await asyncio.to_thread(self._filter_hits, hits, subject, limit + 1)
+                if len(own) > limit or len(own) == len(hits):
+                    break
+        found = await asyncio.to_thread(self._produce_search_hits, own[:limit])
+        return found, len(own) > limit, is_whole
 
     @in_thread
     def read(self, identity: str, *, subject: str = "") -> History:
@@ -219,16 +221,17 @@ class LocalConversations:
         if child is not None:
             with suppress(UnknownConversationError):
                 self.store.read_metadata(child)
-                return self._adopt(child, metadata, subject)  # the first caller may be dead
+                # The first caller may have died before it set the owner.
+                return self._adopt(child, metadata, subject)
         try:
             forked = self.store.fork(identity, from_index=from_index, child=child)
         except StoreError as error:
             if child is None:
                 raise
             try:
-                self.store.read_metadata(child)  # another was faster
+                self.store.read_metadata(child)  # another caller created the fork first
             except UnknownConversationError:
-                raise error from error.__cause__  # such as that of a full disk
+                raise error from error.__cause__  # the cause may be a full disk
             forked = child
         return self._adopt(forked, metadata, subject)
 
@@ -255,17 +258,18 @@ class LocalConversations:
             RequestError: A run of it is active and has to be stopped first.
         """
 
-        def find_run() -> str | None:
+        def find_summary() -> RunSummary | None:
             self._ensure_access(identity, subject)
             if self.store.open_log(identity).read_last() is None:
                 return None
-            return read_summary(self.store, identity).subject  # empty if it was started in process
+            return read_summary(self.store, identity)
 
-        owner = await asyncio.to_thread(find_run)
-        if owner is None:
+        run = await asyncio.to_thread(find_summary)
+        if run is None:
             await asyncio.to_thread(self.store.delete, identity)
         else:
-            await self.runs.delete(identity, subject=owner)
+            # The owner of the run may differ from the caller, who was checked above.
+            await self.runs.delete(identity, subject=run.subject)
 
     # --- in a thread -----------------------------------------------------------------------------
 
@@ -283,19 +287,40 @@ class LocalConversations:
         except StoreError:  # deleted in the meantime, or damaged
             return False
 
+    def _filter_hits(
+        self, hits: Iterable[MeaningHit], subject: str, limit: int
+    ) -> list[MeaningHit]:
+        own = (hit for hit in hits if self._belongs_to(hit.document, subject))
+        return [*islice(own, limit)]
+
+    def _produce_search_hits(self, hits: Iterable[MeaningHit]) -> list[SearchHit]:
+        return [
+            produce_search_hit(hit, self.store.read_metadata(hit.document).name) for hit in hits
+        ]
+
     def _ensure_access(self, identity: str, subject: str) -> ConversationMetadata:
         """Return the metadata if the caller may see the conversation."""
         with self.runs.hiding_unreadable(identity, subject):
             metadata = self.store.read_metadata(identity)
             owner = read_owner(self.store, identity, metadata)
-        if owner != subject and not self.runs.may_access_all(
-            subject
-        ):  # the same as if it did not exist
+        if owner != subject and not self.runs.may_access_all(subject):
+            # Do not reveal that it exists.
             raise UnknownConversationError(identity=identity)
         return metadata
 
 
+def _find_start(rows: Sequence[ConversationRow], after: str) -> int | None:
+    """Return the index of the row behind a conversation; ``None`` if that is not among the rows.
+
+    Args:
+        after: Id of the conversation; empty to begin with the first row.
+    """
+    if not after:
+        return 0
+    return next((index + 1 for index, row in enumerate(rows) if row.id == after), None)
+
+
 def _derive_child(subject: str, key: str, identity: str, from_index: int | None) -> str:
     """Return the id of a fork that is requested with a key: the same each time."""
-    media = f"{len(subject)}:{subject}{len(key)}:{key}{identity}@{from_index}".encode()
-    return hashlib.sha256(media).hexdigest()[:_IDENTITY_DIGITS]
+    seed = f"{len(subject)}:{subject}{len(key)}:{key}{identity}@{from_index}".encode()
+    return hashlib.sha256(seed).hexdigest()[:_IDENTITY_DIGITS]

@@ -256,7 +256,7 @@ def find_deferred(log: Iterable[LoggedEvent]) -> GenerationDeferredEvent | None:
     return deferred
 
 
-def refuse_foreign(log: Iterable[LoggedEvent], own_name: str) -> None:
+def refuse_deferred_elsewhere(log: Iterable[LoggedEvent], own_name: str) -> None:
     """Refuse to continue a run whose request another process has deferred.
 
     It would be submitted, and billed, twice.

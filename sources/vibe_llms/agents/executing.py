@@ -1,4 +1,4 @@
-"""Execution of a run: by an engine or as a flow, once, until it rests."""
+"""Execution of a queued run, by an engine or as a flow, until it finishes or suspends."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
 
-from vibe_llms.agents.deferred_requests import VENDOR, DeferredRequests, refuse_foreign
+from vibe_llms.agents.deferred_requests import VENDOR, DeferredRequests, refuse_deferred_elsewhere
 from vibe_llms.agents.outcomes import TEMPORARY_ERRORS
 from vibe_llms.agents.run_specs import RunSpec, read_run_spec
 from vibe_llms.application import Application
@@ -27,25 +27,36 @@ from vibe_llms.runs.opening import ClaimedRun
 from vibe_llms.runs.spending import measure_usage
 
 if TYPE_CHECKING:
-    from vibe_llms.flows.resources import Share
+    from vibe_llms.flows.resources import ShareFunction
     from vibe_llms.flows.results import AdapterResult
     from vibe_llms.flows.settings import AdapterConfig
 
 HOLDING_SECONDS: Final = 60.0
+"""Seconds after which the next run closes the connections and opens them again."""
 
 HostedEvent = RunEvent | FlowEvent | VisitEvent
 
 
 @define(eq=False)
 class Connections:
-    """Connections of models, kept open from one run to the next."""
+    """Connections of models, kept open from one run to the next.
+
+    The application closes the client of a provider, with its cached facts about models, when no
+    holder needs the client.
+
+    Attributes:
+        application: Provides the models.
+    """
 
     application: Application
     _holder: object = attrs.field(factory=object)
     _since: float = float("-inf")
 
     async def hold(self, model: str) -> None:
-        """Access a model and keep it; refresh cached facts about models after a while.
+        """Access a model and keep it open for the next runs.
+
+        After :data:`HOLDING_SECONDS`, all models are released first, so that cached facts about
+        models are read again.
 
         Raises:
             ConverseError: The model is unknown or inaccessible.
@@ -95,7 +106,7 @@ class RunExecutor:
         return DeferredRequests(self.store, self.application)
 
     async def execute(self, claimed: ClaimedRun) -> None:
-        """Execute a queued run until it rests.
+        """Execute a queued run until it finishes or suspends.
 
         Raises:
             TransportError, StreamTruncatedError, EnsembleError: A service is unreachable; the run
@@ -111,29 +122,33 @@ class RunExecutor:
             known_ids = {canister.id for canister in conversation.canisters}
             missing = [each for each in request.canisters if each.id not in known_ids]
             conversation.add_canisters(missing)
-        share = self._share_for(request.subject)
-        tools = share(gather_ensembles(await self._access_tools(spec.ensembles)))
+        share_ensembles = self._produce_share_function(request.subject)
+        tools = share_ensembles(gather_ensembles(await self._access_tools(spec.ensembles)))
         try:
-            await self._execute_spec(spec, claimed, tools, share)
+            await self._execute_spec(spec, claimed, tools, share_ensembles)
         except TEMPORARY_ERRORS:
             await self.connections.drop()  # cached facts about its models may be outdated
             raise
 
-    def _share_for(self, subject: str) -> Share:
+    def _produce_share_function(self, subject: str) -> ShareFunction:
         """Return the function that connects ensembles through the pool, if there is one."""
         pool = self.pool
         return list if pool is None else lambda ensembles: pool.share(ensembles, subject)
 
     async def _execute_spec(
-        self, spec: RunSpec, claimed: ClaimedRun, tools: Sequence[Ensemble], share: Share
+        self,
+        spec: RunSpec,
+        claimed: ClaimedRun,
+        tools: Sequence[Ensemble],
+        share_ensembles: ShareFunction,
     ) -> None:
         conversation, log = claimed.conversation, claimed.events
         if spec.task is not None:
-            await self._perform_flow(spec, claimed, tools, share)
+            await self._perform_flow(spec, claimed, tools, share_ensembles)
             return
         deferral_backend = None
         if spec.channel == VENDOR:
-            refuse_foreign(log, self.deferred.name)
+            refuse_deferred_elsewhere(log, self.deferred.name)
             deferral_backend = await self.deferred.access(spec.model)
         engine = Engine(
             spec.model,
@@ -155,7 +170,11 @@ class RunExecutor:
             await run.perform()
 
     async def _perform_flow(
-        self, spec: RunSpec, claimed: ClaimedRun, tools: Sequence[Ensemble], share: Share
+        self,
+        spec: RunSpec,
+        claimed: ClaimedRun,
+        tools: Sequence[Ensemble],
+        share_ensembles: ShareFunction,
     ) -> None:
         # The first flow imports it, in a thread: that takes a quarter of a second.
         await asyncio.to_thread(import_module, "vibe_llms.flows.adapter")
@@ -168,7 +187,7 @@ class RunExecutor:
             application=self.application,
             store=self.store,
             listener=self._listen(conversation.id),
-            share=share,
+            share=share_ensembles,
         )
         if any(isinstance(each.event, FlowStartedEvent) for each in log):
             result = await adapter.resume(

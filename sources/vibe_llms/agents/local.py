@@ -11,7 +11,7 @@ from vibe_llms.agents.awaiting import await_state
 from vibe_llms.agents.deferred_requests import (
     VENDOR,
     DeferredRequests,
-    refuse_foreign,
+    refuse_deferred_elsewhere,
     refuse_workers,
 )
 from vibe_llms.agents.interfaces import Runner, WatchedEvent
@@ -320,7 +320,7 @@ class LocalRuns:
             own = DeferredRequests(self.store, self.application).name
         else:
             own = self.host.deferred_name
-        refuse_foreign(self.store.open_log(run_id).read(), own)
+        refuse_deferred_elsewhere(self.store.open_log(run_id).read(), own)
 
     def _find_ending(self, identity: str) -> tuple[RunEndedEvent, ...]:
         """Return the end of a run with nothing left to do, so that no worker resumes it."""

@@ -44,8 +44,9 @@ class RunSpec:
         attached: Stop the run when it has had no watchers for a while, unless it is detached.
         queue: The queue of a runner with workers; ``runs`` by default.
         priority: In a queue, the highest priority goes first.
-        channel: ``vendor`` to defer each request to batches of the model's vendor, which answer
-            within a day at a lower price. Invalid for a flow.
+        channel: The route of the requests, not a channel of the library: ``vendor`` defers each
+            request to batches of the model's vendor, which answer within a day at a lower price.
+            Invalid for a flow.
     """
 
     model: str = ""

@@ -70,6 +70,11 @@ def merge(fields: Mapping[str, Any], extras: Mapping[str, Any]) -> dict[str, Any
     return merged
 
 
+def remove_notes(extras: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the vendor's fields of extras under their own names, without our notes."""
+    return merge({}, extras)
+
+
 def write_json(value: Any) -> str:
     """Return plain data as JSON text."""
     return msgspec.json.encode(value).decode()

@@ -20,7 +20,7 @@ from vibe_llms.flows.checking import check_task
 from vibe_llms.flows.checks import TaskCheck
 from vibe_llms.flows.predicates import PredicatesArgument, gather_predicates
 from vibe_llms.flows.records import FlowRecord, read_record, transfer_visits
-from vibe_llms.flows.resources import FlowListener, Share, TaskResources
+from vibe_llms.flows.resources import FlowListener, ShareFunction, TaskResources
 from vibe_llms.flows.results import AdapterResult, refuse
 from vibe_llms.flows.settings import AdapterConfig
 from vibe_llms.flows.task_reading import TaskReading, TaskSource, examine_task
@@ -78,7 +78,7 @@ class UniversalAdapter:
         approver: Approver | None = None,
         listener: FlowListener | None = None,
         predicates: PredicatesArgument = (),
-        share: Share = list,
+        share: ShareFunction = list,
     ) -> None:
         self.config = AdapterConfig() if config is None else _ensure_config(config)
         self.listener = listener

@@ -13,7 +13,7 @@ from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.invocables.approvals import Approver
 from vibe_llms.invocables.ensembles import Ensemble
 
-Share: TypeAlias = Callable[[Iterable[Ensemble]], list[Ensemble]]
+ShareFunction: TypeAlias = Callable[[Iterable[Ensemble]], list[Ensemble]]
 """Function that returns ensembles to use in place of others."""
 
 FlowListener: TypeAlias = Callable[[FlowEvent | VisitEvent], object]
@@ -29,7 +29,7 @@ class TaskResources:
     store: ConversationStore | None
     approver: Approver | None
     predicates: Predicates
-    share: Share
+    share: ShareFunction
 
     @property
     def application(self) -> Application:

@@ -16,7 +16,7 @@ from vibe_llms.invocables.owners import ConnectionOwner, Disconnection
 _logger = logging.getLogger(__name__)
 
 _PATIENCE_SECONDS: Final = 1.0
-"""Extra time beyond the owner's own timeout."""
+"""Extra time to disconnect, in which the task that owns the connection can end by its timeout."""
 
 
 class ConnectedEnsemble:
@@ -28,7 +28,7 @@ class ConnectedEnsemble:
         disconnect_seconds: Timeout for disconnecting.
 
     Attributes:
-        ending: Set when the ensemble must be disconnected.
+        ending: Event that is set when the ensemble must be disconnected.
         failure: The current failure of the ensemble.
     """
 
@@ -100,7 +100,7 @@ class ConnectedEnsemble:
         try:
             async with asyncio.timeout(self._connect_seconds):
                 await self.ensemble.connect()
-        except Exception as error:
+        except Exception as error:  # not disconnected; see :meth:`.Ensemble.connect`
             raise self._fail(error, "be connected", self._connect_seconds) from error
         try:
             failure = await self._survey()
@@ -123,7 +123,8 @@ class ConnectedEnsemble:
         if isinstance(error, TimeoutError) and not str(error):
             reason = f"it took longer than {seconds:g} seconds"
         failure = self._explain(reason, verb)
-        failure.__cause__ = failure.__cause__ or (error if failure is not error else None)
+        if failure is not error and failure.__cause__ is None:
+            failure.__cause__ = error
         # The first failure is the most informative, because later ones often follow from it.
         self.failure = self.failure or failure
         return failure

@@ -44,7 +44,11 @@ class Ensemble(Protocol):
         """Its name: the prefix of its invokers, if one is needed."""
 
     async def connect(self) -> None:
-        """Open the required resources."""
+        """Open the required resources.
+
+        If it raises an error or is cancelled, for example after a timeout, it must close what it
+        has opened: ``disconnect`` is only called after it has returned.
+        """
 
     async def disconnect(self) -> None:
         """Close the resources. Also called after the peer has disconnected."""

@@ -18,6 +18,8 @@ from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.conversations.tags import OWNER_TAG
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.limits import Limits
+from vibe_llms.retrieval import meaning
+from vibe_llms.retrieval.ranking import MeaningHit
 
 
 class CountingIndex(ReadingIndex):
@@ -70,6 +72,56 @@ async def test_no_more_is_listed_than_a_page_wants() -> None:
     assert (len(page), has_more, index.listed) == (10, True, [11])
     await conversations.survey(limit=10, after=page[-1].id)
     assert index.listed == [11, 11, 44]
+
+
+class FakeMeanings:
+    """Finds a message of each conversation, in their order."""
+
+    def __init__(self, index: CountingIndex, application: object) -> None:
+        self._names = [f"c{number}" for number in range(len(index.survey(limit=None)))]
+
+    async def __aenter__(self) -> FakeMeanings:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    async def update(self) -> int:
+        return 0
+
+    async def search(self, query: str, *, limit: int, update: bool) -> list[MeaningHit]:
+        found = [
+            MeaningHit(
+                collection="conversations",
+                document=name,
+                item="",
+                position=0,
+                role="user",
+                timestamp=None,
+                heading="",
+                text=query,
+                score=1.0,
+                similarity=None,
+            )
+            for name in self._names
+        ]
+        return found[:limit]
+
+
+async def test_hits_behind_those_of_others_are_found_by_meaning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(meaning, "MeaningIndex", FakeMeanings)
+    conversations, _ = keep(["ann"] * 50 + ["bob"] * 3)
+
+    async def search(subject: str, limit: int) -> tuple[list[str], bool]:
+        hits, has_more, _ = await conversations.search_meaning("x", limit=limit, subject=subject)
+        return [hit.id for hit in hits], has_more
+
+    assert await search("bob", 2) == (["c50", "c51"], True)
+    assert await search("bob", 3) == (["c50", "c51", "c52"], False)
+    assert await search("ann", 2) == (["c0", "c1"], True)
+    assert await search("ann", 50) == ([f"c{number}" for number in range(50)], False)
 
 
 @pytest.mark.parametrize("after", ["nobody", "c0"])

@@ -1,4 +1,4 @@
-"""Reader of the lines after a number in a log file, in pieces, while it may grow.
+"""Reader of new lines of a log file, in pieces, while the file may grow.
 
 It does not decode the events. Lines have ascending numbers, so the line after a number is found by
 binary search, which is fast also in long files.
@@ -22,7 +22,7 @@ _PROBE_BYTES: Final = 1 << 12
 
 
 class FileTail:
-    """Reader of the lines after a number in a file; see :class:`.log.LogTail`.
+    """Reader of the lines of a file whose numbers are higher than one; see :class:`.log.LogTail`.
 
     It does not keep the file open between reads, so that thousands of readers can follow as many
     files.
@@ -40,17 +40,22 @@ class FileTail:
 
     def read(self) -> Sequence[LogLine]:
         """Return the next events."""
-        return [self._read_head(line) for line in self.read_raw()[0].split(b"\n")[:-1]]
+        lines, _ = self.read_raw()
+        return [self._read_head(line) for line in lines.split(b"\n")[:-1]]
 
     @mapping_errors
     def read_raw(self, most: int = PIECE_BYTES) -> tuple[bytes, int]:
-        """Return the next events as lines."""
+        """Return the next events as lines, and the number of the last event that was read."""
         try:
             file = open_regular(self._path)
         except FileNotFoundError:
             return b"", self._after
         with file:
-            return self._advance(self._read(file.fileno(), most)), self._after
+            lines = self._read(file.fileno(), most)
+        if lines:
+            self._after = self._read_number(lines[lines.rfind(b"\n", 0, -1) + 1 : -1])
+            self._offset += len(lines)
+        return lines, self._after
 
     def _read(self, descriptor: int, most: int) -> bytes:
         status = os.fstat(descriptor)
@@ -62,20 +67,14 @@ class FileTail:
         # The file is read for the first time, or was replaced by a compacted one since. After two
         # replacements, the new file may have the same inode as the old one.
         self._inode = status.st_ino
-        self._offset = (
-            find_offset_after(descriptor, end, self._after, self._read_number) if self._after else 0
-        )
+        self._offset = 0
+        if self._after:
+            self._offset = find_offset_after(descriptor, end, self._after, self._read_number)
         return _read_lines(descriptor, self._offset, end, most)
 
     def _is_at_line(self, descriptor: int, end: int) -> bool:
         offset = self._offset
         return not offset or (offset <= end and read_at(descriptor, offset - 1, 1) == b"\n")
-
-    def _advance(self, lines: bytes) -> bytes:
-        if lines:
-            self._after = self._read_number(lines[lines.rfind(b"\n", 0, -1) + 1 : -1])
-            self._offset += len(lines)
-        return lines
 
     def _read_number(self, data: bytes) -> int:
         return self._read_head(data).sequence
@@ -108,10 +107,11 @@ def _read_lines(descriptor: int, start: int, end: int, size: int) -> bytes:
 def find_offset_after(
     descriptor: int, end: int, number: int, read_number: Callable[[bytes], int]
 ) -> int:
-    """Return the offset of the line after a number, in a file with ascending line numbers.
+    """Return the offset behind the lines with at most a number; the line numbers are ascending.
 
     Args:
         end: End offset of the last complete line.
+        number: The highest number of the lines to skip.
         read_number: Returns the number of a line.
     """
     # Invariant: lines before `low` have at most the number, those from `high` on a higher one.
@@ -127,7 +127,10 @@ def find_offset_after(
 
 
 def _find_line(descriptor: int, point: int, low: int) -> tuple[int, bytes]:
-    """Return the complete line at a point and its start, which is not before ``low``."""
+    """Return the complete line at a point and its start, which is not before ``low``.
+
+    If the file was truncated in the meantime, the line is incomplete.
+    """
     start, step = point, _PROBE_BYTES
     while start > low:
         begin = max(low, start - step)
@@ -138,5 +141,8 @@ def _find_line(descriptor: int, point: int, low: int) -> tuple[int, bytes]:
         start, step = begin, step * 2
     data = read_at(descriptor, start, _PROBE_BYTES)
     while (stop := data.find(b"\n")) < 0:
-        data += read_at(descriptor, start + len(data), len(data))
+        more = read_at(descriptor, start + len(data), len(data))
+        if not more:
+            return start, data
+        data += more
     return start, data[:stop]

@@ -161,6 +161,25 @@ def test_what_is_cut_off_while_it_is_read_is_no_more(
     assert [len(tail.read()) for _ in range(3)] == [1, 0, 0]
 
 
+def test_a_file_that_is_cut_off_during_the_search_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "events.jsonl"
+    event = InvocationProgressEvent(key="k", invocation_id="i", name="n", text="x")
+    lines = [
+        write_line(number, datetime(2025, 1, 1, tzinfo=UTC), "r", event) for number in range(1, 50)
+    ]
+    path.write_bytes(b"\n".join(lines) + b"\n")
+
+    def find_after_cut(*arguments: Any) -> int:
+        os.truncate(path, 0)
+        return find_offset_after(*arguments)
+
+    monkeypatch.setattr(tailing, "find_offset_after", find_after_cut)
+    with pytest.raises(CorruptionError):
+        tailing.FileTail(str(path), after=20).read()
+
+
 def test_a_file_that_became_another_is_read_by_its_numbers(tmp_path: Path) -> None:
     """Where a line has come to lie over the place up to which it was read."""
     path = tmp_path / "runs.jsonl"

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from vibe_llms.dialects.extras import merge, read_native, without, write_json
+from vibe_llms.dialects.extras import read_native, remove_notes, without, write_json
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.messages.calling.blocks import Block
 from vibe_llms.dialects.messages.quirks import PROTOCOL
@@ -48,7 +48,9 @@ _DELTAS: Final = {
     "text": ("text_delta", "text"),
     "thinking": ("thinking_delta", "thinking"),
 }
-"""Type and field of the deltas for each growing field of a block."""
+"""Type of the deltas and name of their field, for each growing field of a block. A growing field
+is the one that a block receives in pieces.
+"""
 
 _GROWING_FIELDS: Final[Mapping[tuple[str, str], str]] = {
     ("invocation", "arguments"): "input",
@@ -98,7 +100,7 @@ class StreamWriter(SequentialWriter):
         self._piece_start = b""
 
     def write(self, event: StreamEvent) -> bytes:
-        """Return the frames for an event; see :class:`.StreamWriter`."""
+        """Return the frames for an event."""
         if (
             event.__class__ is ContentDeltaEvent
             and event.index == self._live
@@ -143,8 +145,8 @@ class StreamWriter(SequentialWriter):
         assert start is not None
         if isinstance(event, ContentCitedEvent):
             return self._cite(_read_native_fields(event.citation.native))
-        # Only queued pieces arrive here; `write` handles others. A block has only one text: that of
-        # the first channel.
+        # Pieces of arguments, the first piece of each other content, and queued pieces arrive here;
+        # `write` handles the others. A block has only one growing field: that of the first channel.
         if self._channel:
             is_same = event.channel == self._channel
             return self._piece_start + _encode(event.text) + _PIECE_END if is_same else b""
@@ -187,41 +189,43 @@ class StreamWriter(SequentialWriter):
             return None
         if isinstance(item, (InvocationCanister, ResultCanister)):
             return next(iter(write_canister(item, path, self._blocks)), None)
-        # Without an origin, as native data of this protocol certainly came with the response.
+        # The canister has no origin: native data of this protocol certainly came with the response.
         canister = AssistantCanister((item,))
         return self._blocks.write_content(item, path, canister)
 
     def _complete(self, block: Block, path: str) -> bytes:
         """Return the frames for the parts of a block that were not written."""
-        growing_field = "input" if block["type"].endswith("tool_use") else block["type"]
-        initial_fields = (
-            {"input": {}} if growing_field == "input" else _INITIAL_FIELDS.get(growing_field, {})
-        )
+        kind = block["type"]
+        initial_fields = _INITIAL_FIELDS.get(kind, {})
+        growing_field = kind  # a text and a thinking have the name of their block
+        if kind.endswith("tool_use"):
+            initial_fields, growing_field = {"input": {}}, "input"
         frames = []
         if self._block is None:
             frames.append(self._open_block({**without(block, "citations"), **initial_fields}))
         if not self._channel and growing_field in _DELTAS and block[growing_field]:
-            text = (
-                write_json(block[growing_field])
-                if growing_field == "input"
-                else block[growing_field]
-            )
+            value = block[growing_field]
+            text = write_json(value) if growing_field == "input" else value
             frames.append(self._compose_piece_start(growing_field) + _encode(text) + _PIECE_END)
-        frames += [
-            self._cite(each) for each in (block.get("citations") or ())[self._citation_count :]
-        ]
-        if growing_field == "thinking" and block["signature"]:
+        # The citations of the block are those that can be sent, in the order of the stream.
+        citations = block.get("citations") or ()
+        frames += [self._cite(each) for each in citations[self._citation_count :]]
+        if kind == "thinking" and block["signature"]:
             frames.append(self._write_delta("signature_delta", signature=block["signature"]))
-        if growing_field == "compaction":
+        if kind == "compaction":
             fields = {name: block.get(name) for name in ("content", "encrypted_content")}
             frames.append(self._write_delta("compaction_delta", **fields))
         self._report_late_fields(block, {*initial_fields, "citations"}, path)
         return b"".join(frames)
 
-    def _report_late_fields(self, block: Block, growing_field: Set[str], path: str) -> None:
-        """Record the loss of fields that belong into the initial block, but became known later."""
+    def _report_late_fields(self, block: Block, sent_fields: Set[str], path: str) -> None:
+        """Record the loss of fields that belong into the initial block, but became known later.
+
+        Args:
+            sent_fields: Fields that can be sent after the initial block.
+        """
         assert self._block is not None
-        names = [name for name in block if name not in growing_field | self._block.keys()]
+        names = [name for name in block if name not in sent_fields | self._block.keys()]
         if names:
             reason = f"{', '.join(names)}: known only after the block had begun"
             loss = Loss(kind=LossKind.DROPPED, path=f"{path}.native", reason=reason)
@@ -229,8 +233,10 @@ class StreamWriter(SequentialWriter):
             self.losses.append(loss)
 
     def _cite(self, citation: dict[str, Any]) -> bytes:
-        self._citation_count += bool(citation)
-        return self._write_delta("citations_delta", citation=citation) if citation else b""
+        if not citation:  # one of another protocol
+            return b""
+        self._citation_count += 1
+        return self._write_delta("citations_delta", citation=citation)
 
     def _write_delta(self, kind: str, **fields: Any) -> bytes:
         delta = {"type": kind, **fields}
@@ -254,7 +260,7 @@ def _frame(kind: str, **fields: Any) -> bytes:
 
 
 def _read_native_fields(native: Native | None) -> dict[str, Any]:
-    """Return the fields of native data of this protocol, without our notes."""
+    """Return the vendor's fields in native data; none if the data are of another protocol."""
     if native is None or native.protocol != PROTOCOL:
         return {}
-    return merge({}, read_native(native, "content"))
+    return remove_notes(read_native(native, "content"))

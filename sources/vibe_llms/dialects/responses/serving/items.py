@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import attrs
 
-from vibe_llms.dialects.extras import merge, read_native, without
+from vibe_llms.dialects.extras import read_native, remove_notes, without
 from vibe_llms.dialects.history import HistoryEntry
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.responses.namespaces import (
@@ -153,7 +153,7 @@ def open_native(native: Native | None) -> dict[str, Any] | None:
     """Return native data of this protocol; ``None`` without any."""
     if native is None or native.protocol != PROTOCOL:
         return None
-    return merge({}, read_native(native, "content"))
+    return remove_notes(read_native(native, "content"))
 
 
 def build_item(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from vibe_llms.dialects.extras import merge, read_native, without
+from vibe_llms.dialects.extras import read_native, remove_notes, without
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.openai_serving import compose_openai_error
 from vibe_llms.dialects.responses.namespaces import name_tools
@@ -128,7 +128,7 @@ class StreamWriter(SequentialWriter):
         item = self._items.item
         if event.native.protocol != PROTOCOL or item is None or event.index != self._live:
             return b""
-        native_event = merge({}, read_native(event.native, "event"))
+        native_event = remove_notes(read_native(event.native, "event"))
         if not event.kind.startswith("response.") or "output_index" not in native_event:
             return b""
         fields = without(native_event, "type", "item_id", "output_index", "sequence_number")
