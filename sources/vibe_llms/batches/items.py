@@ -21,16 +21,20 @@ read_buckets = attrgetter(*BUCKETS)
 
 def count_reached(error: ConverseError) -> int:
     """Return how often the request that failed may have reached its vendor."""
-    return error.sent - error.missed - (error.stage is Stage.CONNECT)
+    unreached = error.missed
+    if error.stage is Stage.CONNECT:  # the last attempt did not reach the vendor, either
+        unreached += 1
+    return error.sent - unreached
 
 
 @frozen
 class BatchInput:
-    """Input with a name, which identifies it at any place.
+    """Input with a name, so that it is found again if the order of the inputs changes.
 
     Attributes:
         value: The prompt, or the argument of the function.
-        id: Its name, unique in the batch. Without one the input is identified by its place.
+        id: Name of the input, unique in the batch. An input without a name is identified by its
+            index.
     """
 
     value: Any
@@ -42,8 +46,8 @@ class DueInput:
     """Input to process.
 
     Attributes:
-        index: Place of the input, from 0.
-        id: Its name, if it has one.
+        index: Index of the input, from 0.
+        id: Name of the input, if it has one.
         value: Value of the input.
         digest: Digest of the input; empty without a journal.
         has_failed: Whether the journal lists it as failed in an earlier run.
@@ -61,8 +65,8 @@ class BatchItem(Generic[T]):
     """Result of one input, or its failure.
 
     Attributes:
-        index: Place of the input, from 0.
-        id: Its name, if it has one.
+        index: Index of the input, from 0.
+        id: Name of the input, if it has one.
         value: The parsed value, the text, or the value that the function returned.
         error: The error of a failure; ``None`` for a result.
         text: Text of the answer, if a model gave one.
@@ -70,11 +74,11 @@ class BatchItem(Generic[T]):
         response: The complete answer; ``None`` if it was read from the journal.
         losses: Losses of the translation, a line each.
         seconds: Duration.
-        is_stored: Whether it was done in an earlier run, and read from the journal.
+        is_stored: Whether an earlier run processed the input, so that the journal has the result.
         tier: Price tier of the answer: ``batch`` if it came from the vendor's own batches; empty
             for the standard price.
-        sent: How often one request for it was sent and may have reached its vendor; all attempts,
-            not only the last, may have been billed. Not journaled.
+        sent: Number of attempts that may have reached the vendor. Each of them may have been
+            billed. Not journaled.
     """
 
     index: int = 0

@@ -1,4 +1,4 @@
-"""Forms of calls outside of a conversation, such as embeddings, in the protocols of vendors.
+"""Formats of calls outside of a conversation, such as embeddings, in the protocols of vendors.
 
 A vendor takes a JSON object, a form with files or plain bytes, and answers with one body or with a
 stream of pieces.
@@ -57,11 +57,11 @@ Answer = TypeVar("Answer", bound=CallResult, covariant=True)
 
 @frozen(kw_only=True)
 class NativeCall:
-    """A call whose body is not a JSON object, or whose path is not that of the form.
+    """A call whose body is not a JSON object, or whose path differs from the path of its format.
 
     Attributes:
         body: A JSON object, or an encoded body of another type.
-        path: The path after the base URL, with its query; empty for that of the form.
+        path: The path after the base URL, with its query; empty for the path of the format.
     """
 
     body: JsonObject | EncodedBody
@@ -91,7 +91,7 @@ class PieceDecoder(Protocol[Answer]):
 
 
 @frozen(kw_only=True)
-class StreamForm(Generic[In, Out]):
+class StreamFormat(Generic[In, Out]):
     """A vendor's format for the same call with a streamed answer.
 
     Attributes:
@@ -106,7 +106,7 @@ class StreamForm(Generic[In, Out]):
 
 
 @frozen(kw_only=True)
-class CallForm(Generic[In, Out]):
+class CallFormat(Generic[In, Out]):
     """A vendor's format for one kind of call, with the functions that translate to and from it.
 
     Attributes:
@@ -127,7 +127,7 @@ class CallForm(Generic[In, Out]):
     most_bytes: int = 500_000
     write: Callable[[In, ModelDescriptor], NativeTranslation]
     read: Callable[[bytes, In, ModelDescriptor], Out]
-    stream: StreamForm[In, Out] | None = None
+    stream: StreamFormat[In, Out] | None = None
 
 
 class PieceWriter(Protocol):
@@ -147,11 +147,11 @@ class PieceWriter(Protocol):
 
 
 @frozen(kw_only=True)
-class ClientForm(Generic[In, Out]):
+class ClientFormat(Generic[In, Out]):
     """The format for one kind of call that the gateway's clients use.
 
     Attributes:
-        protocol: The protocol; see :attr:`CallForm.protocol`.
+        protocol: The protocol; see :attr:`CallFormat.protocol`.
         path: The path at a vendor with this protocol; empty for the path of the model's format.
         read: Returns the request in a client's body. Fields of a form that occur several times are
             lists; files are a :class:`.FormFile`. Raises RequestError.

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from vibe_llms.dialects.calls import CallForm, produce_origin
+from vibe_llms.dialects.calls import CallFormat, produce_origin
 from vibe_llms.dialects.embeddings.results import decode, read_texts
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import Usage
@@ -62,7 +62,7 @@ def _read_verdict(result: _Result) -> ModerationVerdict:
     )
 
 
-FORM: Final = CallForm[ModerationRequest, Moderation](
+CALL_FORMAT: Final = CallFormat[ModerationRequest, Moderation](
     path="/moderations", protocol=PROTOCOL, most_inputs=32, write=_write, read=_read
 )
 

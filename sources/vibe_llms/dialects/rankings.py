@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from vibe_llms.dialects.call_quirks import RankingQuirks
-from vibe_llms.dialects.calls import CallForm, produce_origin
+from vibe_llms.dialects.calls import CallFormat, produce_origin
 from vibe_llms.dialects.embeddings.results import decode, read_texts
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.json_types import JsonObject
@@ -38,7 +38,7 @@ class _Answer(msgspec.Struct):
     usage: _Usage | None = None
 
 
-def produce_form(quirks: RankingQuirks) -> CallForm[RankingRequest, Ranking]:
+def produce_call_format(quirks: RankingQuirks) -> CallFormat[RankingRequest, Ranking]:
     """Return the format of a service."""
 
     def write(request: RankingRequest, model: ModelDescriptor) -> Translation[JsonObject]:
@@ -52,7 +52,7 @@ def produce_form(quirks: RankingQuirks) -> CallForm[RankingRequest, Ranking]:
         return Translation(body)
 
     protocol = PROTOCOL if quirks.most_field == "top_n" else ""
-    return CallForm(
+    return CallFormat(
         path=quirks.path, protocol=protocol, most_inputs=quirks.most_texts, write=write, read=read
     )
 

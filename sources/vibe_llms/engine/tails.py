@@ -29,8 +29,8 @@ class Tail:
     Attributes:
         last: Last canister of the conversation.
         start: Index of the turn's first canister.
-        sent_count: Number of canisters that were sent to the model. For a turn that broke off:
-            those before it, and before other broken-off turns directly before it.
+        sent_count: Number of canisters that were sent to the model. If the last turn broke off,
+            the canisters of that turn and of broken-off turns directly before it do not count.
         is_continuation: Whether the model continued its own turn, as after a pause.
         pending_calls: Invocations in the turn that are for us to execute and have no result, in
             order.
@@ -118,7 +118,7 @@ def _can_continue(last: AnyCanister) -> bool:
 
 
 def _find_start(canisters: Sequence[AnyCanister], end: int) -> int:
-    """Return the index at which the turn begins that ends before an index."""
+    """Return the index of the first canister of the turn that ends before ``end``."""
     start = end
     while start and _is_of_model(canisters[start - 1]):
         # Two answers may follow each other without input between them, as after a pause.
@@ -129,15 +129,17 @@ def _find_start(canisters: Sequence[AnyCanister], end: int) -> int:
 
 
 def _skip_broken(canisters: Sequence[AnyCanister], start: int) -> int:
-    """Return the index of the first of consecutive broken-off turns before an index."""
-    earlier = _find_start(canisters, start)
-    while _broke_off(_find_origin(canisters[earlier:start])):  # no turn, no origin
-        start, earlier = earlier, _find_start(canisters, earlier)
-    return start
+    """Return the start of the first of consecutive broken-off turns directly before ``start``."""
+    while True:
+        earlier = _find_start(canisters, start)
+        # Without an earlier turn the slice is empty, and has no origin.
+        if not _broke_off(_find_origin(canisters[earlier:start])):
+            return start
+        start = earlier
 
 
 def find_end(canisters: Sequence[AnyCanister]) -> int:
-    """Return the length of the turn that begins at the first canister; 0 if none does."""
+    """Return the length of a turn at the beginning; 0 if the first canister is not a model's."""
     end = 0
     while end < len(canisters) and _is_of_model(canisters[end]):
         if _access_turn(canisters[end]) != _access_turn(canisters[0]):

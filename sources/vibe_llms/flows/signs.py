@@ -58,8 +58,11 @@ _VERDICTS: Final = frozenset(
 _STATUSES: Final = frozenset({"status", "result", "verdict", "outcome", "state"})
 
 _SHORT: Final = 400
-"""Maximum characters of a response that counts as a report. A longer one may be about failures:
-only its beginning and its end, each half as long, are searched, and only for refusals."""
+"""Maximum characters of a response that is searched for all words.
+
+The subject of a longer response may itself be a failure, as in a summary of an incident report. So
+only the first and the last 200 characters are searched, and only for refusals.
+"""
 
 
 @frozen(kw_only=True)
@@ -105,8 +108,9 @@ def _read_label(text: str) -> bool | None:
 
 
 def _is_good(spot: Spot) -> bool:
-    """Tell whether a place means success; a negated failure does, a negated success does not."""
-    return (spot.word in _GOOD) is not spot.is_negated
+    """Tell whether a word means success; a negation reverses its meaning."""
+    is_good_word = spot.word in _GOOD
+    return not is_good_word if spot.is_negated else is_good_word
 
 
 def _read_members(value: Mapping[str, Any]) -> Sign | None:
@@ -120,7 +124,8 @@ def _read_members(value: Mapping[str, Any]) -> Sign | None:
                 found[name] = is_good
     if not found:
         return None
-    name = next((name for name, is_good in found.items() if not is_good), next(iter(found)))
+    bad_names = [name for name, is_good in found.items() if not is_good]
+    name = bad_names[0] if bad_names else next(iter(found))
     evidence = f"The response is JSON whose {name!r} is {show_value(value[name])}."
     return Sign(is_good=found[name], confidence=0.9, evidence=evidence)
 

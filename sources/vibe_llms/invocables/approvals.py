@@ -193,10 +193,10 @@ class Approver(Protocol):
 
 
 class DeferringApprover(Protocol):
-    """An approver that may leave a request to the person at the terminal, such as a plugin's."""
+    """An approver, from a plugin for example, that may leave a request to the user."""
 
     async def approve(self, request: ApprovalRequest) -> Approval | None:
-        """Answer a request; ``None`` leaves it to the person.
+        """Answer a request; ``None`` leaves the decision to the user.
 
         An exception, or a result that is not an answer to this request, counts as a refusal.
         """
@@ -206,7 +206,7 @@ class DeferringApprover(Protocol):
 async def consult(
     policy: DeferringApprover, request: ApprovalRequest, report: Callable[[BaseException], object]
 ) -> Approval | None:
-    """Ask a policy; return ``None`` if it leaves the request to the person.
+    """Ask a policy; return ``None`` if it leaves the decision to the user.
 
     If the policy fails, the call is refused.
 

@@ -49,7 +49,7 @@ class Provenance:
     Attributes:
         layer: The layer that sets it.
         name: The part of the layer: a family's pattern, a model's name; otherwise empty.
-        file: The file.
+        file: The file that sets the value.
         line: The line of the rule in the file, counted from 1; 0 if there are no lines.
         source: The source that the author of the file gives.
         date: When the author read the source, as ``2026-11-21``.
@@ -74,7 +74,7 @@ class TracedValue:
         key: The key in explanations, such as ``temperature.maximum``.
         value: Absent if a layer removed it.
         control: The control whose definition the value is part of; empty for a fact.
-        earlier_values: The values that it overrode, the latest first.
+        earlier_values: The values of earlier layers that this value overrides, the latest first.
     """
 
     key: str
@@ -85,7 +85,7 @@ class TracedValue:
 
     @property
     def history(self) -> tuple[TracedValue, ...]:
-        """The value and those that it earlier_values, as one flat list."""
+        """The value and the values that it overrides, as one flat list."""
         return (attrs.evolve(self, earlier_values=()), *self.earlier_values)
 
 
@@ -98,10 +98,10 @@ class AttributeRow:
         value: Absent if a layer removed it. For a control, a table of the fields with the same
             source; a control that several layers define takes several rows.
         layer: The layer of the value, and the part of the layer.
-        file: The file that sets it.
+        file: The file that sets the value.
         source: The source that the author of the file gives.
         date: When the author read the source.
-        earlier_values: The values that it overrode, the latest first.
+        earlier_values: The values of earlier layers that this value overrides, the latest first.
     """
 
     key: str
@@ -119,7 +119,7 @@ class ModelAttributes:
 
     Attributes:
         address: The address of the model.
-        genus: Its purpose.
+        genus: The purpose of the model.
         controls: The parameters that a caller may set, by name.
         traced_values: Every value with its history, in the order of the explanation.
     """
@@ -150,7 +150,7 @@ class ModelAttributes:
 
     @property
     def capabilities(self) -> Mapping[str, Capability]:
-        """All capabilities by name: those of the key table, and others in the data."""
+        """All capabilities by name: known ones from the key table, and further ones in the data."""
         keys = dict.fromkeys((*CAPABILITIES, *(traced.key for traced in self.traced_values)))
         return {key: self.access_capability(key) for key in keys if key.startswith("supports_")}
 
@@ -160,7 +160,7 @@ class ModelAttributes:
 
     @cached_property
     def control_defaults(self) -> Mapping[str, JsonValue]:
-        """The defaults of controls, if they have one."""
+        """The defaults of the controls that have a default, by name."""
         return {
             control.name: control.default
             for control in self.controls
@@ -168,7 +168,7 @@ class ModelAttributes:
         }
 
     def explain(self) -> tuple[AttributeRow, ...]:
-        """List every value with its layer, file, source and date, and what it earlier_values."""
+        """List every value with its layer, file, source, date, and the values it overrides."""
         groups: dict[object, list[TracedValue]] = {}
         for traced in self.traced_values:
             row = (traced.control, traced.provenance) if traced.control else traced.key

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar, cast
 import attrs
 
 from vibe_llms.dialects.calls import (
-    CallForm,
+    CallFormat,
     CallRequest,
     NativeCall,
     NativeTranslation,
@@ -36,24 +36,24 @@ class RemoteCallModel(Generic[In, Out]):
     """A vendor's model of any genus that answers calls, such as an embedder.
 
     Args:
-        form: Translates the calls to and from the vendor's format.
+        call_format: Translates the calls to and from the vendor's format.
     """
 
     def __init__(
-        self, descriptor: ModelDescriptor, client: VendorClient, form: CallForm[In, Out]
+        self, descriptor: ModelDescriptor, client: VendorClient, call_format: CallFormat[In, Out]
     ) -> None:
         self._descriptor = descriptor
         self._client = self.client = client
-        self._form = form
+        self._call_format = call_format
 
     @property
     def protocol(self) -> str:
         """The protocol whose bodies the vendor accepts unchanged; empty if there is none."""
-        return self._form.protocol
+        return self._call_format.protocol
 
     def compose_path(self, *, streaming: bool = False) -> str:
         """Return the path after the base URL."""
-        return self._form.path
+        return self._call_format.path
 
     @property
     def descriptor(self) -> ModelDescriptor:
@@ -63,12 +63,12 @@ class RemoteCallModel(Generic[In, Out]):
     @property
     def most_inputs(self) -> int:
         """Maximum inputs of one call."""
-        return self._form.most_inputs
+        return self._call_format.most_inputs
 
     @property
     def most_bytes(self) -> int:
         """Maximum size of the inputs of one call."""
-        return self._form.most_bytes
+        return self._call_format.most_bytes
 
     async def call(self, request: In) -> Out:
         """Translate a request, send it, repeat it as the retry policy allows, and read the answer.
@@ -77,7 +77,7 @@ class RemoteCallModel(Generic[In, Out]):
             TranslationLossError: There are losses, and the request is strict.
             ConverseError: The call failed, or its answer is invalid.
         """
-        translation = self._form.write(request, self._descriptor)
+        translation = self._call_format.write(request, self._descriptor)
         if request.strict:
             refuse_losses(translation.losses)
 
@@ -86,7 +86,7 @@ class RemoteCallModel(Generic[In, Out]):
 
         body, ticket = await self._repeat(send)
         try:
-            result = self._form.read(body, request, self._descriptor)
+            result = self._call_format.read(body, request, self._descriptor)
         except ValueError as error:
             raise self._refuse_answer(error) from None
         return _complete(result, translation.losses, ticket)
@@ -97,14 +97,16 @@ class RemoteCallModel(Generic[In, Out]):
         Nothing is sent before the stream is entered. A failed request is only repeated before the
         first piece.
         """
-        form = self._form.stream
-        if form is None:
+        stream_format = self._call_format.stream
+        if stream_format is None:
             return PieceStream(stream_call(self, request))
-        translation = form.write(request, self._descriptor)
+        translation = stream_format.write(request, self._descriptor)
         if request.strict:
             refuse_losses(translation.losses)
-        decoder = form.produce_decoder(request, self._descriptor)
-        return PieceStream(self._receive(translation, decoder, is_framed=form.framing == "sse"))
+        decoder = stream_format.produce_decoder(request, self._descriptor)
+        return PieceStream(
+            self._receive(translation, decoder, is_framed=stream_format.framing == "sse")
+        )
 
     async def _receive(
         self, translation: NativeTranslation, decoder: PieceDecoder[Out], *, is_framed: bool
@@ -141,7 +143,7 @@ class RemoteCallModel(Generic[In, Out]):
         return await repeat(send, RetryPolicy.of(context.limits), context.clock)
 
     def _refuse_answer(self, error: ValueError) -> ConverseError:
-        provider, path = self._descriptor.provider, self._form.path
+        provider, path = self._descriptor.provider, self._call_format.path
         detail = f"{provider} answered {path} with an invalid body: {error}."
         return self._client.clean(ConverseError(detail=detail, stage=Stage.DECODE))
 
@@ -174,7 +176,7 @@ class RemoteCallModel(Generic[In, Out]):
         encoded = call.body if isinstance(call.body, EncodedBody) else None
         return await self._client.send(
             "POST",
-            call.path or self._form.path,
+            call.path or self._call_format.path,
             {} if isinstance(call.body, EncodedBody) else call.body,
             model=self._descriptor.name,
             ticket=ticket,

@@ -9,13 +9,13 @@ from vibe_llms.dialects import chat_completions
 from vibe_llms.dialects.call_quirks import CallQuirks
 from vibe_llms.dialects.chat_completions.quirks import Quirks
 from vibe_llms.models.genera import Genus
-from vibe_llms.providers.common_forms import produce_common_form
+from vibe_llms.providers.common_formats import produce_common_format
 from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.vendors import Vendor, VendorClient
 from vibe_llms.tables.kinds import COUNT
 
 if TYPE_CHECKING:
-    from vibe_llms.dialects.calls import CallForm
+    from vibe_llms.dialects.calls import CallFormat
     from vibe_llms.providers.surveys import CapabilityWord, SurveyedModel
 
 
@@ -29,9 +29,9 @@ class CompletionsVendor(Vendor):
         """Return the path after the base URL, which ends with the version."""
         return "/chat/completions"
 
-    def find_form(self, genus: Genus, model: ModelDescriptor) -> CallForm[Any, Any] | None:
-        """Return the common form of a genus, with the service's quirks; ``None`` without any."""
-        return produce_common_form(genus, self.call_quirks, model.name)
+    def find_call_format(self, genus: Genus, model: ModelDescriptor) -> CallFormat[Any, Any] | None:
+        """Return the common format of a genus with the service's quirks, or ``None``."""
+        return produce_common_format(genus, self.call_quirks, model.name)
 
     @property
     def call_quirks(self) -> CallQuirks:

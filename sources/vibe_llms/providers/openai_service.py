@@ -11,7 +11,7 @@ from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.foundation.optional_packages import advise_extra, needing
 from vibe_llms.foundation.secrets import Secret
 from vibe_llms.models.genera import Genus
-from vibe_llms.providers.common_forms import OPENAI, produce_common_form
+from vibe_llms.providers.common_formats import OPENAI, produce_common_format
 from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.requirements import Requirement, find_packages
 from vibe_llms.providers.settings import RemoteSettings
@@ -19,7 +19,7 @@ from vibe_llms.providers.vendors import Vendor
 from vibe_llms.tables.kinds import TEXT, Kind
 
 if TYPE_CHECKING:
-    from vibe_llms.dialects.calls import CallForm
+    from vibe_llms.dialects.calls import CallFormat
     from vibe_llms.providers.batches import VendorBatches
     from vibe_llms.providers.vendors import VendorClient
 
@@ -83,9 +83,9 @@ class OpenAIService(Vendor):
 
         return FileBatches(client, self.compose_path(model, streaming=False))
 
-    def find_form(self, genus: Genus, model: ModelDescriptor) -> CallForm[Any, Any] | None:
-        """Return the form of the service's own path for a genus."""
-        return produce_common_form(genus, OPENAI, model.name)
+    def find_call_format(self, genus: Genus, model: ModelDescriptor) -> CallFormat[Any, Any] | None:
+        """Return the call format of the service's own path for a genus."""
+        return produce_common_format(genus, OPENAI, model.name)
 
     def survey_requirements(self) -> tuple[Requirement, ...]:
         """Return the missing requirements."""

@@ -155,10 +155,10 @@ class RemoteClient:
         descriptor = self.describe(name or default)
         if not name and descriptor.attributes.genus is not genus:
             raise refuse_default(self.provider.name, genus)
-        form = self.vendor.find_form(genus, descriptor)
-        if form is None:
+        call_format = self.vendor.find_call_format(genus, descriptor)
+        if call_format is None:
             raise refuse_genus(self.provider.name, genus)
-        return RemoteCallModel(descriptor, self, form)
+        return RemoteCallModel(descriptor, self, call_format)
 
     async def choose_model(self) -> str:
         """Return the default model; for a server of the user's own, its only model.

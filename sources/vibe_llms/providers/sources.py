@@ -18,9 +18,9 @@ from vibe_llms.wire.exchanges import Exchange
 from vibe_llms.wire.frames import Framer
 from vibe_llms.wire.selection import (
     JSON,
-    AnswerForm,
+    AnswerFormat,
     read_kind,
-    recognize_form,
+    recognize_format,
     refuse_answer,
     strip_beginning,
 )
@@ -175,22 +175,22 @@ class WireSource:
                 return
 
     async def _begin(self, exchange: Exchange) -> list[StreamEvent]:
-        """Detect the form of the answer; return its first events, or all of a complete answer."""
+        """Detect the format of the answer; return its first events, or all of a complete answer."""
         kind, requested, is_over = read_kind(exchange.headers), self._content_type, False
-        form = recognize_form(self._beginning, kind, requested)
-        while form is AnswerForm.UNCLEAR:
+        answer_format = recognize_format(self._beginning, kind, requested)
+        while answer_format is AnswerFormat.UNCLEAR:
             data = await exchange.receive()
             is_over = not data
             self._beginning = strip_beginning(self._beginning + data)
-            form = recognize_form(self._beginning, kind, requested, is_over=is_over)
-        if form is AnswerForm.FOREIGN:
+            answer_format = recognize_format(self._beginning, kind, requested, is_over=is_over)
+        if answer_format is AnswerFormat.FOREIGN:
             expected = dict.fromkeys((JSON, self._content_type))
             raise await refuse_answer(exchange, tuple(expected), self._beginning)
         decoder = self._decoder = self._attempt.produce_decoder()
         self._may_be_complete = hasattr(decoder, "is_complete")  # a content type is optional
         beginning, self._beginning = self._beginning, b""
         events: list[StreamEvent] = []
-        if form is AnswerForm.STREAM:
+        if answer_format is AnswerFormat.STREAM:
             self._framer = self._attempt.produce_framer()
             if beginning:
                 self._read(beginning, events)

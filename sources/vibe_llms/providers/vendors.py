@@ -31,7 +31,7 @@ from vibe_llms.providers.tokenizers import CountingClient, VendorTokenizer
 from vibe_llms.providers.transports import ensure_files
 
 if TYPE_CHECKING:
-    from vibe_llms.dialects.calls import CallForm
+    from vibe_llms.dialects.calls import CallFormat
     from vibe_llms.models.genera import Genus
     from vibe_llms.providers.batches import VendorBatches
     from vibe_llms.providers.rates import RateLimiter, Ticket
@@ -222,7 +222,7 @@ class Vendor(abc.ABC):
         """Return the vendor's batches; by default it has none."""
         return None
 
-    def find_form(self, genus: Genus, model: ModelDescriptor) -> CallForm[Any, Any] | None:
+    def find_call_format(self, genus: Genus, model: ModelDescriptor) -> CallFormat[Any, Any] | None:
         """Return the vendor's format for calls of a genus; by default it has none.
 
         The genus determines the types of the request and the result.

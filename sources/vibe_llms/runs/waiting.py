@@ -31,11 +31,11 @@ class Waiting:
     """A call that waits for an approval.
 
     Attributes:
-        conversation_id: Id of its conversation.
-        key: Its place in the conversation: the id of the invocation's canister.
-        request: Request for approval.
-        run_id: Id of the run that asked last.
-        timestamp: Time of that request.
+        conversation_id: Id of the call's conversation.
+        key: Id of the canister with the invocation.
+        request: Latest request for approval.
+        run_id: Id of the run that made the request.
+        timestamp: Time of the request.
     """
 
     conversation_id: str

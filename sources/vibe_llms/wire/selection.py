@@ -1,4 +1,4 @@
-"""Detection of a response's form from its first bytes, since its content type is often wrong.
+"""Detection of a response's format from its first bytes, since its content type is often wrong.
 
 Proxies and servers send streams as ``text/plain``, as ``application/json``, or without a type. Some
 send a whole response instead of a stream, or a stream instead of a whole response, or an error as
@@ -28,8 +28,8 @@ _EVENT = re.compile(rb":|(?:data|event|id|retry)[ \t]*[:\r\n]")
 """Beginning of server-sent events: a comment or a known field."""
 
 
-class AnswerForm(Enum):
-    """Form of a response."""
+class AnswerFormat(Enum):
+    """Format of a response."""
 
     WHOLE = auto()  # one JSON value
     STREAM = auto()
@@ -52,10 +52,10 @@ def read_kind(headers: Mapping[str, str]) -> str:
     return f"{main}/{subtype.rpartition('+')[2]}" if subtype else kind
 
 
-def recognize_form(
+def recognize_format(
     beginning: bytes, kind: str, requested: str, *, is_over: bool = False
-) -> AnswerForm:
-    """Detect the form of a response.
+) -> AnswerFormat:
+    """Detect the format of a response.
 
     Args:
         beginning: Its first bytes, without leading blanks.
@@ -64,19 +64,19 @@ def recognize_form(
         is_over: Whether ``beginning`` is the whole response.
     """
     if (not beginning or _BYTE_ORDER_MARK.startswith(beginning)) and not is_over:
-        return AnswerForm.UNCLEAR
+        return AnswerFormat.UNCLEAR
     if beginning[:1] in (b"{", b"["):
-        return _recognize_json(beginning, is_over) if requested == NDJSON else AnswerForm.WHOLE
+        return _recognize_json(beginning, is_over) if requested == NDJSON else AnswerFormat.WHOLE
     if requested != NDJSON:
         if _EVENT.match(beginning):
-            return AnswerForm.STREAM
+            return AnswerFormat.STREAM
         if _may_become_field(beginning) and not is_over:
-            return AnswerForm.UNCLEAR
+            return AnswerFormat.UNCLEAR
     if kind == requested or (not kind and requested == JSON):
-        return AnswerForm.WHOLE if requested == JSON else AnswerForm.STREAM
+        return AnswerFormat.WHOLE if requested == JSON else AnswerFormat.STREAM
     if kind == JSON or not (kind or beginning):
-        return AnswerForm.WHOLE
-    return AnswerForm.FOREIGN
+        return AnswerFormat.WHOLE
+    return AnswerFormat.FOREIGN
 
 
 def _may_become_field(beginning: bytes) -> bool:
@@ -84,13 +84,13 @@ def _may_become_field(beginning: bytes) -> bool:
     return len(beginning) < _LONGEST_FIELD_BYTES and any(each.startswith(name) for each in _FIELDS)
 
 
-def _recognize_json(beginning: bytes, is_over: bool) -> AnswerForm:
+def _recognize_json(beginning: bytes, is_over: bool) -> AnswerFormat:
     """Distinguish lines of JSON from one value that extends over several lines."""
     line, end, _ = beginning.partition(b"\n")
     if end:
-        return AnswerForm.STREAM if line.rstrip().endswith((b"}", b"]")) else AnswerForm.WHOLE
+        return AnswerFormat.STREAM if line.rstrip().endswith((b"}", b"]")) else AnswerFormat.WHOLE
     # Do not wait for the end of a longer first line: a stream is shown as it arrives.
-    return AnswerForm.STREAM if is_over or len(beginning) > _READ_BYTES else AnswerForm.UNCLEAR
+    return AnswerFormat.STREAM if is_over or len(beginning) > _READ_BYTES else AnswerFormat.UNCLEAR
 
 
 async def refuse_answer(

@@ -15,7 +15,7 @@ from vibe_llms.daemons.gateway.calls import GatewayCall
 from vibe_llms.daemons.gateway.passthrough import pass_through
 from vibe_llms.daemons.gateway.request_limits import ensure_bounds
 from vibe_llms.daemons.gateway.translating import compose_headers, is_strict
-from vibe_llms.dialects.calls import ClientForm, PieceWriter
+from vibe_llms.dialects.calls import ClientFormat, PieceWriter
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.foundation.forms import EncodedBody, FormField
 from vibe_llms.instruments.embedders import embed_with
@@ -40,28 +40,30 @@ _PERFORM: Final[Mapping[Genus, Callable[[Any, Any], Awaitable[Any]]]] = {
 """Functions that answer a call with a model of a genus; the model itself answers the others."""
 
 
-async def answer_call(call: GatewayCall, *, form: ClientForm[Any, Any]) -> None:
+async def answer_call(call: GatewayCall, *, client_format: ClientFormat[Any, Any]) -> None:
     """Answer a call: pass it through if the vendor uses the client's protocol, else translate it.
 
     Raises:
         ConverseError: The upstream failed, or the call is invalid for it.
     """
     model = cast(CallModel[Any, Any], call.upstream.model)
-    if isinstance(model, RemoteCallModel) and model.protocol == form.protocol != "":
-        if form.path:
-            call.request = call.request.move(form.path)
+    if isinstance(model, RemoteCallModel) and model.protocol == client_format.protocol != "":
+        if client_format.path:
+            call.request = call.request.move(client_format.path)
         await pass_through(call)
         return
     record = call.record
-    native, translation = await perform_sized(call.request.body, partial(_read, call, form))
+    native, translation = await perform_sized(
+        call.request.body, partial(_read, call, client_format)
+    )
     record.way, record.losses = "translate", translation.losses
-    writer = None if form.produce_writer is None else form.produce_writer(native)
+    writer = None if client_format.produce_writer is None else client_format.produce_writer(native)
     if writer is not None:
         await _stream(call, model, translation.value, writer)
         return
     result = await _perform(call.face.genus, model, translation.value)
     record.usage, record.losses = result.usage, (*translation.losses, *result.losses)
-    answer = form.write(result, native, call.request.model)
+    answer = client_format.write(result, native, call.request.model)
     if not isinstance(answer, EncodedBody):
         answer = EncodedBody(msgspec.json.encode(answer), JSON)
     record.sent_bytes = len(answer.data)
@@ -69,12 +71,14 @@ async def answer_call(call: GatewayCall, *, form: ClientForm[Any, Any]) -> None:
     await call.http.answer(200, answer.data, headers, content_type=answer.content_type)
 
 
-def _read(call: GatewayCall, form: ClientForm[Any, Any]) -> tuple[dict[str, Any], Translation[Any]]:
+def _read(
+    call: GatewayCall, client_format: ClientFormat[Any, Any]
+) -> tuple[dict[str, Any], Translation[Any]]:
     """Return the decoded body, and the normalized request in it. Raises ConverseError."""
     fields = call.request.fields
     native = decode_body(call.request.body) if fields is None else _decode_form(fields)
     ensure_bounds(native, call.gateway.request_limits)
-    translation = form.read(native)
+    translation = client_format.read(native)
     if not is_strict(call):
         return native, translation
     refuse_losses(translation.losses)

@@ -72,4 +72,5 @@ def find_typo(text: str) -> str:
 
 def _compute_check(body: str) -> str:
     number = zlib.crc32(body.encode("utf-8", "surrogateescape"))
-    return "".join(_LETTERS[number >> 5 * index & 31] for index in range(_CHECK))
+    # Each letter encodes five bits.
+    return "".join(_LETTERS[(number >> (5 * index)) & 0b11111] for index in range(_CHECK))

@@ -222,7 +222,7 @@ class IncomingConnection(asyncio.BufferedProtocol):
         if head.expects_continue:  # its timeout starts with the response 100
             self._input_due = self._body_seconds = inf
         else:
-            self.expect_body()
+            self.start_body_timeout()
         if self._current is None:
             self._start(exchange, scope)
             return
@@ -295,12 +295,12 @@ class IncomingConnection(asyncio.BufferedProtocol):
 
     # --- for exchanges ---------------------------------------------------------------------------
 
-    def invite(self) -> None:
+    def send_continue(self) -> None:
         """Send ``100 Continue``, so that the client sends the body."""
         self.transport.write(CONTINUE)
-        self.expect_body()
+        self.start_body_timeout()
 
-    def expect_body(self) -> None:
+    def start_body_timeout(self) -> None:
         """Start the timeout of a body; it is suspended while reading is paused."""
         self._body_seconds = self.service.settings.body_seconds
         if self._is_reading_paused:

@@ -102,9 +102,9 @@ class ServedExchange:
         """Receive a part of the body; discard it if the answer is over."""
         if self.is_complete or self.is_gone:
             return
-        if self._expects_continue:  # the client did not wait
+        if self._expects_continue:  # the client did not wait for 100 Continue
             self._expects_continue = False
-            self._connection.expect_body()
+            self._connection.start_body_timeout()
         self._pieces.append(body)
         self.buffered += len(body)
         if self._waiter is not None:
@@ -149,15 +149,15 @@ class ServedExchange:
         finally:
             if self.task is not None:
                 service.tasks.discard(self.task)
-                self.task = None  # it refers to this exchange through its cancellation
+                self.task = None  # breaks a reference cycle: the task refers to this exchange
             if not (self.is_complete or self.is_gone):
                 self._connection.fail(self, 503 if service.is_ending else 500)
 
     def watch(self, listener: Callable[[], object] | None) -> None:
         """Set a callback for when the client disconnects; ``None`` removes it.
 
-        It is called in the event loop and at most once; soon, if the client has already
-        disconnected. It is not called after the answer is complete.
+        The callback is called in the event loop, at most once, and not after the answer is
+        complete. If the client has already disconnected, the event loop calls it next.
         """
         self._listener = listener
         if listener is not None and self.is_gone:
@@ -174,7 +174,7 @@ class ServedExchange:
                     return self._pop_body()
                 if self._expects_continue:
                     self._expects_continue = False
-                    self._connection.invite()
+                    self._connection.send_continue()
             if self._waiter is not None:
                 raise RuntimeError("two tasks wait for one request")
             self._waiter = self._connection.service.loop.create_future()
@@ -209,7 +209,7 @@ class ServedExchange:
             body = message.get("body", b"")
             has_more = message.get("more_body", False)
             if not has_more and self._head is not None and self._head.get("trailers"):
-                self._hold_end(body)
+                self._hold_until_trailers(body)
                 return
             if not self.is_begun:
                 data = self._begin(len(body), has_more) + self._frame(body, has_more)
@@ -240,7 +240,7 @@ class ServedExchange:
             self._wake()
         self._connection.conclude(self)
 
-    def _hold_end(self, body: bytes) -> None:
+    def _hold_until_trailers(self, body: bytes) -> None:
         """Hold the last part of the body until its trailers are known."""
         head = b"" if self.is_begun else self._begin(len(body), True)
         self.is_begun = True
@@ -268,22 +268,26 @@ class ServedExchange:
             )
         except ValueError as error:
             raise RuntimeError(f"Invalid head of an answer: {error}") from error
-        # No other request can follow one that is not read to its end.
+        # If the request is not completely read, the connection cannot be used for another one.
         self.keeps_alive = (
             self.keeps_alive and not closes and self.is_received and not service.is_ending
         )
         framing = b""
+        has_length = length is not None
+        if length is None and not has_more:  # the body is complete, so its length is known
+            length = size
         if status in BODILESS:
             self._is_bodiless = True
-        elif length is not None or not has_more:
+        elif length is not None:
             if not self._is_bodiless:
-                self._remaining_bytes = size if length is None else length
-            if length is not None or not self._is_bodiless:
-                framing = b"content-length: %d\r\n" % (size if length is None else length)
+                self._remaining_bytes = length
+            # The answer to HEAD has only a length that the application gave.
+            if has_length or not self._is_bodiless:
+                framing = b"content-length: %d\r\n" % length
         elif self._is_http11:
             self._is_chunked = not self._is_bodiless
             framing = b"transfer-encoding: chunked\r\n"
-        else:
+        else:  # in HTTP/1.0, the end of the connection is the end of the body
             self._is_delimited = self.keeps_alive = False
         if not self.keeps_alive:
             framing += b"connection: close\r\n"

@@ -23,10 +23,10 @@ class ConnectionLink(Protocol):
     transport: asyncio.Transport
     is_writing_paused: bool
 
-    def invite(self) -> None:
+    def send_continue(self) -> None:
         """Send ``100 Continue``, so that the client sends the body."""
 
-    def expect_body(self) -> None:
+    def start_body_timeout(self) -> None:
         """Start the timeout of the body."""
 
     def adjust_reading(self) -> None:

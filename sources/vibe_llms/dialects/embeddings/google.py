@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from vibe_llms.dialects.calls import CallForm
+from vibe_llms.dialects.calls import CallFormat
 from vibe_llms.dialects.embeddings.results import decode, produce_vectors
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.exceptions import RequestError
@@ -48,7 +48,7 @@ class _Answer(msgspec.Struct, rename="camel"):
     usage_metadata: UsageMetadata | None = None
 
 
-def produce_form(path: str, resource: str) -> CallForm[EmbeddingRequest, Vectors]:
+def produce_call_format(path: str, resource: str) -> CallFormat[EmbeddingRequest, Vectors]:
     """Return the format for one model.
 
     Args:
@@ -59,7 +59,7 @@ def produce_form(path: str, resource: str) -> CallForm[EmbeddingRequest, Vectors
     def write(request: EmbeddingRequest, model: ModelDescriptor) -> Translation[JsonObject]:
         return nativize(request, resource)
 
-    return CallForm(path=path, protocol=PROTOCOL, most_inputs=100, write=write, read=read)
+    return CallFormat(path=path, protocol=PROTOCOL, most_inputs=100, write=write, read=read)
 
 
 def nativize(request: EmbeddingRequest, resource: str) -> Translation[JsonObject]:

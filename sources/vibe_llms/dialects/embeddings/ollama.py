@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from vibe_llms.dialects.calls import CallForm
+from vibe_llms.dialects.calls import CallFormat
 from vibe_llms.dialects.embeddings.results import decode, produce_vectors, read_texts
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.foundation.json_types import JsonObject
@@ -49,7 +49,7 @@ def read(answer: bytes, request: EmbeddingRequest, model: ModelDescriptor) -> Ve
     )
 
 
-FORM: Final = CallForm[EmbeddingRequest, Vectors](
+CALL_FORMAT: Final = CallFormat[EmbeddingRequest, Vectors](
     path="/api/embed", protocol=PROTOCOL, most_inputs=512, write=nativize, read=read
 )
 

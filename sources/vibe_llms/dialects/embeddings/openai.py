@@ -12,7 +12,7 @@ import attrs
 import msgspec
 
 from vibe_llms.dialects.call_quirks import EmbeddingQuirks
-from vibe_llms.dialects.calls import CallForm
+from vibe_llms.dialects.calls import CallFormat
 from vibe_llms.dialects.embeddings.results import (
     decode,
     produce_vectors,
@@ -48,16 +48,16 @@ class _Answer(msgspec.Struct):
     usage: _Usage | None = None
 
 
-def produce_form(
+def produce_call_format(
     quirks: EmbeddingQuirks, path: str = "/embeddings"
-) -> CallForm[EmbeddingRequest, Vectors]:
+) -> CallFormat[EmbeddingRequest, Vectors]:
     """Return the format of a service."""
 
     def write(request: EmbeddingRequest, model: ModelDescriptor) -> Translation[JsonObject]:
         return nativize(request, model, quirks)
 
     is_standard = attrs.evolve(quirks, most_texts=STANDARD.most_texts) == STANDARD
-    return CallForm(
+    return CallFormat(
         path=path,
         protocol=PROTOCOL if is_standard else "",
         most_inputs=quirks.most_texts,

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from vibe_llms.dialects.calls import CallForm
+from vibe_llms.dialects.calls import CallFormat
 from vibe_llms.dialects.embeddings.google import TASKS, UsageMetadata, VectorRow
 from vibe_llms.dialects.embeddings.results import decode, produce_vectors
 from vibe_llms.foundation.json_types import JsonObject
@@ -49,15 +49,15 @@ def takes_contents(model: str) -> bool:
     return "gemini" in name or "maas" in name
 
 
-def produce_form(model: str, path: str) -> CallForm[EmbeddingRequest, Vectors]:
+def produce_call_format(model: str, path: str) -> CallFormat[EmbeddingRequest, Vectors]:
     """Return the format for one model.
 
     Args:
         path: The path of the model's method; see :func:`takes_contents`.
     """
     if takes_contents(model):
-        return CallForm(path=path, most_inputs=1, write=_write_content, read=_read_embedded)
-    return CallForm(path=path, most_inputs=5, write=_write_instances, read=_read_predictions)
+        return CallFormat(path=path, most_inputs=1, write=_write_content, read=_read_embedded)
+    return CallFormat(path=path, most_inputs=5, write=_write_instances, read=_read_predictions)
 
 
 def _write_content(request: EmbeddingRequest, model: ModelDescriptor) -> Translation[JsonObject]:

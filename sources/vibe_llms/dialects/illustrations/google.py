@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from vibe_llms.dialects.calls import CallForm, produce_origin
+from vibe_llms.dialects.calls import CallFormat, produce_origin
 from vibe_llms.dialects.embeddings.results import decode
 from vibe_llms.dialects.generate_content.calling.usage import normalize_usage
 from vibe_llms.dialects.illustrations.sizes import find_nearest, reduce_size
@@ -98,13 +98,13 @@ def refuse_nothing(provider: str, reason: str, what: str) -> Exception:
     )
 
 
-def produce_form(path: str) -> CallForm[IllustrationRequest, Illustration]:
-    """Return the form for one model.
+def produce_call_format(path: str) -> CallFormat[IllustrationRequest, Illustration]:
+    """Return the call format for one model.
 
     Args:
         path: The path of its method ``generateContent``.
     """
-    return CallForm(path=path, most_inputs=1, write=nativize, read=read)
+    return CallFormat(path=path, most_inputs=1, write=nativize, read=read)
 
 
 def nativize(request: IllustrationRequest, model: ModelDescriptor) -> Translation[JsonObject]:

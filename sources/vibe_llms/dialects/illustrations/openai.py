@@ -1,4 +1,4 @@
-"""Images in OpenAI's form: ``/images/generations`` and ``/images/edits``.
+"""Images in OpenAI's format: ``/images/generations`` and ``/images/edits``.
 
 Source: types of the package openai 3.57.0 (image_generate_params.py, image_edit_params.py,
 images_response.py); other services as named in ``kinds.toml``.
@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from vibe_llms.dialects.call_quirks import IllustrationQuirks
-from vibe_llms.dialects.calls import CallForm, NativeCall, NativeTranslation, produce_origin
+from vibe_llms.dialects.calls import CallFormat, NativeCall, NativeTranslation, produce_origin
 from vibe_llms.dialects.embeddings.results import decode
 from vibe_llms.dialects.illustrations.sizes import reduce_size
 from vibe_llms.dialects.ledger import Ledger
@@ -50,13 +50,15 @@ class _Answer(msgspec.Struct):
     usage: dict[str, Any] | None = None
 
 
-def produce_form(quirks: IllustrationQuirks) -> CallForm[IllustrationRequest, Illustration]:
-    """Return the form of a service."""
+def produce_call_format(
+    quirks: IllustrationQuirks,
+) -> CallFormat[IllustrationRequest, Illustration]:
+    """Return the call format of a service."""
 
     def write(request: IllustrationRequest, model: ModelDescriptor) -> NativeTranslation:
         return nativize(request, model, quirks)
 
-    return CallForm(
+    return CallFormat(
         path=quirks.path,
         protocol=PROTOCOL if quirks == STANDARD else "",
         most_inputs=quirks.most_images,

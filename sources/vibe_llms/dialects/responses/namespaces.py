@@ -1,9 +1,9 @@
 """Tools in namespaces and among items, which only Responses has.
 
 In other protocols all tools are offered with the request, and a tool in a namespace gets a joined
-name, such as ``mcp__tides__look_up`` for ``look_up`` in ``mcp__tides``. The tools of the request
-determine the tool of a joined name, so no state is kept between requests; a call that was made in
-this protocol contains its namespace.
+name, such as ``mcp__tides__look_up`` for ``look_up`` in ``mcp__tides``. A joined name is resolved
+with the tools of the same request, so no state is kept between requests. In Responses itself, a
+call contains its namespace.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.tool_names import clean_name, mark_name
 
 NAMESPACE_NOTE: Final = "$namespace"
-"""Key of the note on a tool or a call with its namespace, and its name in that namespace."""
+"""Key of a note on a tool or a call: the namespace, and the tool's name in the namespace."""
 
 LOADED_NOTE: Final = "$loaded"
-"""Key of the note on a tool that is among the items of its request, and is sent with them."""
+"""Key of a note on a tool that is among the items of a request, and is sent with the items."""
 
 _LOADING_ITEMS: Final = ("additional_tools", "tool_search_output")
 _KINDS: Final = ("function", "custom")
@@ -70,22 +70,26 @@ def open_namespace(tool: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         return []
     if not isinstance(inner, list) or not all(isinstance(each, Mapping) for each in inner):
         return []
-    names = [each.get("name") for each in inner if is_plain(each)]
-    return inner if len(set(names)) == len(inner) else []
+    unique_names = {each.get("name") for each in inner if is_plain(each)}
+    has_only_named_tools = len(unique_names) == len(inner)
+    return inner if has_only_named_tools else []
 
 
 def list_loaded(native: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the tools among the items of a request, in their order."""
     items = native.get("input")
-    lists = [
-        item["tools"]
-        for item in (items if isinstance(items, list) else ())
-        if (item.__class__ is dict or isinstance(item, Mapping))
-        and "tools" in item
-        and item.get("type") in _LOADING_ITEMS
-        and isinstance(item.get("tools"), list)
-    ]
-    return [tool for tools in lists for tool in tools if isinstance(tool, Mapping)]
+    if not isinstance(items, list):
+        return []
+    loaded: list[Mapping[str, Any]] = []
+    for item in items:
+        # Most items have no tools. The check of the class is a fast path.
+        is_mapping = item.__class__ is dict or isinstance(item, Mapping)
+        if not is_mapping or "tools" not in item or item.get("type") not in _LOADING_ITEMS:
+            continue
+        tools = item["tools"]
+        if isinstance(tools, list):
+            loaded += [tool for tool in tools if isinstance(tool, Mapping)]
+    return loaded
 
 
 def name_tools(native: Mapping[str, Any]) -> dict[QualifiedName, str]:
@@ -102,7 +106,9 @@ def name_tools(native: Mapping[str, Any]) -> dict[QualifiedName, str]:
         qualified_names = [
             QualifiedName(str(tool["name"]), str(inner["name"])) for inner in open_namespace(tool)
         ]
-        for qualified_name in (*qualified_names, *((SEARCH,) if is_search(tool) else ())):
+        if is_search(tool):
+            qualified_names.append(SEARCH)
+        for qualified_name in qualified_names:
             if qualified_name in names:
                 continue
             name = qualified_name.join()
@@ -124,9 +130,8 @@ def name_call(
     if not isinstance(namespace, str) or not namespace:
         return name, {}
     qualified_name = QualifiedName(namespace, name)
-    return names.get(qualified_name) or qualified_name.join(), {
-        NAMESPACE_NOTE: {"name": namespace, "tool": name}
-    }
+    note = {NAMESPACE_NOTE: {"name": namespace, "tool": name}}
+    return names.get(qualified_name) or qualified_name.join(), note
 
 
 def describe_in_namespace(
@@ -141,8 +146,8 @@ def describe_in_namespace(
     Args:
         namespace: The namespace, as the client describes it.
         own_description: Description of the tool itself.
-        is_first: Whether the tool is the first of its namespace: its description includes that of
-            the namespace, and the change is reported as a loss.
+        is_first: Whether the tool is the first of its namespace. The description of the first tool
+            includes the description of the namespace, and the change is reported as a loss.
     """
     note: dict[str, Any] = {"name": qualified_name.namespace, "tool": qualified_name.name}
     if not is_first:
@@ -190,13 +195,16 @@ def find_qualified_name(native: Native | None) -> QualifiedName | None:
 
 def write_qualified_name(tool: Mapping[str, Any], extras: Mapping[str, Any]) -> dict[str, Any]:
     """Return a tool under its name in its namespace, for :func:`group_by_namespace`."""
-    note, loaded = extras.get(NAMESPACE_NOTE), {LOADED_NOTE: True} if LOADED_NOTE in extras else {}
+    loaded_note = {LOADED_NOTE: True} if LOADED_NOTE in extras else {}
+    note = extras.get(NAMESPACE_NOTE)
     if note is None:
-        return {**tool, **loaded}
+        return {**tool, **loaded_note}
+    written = {"name": note["tool"]}
     description = note.get("described", tool.get("description"))
-    rest = without(tool, "name", "description")
-    own = {"name": note["tool"], **({"description": description} if description else {})}
-    return {**own, **rest, NAMESPACE_NOTE: note, **loaded}
+    if description:
+        written["description"] = description
+    other_fields = without(tool, "name", "description")
+    return {**written, **other_fields, NAMESPACE_NOTE: note, **loaded_note}
 
 
 def write_tool_name(
@@ -206,21 +214,20 @@ def write_tool_name(
 
     Args:
         noted_name: The qualified name that is noted on the call itself.
-        qualified_names: The qualified names of the offered tools, by their names here.
+        qualified_names: The qualified names of the offered tools, by their names in the
+            conversation.
     """
     qualified_name = noted_name or qualified_names.get(name)
-    qualified_name = None if qualified_name == SEARCH else qualified_name
-    return (
-        {"name": name}
-        if qualified_name is None
-        else {"name": qualified_name.name, "namespace": qualified_name.namespace}
-    )
+    if qualified_name is None or qualified_name == SEARCH:
+        return {"name": name}
+    return {"name": qualified_name.name, "namespace": qualified_name.namespace}
 
 
 def group_by_namespace(tools: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the tools, with those of a namespace in one entry, at the position of the first one.
+    """Return the tools, with all tools of a namespace in one entry.
 
-    Tools that are sent with the items are left out.
+    The entry is at the position of the first tool of the namespace. Tools that are sent with the
+    items are omitted.
     """
     grouped: list[dict[str, Any]] = []
     tools_by_namespace: dict[str, list[dict[str, Any]]] = {}

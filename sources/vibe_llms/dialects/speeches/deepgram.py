@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from vibe_llms.dialects.calls import CallForm, NativeCall, StreamForm
+from vibe_llms.dialects.calls import CallFormat, NativeCall, StreamFormat
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.speeches.audio import (
     MEDIA_TYPES,
@@ -30,10 +30,10 @@ FORMATS: Final = {"mp3": "mp3", "wav": "linear16", "pcm": "linear16", "opus": "o
 _CONTAINERS: Final = {"wav": "wav", "pcm": "none", "opus": "ogg"}
 
 
-def produce_form() -> CallForm[SpeechRequest, Speech]:
-    """Return the form."""
-    stream = StreamForm(write=nativize, produce_decoder=produce_decoder)
-    return CallForm(path="/v1/speak", most_inputs=1, write=nativize, read=read, stream=stream)
+def produce_call_format() -> CallFormat[SpeechRequest, Speech]:
+    """Return the call format."""
+    stream = StreamFormat(write=nativize, produce_decoder=produce_decoder)
+    return CallFormat(path="/v1/speak", most_inputs=1, write=nativize, read=read, stream=stream)
 
 
 def nativize(request: SpeechRequest, model: ModelDescriptor) -> Translation[NativeCall]:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final
 from urllib.parse import quote
 
-from vibe_llms.dialects.calls import CallForm, NativeCall, PieceDecoder, StreamForm
+from vibe_llms.dialects.calls import CallFormat, NativeCall, PieceDecoder, StreamFormat
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.speeches.audio import MEDIA_TYPES, AudioDecoder, SampleDecoder
 from vibe_llms.dialects.speeches.openai import choose_format, tell_format
@@ -26,10 +26,12 @@ FORMATS: Final = {"mp3": "mp3_44100_128", "wav": _PCM, "pcm": _PCM, "opus": "opu
 """The vendor's word for each format; samples become a WAV file here."""
 
 
-def produce_form() -> CallForm[SpeechRequest, Speech]:
-    """Return the form."""
-    stream = StreamForm(write=partial(nativize, suffix="/stream"), produce_decoder=produce_decoder)
-    return CallForm(
+def produce_call_format() -> CallFormat[SpeechRequest, Speech]:
+    """Return the call format."""
+    stream = StreamFormat(
+        write=partial(nativize, suffix="/stream"), produce_decoder=produce_decoder
+    )
+    return CallFormat(
         path="/v1/text-to-speech", most_inputs=1, write=nativize, read=read, stream=stream
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from vibe_llms.dialects.calls import CallForm, NativeCall, StreamForm
+from vibe_llms.dialects.calls import CallFormat, NativeCall, StreamFormat
 from vibe_llms.dialects.embeddings.results import decode
 from vibe_llms.dialects.generate_content.calling.usage import normalize_usage
 from vibe_llms.dialects.illustrations.google import GeneratedContent, InlineData, refuse_nothing
@@ -27,8 +27,8 @@ DEFAULT_VOICE: Final = "Kore"
 _RATE: Final = re.compile(r"rate=(\d{4,6})")
 
 
-def produce_form(path: str, streaming_path: str) -> CallForm[SpeechRequest, Speech]:
-    """Return the form for one model.
+def produce_call_format(path: str, streaming_path: str) -> CallFormat[SpeechRequest, Speech]:
+    """Return the call format for one model.
 
     Args:
         path: The path of its method ``generateContent``.
@@ -40,8 +40,8 @@ def produce_form(path: str, streaming_path: str) -> CallForm[SpeechRequest, Spee
         native = NativeCall(body=translation.value, path=streaming_path)
         return Translation(native, translation.losses)
 
-    stream = StreamForm(write=write_stream, framing="sse", produce_decoder=SpeechDecoder)
-    return CallForm(path=path, most_inputs=1, write=nativize, read=read, stream=stream)
+    stream = StreamFormat(write=write_stream, framing="sse", produce_decoder=SpeechDecoder)
+    return CallFormat(path=path, most_inputs=1, write=nativize, read=read, stream=stream)
 
 
 def nativize(request: SpeechRequest, model: ModelDescriptor) -> Translation[JsonObject]:

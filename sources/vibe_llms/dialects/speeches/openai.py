@@ -1,4 +1,4 @@
-"""Speech in OpenAI's form: ``/audio/speech``.
+"""Speech in OpenAI's format: ``/audio/speech``.
 
 Source: types of the package openai 3.57.0 (speech_create_params.py); other services as named in
 ``kinds.toml``.
@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from vibe_llms.dialects.call_quirks import SpeechQuirks
-from vibe_llms.dialects.calls import CallForm, Piece, PieceWriter, StreamForm
+from vibe_llms.dialects.calls import CallFormat, Piece, PieceWriter, StreamFormat
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.payloads import encode_bytes
 from vibe_llms.dialects.speeches.audio import MEDIA_TYPES, AudioDecoder, produce_speech
@@ -28,8 +28,8 @@ STANDARD: Final = SpeechQuirks()
 """OpenAI itself."""
 
 
-def produce_form(quirks: SpeechQuirks) -> CallForm[SpeechRequest, Speech]:
-    """Return the form of a service, which always sends the audio as it is made."""
+def produce_call_format(quirks: SpeechQuirks) -> CallFormat[SpeechRequest, Speech]:
+    """Return the call format of a service, which always sends the audio as it is made."""
 
     def write(request: SpeechRequest, model: ModelDescriptor) -> Translation[JsonObject]:
         return nativize(request, model, quirks)
@@ -42,13 +42,13 @@ def produce_form(quirks: SpeechQuirks) -> CallForm[SpeechRequest, Speech]:
         kind = MEDIA_TYPES[choose_format(request.file_format, quirks.formats)]
         return AudioDecoder(request, model, kind, PROTOCOL)
 
-    return CallForm(
+    return CallFormat(
         path=quirks.path,
         protocol=PROTOCOL if quirks == STANDARD else "",
         most_inputs=1,
         write=write,
         read=read,
-        stream=StreamForm(write=write, produce_decoder=produce_decoder),
+        stream=StreamFormat(write=write, produce_decoder=produce_decoder),
     )
 
 

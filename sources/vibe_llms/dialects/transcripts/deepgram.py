@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from vibe_llms.dialects.calls import CallForm, NativeCall, produce_origin
+from vibe_llms.dialects.calls import CallFormat, NativeCall, produce_origin
 from vibe_llms.dialects.embeddings.results import decode
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.payloads import read_bytes
@@ -65,9 +65,9 @@ class _Answer(msgspec.Struct):
     metadata: _Metadata | None = None
 
 
-def produce_form() -> CallForm[TranscriptionRequest, Transcript]:
-    """Return the form."""
-    return CallForm(
+def produce_call_format() -> CallFormat[TranscriptionRequest, Transcript]:
+    """Return the call format."""
+    return CallFormat(
         path="/v1/listen", most_inputs=1, most_bytes=AUDIO_BYTES, write=nativize, read=read
     )
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from vibe_llms.dialects.calls import CallForm, NativeCall, produce_origin
+from vibe_llms.dialects.calls import CallFormat, NativeCall, produce_origin
 from vibe_llms.dialects.embeddings.results import decode
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.transcripts.openai import produce_file
@@ -39,9 +39,9 @@ class _Answer(msgspec.Struct):
     audio_duration_secs: float | None = None
 
 
-def produce_form() -> CallForm[TranscriptionRequest, Transcript]:
-    """Return the form."""
-    return CallForm(
+def produce_call_format() -> CallFormat[TranscriptionRequest, Transcript]:
+    """Return the call format."""
+    return CallFormat(
         path="/v1/speech-to-text", most_inputs=1, most_bytes=AUDIO_BYTES, write=nativize, read=read
     )
 

@@ -1,4 +1,4 @@
-"""Transcription in OpenAI's form: ``/audio/transcriptions`` and ``/audio/translations``.
+"""Transcription in OpenAI's format: ``/audio/transcriptions`` and ``/audio/translations``.
 
 Source: types of the package openai 3.57.0 (transcription_create_params.py, transcription.py,
 transcription_verbose.py, transcription_text_done_event.py), and of mistralai 3.7.0, whose service
@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from vibe_llms.dialects.call_quirks import TranscriptionQuirks
-from vibe_llms.dialects.calls import CallForm, NativeCall, StreamForm, produce_origin
+from vibe_llms.dialects.calls import CallFormat, NativeCall, StreamFormat, produce_origin
 from vibe_llms.dialects.embeddings.results import decode
 from vibe_llms.dialects.extras import write_json
 from vibe_llms.dialects.ledger import Ledger
@@ -71,10 +71,10 @@ class _Event(msgspec.Struct):
     error: Any = None
 
 
-def produce_form(
+def produce_call_format(
     quirks: TranscriptionQuirks, model: str
-) -> CallForm[TranscriptionRequest, Transcript]:
-    """Return the form of a service for a model."""
+) -> CallFormat[TranscriptionRequest, Transcript]:
+    """Return the call format of a service for a model."""
 
     def write(request: TranscriptionRequest, model: ModelDescriptor) -> Translation[NativeCall]:
         return nativize(request, model, quirks)
@@ -84,8 +84,8 @@ def produce_form(
     ) -> Translation[NativeCall]:
         return nativize(request, model, quirks, streaming=True)
 
-    stream = StreamForm(write=write_stream, framing="sse", produce_decoder=TranscriptDecoder)
-    return CallForm(
+    stream = StreamFormat(write=write_stream, framing="sse", produce_decoder=TranscriptDecoder)
+    return CallFormat(
         path=quirks.path,
         protocol=PROTOCOL if quirks == STANDARD else "",
         most_inputs=1,

@@ -12,7 +12,7 @@ from vibe_llms.providers.call_vendors import CallVendor
 from vibe_llms.providers.interfaces import ModelDescriptor
 
 if TYPE_CHECKING:
-    from vibe_llms.dialects.calls import CallForm
+    from vibe_llms.dialects.calls import CallFormat
 
 
 class ElevenLabsVendor(CallVendor):
@@ -27,16 +27,16 @@ class ElevenLabsVendor(CallVendor):
         """Return the key."""
         return {} if key is None else {"xi-api-key": key}
 
-    def find_form(self, genus: Genus, model: ModelDescriptor) -> CallForm[Any, Any] | None:
-        """Return the form of speech or of transcription."""
+    def find_call_format(self, genus: Genus, model: ModelDescriptor) -> CallFormat[Any, Any] | None:
+        """Return the call format for speech or for transcription."""
         if genus is Genus.SPEAKER:
             from vibe_llms.dialects.speeches import elevenlabs as speeches
 
-            return speeches.produce_form()
+            return speeches.produce_call_format()
         if genus is Genus.TRANSCRIBER:
             from vibe_llms.dialects.transcripts import elevenlabs as transcripts
 
-            return transcripts.produce_form()
+            return transcripts.produce_call_format()
         return None
 
     def find_message(self, body: JsonObject) -> tuple[Any, Any]:

@@ -20,7 +20,7 @@ from vibe_llms.providers.vendors import Vendor, VendorClient
 from vibe_llms.tables.kinds import WORD, Kind
 
 if TYPE_CHECKING:
-    from vibe_llms.dialects.calls import CallForm
+    from vibe_llms.dialects.calls import CallFormat
     from vibe_llms.providers.surveys import CapabilityWord, SurveyedModel
 
 _PAGE = 1000
@@ -79,27 +79,29 @@ class GoogleVendor(Vendor):
             processors, tokenizer=_GoogleTokenizer(client, self.compose_count, self.count_field)
         )
 
-    def find_form(self, genus: Genus, model: ModelDescriptor) -> CallForm[Any, Any] | None:
-        """Return the form of a method: ``batchEmbedContents``, or ``generateContent`` for media."""
+    def find_call_format(self, genus: Genus, model: ModelDescriptor) -> CallFormat[Any, Any] | None:
+        """Return the format of ``batchEmbedContents``, or of ``generateContent`` for media."""
         if genus is Genus.EMBEDDER:
-            return self.find_embedding_form(model)
+            return self.find_embedding_format(model)
         if genus is Genus.ILLUSTRATOR:
-            from vibe_llms.dialects.illustrations.google import produce_form
+            from vibe_llms.dialects.illustrations.google import produce_call_format
 
-            return produce_form(self.compose_path(model, streaming=False))
+            return produce_call_format(self.compose_path(model, streaming=False))
         if genus is Genus.SPEAKER:
             from vibe_llms.dialects.speeches import google as speeches
 
             streaming = self.compose_path(model, streaming=True)
-            return speeches.produce_form(self.compose_path(model, streaming=False), streaming)
+            return speeches.produce_call_format(
+                self.compose_path(model, streaming=False), streaming
+            )
         return None
 
-    def find_embedding_form(self, model: ModelDescriptor) -> CallForm[Any, Any]:
-        """Return the form of ``batchEmbedContents``."""
-        from vibe_llms.dialects.embeddings.google import produce_form
+    def find_embedding_format(self, model: ModelDescriptor) -> CallFormat[Any, Any]:
+        """Return the call format of ``batchEmbedContents``."""
+        from vibe_llms.dialects.embeddings.google import produce_call_format
 
         path = self.compose_method(model, "batchEmbedContents")
-        return produce_form(path, self.compose_resource(model))
+        return produce_call_format(path, self.compose_resource(model))
 
     async def survey(self, client: VendorClient) -> Sequence[SurveyedModel]:
         """List the models that can answer. Raises ConverseError."""

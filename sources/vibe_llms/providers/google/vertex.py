@@ -18,7 +18,7 @@ from vibe_llms.providers.vendors import Vendor, VendorClient
 from vibe_llms.tables.kinds import WORD, Choice, Kind
 
 if TYPE_CHECKING:
-    from vibe_llms.dialects.calls import CallForm
+    from vibe_llms.dialects.calls import CallFormat
     from vibe_llms.providers.surveys import SurveyedModel
 
 GLOBAL: Final = "global"
@@ -75,12 +75,12 @@ class VertexVendor(GoogleVendor):
         location = quote(self._access_location())
         return f"projects/{quote(self._access_project())}/locations/{location}/{name}"
 
-    def find_embedding_form(self, model: ModelDescriptor) -> CallForm[Any, Any]:
-        """Return the form of ``embedContent``, or of ``predict`` for earlier models."""
-        from vibe_llms.dialects.embeddings.vertex import produce_form, takes_contents
+    def find_embedding_format(self, model: ModelDescriptor) -> CallFormat[Any, Any]:
+        """Return the call format of ``embedContent``, or of ``predict`` for earlier models."""
+        from vibe_llms.dialects.embeddings.vertex import produce_call_format, takes_contents
 
         method = "embedContent" if takes_contents(model.name) else "predict"
-        return produce_form(model.name, self.compose_method(model, method))
+        return produce_call_format(model.name, self.compose_method(model, method))
 
     def compose_count(self, native: JsonObject, model: ModelDescriptor) -> tuple[str, JsonObject]:
         """Return the path and body of the call that counts a request's tokens."""

@@ -40,7 +40,7 @@ from vibe_llms.providers.settings import RemoteSettings, strip_version
 from vibe_llms.providers.vendors import VendorClient
 
 if TYPE_CHECKING:
-    from vibe_llms.dialects.calls import CallForm
+    from vibe_llms.dialects.calls import CallFormat
     from vibe_llms.providers.surveys import SurveyedModel
 
 DEFAULT_PORT: Final = 11434
@@ -214,13 +214,13 @@ class OllamaVendor(HostedVendor):
         least = count_least(self._pop_estimate(request, model.attributes))
         return OllamaDecoder(provider=model.provider, model=model.name, least_tokens=least)
 
-    def find_form(self, genus: Genus, model: ModelDescriptor) -> CallForm[Any, Any] | None:
+    def find_call_format(self, genus: Genus, model: ModelDescriptor) -> CallFormat[Any, Any] | None:
         """Return the format of ``/api/embed``."""
         if genus is not Genus.EMBEDDER:
             return None
-        from vibe_llms.dialects.embeddings.ollama import FORM
+        from vibe_llms.dialects.embeddings.ollama import CALL_FORMAT
 
-        return FORM
+        return CALL_FORMAT
 
     async def survey(self, client: VendorClient) -> Sequence[SurveyedModel]:
         """List the server's models. Raises ConverseError."""

@@ -163,7 +163,7 @@ class Simulator:
         if route is None:
             return web.json_response({"error": {"message": f"Not found: {path}"}}, status=404)
         has_conditions = own_conditions.values or self._state.conditions.values
-        # Perplexity is the only vendor whose path has no version in it.
+        # A path without a version belongs to Perplexity, the only vendor with such a path.
         if path == "/chat/completions" and not has_conditions:
             own_conditions = read_conditions("perplexity")
         return await answer(
@@ -172,7 +172,7 @@ class Simulator:
 
 
 class SynchronousSimulator(Simulator):
-    """A simulator as a synchronous context manager; everything else is the same."""
+    """A simulator as a synchronous context manager, for tests without an event loop."""
 
     _loop: asyncio.AbstractEventLoop | None = None
     _thread: threading.Thread | None = None

@@ -43,14 +43,14 @@ _TYPES: Final = {
 _VOICES: Final = ("alloy", "ash", "coral", "nova", "sage", "verse", "marin", "cedar")
 
 
-def hide(text: str, form: str) -> bytes:
-    """Return audio of a format that contains its text."""
-    if form == "wav":
+def hide(text: str, audio_format: str) -> bytes:
+    """Return audio of a format, with the text as its data."""
+    if audio_format == "wav":
         samples = text.encode()
         head = struct.pack("<4sI4s4sIHHIIHH", b"RIFF", 36 + len(samples), b"WAVE", b"fmt ", 16,
                            1, 1, 24_000, 48_000, 2, 16)  # fmt: skip
         return head + struct.pack("<4sI", b"data", len(samples)) + samples
-    return _MAGIC[form] + text.encode()
+    return _MAGIC[audio_format] + text.encode()
 
 
 def _hear(data: bytes) -> str:
@@ -70,17 +70,17 @@ def speak_openai(request: SimulatedRequest) -> SimulatedMedia | Iterator[Simulat
     text, voice = body.get("input"), body.get("voice")
     require(isinstance(text, str) and text, "input is required", param="input")
     require(len(str(text)) <= 4096, "input is too long", param="input")
-    own = str(body.get("model")).startswith(("tts", "gpt"))
+    is_openai_model = str(body.get("model")).startswith(("tts", "gpt"))
     is_known = voice in _VOICES or isinstance(voice, Mapping)
-    require(is_known or (voice and not own), "Invalid voice.", param="voice")
-    form = body.get("response_format") or "mp3"
-    require(form in _TYPES, "Invalid response_format.", param="response_format")
+    require(is_known or (voice and not is_openai_model), "Invalid voice.", param="voice")
+    audio_format = body.get("response_format") or "mp3"
+    require(audio_format in _TYPES, "Invalid response_format.", param="response_format")
     speed = body.get("speed", 1.0)
     require(isinstance(speed, int | float) and 0.25 <= speed <= 4, "Invalid speed.", param="speed")
-    data = hide(str(text), str(form))
+    data = hide(str(text), str(audio_format))
     if body.get("stream_format") == "sse":
         return _stream_speech(data, str(text))
-    return SimulatedMedia(data, _TYPES[str(form)])
+    return SimulatedMedia(data, _TYPES[str(audio_format)])
 
 
 def _stream_speech(data: bytes, text: str) -> Iterator[SimulatedFrame]:

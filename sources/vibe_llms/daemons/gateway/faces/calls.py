@@ -31,7 +31,7 @@ from vibe_llms.dialects import (
     ollama_chat,
     rankings,
 )
-from vibe_llms.dialects.calls import ClientForm
+from vibe_llms.dialects.calls import ClientFormat
 from vibe_llms.dialects.embeddings import google, ollama, openai
 from vibe_llms.foundation.forms import is_form
 from vibe_llms.models.genera import Genus
@@ -56,24 +56,24 @@ GEMINI: Final = Face(
 DEPLOYMENT: Final = "/openai/deployments/{model:path}"
 """Beginning of the paths of Azure's clients."""
 
-_OPENAI_FORM: Final = ClientForm[Any, Any](
+_OPENAI_FORMAT: Final = ClientFormat[Any, Any](
     protocol=openai.PROTOCOL, read=openai.normalize, write=openai.nativize_result
 )
-_RANKING_FORM: Final = ClientForm[Any, Any](
+_RANKING_FORMAT: Final = ClientFormat[Any, Any](
     protocol=rankings.PROTOCOL, read=rankings.normalize, write=rankings.nativize_result
 )
-_MODERATION_FORM: Final = ClientForm[Any, Any](
+_MODERATION_FORMAT: Final = ClientFormat[Any, Any](
     protocol=moderations.PROTOCOL, read=moderations.normalize, write=moderations.nativize_result
 )
-_OLLAMA_FORM: Final = ClientForm[Any, Any](
+_OLLAMA_FORMAT: Final = ClientFormat[Any, Any](
     protocol=ollama.PROTOCOL, read=ollama.normalize, write=ollama.nativize_result
 )
-_GEMINI_BATCH_FORM: Final = ClientForm[Any, Any](
+_GEMINI_BATCH_FORMAT: Final = ClientFormat[Any, Any](
     protocol="",  # never passed through: each request repeats the model's name
     read=google.normalize_batch,
     write=google.nativize_batch,
 )
-_GEMINI_FORM: Final = ClientForm[Any, Any](
+_GEMINI_FORMAT: Final = ClientFormat[Any, Any](
     protocol="", read=google.normalize, write=google.nativize_result
 )
 
@@ -82,20 +82,20 @@ def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
     """Return the routes of embeddings, rankings and moderation."""
     produce = partial(produce_route, gateway)
     gemini = [
-        produce(GEMINI, form, f"/{version}/models/{{model:path}}:{method}", _read_path)
+        produce(GEMINI, client_format, f"/{version}/models/{{model:path}}:{method}", _read_path)
         for version in ("v1beta", "v1")
-        for method, form in (
-            ("embedContent", _GEMINI_FORM),
-            ("batchEmbedContents", _GEMINI_BATCH_FORM),
+        for method, client_format in (
+            ("embedContent", _GEMINI_FORMAT),
+            ("batchEmbedContents", _GEMINI_BATCH_FORMAT),
         )
     ]
     return (
-        produce(EMBEDDINGS, _OPENAI_FORM, "/v1/embeddings"),
-        produce(EMBEDDINGS, _OPENAI_FORM, f"{DEPLOYMENT}/embeddings", read_deployment),
-        produce(RANKINGS, _RANKING_FORM, "/v1/rerank"),
-        produce(RANKINGS, _RANKING_FORM, "/v2/rerank"),
-        produce(MODERATIONS, _MODERATION_FORM, "/v1/moderations"),
-        produce(OLLAMA, _OLLAMA_FORM, "/api/embed", body_types=BODY_TYPES),
+        produce(EMBEDDINGS, _OPENAI_FORMAT, "/v1/embeddings"),
+        produce(EMBEDDINGS, _OPENAI_FORMAT, f"{DEPLOYMENT}/embeddings", read_deployment),
+        produce(RANKINGS, _RANKING_FORMAT, "/v1/rerank"),
+        produce(RANKINGS, _RANKING_FORMAT, "/v2/rerank"),
+        produce(MODERATIONS, _MODERATION_FORMAT, "/v1/moderations"),
+        produce(OLLAMA, _OLLAMA_FORMAT, "/api/embed", body_types=BODY_TYPES),
         *gemini,
     )
 
@@ -103,7 +103,7 @@ def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
 def produce_route(
     gateway: Gateway,
     face: Face,
-    form: ClientForm[Any, Any],
+    client_format: ClientFormat[Any, Any],
     pattern: str,
     read_request: Callable[[GatewayCall, bytes], ClientRequest] | None = None,
     **route_options: Any,
@@ -114,7 +114,7 @@ def produce_route(
         read_request: Parses the body and finds the model; by default in the body.
         route_options: Further fields of the route.
     """
-    answer = partial(answer_call, form=form)
+    answer = partial(answer_call, client_format=client_format)
     stages = (authenticate, read, route, fall_back, account, answer)
     handler = handle(gateway, face, stages, read_request or read_call)
     return Route(

@@ -20,7 +20,7 @@ from vibe_llms.daemons.gateway.faces.calls import (
 )
 from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.routes import Route
-from vibe_llms.dialects.calls import ClientForm
+from vibe_llms.dialects.calls import ClientFormat
 from vibe_llms.dialects.illustrations import openai_clients as images
 from vibe_llms.dialects.speeches import openai as speeches
 from vibe_llms.dialects.transcripts import openai_clients as transcripts
@@ -35,35 +35,35 @@ TRANSCRIPTIONS: Final = attrs.evolve(EMBEDDINGS, name="transcriptions", genus=Ge
 _FORMS: Final = (JSON, FORM_TYPE)
 """Accepted media types of requests with files."""
 
-_DRAWING: Final = ClientForm[Any, Any](
+_DRAWING: Final = ClientFormat[Any, Any](
     protocol=images.PROTOCOL,
     path="/images/generations",
     read=images.normalize,
     write=images.nativize_result,
     produce_writer=partial(images.produce_writer, kind="image_generation"),
 )
-_EDITING: Final = ClientForm[Any, Any](
+_EDITING: Final = ClientFormat[Any, Any](
     protocol=images.PROTOCOL,
     path="/images/edits",
     read=images.normalize_edit,
     write=images.nativize_result,
     produce_writer=partial(images.produce_writer, kind="image_edit"),
 )
-_SPEAKING: Final = ClientForm[Any, Any](
+_SPEAKING: Final = ClientFormat[Any, Any](
     protocol=speeches.PROTOCOL,
     path="/audio/speech",
     read=speeches.normalize,
     write=speeches.nativize_result,
     produce_writer=speeches.produce_writer,
 )
-_TRANSCRIBING: Final = ClientForm[Any, Any](
+_TRANSCRIBING: Final = ClientFormat[Any, Any](
     protocol=transcripts.PROTOCOL,
     path="/audio/transcriptions",
     read=transcripts.normalize,
     write=transcripts.nativize_result,
     produce_writer=transcripts.produce_writer,
 )
-_TRANSLATING: Final = ClientForm[Any, Any](
+_TRANSLATING: Final = ClientFormat[Any, Any](
     protocol=transcripts.PROTOCOL,
     path="/audio/translations",
     read=transcripts.normalize_translation,

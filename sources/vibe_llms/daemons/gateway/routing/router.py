@@ -1,4 +1,4 @@
-"""Routing tables: from a model's name to its targets, which survive a reload."""
+"""Routing table: the targets of each model name. A reload keeps the state of the targets."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import attrs
 
 from vibe_llms.dialects.chat_completions.calling.calls import is_known
 from vibe_llms.dialects.chat_completions.calling.merging import append_piece, copy_plain
-from vibe_llms.dialects.chat_completions.serving.forms import Form
+from vibe_llms.dialects.chat_completions.serving.delta_writers import DeltaWriter
 from vibe_llms.dialects.chat_completions.tables import REASONING_DETAILS
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.messages.losses import Loss, LossKind
@@ -24,9 +24,9 @@ _TEXT_PART_FIELDS: Final = {"type", "text"}
 
 @define
 class PieceRun:
-    """Consecutive pieces of text with the same form of delta."""
+    """Consecutive pieces of text that one function writes as deltas."""
 
-    form: Form
+    write_delta: DeltaWriter
     pieces: list[str] = attrs.field(factory=list)
 
 
@@ -35,7 +35,7 @@ class Streamed:
     """The streamed part of a message.
 
     Attributes:
-        runs: The streamed deltas, in order; deltas of one form are collected in a run.
+        runs: The streamed deltas, in order; consecutive pieces with the same writer are one run.
     """
 
     runs: list[PieceRun | Mapping[str, Any]] = attrs.field(factory=list)
@@ -44,7 +44,7 @@ class Streamed:
         """Return the message that a client has after reading all pieces."""
         message: dict[str, Any] = {name: [] for name in _LIST_FIELDS}
         for run in self.runs:
-            delta = run.form("".join(run.pieces)) if isinstance(run, PieceRun) else run
+            delta = run.write_delta("".join(run.pieces)) if isinstance(run, PieceRun) else run
             for name in _LIST_FIELDS:
                 _extend(message[name], delta.get(name) or ())
             append_piece(message, {name: delta[name] for name in delta if name not in _LIST_FIELDS})

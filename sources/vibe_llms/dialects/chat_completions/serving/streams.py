@@ -14,12 +14,12 @@ import msgspec
 
 from vibe_llms.dialects import client_answers
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
-from vibe_llms.dialects.chat_completions.serving.forms import (
-    Form,
+from vibe_llms.dialects.chat_completions.serving.delta_writers import (
+    DeltaWriter,
     begin_call,
-    find_form,
+    find_delta_writer,
     is_foreign_reasoning,
-    is_plain,
+    is_message_text,
 )
 from vibe_llms.dialects.chat_completions.serving.remainders import PieceRun, Streamed, find_rest
 from vibe_llms.dialects.chat_completions.serving.responses import nativize_response
@@ -175,8 +175,8 @@ class StreamWriter(client_answers.StreamWriter):
         if content is None or content.start.owner is not Owner.OURS:
             return b""
         channel, text = event.channel, event.text
-        form = find_form(content.start, channel, content.kept, content.position)
-        if form is None:
+        write_delta = find_delta_writer(content.start, channel, content.kept, content.position)
+        if write_delta is None:
             return b""
         is_part = content.start.kind == "text" or "part" in content.kept
         if is_part and any(each < event.index for each in self._unfinished_natives):
@@ -184,21 +184,23 @@ class StreamWriter(client_answers.StreamWriter):
             return b""
         if channel == "signature":  # each piece is the whole signature so far
             text, content.sent_signature = text.removeprefix(content.sent_signature), text
-        gap = self._find_gap(content, channel, form)
+        gap = self._find_gap(content, channel, write_delta)
         content.last_channel = channel
-        run = PieceRun(form, [gap + text])
+        run = PieceRun(write_delta, [gap + text])
         self._streamed.runs.append(run)
-        self._around_piece = tuple(self._chunk(form(_PLACEHOLDER)).split(_encode(_PLACEHOLDER)))
+        self._around_piece = tuple(
+            self._chunk(write_delta(_PLACEHOLDER)).split(_encode(_PLACEHOLDER))
+        )
         self._record_piece = run.pieces.append
         self._index, self._channel = (-1 if channel == "signature" else event.index), channel
         return _encode(gap + text).join(self._around_piece)
 
-    def _find_gap(self, content: _Content, channel: str, form: Form) -> str:
-        if is_foreign_reasoning(form):
+    def _find_gap(self, content: _Content, channel: str, write_delta: DeltaWriter) -> str:
+        if is_foreign_reasoning(write_delta):
             return self._gaps.find_before_reasoning(content, channel)
         if content.start.kind != "text":
             return ""
-        self._has_parts = self._has_parts or not is_plain(form)
+        self._has_parts = self._has_parts or not is_message_text(write_delta)
         gap = self._gaps.find_before_text(content)
         return "" if self._has_parts else gap
 

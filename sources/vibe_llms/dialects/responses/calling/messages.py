@@ -69,11 +69,12 @@ def nativize_canisters(
     """Return ``{"input": […]}``, with ``instructions`` if the conversation began with them.
 
     Args:
-        provider: The request's provider: signatures of others are withheld.
+        provider: The request's provider: signatures of other providers are withheld.
         is_stored: Whether the vendor may have earlier reasoning stored by its id.
-        continues_stored: Whether the vendor puts stored items before these canisters; then results
-            may answer invocations that are not among them.
-        qualified_names: The qualified names of tools in namespaces, by their names here.
+        continues_stored: Whether the vendor puts stored items before these canisters. If so,
+            results may answer invocations in stored items.
+        qualified_names: The qualified names of tools in namespaces, by their names in the
+            conversation.
 
     Raises:
         CapabilityError: The model is known not to support a content.
@@ -150,17 +151,21 @@ def _is_instructions(canister: AnyCanister) -> bool:
 INSTRUCTIONS: Final = make_native(PROTOCOL, {"$place": "instructions"})
 """Note on a canister that was in ``instructions``, and not among the items."""
 
+EMPTY_INPUT_NOTE: Final = "$nothing"
+"""Key of a note on the empty canister of a request without input."""
+
 
 @define(kw_only=True)
 class ItemsWriter:
     """Writes canisters as items of a request or a response.
 
     Attributes:
-        is_answer: Whether the items are a response, where each needs an id of its own.
-        qualified_names: The qualified names of tools in namespaces, by their names here.
+        is_answer: Whether the items are a response, where each item needs a unique id.
+        qualified_names: The qualified names of tools in namespaces, by their names in the
+            conversation.
         items: The items.
-        locations: For each item, the position of its canister, or the path of its canister or
-            content.
+        locations: For each item, the position of its canister as a number, or the path of its
+            canister or content as a text.
         has_reasoning: Whether there are items of reasoning, for which the vendor has rules.
     """
 
@@ -208,13 +213,17 @@ class ItemsWriter:
             return None if text is None else {"role": "user", "content": text}
         if type(canister) is AssistantCanister:
             text = read_plain(canister.content, None)
-            kept = None if text is None else self._open_plain(canister)
-            return None if text is None or kept is None else _write_plain_answer(text, kept)
+            if text is None:
+                return None
+            native_fields = self._open_plain(canister)
+            return None if native_fields is None else _write_plain_answer(text, native_fields)
         if type(canister) is InvocationCanister:
             if self.qualified_names or not is_plain_call(canister, canister.native):
                 return None
-            kept = self._open_plain(canister)
-            return None if kept is None else self._calls.write_plain(canister, kept)
+            native_fields = self._open_plain(canister)
+            if native_fields is None:
+                return None
+            return self._calls.write_plain(canister, native_fields)
         if type(canister) is ResultCanister:
             text = read_plain(canister.content, canister.native)
             if text is None or canister.is_error or not self._calls.answers_function(canister):
@@ -226,18 +235,18 @@ class ItemsWriter:
     def _open_plain(
         self, canister: AssistantCanister | InvocationCanister
     ) -> dict[str, Any] | None:
-        """Return the id and the status of an item; ``None`` if there are other native data."""
+        """Return the id and the status of an item, or ``None`` if it has other native data."""
         native = canister.native
         if native is None:
             return {}
         if not self.ledger.admits(native, canister):
             return None
         try:
-            kept = msgspec.json.decode(native.data)
+            fields = msgspec.json.decode(native.data)
         except UNREADABLE:
             return None
-        is_plain = type(kept) is dict and len(kept) == 2 and kept.keys() == _PLAIN_ITEM_FIELDS
-        return kept if is_plain else None
+        is_plain = type(fields) is dict and fields.keys() == _PLAIN_ITEM_FIELDS
+        return fields if is_plain else None
 
     def write(self, entries: Iterable[HistoryEntry]) -> None:
         """Write canisters, in their order."""
@@ -270,7 +279,7 @@ class ItemsWriter:
                 self._write_native(content, f"{path}.content[{index}]", canister)
             return
         extras = self.ledger.read_sendable(canister.native, path, canister)
-        if extras.get("$nothing"):
+        if extras.get(EMPTY_INPUT_NOTE):
             return
         is_supervisor = isinstance(canister, SupervisorCanister)
         role = self.parts.quirks.supervisor_role if is_supervisor else "user"
@@ -278,7 +287,7 @@ class ItemsWriter:
         self._add(merge({"role": role, "content": written}, extras), path)
 
     def _write_model_contents(self, canister: AssistantCanister, path: str) -> None:
-        """Write contents of the model: texts in one message, all others as items between them."""
+        """Write contents of the model: texts as messages, other contents as items."""
         extras = self.ledger.read_sendable(canister.native, path, canister)
         is_item = bool(extras.get("$item"))
         message_contents: list[tuple[AnyContent, str]] = []
@@ -354,7 +363,7 @@ class ItemsWriter:
             "status": "completed",
             "content": parts,
         }
-        if extras.keys() & NAMELESS.keys():
+        if extras.keys() & NAMELESS.keys():  # the message came without an id
             del message["id"]
         elif "id" not in extras:
             reason = "id: a message of several parts needs one"
@@ -369,14 +378,14 @@ _PLAIN_ITEM_FIELDS: Final = frozenset({"id", "status"})
 """Native fields of most items of the vendor: an item with only these is written quickly."""
 
 
-def _write_plain_answer(text: str, kept: Mapping[str, Any]) -> dict[str, Any]:
-    if not kept:
+def _write_plain_answer(text: str, native_fields: Mapping[str, Any]) -> dict[str, Any]:
+    if not native_fields:
         return {"type": "message", "role": "assistant", "content": text}
     return {
         "type": "message",
-        "id": kept["id"],
+        "id": native_fields["id"],
         "role": "assistant",
-        "status": kept["status"],
+        "status": native_fields["status"],
         "content": [{"type": "output_text", "text": text, "annotations": []}],
     }
 

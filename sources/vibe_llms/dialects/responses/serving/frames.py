@@ -20,12 +20,12 @@ class OpenItem:
 
     Attributes:
         index: Index among the items of the response.
-        identity: Its id, which every event about it has.
+        identity: Id of the item, which is in every event about the item.
         group: Group of the contents of a message; ``None`` for items that contents cannot join.
         contents: For a message, the complete contents, in order.
         canisters: For a call that a vendor executes, the call, and its result if it is known.
         native: Native data of the message.
-        parts: The number of its parts so far.
+        parts: The number of parts that have begun so far.
     """
 
     index: int
@@ -59,10 +59,15 @@ class Frames:
         return self.write(kind, item_id=item.identity, output_index=item.index, **fields)
 
     def compose_head(self, kind: str, item: OpenItem, **indices: int) -> bytes:
-        """Return the bytes before the text of each delta of one kind."""
+        """Return the beginning of a delta event, which all deltas of one kind share."""
         fields = {"type": kind, "item_id": item.identity, "output_index": item.index, **indices}
         return b'event: %b\ndata: %b,"delta":' % (kind.encode(), encode(fields)[:-1])
 
-    def write_delta(self, head: bytes, text: str, tail: bytes) -> bytes:
-        """Return the frame of a delta."""
-        return b"%b%b%b%d}\n\n" % (head, encode(text), tail, self.take_number())
+    def write_delta(self, head: bytes, text: str, fields_after: bytes) -> bytes:
+        """Return the frame of a delta.
+
+        Args:
+            head: The beginning, of :meth:`compose_head`.
+            fields_after: The encoded fields after the text, up to the sequence number.
+        """
+        return b"%b%b%b%d}\n\n" % (head, encode(text), fields_after, self.take_number())

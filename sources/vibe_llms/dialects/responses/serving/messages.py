@@ -18,7 +18,7 @@ from vibe_llms.dialects.responses.calling.items import (
     read_model_message,
     read_output,
 )
-from vibe_llms.dialects.responses.calling.messages import INSTRUCTIONS
+from vibe_llms.dialects.responses.calling.messages import EMPTY_INPUT_NOTE, INSTRUCTIONS
 from vibe_llms.dialects.responses.namespaces import QualifiedName, name_tools
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.exceptions import RequestError
@@ -76,7 +76,7 @@ def normalize_messages(
         )
     else:
         # If the vendor stores the conversation, the input may be empty.
-        reader.add_user((), make_native(PROTOCOL, {"$nothing": True}))
+        reader.add_user((), make_native(PROTOCOL, {EMPTY_INPUT_NOTE: True}))
     return Translation(tuple(reader.canisters))
 
 
@@ -87,10 +87,10 @@ def is_instruction_text(instructions: Any) -> TypeGuard[str]:
 
 @define
 class _ItemsReader(ConversationReader):
-    """Reads items in order; consecutive ones of a model are one turn.
+    """Reads items in order; consecutive items of a model are one turn.
 
     Attributes:
-        names: Names here of tools in namespaces, by their qualified names.
+        names: Names in the conversation of tools in namespaces, by qualified name.
     """
 
     names: Mapping[QualifiedName, str] = attrs.field(factory=dict)

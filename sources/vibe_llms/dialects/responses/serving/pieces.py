@@ -77,7 +77,7 @@ class PiecesWriter:
         self._citations: list[Citation] = []
         self._annotation_count = self._summary_index = 0
         self._splits_summaries = False
-        self._head = self._tail = b""
+        self._delta_head = self._fields_after_text = b""
         """The bytes before and after the text of each delta on the current channel."""
 
     def begin(self, start: ContentStartedEvent) -> bytes:
@@ -101,7 +101,7 @@ class PiecesWriter:
                 )
             case "result" if self._items.item is None or not self._items.item.canisters:
                 return self._items.close()
-        return b""  # only its end shows whether it is in the open item
+        return b""  # only the end of the content shows whether the open item contains it
 
     def _begin_call(self, start: ContentStartedEvent, native: Mapping[str, Any] | None) -> bytes:
         if native is not None and "type" in native:
@@ -123,7 +123,7 @@ class PiecesWriter:
         if self._splits_summaries and text == _SUMMARY_SEPARATOR and self.channel == "summary":
             return self._split_summary()
         self._texts[self.channel].append(text)
-        return self._frames.write_delta(self._head, text, self._tail)
+        return self._frames.write_delta(self._delta_head, text, self._fields_after_text)
 
     def add(self, channel: Channel, text: str) -> bytes:
         """Return the frames of a piece on any channel."""
@@ -144,11 +144,11 @@ class PiecesWriter:
             written += self._open_reasoning_part(channel)
         self.channel = channel
         self._texts.setdefault(channel, [])
-        self._head = self._frames.compose_head(
+        self._delta_head = self._frames.compose_head(
             f"{event_name}.delta", item, **self._find_indices(channel)
         )
         logprobs = b',"logprobs":[]' if event_name == "response.output_text" else b""
-        self._tail = logprobs + b',"sequence_number":'
+        self._fields_after_text = logprobs + b',"sequence_number":'
         return written + self.continue_channel(text)
 
     def cite(self, citation: Citation) -> bytes:

@@ -28,7 +28,7 @@ _FINDINGS_LIMIT = 3
 _FORMS = 'Each line must be a JSON string or an object such as {"prompt": "…", "id": "…"}.'
 
 
-class InputForm(NamedTuple):
+class InputFormat(NamedTuple):
     """Format of the input lines.
 
     Attributes:
@@ -121,7 +121,7 @@ def _read_name(value: dict[str, Any]) -> str | None:
     raise ValueError('"id" is neither a string nor a whole number.')
 
 
-def check_file(path: Path, form: InputForm) -> int:
+def check_file(path: Path, input_format: InputFormat) -> int:
     """Check all lines of a file; return its number of inputs.
 
     Raises:
@@ -133,7 +133,7 @@ def check_file(path: Path, form: InputForm) -> int:
     first_lines: dict[str, int] = {}  # by id
     for number, line in _read_lines(path):
         try:
-            batch_input = form.read(line)
+            batch_input = input_format.read(line)
             if batch_input is not None and batch_input.id is not None:
                 first = first_lines.setdefault(batch_input.id, number)
                 if first != number:
@@ -150,19 +150,21 @@ def check_file(path: Path, form: InputForm) -> int:
         rest = f" And {more:,} more lines." if more else ""
         raise RequestError(path=str(path), detail=" ".join(findings) + rest)
     if not count:
-        raise RequestError(path=str(path), detail=f"{path} has no inputs.", remedy=form._rule)
+        raise RequestError(
+            path=str(path), detail=f"{path} has no inputs.", remedy=input_format._rule
+        )
     return count
 
 
-def read_file(path: Path, form: InputForm) -> Iterator[BatchInput]:
+def read_file(path: Path, input_format: InputFormat) -> Iterator[BatchInput]:
     """Yield the inputs of a checked file. Raises RequestError if it has changed since."""
     for number, line in _read_lines(path):
-        batch_input = _read(form, line, f"{path}:{number}")
+        batch_input = _read(input_format, line, f"{path}:{number}")
         if batch_input is not None:
             yield batch_input
 
 
-async def read_pipe(form: InputForm) -> AsyncIterator[BatchInput]:
+async def read_pipe(input_format: InputFormat) -> AsyncIterator[BatchInput]:
     """Yield the inputs of standard input as they arrive.
 
     Raises:
@@ -171,14 +173,14 @@ async def read_pipe(form: InputForm) -> AsyncIterator[BatchInput]:
     number = 0
     async for line in _receive_lines():
         number += 1
-        batch_input = _read(form, line, f"standard input:{number}")
+        batch_input = _read(input_format, line, f"standard input:{number}")
         if batch_input is not None:
             yield batch_input
 
 
-def _read(form: InputForm, line: bytes, place: str) -> BatchInput | None:
+def _read(input_format: InputFormat, line: bytes, place: str) -> BatchInput | None:
     try:
-        return form.read(line)
+        return input_format.read(line)
     except ValueError as error:
         raise RequestError(
             path=place,

@@ -12,7 +12,7 @@ import attrs
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.money import write_dollars
 from vibe_llms.interfaces.cli.batches.channels import produce_channel, produce_model
-from vibe_llms.interfaces.cli.batches.inputs import InputForm, check_file, read_file
+from vibe_llms.interfaces.cli.batches.inputs import InputFormat, check_file, read_file
 from vibe_llms.interfaces.cli.output import note
 
 if TYPE_CHECKING:
@@ -68,14 +68,14 @@ class VendorReporter:
 
 
 async def perform(
-    prompts: str, form: InputForm, output: str, options: dict[str, Any], *, as_json: bool
+    prompts: str, input_format: InputFormat, output: str, options: dict[str, Any], *, as_json: bool
 ) -> int:
     """Submit unanswered inputs, wait, and write the answers; or cancel the vendor's batches."""
     from vibe_llms.batches.vendor_channel import VendorBatchChannel
     from vibe_llms.interfaces.cli.batches.display import BatchNotes, report_end, show_progress
 
     path = Path(prompts)
-    total = check_file(path, form)
+    total = check_file(path, input_format)
     model = produce_model(options)
     reporter, notes = VendorReporter(), BatchNotes()
     settings = {"listener": reporter.report, "resubmits": options["resubmit"]}
@@ -85,10 +85,10 @@ async def perform(
         if options["cancel"]:
             return await _cancel(channel, output)
         # Asked before the bar is shown, which would be drawn over the question.
-        forecast = await channel.foresee(read_file(path, form))
+        forecast = await channel.foresee(read_file(path, input_format))
         if forecast.requests:
             _confirm(forecast, is_agreed=options["yes"] or model.application.configuration.yes)
-        items = channel.run(read_file(path, form), stored=False, total=total)
+        items = channel.run(read_file(path, input_format), stored=False, total=total)
         async with show_progress(channel, notes, reporter.describe), aclosing(items):
             async for item in items:
                 notes.add(item)

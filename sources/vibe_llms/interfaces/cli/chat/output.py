@@ -1,4 +1,4 @@
-"""Output of a chat: the protocol, and its plain form for pipes and files."""
+"""Output of a chat: the protocol, and the implementation for pipes and files."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def describe_losses(losses: Iterable[Loss]) -> str:
 
 
 def _name_part(path: str) -> str:
-    """Return the last name in the path of a loss, if it says more than that it is a message."""
+    """Return the last name in the path of a loss; empty if every message has such a part."""
     name = path.rpartition(".")[2].partition("[")[0]
     return "" if name in ("canisters", "content", "native") else name
 

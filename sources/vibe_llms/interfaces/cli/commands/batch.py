@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from vibe_llms.instruments.parsers.parsers import Parser
     from vibe_llms.instruments.prompts import Prompt
     from vibe_llms.interfaces.cli.batches.display import BatchNotes
-    from vibe_llms.interfaces.cli.batches.inputs import InputForm
+    from vibe_llms.interfaces.cli.batches.inputs import InputFormat
 
 LOCAL = "local:"
 
@@ -132,13 +132,13 @@ def batch(prompts: str, output: str, as_json: bool, **options: Any) -> int:
         from vibe_llms.instruments.prompts import Prompt
 
         options["template"] = Prompt.read(options["template"])
-    form = _choose_form(prompts, options)
+    input_format = _choose_format(prompts, options)
     options["parser"] = _produce_parser(options["schema"])
     if options["channel"] == "vendor":
         from vibe_llms.interfaces.cli.batches.vendor import perform
 
-        return run(perform(prompts, form, output, options, as_json=as_json))
-    source, total = _open_source(prompts, form)
+        return run(perform(prompts, input_format, output, options, as_json=as_json))
+    source, total = _open_source(prompts, input_format)
     if options["runner"] not in (None, LOCAL):
         return run(_share(prompts, source, output, options, as_json=as_json))
     return run(_perform(source, total, output, options, as_json=as_json))
@@ -203,18 +203,18 @@ def _check_channel(prompts: str, output: str, options: dict[str, Any]) -> None:
         raise click.UsageError("--window cannot be combined with --channel vendor.")
 
 
-def _choose_form(prompts: str, options: dict[str, Any]) -> InputForm:
-    from vibe_llms.interfaces.cli.batches.inputs import InputForm
+def _choose_format(prompts: str, options: dict[str, Any]) -> InputFormat:
+    from vibe_llms.interfaces.cli.batches.inputs import InputFormat
 
     prompt: Prompt | None = options["template"]
     if prompt is None:
-        return InputForm(is_text=options["text"] or prompts.lower().endswith(".txt"))
+        return InputFormat(is_text=options["text"] or prompts.lower().endswith(".txt"))
     if options["text"]:
         raise click.UsageError("--text lines have no variables for --prompt: remove one of both.")
-    return InputForm(fill=prompt.compose, takes_id="id" in prompt.variables)
+    return InputFormat(fill=prompt.compose, takes_id="id" in prompt.variables)
 
 
-def _open_source(prompts: str, form: InputForm) -> tuple[Inputs, int | None]:
+def _open_source(prompts: str, input_format: InputFormat) -> tuple[Inputs, int | None]:
     """Return the inputs, and their number if they are in a file, which is checked first."""
     from pathlib import Path
 
@@ -222,8 +222,8 @@ def _open_source(prompts: str, form: InputForm) -> tuple[Inputs, int | None]:
 
     path = Path(prompts)
     if prompts == STANDARD or _is_standard_input(path):
-        return read_pipe(form), None
-    return read_file(path, form), check_file(path, form)
+        return read_pipe(input_format), None
+    return read_file(path, input_format), check_file(path, input_format)
 
 
 def _is_standard_input(path: Path) -> bool:

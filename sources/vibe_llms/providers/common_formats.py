@@ -14,7 +14,7 @@ from vibe_llms.dialects.call_quirks import (
 from vibe_llms.models.genera import Genus
 
 if TYPE_CHECKING:
-    from vibe_llms.dialects.calls import CallForm
+    from vibe_llms.dialects.calls import CallFormat
 
 OPENAI: Final = CallQuirks(
     embeddings=EmbeddingQuirks(),
@@ -26,7 +26,9 @@ OPENAI: Final = CallQuirks(
 """The quirks of OpenAI itself."""
 
 
-def produce_common_form(genus: Genus, quirks: CallQuirks, model: str) -> CallForm[Any, Any] | None:
+def produce_common_format(
+    genus: Genus, quirks: CallQuirks, model: str
+) -> CallFormat[Any, Any] | None:
     """Return the format of a model's calls for a genus; ``None`` if the service has none.
 
     The formats are imported when they are needed, as most programs use none of them.
@@ -34,25 +36,25 @@ def produce_common_form(genus: Genus, quirks: CallQuirks, model: str) -> CallFor
     if genus is Genus.EMBEDDER and quirks.embeddings is not None:
         from vibe_llms.dialects.embeddings import openai as embeddings
 
-        return embeddings.produce_form(quirks.embeddings)
+        return embeddings.produce_call_format(quirks.embeddings)
     if genus is Genus.RANKER and quirks.rankings is not None:
         from vibe_llms.dialects import rankings
 
-        return rankings.produce_form(quirks.rankings)
+        return rankings.produce_call_format(quirks.rankings)
     if genus is Genus.MODERATOR and quirks.moderates:
-        from vibe_llms.dialects.moderations import FORM
+        from vibe_llms.dialects.moderations import CALL_FORMAT
 
-        return FORM
+        return CALL_FORMAT
     if genus is Genus.ILLUSTRATOR and quirks.illustrations is not None:
         from vibe_llms.dialects.illustrations import openai as illustrations
 
-        return illustrations.produce_form(quirks.illustrations)
+        return illustrations.produce_call_format(quirks.illustrations)
     if genus is Genus.SPEAKER and quirks.speeches is not None:
         from vibe_llms.dialects.speeches import openai as speeches
 
-        return speeches.produce_form(quirks.speeches)
+        return speeches.produce_call_format(quirks.speeches)
     if genus is Genus.TRANSCRIBER and quirks.transcriptions is not None:
         from vibe_llms.dialects.transcripts import openai as transcripts
 
-        return transcripts.produce_form(quirks.transcriptions, model)
+        return transcripts.produce_call_format(quirks.transcriptions, model)
     return None

@@ -1,4 +1,4 @@
-"""Forms of deltas: where the pieces of a streamed content are put.
+"""Writers of deltas: the fields of a message that receive the pieces of a streamed content.
 
 The native data of a content, if its vendor uses this protocol, record where the vendor put it: the
 field of reasoning, the detail, the part.
@@ -14,17 +14,17 @@ from vibe_llms.dialects.chat_completions.tables import DETAIL_FIELDS, REASONING_
 from vibe_llms.dialects.extras import MESSAGE, merge, without
 from vibe_llms.events.stream import ContentStartedEvent
 
-Form: TypeAlias = Callable[[str], dict[str, Any]]
+DeltaWriter: TypeAlias = Callable[[str], dict[str, Any]]
 """Function that makes the delta of a piece of text."""
 
 REASONING: Final = "reasoning_content"
 """Field for reasoning of other protocols."""
 
 
-def find_form(
+def find_delta_writer(
     start: ContentStartedEvent, channel: str, kept: Mapping[str, Any], position: int
-) -> Form | None:
-    """Return the form of a content's pieces; ``None`` if it has none.
+) -> DeltaWriter | None:
+    """Return the function that writes a content's pieces; ``None`` for pieces that are not sent.
 
     Args:
         kept: The content's native data, as known at its beginning.
@@ -36,7 +36,7 @@ def find_form(
         case "refusal" if channel == "text":
             return _write_refusal
         case "reasoning":
-            return _find_reasoning_form(channel, kept)
+            return _find_reasoning_writer(channel, kept)
         case "invocation" if channel == "arguments":
             if "function_call" in kept:
                 return _write_legacy_arguments
@@ -60,14 +60,14 @@ def begin_call(
     return {"tool_calls": [merge(call, without(kept, MESSAGE))]}
 
 
-def is_plain(form: Form | None) -> bool:
+def is_message_text(write_delta: DeltaWriter | None) -> bool:
     """Return whether pieces are text of the message itself."""
-    return form is _write_text
+    return write_delta is _write_text
 
 
-def is_foreign_reasoning(form: Form | None) -> bool:
+def is_foreign_reasoning(write_delta: DeltaWriter | None) -> bool:
     """Return whether pieces are reasoning of another protocol."""
-    return form is _write_reasoning
+    return write_delta is _write_reasoning
 
 
 def _write_text(text: str) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def _write_legacy_arguments(text: str) -> dict[str, Any]:
     return {"function_call": {"arguments": text}}
 
 
-def _find_reasoning_form(channel: str, kept: Mapping[str, Any]) -> Form | None:
+def _find_reasoning_writer(channel: str, kept: Mapping[str, Any]) -> DeltaWriter | None:
     if "part" in kept:
         rest = without(kept["part"], "thinking")
         return partial(_write_reasoning_part, rest) if channel == "text" else None

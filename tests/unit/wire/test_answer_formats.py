@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from vibe_llms.wire.selection import (
     JSON,
     NDJSON,
-    AnswerForm,
+    AnswerFormat,
     read_kind,
-    recognize_form,
+    recognize_format,
     strip_beginning,
 )
 
@@ -28,38 +28,40 @@ def test_events_are_a_stream_whatever_they_are_called(
     kind: str, beginning: bytes, wanted: str
 ) -> None:
     """Under any kind or none, also where a whole answer was asked for."""
-    assert recognize_form(beginning, kind, wanted) is AnswerForm.STREAM
+    assert recognize_format(beginning, kind, wanted) is AnswerFormat.STREAM
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("wanted", [SSE, JSON])
 def test_a_json_value_is_a_whole_answer_whatever_it_is_called(kind: str, wanted: str) -> None:
     """Such as an error that is sent under the kind of a stream."""
-    assert recognize_form(b'{"error"', kind, wanted) is AnswerForm.WHOLE
+    assert recognize_format(b'{"error"', kind, wanted) is AnswerFormat.WHOLE
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_lines_of_json_are_told_from_a_value_on_several_lines(kind: str) -> None:
     """By their first line, which is a value or is not."""
-    assert recognize_form(b'{"a": 1', kind, NDJSON) is AnswerForm.UNCLEAR
-    assert recognize_form(b'{"a": 1}\n{', kind, NDJSON) is AnswerForm.STREAM
-    assert recognize_form(b'{"a": 1}', kind, NDJSON, is_over=True) is AnswerForm.STREAM
-    assert recognize_form(b'{\n "error": 1', kind, NDJSON) is AnswerForm.WHOLE
+    assert recognize_format(b'{"a": 1', kind, NDJSON) is AnswerFormat.UNCLEAR
+    assert recognize_format(b'{"a": 1}\n{', kind, NDJSON) is AnswerFormat.STREAM
+    assert recognize_format(b'{"a": 1}', kind, NDJSON, is_over=True) is AnswerFormat.STREAM
+    assert recognize_format(b'{\n "error": 1', kind, NDJSON) is AnswerFormat.WHOLE
 
 
 @pytest.mark.parametrize("wanted", [SSE, NDJSON, JSON])
 @pytest.mark.parametrize("kind", ["", "text/html", "text/plain", "image/png"])
 def test_what_is_neither_is_foreign(kind: str, wanted: str) -> None:
     """A page is no answer."""
-    form = recognize_form(b"<html>" + b" " * 64, kind, wanted)
-    assert form is (AnswerForm.WHOLE if not kind and wanted == JSON else AnswerForm.FOREIGN)
+    answer_format = recognize_format(b"<html>" + b" " * 64, kind, wanted)
+    assert answer_format is (
+        AnswerFormat.WHOLE if not kind and wanted == JSON else AnswerFormat.FOREIGN
+    )
 
 
 @pytest.mark.parametrize("kind", [SSE, f"{SSE}; charset=utf-8", "Text/Event-Stream"])
 def test_what_calls_itself_a_stream_is_one(kind: str) -> None:
     """However it begins, if that is not JSON."""
     said = read_kind({"content-type": kind})
-    assert recognize_form(b"mood: fine\n", said, SSE) is AnswerForm.STREAM
+    assert recognize_format(b"mood: fine\n", said, SSE) is AnswerFormat.STREAM
     assert read_kind({"content-type": "application/problem+json"}) == JSON
     assert read_kind({}) == ""
 
@@ -73,11 +75,12 @@ def test_what_calls_itself_a_stream_is_one(kind: str) -> None:
 )
 def test_more_of_an_answer_changes_nothing(data: bytes, size: int, kind: str, wanted: str) -> None:
     """What is told from a part holds for the whole, and at the end all is told."""
-    early = recognize_form(strip_beginning(data[:size]), kind, wanted)
-    late = recognize_form(strip_beginning(data), kind, wanted)
+    early = recognize_format(strip_beginning(data[:size]), kind, wanted)
+    late = recognize_format(strip_beginning(data), kind, wanted)
 
-    if early is not AnswerForm.UNCLEAR:
+    if early is not AnswerFormat.UNCLEAR:
         assert late is early
     assert (
-        recognize_form(strip_beginning(data), kind, wanted, is_over=True) is not AnswerForm.UNCLEAR
+        recognize_format(strip_beginning(data), kind, wanted, is_over=True)
+        is not AnswerFormat.UNCLEAR
     )
