@@ -110,13 +110,19 @@ def open_regular(path: str, flags: int = os.O_RDONLY) -> FileIO:
     Raises:
         OSError: It cannot be opened, or is a folder, a pipe or a device.
     """
+    return open_measured(path, flags)[0]
+
+
+def open_measured(path: str, flags: int = os.O_RDONLY) -> tuple[FileIO, os.stat_result]:
+    """Do the same as :func:`open_regular`; return the status of the file, too."""
     file = open_handle(path, flags | _NON_BLOCKING)
     try:
-        ensure_regular(os.fstat(file.fileno()), path)
+        status = os.fstat(file.fileno())
+        ensure_regular(status, path)
     except BaseException:
         file.close()
         raise
-    return file
+    return file, status
 
 
 def open_reader(path: str) -> BufferedReader:

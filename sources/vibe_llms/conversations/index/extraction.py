@@ -18,6 +18,7 @@ _TEXT_FIELDS = ("text", "transcript", "title", "context", "name")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _MAXIMUM_INTEGER = (1 << 63) - 1
+_decode = json.JSONDecoder().raw_decode
 
 
 class CanisterEntry(NamedTuple):
@@ -46,10 +47,12 @@ class Description(NamedTuple):
 def read_record(line: bytes) -> dict[str, object] | None:
     """Parse a stored line; return ``None`` if it is not a JSON object."""
     try:
-        record = json.loads(line)
+        # Without `json.loads`, which looks for the encoding and for spaces.
+        text = line.decode("utf-8", "surrogatepass").strip()
+        record, end = _decode(text)
     except (ValueError, RecursionError):
         return None
-    return record if isinstance(record, dict) else None
+    return record if isinstance(record, dict) and end == len(text) else None
 
 
 def read_entry(line: bytes) -> CanisterEntry | None:

@@ -41,7 +41,11 @@ def clamp_stamp(stamp: Stamp) -> Stamp:
 
 def measure_file(descriptor: int) -> Stamp:
     """Return the stamp of an open file."""
-    status = os.fstat(descriptor)
+    return read_stamp(os.fstat(descriptor))
+
+
+def read_stamp(status: os.stat_result) -> Stamp:
+    """Return the stamp in the status of a file."""
     return clamp_stamp((status.st_ino, status.st_size, status.st_mtime_ns))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from io import FileIO
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -18,12 +18,12 @@ from vibe_llms.conversations.index.files import (
     ShardScan,
     Stamp,
     describe_stamp,
-    measure_file,
     measure_metadata,
+    read_stamp,
 )
 from vibe_llms.conversations.index.synopses import Synopsis, digest_tail, read_synopsis
 from vibe_llms.conversations.stores.sharding import compose_folder, find_folder, find_shard
-from vibe_llms.foundation.files import open_regular
+from vibe_llms.foundation.files import open_measured
 from vibe_llms.logs.lines import read_at
 
 if TYPE_CHECKING:
@@ -85,8 +85,10 @@ def update_conversations(
     """
     stamps: dict[str, Stamp] = {}
     keys: dict[str, int] = {}
+    shards: dict[str, str] = {}
     for scan in scans:
         known = _read_known(connection, scan.shard)
+        shards.update(dict.fromkeys(scan.present, scan.shard))
         for identity in known.keys() | scan.present.keys():
             stamp = scan.present.get(identity, NOTHING)
             if identity not in known:
@@ -110,10 +112,13 @@ def update_conversations(
             batch = changed[start : start + BATCH]
             with transaction(connection):
                 present = _read_rows(connection, batch)
+                rows: list[tuple[object, ...]] = []
                 for identity in batch:
+                    shard = shards.get(identity) or find_shard(directory, identity)
                     row = present.get(identity)
-                    _index_conversation(connection, directory, identity, row)
+                    rows += _index_conversation(connection, directory, shard, identity, row)
                     advance(stamps[identity][1])
+                connection.executemany(_WRITE, rows)
     if not scans:
         return
     with transaction(connection):
@@ -184,52 +189,65 @@ def _read_rows(connection: sqlite3.Connection, identities: list[str]) -> dict[st
 
 
 def _index_conversation(
-    connection: sqlite3.Connection, directory: str, identity: str, known: _IndexedRow | None
-) -> None:
+    connection: sqlite3.Connection,
+    directory: str,
+    shard: str,
+    identity: str,
+    known: _IndexedRow | None,
+) -> Iterator[tuple[object, ...]]:
     """Index a conversation: only the new part, if its file has only grown since.
 
     Checks the file again, as another process may have indexed it in the meantime.
 
     Args:
+        shard: Its shard when it was scanned.
         known: Its present row.
+
+    Yields:
+        Its new row, if it has changed.
     """
-    shard = find_shard(directory, identity)
+    opened = _open_messages(compose_folder(directory, shard, identity))
+    if opened is None:  # it has no messages, or was moved in the meantime
+        shard = find_shard(directory, identity)
+        opened = _open_messages(compose_folder(directory, shard, identity))
     folder = compose_folder(directory, shard, identity)
-    with _open_messages(folder) as file:
-        if file is None and not measure_metadata(folder):
+    synopsis, stamp = Synopsis(), NOTHING
+    if opened is None:
+        if not measure_metadata(folder):
             if known is not None:  # neither messages nor metadata: it was deleted
                 remove_texts(connection, known.key)
                 connection.execute("DELETE FROM conversations WHERE key = ?", (known.key,))
             return
-        # Measure before reading: the next call then detects a change in between.
-        stamp = NOTHING if file is None else measure_file(file.fileno())
-        if known is not None and file is not None and known.stamp == stamp:
-            if known.shard != shard:
-                connection.execute(
-                    "UPDATE conversations SET shard = ? WHERE key = ?", (shard, known.key)
-                )
-            return
-        synopsis = Synopsis()
         if known is not None:
-            if file is not None and _has_only_grown(file.fileno(), stamp, known):
-                synopsis = known.synopsis
-            else:
-                remove_texts(connection, known.key)
-        if file is not None:
+            remove_texts(connection, known.key)
+    else:
+        # Measured before reading: the next call then detects a change in between.
+        file, status = opened
+        stamp = read_stamp(status)
+        with file:
+            if known is not None and known.stamp == stamp:
+                if known.shard != shard:
+                    connection.execute(
+                        "UPDATE conversations SET shard = ? WHERE key = ?", (shard, known.key)
+                    )
+                return
+            if known is not None:
+                if _has_only_grown(file.fileno(), stamp, known):
+                    synopsis = known.synopsis
+                else:
+                    remove_texts(connection, known.key)
             synopsis = read_synopsis(file.fileno(), stamp[1], f"{folder}/{TALLY}", synopsis)
     described, description = _read_description(folder)
     updated = max(description.created, stamp[2] if stamp[1] else 0)
-    connection.execute(
-        _WRITE, (identity, shard, *stamp, *synopsis, described, *description, updated)
-    )
+    yield (identity, shard, *stamp, *synopsis, described, *description, updated)
 
 
-def _open_messages(folder: str) -> AbstractContextManager[FileIO] | AbstractContextManager[None]:
-    """Open the messages, if the file exists and is readable."""
+def _open_messages(folder: str) -> tuple[FileIO, os.stat_result] | None:
+    """Open and measure the messages, if the file exists and is readable."""
     try:
-        return open_regular(f"{folder}/{MESSAGES}")
+        return open_measured(f"{folder}/{MESSAGES}")
     except OSError:
-        return nullcontext()
+        return None
 
 
 def _has_only_grown(descriptor: int, stamp: Stamp, known: _IndexedRow) -> bool:
@@ -244,9 +262,9 @@ def _has_only_grown(descriptor: int, stamp: Stamp, known: _IndexedRow) -> bool:
 def _read_description(folder: str) -> tuple[str, Description]:
     """Read the metadata of a conversation; return their stamp, too."""
     try:
-        with open_regular(f"{folder}/{METADATA}") as file:
-            # Measure first: the next call then detects a change in between.
-            status = os.fstat(file.fileno())
+        # Measured before reading: the next call then detects a change in between.
+        file, status = open_measured(f"{folder}/{METADATA}")
+        with file:
             data = read_at(file.fileno(), 0, status.st_size)
             return describe_stamp(status), read_description(data)
     except OSError:
