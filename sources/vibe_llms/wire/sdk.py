@@ -16,7 +16,7 @@ from vibe_llms.exceptions import (
     Stage,
     TransportError,
 )
-from vibe_llms.foundation.forms import is_form
+from vibe_llms.foundation.forms import FORM_TYPE, FormFile, decode_form, is_form
 from vibe_llms.foundation.limits import Limits
 from vibe_llms.foundation.secrets import Secret
 from vibe_llms.wire import failures
@@ -122,12 +122,16 @@ class SdkTransport:
             answer = await self._client.get(path, cast_to=object, options=options)
         else:
             content_type = str(request.headers.get("content-type", ""))
+            body: dict[str, Any] | None
+            files: list[Any] | None
             if is_form(content_type):  # only openai's clients send forms
-                options["headers"] = {**options["headers"], "Content-Type": content_type}
-                sent: dict[str, Any] = {"content": request.body}
+                options["headers"] = {**options["headers"], "Content-Type": FORM_TYPE}
+                body, files = _read_form(request.body, content_type)
             else:
-                sent = {"body": _read_object(request.body)}
-            answer = await self._client.post(path, cast_to=object, options=options, **sent)
+                body, files = _read_object(request.body), None
+            answer = await self._client.post(
+                path, cast_to=object, body=body, files=files, options=options
+            )
         return answer.http_response
 
     async def close(self) -> None:
@@ -223,6 +227,34 @@ def _cut_path(url: str, version: str) -> str:
     _, found, rest = parts.path.partition("/v1/")
     path = f"{version}/{rest}" if found else parts.path
     return f"{path}?{parts.query}" if parts.query else path
+
+
+def _read_form(body: bytes, content_type: str) -> tuple[dict[str, Any], list[Any]]:
+    """Return the model that a form names, which the client for Azure needs, and its other fields.
+
+    Fields without a file name are sent as such.
+
+    Raises:
+        RequestError: The form is invalid.
+    """
+    try:
+        fields = decode_form(body, content_type)
+    except ValueError as error:
+        raise RequestError(
+            detail=f"The form is invalid: {error}.",
+            remedy="Use the direct transport.",
+            path="body",
+            stage=Stage.SEND,
+        ) from None
+    models = {name: value for name, value in fields if name == "model"}
+    files = [
+        (name, (value.name, value.data, value.media_type))
+        if isinstance(value, FormFile)
+        else (name, (None, value.encode()))
+        for name, value in fields
+        if name not in models
+    ]
+    return models, files
 
 
 def _read_object(body: bytes) -> dict[str, Any] | None:
