@@ -164,7 +164,7 @@ async def test_geminis_client_gets_images_by_its_conversation(address: str) -> N
     assert images[0].data.startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("model", [OPENAI, GOOGLE])
+@pytest.mark.parametrize("model", [OPENAI, "openai_conversations:gpt-image-2", GOOGLE])
 async def test_a_budget_counts_what_images_used(
     model: str, simulator: Simulator, tmp_path: Path
 ) -> None:
@@ -176,10 +176,13 @@ async def test_a_budget_counts_what_images_used(
     ):
         await client.images.generate(model=model, prompt="draw a house")
         await client.images.edit(model=model, prompt="draw it red", image=PICTURE)
+        async for _ in await client.images.generate(model=model, prompt="draw", stream=True):
+            pass
 
-    assert account.told == ["settled", "settled"]
+    assert account.told == ["settled"] * 3
     assert all(usage is not None and usage.total_input_tokens for usage, _ in account.used)
-    first, second = account.demands
+    assert "stream_options" not in simulator.requests[-1].body  # as for conversations
+    first, second, _ = account.demands
     assert first.input_tokens < 100
     assert 6_000 <= second.input_tokens < 6_100  # the bound of an image
 

@@ -121,6 +121,7 @@ async def test_the_service_of_a_user_gets_base64_and_edits_too(
 
     assert measure(illustration[0]) == (64, 64)
     assert simulator.requests[0].body["response_format"] == "b64_json"
+    assert b'name="image"; filename=' in simulator.requests[0].data  # a list for several only
 
 
 @pytest.mark.parametrize(

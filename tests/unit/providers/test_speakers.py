@@ -255,6 +255,17 @@ async def test_a_service_with_other_formats_tells_what_it_sends(
         )
 
 
+async def test_a_strict_stream_with_losses_is_not_sent(
+    simulator: Simulator, tmp_path: Path
+) -> None:
+    with pytest.raises(TranslationLossError, match="instructions"):
+        await stream(
+            produce("elevenlabs", tmp_path, simulator.url), "m", instructions="x", strict=True
+        )
+
+    assert simulator.requests == []
+
+
 @pytest.mark.parametrize("name", list(FACTORIES))
 async def test_a_stream_is_begun_again_before_its_first_piece(
     name: str, simulator: Simulator, tmp_path: Path
