@@ -55,7 +55,7 @@ class BatchSpec(msgspec.Struct, frozen=True, kw_only=True):
     function: str = ""
 
     @property
-    def pattern(self) -> Request:
+    def template(self) -> Request:
         """Template of all requests."""
         return decode_request(bytes(self.request))
 
@@ -103,7 +103,7 @@ def read_model(text: str) -> str:
         return ""
 
 
-def write_pattern(request: Request) -> msgspec.Raw:
+def write_template(request: Request) -> msgspec.Raw:
     """Write the template of all requests."""
     return msgspec.Raw(encode_request(request))
 

@@ -140,7 +140,7 @@ class Collector(Generic[T]):
         if place is None or due is None:
             return None
         try:
-            response = await self._batches.read_response(result, self._work.pattern)
+            response = await self._batches.read_response(result, self._work.template)
             item = await self._work.conclude(response)
         except Exception as error:
             item = BatchItem(error=wrap_error(error))

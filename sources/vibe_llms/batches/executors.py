@@ -250,7 +250,7 @@ class ChunkExecutor:
             return RunEstimator(model.descriptor, cents, cap)
         parser = spec.produce_parser()
         attempts = 1 if parser is None else parser.attempts
-        return Estimator(model.descriptor, spec.pattern, attempts, tries=limits.attempts)
+        return Estimator(model.descriptor, spec.template, attempts, tries=limits.attempts)
 
     async def _prepare(self, batch: str, spec: BatchSpec) -> Work:
         return Work(

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import attrs
 
-from vibe_llms.batches.batch_specs import write_pattern
+from vibe_llms.batches.batch_specs import write_template
 from vibe_llms.batches.item_lines import digest
 from vibe_llms.batches.items import BatchItem, count_reached
 from vibe_llms.engine.limits import export_limits
@@ -59,19 +59,23 @@ class InputComposer:
         Raises:
             RequestError: The input and the prompt do not fit together.
         """
+        is_table = isinstance(value, Mapping)
         if self.prompt is None:
-            if not isinstance(value, Mapping):
-                return gather_canisters(value)
-            detail, remedy = (
-                "a table of variables without a prompt to render them",
-                "Give a prompt",
+            if is_table:
+                raise RequestError(
+                    path="inputs",
+                    detail="An input is a table of variables without a prompt to render them.",
+                    remedy="Give a prompt.",
+                )
+            return gather_canisters(value)
+        if not is_table:
+            variables = ", ".join(sorted(self.prompt.variables)) or "nothing"
+            raise RequestError(
+                path="inputs",
+                detail="An input is not a table of variables, which the prompt needs.",
+                remedy=f"Pass values of {variables}.",
             )
-        elif isinstance(value, Mapping):
-            return await compose_without_blocking(self.prompt, value)
-        else:
-            detail = "not a table of variables, which the prompt needs"
-            remedy = f"Pass values of {', '.join(sorted(self.prompt.variables)) or 'nothing'}"
-        raise RequestError(path="inputs", detail=f"An input is {detail}.", remedy=f"{remedy}.")
+        return await compose_without_blocking(self.prompt, value)
 
     async def identify(self, value: Any) -> Any:
         """Return the identity of an input; with a prompt, include the rendered text."""
@@ -111,7 +115,7 @@ class ModelWork:
         self._options = options
         self._parser = parser
         self._is_owner = is_owner
-        self._pattern: Request | None = None
+        self._template: Request | None = None
 
     @property
     def parser(self) -> Parser[Any] | None:
@@ -124,20 +128,20 @@ class ModelWork:
         return isinstance(self._target, Engine)
 
     async def prepare(self) -> Ask:
-        """Look up what all requests share; return the function that processes one input.
+        """Prepare the template of all requests; return the function that processes one input.
 
         Raises:
             ConverseError: The model or a tool cannot be used for any input.
         """
         if isinstance(self._target, Engine):
-            self._pattern = await self._target.produce_pattern()
+            self._template = await self._target.produce_template()
             return self._run_engine
-        self._pattern = pattern = self._target.request(PLACEHOLDER, **self._options)
+        self._template = checked = self._target.request(PLACEHOLDER, **self._options)
         model = await self._target.access()
         if self._parser is not None:
-            pattern, _ = self._parser.compose(pattern, model.descriptor.attributes)
+            checked, _ = self._parser.compose(checked, model.descriptor.attributes)
         # Refuse work that would fail for every input before a journal is created.
-        model.check(pattern)
+        model.check(checked)
         return self._ask if self._parser is None else self._parse
 
     async def _ask(self, value: Any) -> BatchItem[Any]:
@@ -201,16 +205,16 @@ class ModelWork:
         converser_model = await target.access()
         return Estimator(
             converser_model.descriptor,
-            self.pattern,
+            self.template,
             1 if self._parser is None else self._parser.attempts,
             tries=target.application.configuration.limits.attempts,
         )
 
     @property
-    def pattern(self) -> Request:
+    def template(self) -> Request:
         """Request template with a placeholder for the input."""
-        assert self._pattern is not None
-        return self._pattern
+        assert self._template is not None
+        return self._template
 
     @property
     def _model(self) -> Model:
@@ -219,16 +223,16 @@ class ModelWork:
 
     async def _compose_request(self, value: Any) -> Request:
         """Compose the request of one input."""
-        assert self._pattern is not None
+        assert self._template is not None
         if isinstance(value, Request):
             return value
-        # The last one is the placeholder for the input.
-        preface = self._pattern.canisters[:-1]
+        # The last canister is the placeholder for the input.
+        preface = self._template.canisters[:-1]
         if value.__class__ is str and self.composer.prompt is None:
             return evolve_unchecked(
-                self._pattern, canisters=(*preface, produce_user_canister(value))
+                self._template, canisters=(*preface, produce_user_canister(value))
             )
-        return replace_canisters(self._pattern, (*preface, *await self.composer.compose(value)))
+        return replace_canisters(self._template, (*preface, *await self.composer.compose(value)))
 
     async def compose(self, value: Any) -> Request:
         """Compose the request of one input, for callers that send it themselves.
@@ -264,9 +268,9 @@ class ModelWork:
 
     def describe(self) -> Any:
         """Describe the settings that all inputs share."""
-        assert self._pattern is not None
+        assert self._template is not None
         kind = "engine" if isinstance(self._target, Engine) else "request"
-        description = {kind: self._pattern.digest()}
+        description = {kind: self._template.digest()}
         parser = self._parser
         if parser is None:
             return description
@@ -275,8 +279,8 @@ class ModelWork:
     def compose_spec(self) -> dict[str, Any]:
         """Return the work's part of a specification; see :class:`.BatchSpec`."""
         spec: dict[str, Any] = {
-            "model": self.pattern.model,
-            "request": write_pattern(self.pattern),
+            "model": self.template.model,
+            "request": write_template(self.template),
             "settings": digest(self.describe()),
         }
         engine, parser = self._target, self._parser
@@ -354,7 +358,7 @@ async def _wait_for_queue(error: LimitError, ask: Callable[[], Awaitable[T]]) ->
 def produce_outcome(answer: Answer) -> BatchItem[Any]:
     """Return the item of an answered input: the text of its answer and its usage.
 
-    A turn without an answer, or a part of one, has failed; see :class:`.Shortfall`.
+    If the answer is missing or incomplete, the item has failed; see :class:`.Shortfall`.
     """
     sent = answer.metadata.attempts if isinstance(answer, Response) else 1
     shortfall = answer.shortfall

@@ -93,27 +93,27 @@ class ModelPerformer:
 
     Args:
         work: The model and the parser of its answers.
-        pattern: Template of all requests.
+        template: Template of all requests.
     """
 
     keeps_runs = False
 
-    def __init__(self, work: ModelWork, pattern: Request, ask: Any) -> None:
+    def __init__(self, work: ModelWork, template: Request, ask: Any) -> None:
         self._work = work
-        self._pattern = pattern
+        self._template = template
         self._ask = ask
 
     async def perform(
         self, row: InputRow, is_answered: IsAnswered = _assume_unanswered
     ) -> BatchItem[Any]:
         """Ask the model."""
-        value, preface = read_input(row.input), self._pattern.canisters[:-1]
+        value, preface = read_input(row.input), self._template.canisters[:-1]
         if value.__class__ is str:
             request = evolve_unchecked(
-                self._pattern, canisters=(*preface, produce_user_canister(value))
+                self._template, canisters=(*preface, produce_user_canister(value))
             )
         else:
-            request = replace_canisters(self._pattern, (*preface, *gather_canisters(value)))
+            request = replace_canisters(self._template, (*preface, *gather_canisters(value)))
         item: BatchItem[Any] = await self._ask(request)
         return item
 
@@ -256,7 +256,7 @@ class WorkMaker:
             return await self._produce_engine(batch, spec)
         model = Model(spec.model, application=self.application)
         work = ModelWork(model, {}, InputComposer(), spec.produce_parser(), is_owner=True)
-        return ModelPerformer(work, spec.pattern, await work.prepare())
+        return ModelPerformer(work, spec.template, await work.prepare())
 
     async def check(self, spec: BatchSpec) -> None:
         """Refuse a specification that this process could not execute, before it is submitted.
@@ -281,21 +281,21 @@ class WorkMaker:
         )
 
     async def _produce_engine(self, batch: str, spec: BatchSpec) -> Performer:
-        pattern = spec.pattern
+        template = spec.template
         engine = Engine(
             spec.model,
             await self._produce_tools(spec.ensembles),
             limits=attrs.evolve(self.application.configuration.limits, **cast("Any", spec.limits)),
             store=self.store,
             application=self.application,
-            **_gather_options(pattern),
+            **_gather_options(template),
         )
         await engine.__aenter__()
         try:
             work = ModelWork(engine, {}, InputComposer())
             await work.prepare()
             if digest(work.describe()) != spec.settings:
-                raise _refuse_other_tools(work.pattern, pattern)
+                raise _refuse_other_tools(work.template, template)
         except BaseException:
             await engine.close()
             raise
@@ -350,23 +350,23 @@ def _conclude(outcome: RunOutcome, identity: str) -> BatchItem[Any]:
     return conclude_run(outcome)
 
 
-def _gather_options(pattern: Request) -> EngineOptions:
+def _gather_options(template: Request) -> EngineOptions:
     """Return the options of an engine's requests."""
     options: EngineOptions = {
-        "controls": pattern.controls,
-        "schema": pattern.schema,
-        "invocation_choice": pattern.invocation_choice,
-        "strict": pattern.strict,
-        "window": pattern.window,
-        "lenient": pattern.lenient,
+        "controls": template.controls,
+        "schema": template.schema,
+        "invocation_choice": template.invocation_choice,
+        "strict": template.strict,
+        "window": template.window,
+        "lenient": template.lenient,
     }
-    if pattern.native is not None:
-        options["native"] = pattern.native
+    if template.native is not None:
+        options["native"] = template.native
     return options
 
 
 def _refuse_other_tools(local: Request, submitted: Request) -> RequestError:
-    names = [sorted(each.name for each in pattern.invocables) for pattern in (local, submitted)]
+    names = [sorted(each.name for each in template.invocables) for template in (local, submitted)]
     differing = sorted({*names[0]} ^ {*names[1]})
     detail = "The tools of this batch are described differently here"
     if differing:

@@ -22,9 +22,10 @@ def represent(name: str, parts: Iterable[tuple[str, object]]) -> str:
     is_first = True
     for label, value in parts:
         part = f"{label}={shorten_value(value)}" if label else shorten_value(value)
-        part = part if is_first else f", {part}"
-        if is_first and len(text) + len(part) > LINE_CHARACTERS // 2 and label:
-            part = f"{label}={type(value).__name__}(…)"  # a single part leaves room for others
+        if not is_first:
+            part = f", {part}"
+        elif label and len(text) + len(part) > LINE_CHARACTERS // 2:
+            part = f"{label}={type(value).__name__}(…)"  # leave room for the other parts
         if len(text) + len(part) > LINE_CHARACTERS - 4:
             return f"{text}{'' if is_first else ', '}…)"
         text += part

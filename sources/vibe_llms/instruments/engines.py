@@ -337,7 +337,7 @@ class Engine(Closing):
         assert self._deferral_backend is not None
         return price_in_cents(origin, self._deferral_backend.tier)
 
-    async def produce_pattern(self) -> Request:
+    async def produce_template(self) -> Request:
         """Return the request that all runs share, with a placeholder for the question.
 
         Raises:

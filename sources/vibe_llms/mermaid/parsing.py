@@ -70,10 +70,17 @@ def parse_diagram(text: str, name: str = "diagram") -> Diagram:
 
 
 def _find_other_language(text: str) -> re.Match[str] | None:
-    """Return a word outside of ``%%`` comments that makes Mermaid read another diagram."""
+    """Return a word that makes Mermaid read the text as a diagram of another language.
+
+    Words in ``%%`` comments do not, except in the last line: Mermaid does not remove a comment
+    that no other line follows.
+    """
     for found in _OTHER_LANGUAGES.finditer(text):
-        comment = text.find("%%", text.rfind("\n", 0, found.start()) + 1, found.start())
-        if comment < 0 or text.find("\n", found.end()) in (-1, len(text) - 1):
+        line_start = text.rfind("\n", 0, found.start()) + 1
+        is_in_comment = "%%" in text[line_start : found.start()]
+        line_end = text.find("\n", found.end())
+        is_last_line = line_end in (-1, len(text) - 1)
+        if is_last_line or not is_in_comment:
             return found
     return None
 

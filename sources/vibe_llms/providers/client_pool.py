@@ -135,10 +135,10 @@ class ClientPool:
 
 
 _CACHED_NAMES_LIMIT = 1_024
-"""Maximum cached names; bounded, because clients of a daemon may send any names."""
+"""Maximum entries of a cache by name; bounded, as the users of a daemon may send any names."""
 
 
 def evict_oldest(cache: dict[Any, Any]) -> None:
-    """Evict the oldest entry if a cache of names is full."""
+    """Evict the oldest entry if a cache by name is full."""
     while len(cache) >= _CACHED_NAMES_LIMIT:
         del cache[next(iter(cache))]

@@ -30,12 +30,16 @@ class CompletionsVendor(Vendor):
         return "/chat/completions"
 
     def find_call_format(self, genus: Genus, model: ModelDescriptor) -> CallFormat[Any, Any] | None:
-        """Return the common format of a genus with the service's quirks, or ``None``."""
+        """Return the common format of a genus with the service's quirks.
+
+        Returns:
+            The format; ``None`` if the service does not offer the genus.
+        """
         return produce_common_format(genus, self.call_quirks, model.name)
 
     @property
     def call_quirks(self) -> CallQuirks:
-        """The quirks of its calls by genus. By default it has no calls outside of conversations."""
+        """The quirks of the service's calls, by genus; a genus without quirks is not offered."""
         return CallQuirks()
 
     async def survey(self, client: VendorClient) -> Sequence[SurveyedModel]:

@@ -111,7 +111,8 @@ class HostingClient(RemoteClient):
     ) -> Exchange:
         """Send a request, once; see :class:`RemoteClient`."""
         assert isinstance(self.provider, HostingProvider)
-        # Raises early; from now on the key is known, and removed from the server's output.
+        # Raise an error early if the key is missing. Read it before the server starts, so that it
+        # is removed from the server's output.
         self.require_key()
         try:
             address = await self.provider.acquire_address()

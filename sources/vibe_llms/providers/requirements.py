@@ -26,8 +26,8 @@ _CONNECT_SECONDS: Final = 0.3
 
 
 _LISTENING_FAULTS: Final = ("CertificateFault", "TlsFault", "ProxyRefusal", "ProxyUnreachable")
-"""Errors after which a server or a proxy is known to be listening: names of classes in
-``wire.http.faults``. Errors carry only their names, as foreign errors are sanitized.
+"""Names of errors that show that a server or a proxy is listening: classes in
+``wire.http.faults``. A sanitized error has only the name of the class of its cause.
 """
 
 
@@ -76,8 +76,8 @@ def find_packages(modules: Iterable[str], remedy: str) -> tuple[Requirement, ...
     """Return the requirement of packages whose modules are not installed; imports none of them.
 
     Args:
-        modules: Their names.
-        remedy: How to install them.
+        modules: Names of the modules.
+        remedy: How to install the packages.
     """
     missing = [module for module in modules if not _is_installed(module)]
     return (Requirement(RequirementKind.PACKAGE, ", ".join(missing), remedy),) if missing else ()
@@ -100,10 +100,11 @@ def find_server(base_url: str, remedy: str) -> tuple[Requirement, ...]:
 
 
 def advise_of_server(error: ConverseError, advice: str) -> None:
-    """Add to the error of a server that is not running how to start the server.
+    """Set the remedy of an error if its cause is a server that is not running.
 
     Args:
-        advice: What to do; empty if the user does not start the server.
+        error: The error of a request to the server.
+        advice: How to start the server; empty if the user does not start it.
     """
     if not advice or not isinstance(error, TransportError) or error.stage is not Stage.CONNECT:
         return

@@ -48,7 +48,7 @@ FACES: dict[type[SyncFace[Any]], tuple[type, set[str]]] = {
         Engine,
         {  # for those who build on an engine
             *("access_registry", "join_listeners", "limits", "load_media", "prepare"),
-            *("produce_model_call", "produce_pattern", "survey_local_arguments", "vary"),
+            *("produce_model_call", "produce_template", "survey_local_arguments", "vary"),
         },
     ),
     SyncChannel: (AsyncChannel, {"waits"}),  # for hosted runs

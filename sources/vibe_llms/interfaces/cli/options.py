@@ -231,10 +231,16 @@ def json_option(function: _Function) -> _Function:
 
 
 def yes_option(function: _Function) -> _Function:
-    """Add ``--yes``."""
+    """Add ``--yes`` to a command that asks before it changes or spends something."""
     return click.option("--yes", "-y", is_flag=True, help="Answer every question with yes.")(
         function
     )
+
+
+def download_option(function: _Function) -> _Function:
+    """Add ``--yes`` to a command that asks only before downloads and installs."""
+    help_ = "Allow downloads and installs."
+    return click.option("--yes", "-y", is_flag=True, help=help_)(function)
 
 
 def consent_option(function: _Function) -> _Function:
@@ -271,7 +277,9 @@ control_option = click.option(
     metavar="NAME=VALUE",
     help="Set a control, such as temperature=0.2. Repeatable.",
 )
-strict_option = click.option("--strict", is_flag=True, help="Fail if a translation loses anything.")
+strict_option = click.option(
+    "--strict", is_flag=True, help="Fail if the vendor does not support an option or content."
+)
 
 
 def model_options(function: _Function) -> _Function:

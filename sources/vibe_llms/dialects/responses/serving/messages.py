@@ -122,7 +122,7 @@ class _ItemsReader(ConversationReader):
     def _add(self, canister: AnyCanister) -> None:
         if isinstance(canister, InvocationCanister):
             self._owners[canister.invocation_id] = canister.owner
-        if _is_models(canister):
+        if _belongs_to_model(canister):
             canister = attrs.evolve(canister, turn_id=self._join_turn())
         else:
             self._turn_id = ""
@@ -135,7 +135,7 @@ class _ItemsReader(ConversationReader):
         return self._turn_id
 
 
-def _is_models(canister: AnyCanister) -> TypeGuard[ModelCanister]:
+def _belongs_to_model(canister: AnyCanister) -> TypeGuard[ModelCanister]:
     if isinstance(canister, ResultCanister):
         return canister.owner is Owner.VENDOR
     return isinstance(canister, (AssistantCanister, InvocationCanister))

@@ -9,7 +9,13 @@ import click
 
 from vibe_llms.interfaces.cli.access import load_application, warn_untrusted
 from vibe_llms.interfaces.cli.media import choose_paths, read_medium, write_media, write_pipe
-from vibe_llms.interfaces.cli.options import MODEL, command, json_option, strict_option, yes_option
+from vibe_llms.interfaces.cli.options import (
+    MODEL,
+    command,
+    download_option,
+    json_option,
+    strict_option,
+)
 from vibe_llms.interfaces.cli.output import write_json
 from vibe_llms.interfaces.cli.texts import describe_call, gather_prompt, report_result
 
@@ -45,7 +51,7 @@ _FORMATS: Final = {".jpg": "jpeg", ".jpeg": "jpeg", ".webp": "webp"}
 @click.option("--format", "file_format", help="File format: png, jpeg or webp.")
 @strict_option
 @json_option
-@yes_option
+@download_option
 async def draw(prompt: str | None, images: tuple[str, ...], **options: Any) -> None:
     """Draw an image from a description, or edit images.
 

@@ -11,9 +11,9 @@ from vibe_llms.interfaces.cli.access import load_application, warn_untrusted
 from vibe_llms.interfaces.cli.options import (
     MODEL,
     command,
+    download_option,
     json_option,
     strict_option,
-    yes_option,
 )
 from vibe_llms.interfaces.cli.output import write_table
 from vibe_llms.interfaces.cli.texts import describe_call, file_option, gather_texts, report_result
@@ -35,7 +35,10 @@ _SHOWN_NUMBERS = 4
 @file_option
 @click.option("--model", "-m", type=MODEL, help="Embedder, as provider:model.")
 @click.option(
-    "--dimensions", "-d", type=click.IntRange(min=1), help="Length of the vectors, if it varies."
+    "--dimensions",
+    "-d",
+    type=click.IntRange(min=1),
+    help="Length of the vectors, for models that let you choose.",
 )
 @click.option("--purpose", "-p", type=click.Choice(_PURPOSES), help="Use of the vectors.")
 @click.option(
@@ -46,7 +49,7 @@ _SHOWN_NUMBERS = 4
 )
 @strict_option
 @json_option
-@yes_option
+@download_option
 async def embed(texts: tuple[str, ...], path: str | None, **options: Any) -> None:
     """Turn texts into vectors, which are similar if the texts have similar meanings.
 

@@ -12,8 +12,8 @@ from vibe_llms.interfaces.cli.options import (
     PROVIDER,
     Command,
     Group,
+    download_option,
     json_option,
-    yes_option,
 )
 from vibe_llms.interfaces.cli.output import note, write_explanations, write_json, write_table
 from vibe_llms.models.genera import Genus
@@ -222,7 +222,7 @@ def _survey_settings(configuration: Configuration, provider: str) -> list[Settin
 
 @models.command("pull", cls=Command)
 @click.argument("address", type=MODEL, required=False)
-@yes_option
+@download_option
 async def pull(address: str | None, yes: bool) -> None:
     """Download what a model needs to run on this machine, such as its weights.
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from vibe_llms.interfaces.cli.access import load_application, warn_untrusted
-from vibe_llms.interfaces.cli.options import MODEL, command, json_option, yes_option
+from vibe_llms.interfaces.cli.options import MODEL, command, download_option, json_option
 from vibe_llms.interfaces.cli.output import write_json, write_table
 from vibe_llms.interfaces.cli.texts import describe_call, file_option, gather_texts, report_result
 
@@ -24,7 +24,7 @@ from vibe_llms.interfaces.cli.texts import describe_call, file_option, gather_te
     help="Moderator, such as openai:omni-moderation-latest.",
 )
 @json_option
-@yes_option
+@download_option
 async def moderate(texts: tuple[str, ...], path: str | None, **options: Any) -> int:
     """Classify texts as harmful or harmless, with the kind of harm.
 

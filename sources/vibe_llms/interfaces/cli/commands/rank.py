@@ -8,7 +8,13 @@ from typing import Any
 import click
 
 from vibe_llms.interfaces.cli.access import load_application, warn_untrusted
-from vibe_llms.interfaces.cli.options import MODEL, command, json_option, strict_option, yes_option
+from vibe_llms.interfaces.cli.options import (
+    MODEL,
+    command,
+    download_option,
+    json_option,
+    strict_option,
+)
 from vibe_llms.interfaces.cli.output import write_json, write_table
 from vibe_llms.interfaces.cli.texts import describe_call, file_option, gather_texts, report_result
 
@@ -21,7 +27,7 @@ from vibe_llms.interfaces.cli.texts import describe_call, file_option, gather_te
 @click.option("--limit", "-n", type=click.IntRange(min=1), help="Show only the best texts.")
 @strict_option
 @json_option
-@yes_option
+@download_option
 async def rank(query: str, texts: tuple[str, ...], path: str | None, **options: Any) -> None:
     """Order texts by their relevance to QUERY, the most relevant first.
 

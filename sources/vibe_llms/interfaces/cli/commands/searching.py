@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from vibe_llms.interfaces.cli.access import load_application, open_index, warn_untrusted
-from vibe_llms.interfaces.cli.options import ROLE, command, json_option, yes_option
+from vibe_llms.interfaces.cli.options import ROLE, command, download_option, json_option
 from vibe_llms.interfaces.cli.output import note, repair, sanitize, style, write_json
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.option("--all", "-a", "everything", is_flag=True, help="Also search the visits of flows.")
 @click.option("--meaning", is_flag=True, help="Search by meaning as well as by words.")
 @json_option
-@yes_option
+@download_option
 def search(
     words: tuple[str, ...],
     limit: int,

@@ -10,7 +10,13 @@ import click
 
 from vibe_llms.interfaces.cli.access import load_application, warn_untrusted
 from vibe_llms.interfaces.cli.media import choose_paths, write_media
-from vibe_llms.interfaces.cli.options import MODEL, command, json_option, strict_option, yes_option
+from vibe_llms.interfaces.cli.options import (
+    MODEL,
+    command,
+    download_option,
+    json_option,
+    strict_option,
+)
 from vibe_llms.interfaces.cli.output import write_json
 from vibe_llms.interfaces.cli.texts import describe_call, gather_prompt, report_result
 
@@ -41,7 +47,7 @@ _FORMATS: Final = {
 @click.option("--language", help="Code of the language, such as de.")
 @strict_option
 @json_option
-@yes_option
+@download_option
 async def speak(text: str | None, **options: Any) -> None:
     """Speak a text.
 

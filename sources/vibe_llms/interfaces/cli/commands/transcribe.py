@@ -10,7 +10,13 @@ import click
 
 from vibe_llms.interfaces.cli.access import load_application, warn_untrusted
 from vibe_llms.interfaces.cli.media import read_medium
-from vibe_llms.interfaces.cli.options import MODEL, command, json_option, strict_option, yes_option
+from vibe_llms.interfaces.cli.options import (
+    MODEL,
+    command,
+    download_option,
+    json_option,
+    strict_option,
+)
 from vibe_llms.interfaces.cli.output import write_json
 from vibe_llms.interfaces.cli.texts import describe_call, report_result
 
@@ -39,7 +45,7 @@ _TIMED = ("srt", "vtt")
 )
 @strict_option
 @json_option
-@yes_option
+@download_option
 async def transcribe(path: str | None, **options: Any) -> None:
     """Write down the words of audio.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vibe_llms.interfaces.cli.options import GRACE, command, runner_option, yes_option
+from vibe_llms.interfaces.cli.options import GRACE, command, download_option, runner_option
 from vibe_llms.interfaces.cli.output import note
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     metavar="SECONDS",
     help="Grace period for runs when stopping.",
 )
-@yes_option
+@download_option
 def worker(runner: str, queues: str, functions: str, grace: float, yes: bool) -> None:
     """Process queued runs and batches, until Ctrl-C.
 

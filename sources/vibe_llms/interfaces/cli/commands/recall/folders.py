@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from vibe_llms.interfaces.cli.access import load_application, load_configuration
-from vibe_llms.interfaces.cli.options import command, json_option, yes_option
+from vibe_llms.interfaces.cli.options import command, download_option, json_option
 from vibe_llms.interfaces.cli.output import note, write_json, write_table
 
 SETTING = "ensembles.recall.folders"
@@ -19,7 +19,7 @@ _FOLDERS = click.argument("folders", metavar="FOLDER...", nargs=-1, required=Tru
 
 @command("add")
 @_FOLDERS
-@yes_option
+@download_option
 async def add(folders: tuple[str, ...], yes: bool) -> None:
     """Add folders of text files to the search, and index their files.
 
@@ -68,7 +68,7 @@ def list_(as_json: bool) -> None:
 
 @command("remove")
 @_FOLDERS
-@yes_option
+@download_option
 async def remove(folders: tuple[str, ...], yes: bool) -> None:
     """Remove folders from the search. Their files are not deleted."""
     paths = [Path(folder).expanduser().absolute() for folder in folders]

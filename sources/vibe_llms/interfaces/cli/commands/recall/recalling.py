@@ -8,7 +8,7 @@ import click
 
 from vibe_llms.interfaces.cli.access import load_application, warn_untrusted
 from vibe_llms.interfaces.cli.commands.recall.folders import read_folders
-from vibe_llms.interfaces.cli.options import command, json_option, yes_option
+from vibe_llms.interfaces.cli.options import command, download_option, json_option
 from vibe_llms.interfaces.cli.output import note, repair, sanitize, style, write_json
 
 
@@ -17,7 +17,7 @@ from vibe_llms.interfaces.cli.output import note, repair, sanitize, style, write
 @click.option("--limit", "-n", default=5, show_default=True, type=click.IntRange(min=1))
 @click.option("--documents", is_flag=True, help="Search only the folders, not conversations.")
 @json_option
-@yes_option
+@download_option
 async def search(
     words: tuple[str, ...], limit: int, documents: bool, as_json: bool, yes: bool
 ) -> None:

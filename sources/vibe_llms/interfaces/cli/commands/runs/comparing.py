@@ -17,8 +17,8 @@ from vibe_llms.interfaces.cli.options import (
     RUN,
     command,
     control_option,
+    download_option,
     json_option,
-    yes_option,
 )
 from vibe_llms.interfaces.cli.output import note, write, write_json, write_table
 from vibe_llms.interfaces.cli.runs.run_lookup import open_run, run_argument
@@ -52,7 +52,7 @@ _OPTIONS = {"controls": "control"}
 @click.option("--words", is_flag=True, help="With --live: also compare the words.")
 @click.option("--cap", type=DOLLARS, metavar="DOLLARS", help="With --live: limit of the cost.")
 @json_option
-@yes_option
+@download_option
 def diff(
     first: str, second: str | None, live: bool, as_json: bool, yes: bool, **options: Any
 ) -> int:

@@ -30,10 +30,11 @@ def copy(source: str, target: str, as_json: bool) -> int:
     interrupt and repeat the command; it adds only new data. A conversation that exists in both
     stores but differs is left unchanged and reported, and the exit code is 7.
 
-    To move the content of a database, name the database twice, with another content backend.
+    To move the content of a database to another content backend, name the database twice, with the
+    new backend in TO.
 
-    Other programs may use the stores meanwhile. To copy the later data of active runs, repeat the
-    command after they have stopped.
+    Other programs may use the stores at the same time. If runs are active, repeat the command after
+    they have stopped, so that their last data are copied, too.
 
     \b
         vibe store copy directory postgresql://vibe@database.example/vibe
