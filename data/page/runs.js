@@ -9,7 +9,7 @@ import { compare, count, markState, nameState, tellMoment, tellUse, titleOf } fr
 
 const LOOK = 1500;
 const PAGE = 50;
-const MOST = 500;
+const MAX_RUNS = 500;
 const KEPT = 500; // how many events are shown
 const STATES = ['working', 'waiting', 'queued', 'due', 'broken_off', 'stopped', 'ended'];
 const LEFT = new Set(['due', 'broken_off', 'stopped']); // states in which nothing runs
@@ -38,8 +38,8 @@ export async function showRuns(main, signal) {
     STATES.map((each) => make('option', { value: each }, nameState(each))),
   );
   const list = make('ul', { class: 'rows', 'aria-label': 'Runs' });
-  const more = press('Show more', () => ((limit = Math.min(MOST, limit + PAGE)), look()), { hidden: true });
-  const rest = make('p', { class: 'none', hidden: true }, `These are the latest ${MOST} runs. To see others, choose a state or use “vibe runs list”.`);
+  const more = press('Show more', () => ((limit = Math.min(MAX_RUNS, limit + PAGE)), look()), { hidden: true });
+  const rest = make('p', { class: 'none', hidden: true }, `These are the latest ${MAX_RUNS} runs. To see others, choose a state or use “vibe runs list”.`);
   const none = make('p', { class: 'none', hidden: true });
   show(
     main,
@@ -60,8 +60,8 @@ export async function showRuns(main, signal) {
     show(list, page.data.map((run) => composeRow({ ...run, first_words: words.get(run.id) })));
     none.textContent = filter.value ? 'No run has this state.' : 'There are no runs yet.';
     none.hidden = page.data.length > 0;
-    more.hidden = !page.has_more || limit === MOST;
-    rest.hidden = !page.has_more || limit < MOST;
+    more.hidden = !page.has_more || limit === MAX_RUNS;
+    rest.hidden = !page.has_more || limit < MAX_RUNS;
   }
   await keep(look, signal);
 }

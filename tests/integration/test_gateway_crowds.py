@@ -98,12 +98,12 @@ async def test_ways_of_asking_are_not_remembered_for_ever(
         serve_gateway(produce_application(tmp_path, upstream.url)) as address,
         aiohttp.ClientSession() as session,
     ):
-        for number in range(3 * request_templates.MOST_TEMPLATES):
+        for number in range(3 * request_templates.MAX_TEMPLATES):
             told = [{"role": "user", "content": "Name a sea."}]
             body = {"model": "anthropic:m", "messages": told, "max_tokens": 1 + number}
             for _ in range(2):
                 async with session.post(f"{address}/v1/chat/completions", json=body) as answer:
                     assert answer.status == 200
     assert made
-    assert all(len(each._templates) <= request_templates.MOST_TEMPLATES for each in made)
-    assert all(len(each._seen) <= request_templates.MOST_TEMPLATES for each in made)
+    assert all(len(each._templates) <= request_templates.MAX_TEMPLATES for each in made)
+    assert all(len(each._seen) <= request_templates.MAX_TEMPLATES for each in made)

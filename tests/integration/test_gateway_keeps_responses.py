@@ -382,12 +382,12 @@ async def test_a_full_disk_is_told_of_and_nothing_is_promised(
     simulator: Simulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str
 ) -> None:
     """No id that nobody could go on from; with room again, all goes on."""
-    pages = {"most": 1_000_000}
+    pages = {"maximum": 1_000_000}
     opened = ResponseDatabase._open
 
     def open_small(registry: ResponseDatabase) -> sqlite3.Connection:
         connection = opened(registry)
-        connection.execute(f"PRAGMA max_page_count = {pages['most']}")
+        connection.execute(f"PRAGMA max_page_count = {pages['maximum']}")
         return connection
 
     monkeypatch.setattr(ResponseDatabase, "_open", open_small)
@@ -399,7 +399,7 @@ async def test_a_full_disk_is_told_of_and_nothing_is_promised(
         known = await client.responses.create(model=model, input="Well?")
 
         with sqlite3.connect(application.configuration.data_directory / FILE) as database:
-            [pages["most"]] = database.execute("PRAGMA page_count").fetchone()
+            [pages["maximum"]] = database.execute("PRAGMA page_count").fetchone()
         ways: Any = ({}, {"stream": True}, {"background": True})
         for way in ways:
             with pytest.raises(openai.InternalServerError, match="disk of this server is full"):
@@ -407,7 +407,7 @@ async def test_a_full_disk_is_told_of_and_nothing_is_promised(
         assert len(simulator.requests) == 3  # in the background it was not even asked
         assert (await client.responses.retrieve(known.id)).output_text == "Yes."
 
-        pages["most"] = 1_000_000
+        pages["maximum"] = 1_000_000
         again = await client.responses.create(
             model=model, input="Well?", previous_response_id=known.id, **wide
         )

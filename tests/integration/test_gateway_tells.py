@@ -13,7 +13,7 @@ import pytest
 from support.gateways.gateways import become, produce_application, serve_gateway
 from support.gateways.hostile_upstreams import gateway_process
 from support.network.wire_servers import Connection, serve
-from vibe_llms.daemons.logged_bodies import MOST_BYTES, BodyBeginning
+from vibe_llms.daemons.logged_bodies import MAX_BYTES, BodyBeginning
 from vibe_llms.daemons.logs import AccessLog
 from vibe_llms.foundation.secrets import HIDDEN
 from vibe_llms.testing.simulator import Say, Simulator
@@ -109,7 +109,7 @@ async def test_a_line_has_what_was_said_where_that_is_wanted(
     assert not {"asked", "answered"} & set(second)
 
 
-@pytest.mark.parametrize("before", [0, 3, MOST_BYTES - 60, MOST_BYTES - 11, MOST_BYTES + 4_050])
+@pytest.mark.parametrize("before", [0, 3, MAX_BYTES - 60, MAX_BYTES - 11, MAX_BYTES + 4_050])
 def test_a_body_is_kept_up_to_a_bound_without_half_a_key(before: int) -> None:
     """Wherever that stands, and however the pieces are cut."""
     body, key = BodyBeginning(), b"sk-" + b"k" * 40
@@ -117,11 +117,11 @@ def test_a_body_is_kept_up_to_a_bound_without_half_a_key(before: int) -> None:
     for piece in pieces:
         body.feed(piece)
     shown = body.show()
-    more = sum(map(len, pieces)) - MOST_BYTES
+    more = sum(map(len, pieces)) - MAX_BYTES
     assert shown.endswith(f"… ({more:,} bytes more)")
-    assert MOST_BYTES - 50 < len(shown.partition("…")[0]) <= MOST_BYTES
+    assert MAX_BYTES - 50 < len(shown.partition("…")[0]) <= MAX_BYTES
     assert "k" not in shown
-    assert (HIDDEN in shown) == (before < MOST_BYTES - 50)
+    assert (HIDDEN in shown) == (before < MAX_BYTES - 50)
 
 
 @pytest.mark.slow

@@ -30,7 +30,7 @@ from vibe_llms.foundation.portal import in_thread
 from vibe_llms.messages.contents import MediaContent
 from vibe_llms.messages.views import media_of
 from vibe_llms.plugins.specification.conversations import ExporterSpecification
-from vibe_llms.retrieval.ranking import MOST_NEIGHBORS, MeaningHit, produce_search_hit
+from vibe_llms.retrieval.ranking import MAX_NEIGHBORS, MeaningHit, produce_search_hit
 from vibe_llms.runs.owners import read_owner
 from vibe_llms.runs.summaries import RunSummary
 from vibe_llms.runs.surveying import read_summary
@@ -153,7 +153,7 @@ class LocalConversations:
                 is_whole = False
             # The index has the messages of all owners. Usually a few more than the limit are
             # enough; otherwise, get as many as the index can find.
-            for fetched in (4 * limit, MOST_NEIGHBORS):
+            for fetched in (4 * limit, MAX_NEIGHBORS):
                 hits = await meanings.search(query, limit=fetched, update=False)
                 own = await asyncio.to_thread(self._filter_hits, hits, subject, limit + 1)
                 if len(own) > limit or len(own) == len(hits):

@@ -23,8 +23,8 @@ from vibe_llms.instruments.estimates import AnyEstimator, count_money, read_mone
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.telemetry.prices import Price, price_usage
 
-_MOST_TOKENS: Final = 1 << 36
-_MOST_COST: Final = 1 << 43
+_MAX_TOKENS: Final = 1 << 36
+_MAX_COST: Final = 1 << 43
 """Upper bounds of the tokens and the cost that one answer counts as; 2⁴³ billionths of a dollar are
 $8,796. The sum of a million answers fits into a column."""
 
@@ -64,13 +64,13 @@ def _account_counts(hour: int, provider: str, model: str, *counts: int | None) -
     counted: dict[str, Any] = dict(zip(BUCKETS, counts, strict=True))
     usage = Usage(**counted)
     tokens = (
-        min(usage.total_input_tokens or 0, _MOST_TOKENS),
-        min(usage.total_output_tokens or 0, _MOST_TOKENS),
+        min(usage.total_input_tokens or 0, _MAX_TOKENS),
+        min(usage.total_output_tokens or 0, _MAX_TOKENS),
     )
     price = price_usage(usage, provider=provider, model=model)
     if not isinstance(price, Price):
         return ItemAccount(*tokens, 0, 1)
-    cost = min(count_money(price.amount), _MOST_COST)
+    cost = min(count_money(price.amount), _MAX_COST)
     return ItemAccount(*tokens, cost, int(not price.is_complete))
 
 

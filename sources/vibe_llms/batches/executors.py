@@ -34,7 +34,7 @@ GRACE_SECONDS: Final = 10.0
 _SCAN_SECONDS: Final = 15.0
 _PAUSE_SECONDS: Final = 1.0
 """Pause before a chunk is taken again after a fault."""
-_MOST_BATCHES: Final = 16
+_MAX_BATCHES: Final = 16
 """Number of batches whose models and engines are kept open between chunks."""
 
 
@@ -261,7 +261,7 @@ class ChunkExecutor:
 
     async def _make_room(self) -> None:
         idle = [name for name, each in self._works.items() if not each.users]
-        for name in idle[: max(0, len(self._works) - _MOST_BATCHES)]:
+        for name in idle[: max(0, len(self._works) - _MAX_BATCHES)]:
             await self._works.pop(name).performer.close()
 
     async def _stop(self, taken_chunk: TakenChunk, state: BatchState, detail: str = "") -> None:

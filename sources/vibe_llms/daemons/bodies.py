@@ -151,19 +151,19 @@ async def _ensure_few_values(body: bytes, limit: int) -> None:
         await asyncio.sleep(0)
 
 
-def refuse_count(limit: str, most: int, found: str) -> LimitError:
+def refuse_count(limit: str, maximum: int, found: str) -> LimitError:
     """Return the error for a request with too many values, tools or other parts.
 
     Args:
         limit: Name of the limit.
-        most: Its value.
+        maximum: Its value.
         found: The number and kind of parts in the request, such as ``3,000 tools``.
     """
     return LimitError(
-        detail=f"The request has {found}; the limit is {limit} = {most:,}.",
+        detail=f"The request has {found}; the limit is {limit} = {maximum:,}.",
         remedy=f"Send fewer, or raise {limit} in [limits] of the server's file.",
         limit=limit,
-        value=most,
+        value=maximum,
         stage=Stage.FRAME,
     )
 

@@ -7,7 +7,7 @@ from typing import Final
 from vibe_llms.daemons.server.asgi_types import Message, Receive, Send
 from vibe_llms.foundation.secrets import HIDDEN, KEY_SHAPES
 
-MOST_BYTES: Final = 65_536
+MAX_BYTES: Final = 65_536
 """Logged bytes of each body."""
 
 _MARGIN_BYTES: Final = 4_096
@@ -26,7 +26,7 @@ class BodyBeginning:
     def feed(self, data: bytes) -> None:
         """Copy a piece, as far as there is room."""
         self._size += len(data)
-        if room := MOST_BYTES + _MARGIN_BYTES - len(self._data):
+        if room := MAX_BYTES + _MARGIN_BYTES - len(self._data):
             self._data += data[:room]
 
     def show(self, credential: str = "") -> str:
@@ -39,11 +39,11 @@ class BodyBeginning:
         if credential:
             data = data.replace(credential.encode("latin-1", "replace"), redacted)
         shown = KEY_SHAPES.sub(redacted, data)
-        if self._size <= MOST_BYTES:
+        if self._size <= MAX_BYTES:
             return shown.decode("utf-8", "replace")
         # Remove the margin, which may contain half a key; redaction has shortened the text.
-        shown = shown[: max(0, len(shown) - (len(self._data) - MOST_BYTES))]
-        return f"{shown.decode('utf-8', 'replace')}… ({self._size - MOST_BYTES:,} bytes more)"
+        shown = shown[: max(0, len(shown) - (len(self._data) - MAX_BYTES))]
+        return f"{shown.decode('utf-8', 'replace')}… ({self._size - MAX_BYTES:,} bytes more)"
 
 
 class Contents:

@@ -22,13 +22,13 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 _SECONDS: Final = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 _LATE_SECONDS: Final = (0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
-_MOST_MODELS: Final = 500
+_MAX_MODELS: Final = 500
 """Most values of the label ``model``; further models are counted as ``other``."""
 
 _UNKNOWN: Final = "unknown"
 """Label of models that have not answered yet, whose names clients could invent."""
 
-_MOST_PENDING: Final = 1_000
+_MAX_PENDING: Final = 1_000
 _FLUSH_SECONDS: Final = 0.5
 """Requests of one kind, and seconds, after which pending counts are added to the metrics."""
 
@@ -133,7 +133,7 @@ class Metrics:
         self._plan_flush(self._lateness)
 
     def _plan_flush(self, pending: Sized) -> None:
-        if len(pending) >= _MOST_PENDING:
+        if len(pending) >= _MAX_PENDING:
             self.flush()
         elif self._is_shared and self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_FLUSH_SECONDS, self.flush)
@@ -206,7 +206,7 @@ class Metrics:
             return address
         if record.status >= 400:
             return _UNKNOWN
-        if len(self._models) >= _MOST_MODELS:
+        if len(self._models) >= _MAX_MODELS:
             return "other"
         self._models.add(address)
         return address

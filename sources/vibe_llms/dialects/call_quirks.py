@@ -22,7 +22,7 @@ class EmbeddingQuirks:
         purposes: The service's word for each purpose that it knows.
         format_field: Field that requests base64, which has a third of the size of decimal numbers;
             empty if the service only sends numbers.
-        most_texts: Maximum texts of one request.
+        max_texts: Maximum texts of one request.
         truncation_field: Field that turns the silent truncation of long texts off; empty if the
             service always rejects them.
     """
@@ -31,7 +31,7 @@ class EmbeddingQuirks:
     purpose_field: String = ""
     purposes: Mapping[str, str] = attrs.field(factory=dict)
     format_field: String = "encoding_format"
-    most_texts: Count = 2048
+    max_texts: Count = 2048
     truncation_field: String = ""
 
 
@@ -41,13 +41,13 @@ class RankingQuirks:
 
     Attributes:
         path: The path after the base URL.
-        most_field: Field with the maximum number of texts to return.
-        most_texts: Maximum texts of one request.
+        max_results_field: Field with the maximum number of texts to return.
+        max_texts: Maximum texts of one request.
     """
 
     path: str = "/rerank"
-    most_field: str = "top_n"
-    most_texts: Count = 1000
+    max_results_field: str = "top_n"
+    max_texts: Count = 1000
 
 
 @frozen(kw_only=True)
@@ -56,7 +56,7 @@ class IllustrationQuirks:
 
     Attributes:
         path: The path after the base URL.
-        most_images: Maximum images of one answer.
+        max_images: Maximum images of one answer.
         size_form: ``size`` for a text such as ``1024x1024``, ``pixels`` for the fields ``width``
             and ``height``, ``ratio`` for the field ``aspect_ratio``.
         quality_field: Field of the quality; empty if there is none.
@@ -70,7 +70,7 @@ class IllustrationQuirks:
     """
 
     path: String = "/images/generations"
-    most_images: Count = 10
+    max_images: Count = 10
     size_form: Literal["size", "pixels", "ratio"] = "size"
     quality_field: String = "quality"
     background_field: String = "background"

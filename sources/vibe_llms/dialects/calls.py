@@ -112,9 +112,9 @@ class CallFormat(Generic[In, Out]):
     Attributes:
         path: The path after the base URL.
         protocol: The protocol whose bodies the vendor accepts unchanged; empty if it has quirks.
-        most_inputs: Maximum inputs of one call, such as texts; for images, the maximum of an
+        max_inputs: Maximum inputs of one call, such as texts; for images, the maximum of an
             answer.
-        most_bytes: Maximum size of the inputs of one call.
+        max_bytes: Maximum size of the inputs of one call.
         write: Returns the call. Raises RequestError.
         read: Returns the result from the body of an answer. Raises ValueError for an invalid body;
             its message contains no secrets and no long texts.
@@ -123,8 +123,8 @@ class CallFormat(Generic[In, Out]):
 
     path: str
     protocol: str = ""
-    most_inputs: int
-    most_bytes: int = 500_000
+    max_inputs: int
+    max_bytes: int = 500_000
     write: Callable[[In, ModelDescriptor], NativeTranslation]
     read: Callable[[bytes, In, ModelDescriptor], Out]
     stream: StreamFormat[In, Out] | None = None

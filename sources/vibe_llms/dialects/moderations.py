@@ -63,7 +63,7 @@ def _read_verdict(result: _Result) -> ModerationVerdict:
 
 
 CALL_FORMAT: Final = CallFormat[ModerationRequest, Moderation](
-    path="/moderations", protocol=PROTOCOL, most_inputs=32, write=_write, read=_read
+    path="/moderations", protocol=PROTOCOL, max_inputs=32, write=_write, read=_read
 )
 
 

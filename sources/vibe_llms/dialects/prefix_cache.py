@@ -16,13 +16,13 @@ import msgspec
 from vibe_llms.foundation.attrs_classes import define, frozen
 from vibe_llms.messages.canisters import AnyCanister
 
-LEAST_MESSAGES: Final = 16
+MIN_MESSAGES: Final = 16
 """Minimum messages to cache: reading fewer again costs less than caching."""
 
 CHANGEABLE_MESSAGES: Final = 4
 """Number of last messages that may change: clients move markers of prompt caches there."""
 
-_MOST_FORKS: Final = 16
+_MAX_FORKS: Final = 16
 """Maximum conversations of a client that begin with the same two messages."""
 
 _CacheKey: TypeAlias = tuple[str, str, int]
@@ -131,7 +131,7 @@ class PrefixCache:
         self._by_key[prefix.key] = prefixes
         self._prefixes[prefix] = None
         self._change_size(client, prefix.size_bytes)
-        if len(prefixes) > _MOST_FORKS:
+        if len(prefixes) > _MAX_FORKS:
             self._remove(prefixes[0])
         while self._sizes[client] > self._share:
             self._remove(next(each for each in self._prefixes if each.key[0] == client))

@@ -47,13 +47,13 @@ def produce_call_format(quirks: RankingQuirks) -> CallFormat[RankingRequest, Ran
             "query": request.query,
             "documents": list(request.texts),
         }
-        if request.most is not None:
-            body[quirks.most_field] = request.most
+        if request.max_results is not None:
+            body[quirks.max_results_field] = request.max_results
         return Translation(body)
 
-    protocol = PROTOCOL if quirks.most_field == "top_n" else ""
+    protocol = PROTOCOL if quirks.max_results_field == "top_n" else ""
     return CallFormat(
-        path=quirks.path, protocol=protocol, most_inputs=quirks.most_texts, write=write, read=read
+        path=quirks.path, protocol=protocol, max_inputs=quirks.max_texts, write=write, read=read
     )
 
 
@@ -82,7 +82,7 @@ def normalize(native: Mapping[str, Any]) -> Translation[RankingRequest]:
     request = RankingRequest(
         query=_ensure_text(native.get("query")),
         texts=read_texts(texts, "documents"),
-        most=native.get("top_n"),
+        max_results=native.get("top_n"),
     )
     return Translation(request)
 

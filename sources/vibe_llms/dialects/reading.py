@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, Self, TypeVar, cast
 
 import attrs
 
-from vibe_llms.dialects.prefix_cache import CHANGEABLE_MESSAGES, LEAST_MESSAGES, ClientPrefixes
+from vibe_llms.dialects.prefix_cache import CHANGEABLE_MESSAGES, MIN_MESSAGES, ClientPrefixes
 from vibe_llms.dialects.serving import DECODING_ERRORS, explain_invalid
 from vibe_llms.dialects.unanswered import WaitingInvocations
 from vibe_llms.exceptions import ConverseError
@@ -184,7 +184,7 @@ def read_each(
     Raises:
         RequestError: An item is invalid; the error names its position.
     """
-    if cache is None or not isinstance(items, list) or len(items) < LEAST_MESSAGES:
+    if cache is None or not isinstance(items, list) or len(items) < MIN_MESSAGES:
         _read_items(reader, items, 0, kind, field, protocol)
         return reader
     lookup, start = cache.look_up(protocol, context, items), 0

@@ -150,7 +150,7 @@ def _find_dominators(successors: Successors, start: str) -> dict[str, str]:
     found = [0] * len(order)
     waiting: list[list[int]] = [[] for _ in order]
 
-    def find_least(number: int) -> int:
+    def find_minimum(number: int) -> int:
         """Return the node with the least semidominator on the path up; compresses the path."""
         if above[number] < 0:
             return number
@@ -168,12 +168,12 @@ def _find_dominators(successors: Successors, start: str) -> dict[str, str]:
 
     for number in range(len(order) - 1, 0, -1):
         for each in before[number]:
-            semi[number] = min(semi[number], semi[find_least(each)])
+            semi[number] = min(semi[number], semi[find_minimum(each)])
         waiting[semi[number]].append(number)
         above[number] = parent = parents[number]
         for each in waiting[parent]:
-            least = find_least(each)
-            found[each] = least if semi[least] < semi[each] else parent
+            minimum = find_minimum(each)
+            found[each] = minimum if semi[minimum] < semi[each] else parent
         waiting[parent].clear()
     for number in range(1, len(order)):
         # In preorder: the values of the nodes above are final.

@@ -10,7 +10,7 @@ from vibe_llms.flows.graphs import EdgeKind, Flow
 _LOST = (EdgeKind.ERROR, EdgeKind.LIMIT)
 """Kinds of edges that are taken after a visit without a response."""
 
-_MOST_SPLITS = 8
+_MAX_SPLITS = 8
 """Maximum number of splits recorded for a node that is on every path of one of their branches."""
 
 _RESPONDED = "\N{NULL}"
@@ -155,7 +155,7 @@ class Knowledge:
                 name = edge.target
                 while name != join:
                     splits = found.setdefault(name, [])
-                    if len(splits) >= _MOST_SPLITS:
+                    if len(splits) >= _MAX_SPLITS:
                         break  # for speed; an uncertain answer only warns
                     splits.append(split)
                     name = after.get(name, join)  # a branch may not reach an end

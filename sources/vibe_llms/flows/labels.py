@@ -12,7 +12,7 @@ from vibe_llms.flows.tasks import EvaluationType, Task
 from vibe_llms.foundation.suggestions import end_among, find_nearest
 from vibe_llms.tables.paths import KeyPath
 
-_MOST_COMPARED: Final = 50
+_MAX_COMPARED: Final = 50
 """Maximum number of words that are compared with a possibly misspelt one."""
 
 Found = tuple[KeyPath, FlowFault]
@@ -88,7 +88,7 @@ def find_predicate_faults(task: Task, known: Iterable[str]) -> Iterator[Found]:
 
 def _find_near(name: str, known: Iterable[str]) -> str | None:
     known = list(known)
-    return find_nearest(name, known) if len(known) <= _MOST_COMPARED else None
+    return find_nearest(name, known) if len(known) <= _MAX_COMPARED else None
 
 
 def _fault(message: str, rule: TaskRule, line: int = 0, column: int = 0) -> FlowFault:

@@ -17,7 +17,7 @@ from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.suggestions import end_among, suggest
 from vibe_llms.tables.paths import KeyPath
 
-_MOST_EXAMPLES: Final = 20
+_MAX_EXAMPLES: Final = 20
 """Maximum number of example paths without a response; each costs a search of the graph."""
 
 
@@ -35,10 +35,10 @@ class Use:
     nodes: Sequence[str]
 
 
-_MOST_SUGGESTIONS: Final = 50
+_MAX_SUGGESTIONS: Final = 50
 """Number of mistakes for which the nearest known word is searched."""
 
-_MOST_LISTED: Final = 20
+_MAX_LISTED: Final = 20
 """Number of known words listed if none is near."""
 
 
@@ -162,7 +162,7 @@ class ReferenceChecker:
 
     def _find_example(self, flow: Flow, speaker: str, node: str) -> str:
         self._examples += 1
-        if self._examples > _MOST_EXAMPLES:
+        if self._examples > _MAX_EXAMPLES:
             return ""
         if speaker == node:
             return " the first time"
@@ -185,6 +185,6 @@ class ReferenceChecker:
         """End a sentence with the nearest known word, or with all known words."""
         known = list(known)
         self._suggestions += 1
-        if not known or self._suggestions > _MOST_SUGGESTIONS:
+        if not known or self._suggestions > _MAX_SUGGESTIONS:
             return "."
-        return end_among(name, known) if len(known) <= _MOST_LISTED else suggest(name, known)
+        return end_among(name, known) if len(known) <= _MAX_LISTED else suggest(name, known)

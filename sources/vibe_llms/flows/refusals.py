@@ -77,9 +77,9 @@ def find_refusals(
 def _check_length(path: KeyPath, value: JsonValue, attributes: ModelAttributes) -> Iterator[Found]:
     """Yield a finding if the maximum response is longer than the model permits."""
     for name in _LIMITS:
-        most = attributes.access_value(name)
-        if isinstance(most, int) and isinstance(value, (int, float)) and value > most:
-            message = f"{attributes.address} answers with at most {most:,} tokens ({name}), not "
+        maximum = attributes.access_value(name)
+        if isinstance(maximum, int) and isinstance(value, (int, float)) and value > maximum:
+            message = f"{attributes.address} answers with at most {maximum:,} tokens ({name}), not "
             yield _find(path, TaskRule.MODEL, f"{message}{value:,}: lower 'max_tokens'.")
             return
 

@@ -34,7 +34,7 @@ _CLAUSE_END: Final = re.compile(
 _CLAUSE_CHARACTERS: Final = 200
 """Number of characters before a word that are searched for a negation."""
 
-_MOST_NEGATED: Final = 50
+_MAX_NEGATED: Final = 50
 """Number of negated matches, from the end, after which a word counts as negated everywhere."""
 
 EDGES: Final = " \t\r\n*_`\"'.,;:!?()[]{}<>#-\u2013\u2014\u2018\u2019\u201c\u201d"
@@ -98,7 +98,7 @@ def _rank(word: str) -> tuple[int, str]:
 
 
 def _choose_spot(text: str, word: str, spans: list[tuple[int, int]]) -> Spot:
-    for start, end in spans[: -_MOST_NEGATED - 1 : -1]:
+    for start, end in spans[: -_MAX_NEGATED - 1 : -1]:
         if not _is_negated(text, start):
             return Spot(word, start, end)
     return Spot(word, *spans[-1], is_negated=True)

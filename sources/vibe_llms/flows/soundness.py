@@ -24,8 +24,8 @@ LIMITED: Final = WORKING_KINDS | {NodeKind.LOOP}
 
 _SPECIAL: Final = re.compile(r"START|END|P\d{1,9}")
 _NUMBER: Final = re.compile(r"\d+")
-_MOST_SHOWN: Final = 5
-_MOST_COMPARED: Final = 50
+_MAX_SHOWN: Final = 5
+_MAX_COMPARED: Final = 50
 """Maximum number of ids that are compared with a possibly misspelt one."""
 _SUCCESS_KINDS: Final = frozenset(EdgeKind) - {EdgeKind.ERROR, EdgeKind.LIMIT}
 
@@ -55,8 +55,8 @@ def find_graph_faults(flow: Flow) -> Iterator[FlowFault]:
 
 def join_names(names: Sequence[str]) -> str:
     """Join some names, and the number of further ones."""
-    more = len(names) - _MOST_SHOWN
-    shown = ", ".join(names[:_MOST_SHOWN])
+    more = len(names) - _MAX_SHOWN
+    shown = ", ".join(names[:_MAX_SHOWN])
     return f"{shown} and {more} more" if more > 0 else shown
 
 
@@ -168,7 +168,7 @@ def _join_parts(flow: Flow, names: Iterable[str]) -> list[list[str]]:
 
 
 def _suggest(name: str, others: Collection[str]) -> str:
-    near = find_nearest(name, others) if len(others) <= _MOST_COMPARED else None
+    near = find_nearest(name, others) if len(others) <= _MAX_COMPARED else None
     return f"; did you mean {near!r}?" if near else "."
 
 

@@ -15,7 +15,7 @@ INPUT: Final = "input"
 """Variable with which a subflow receives the last response before it."""
 
 _NAME: Final = re.compile(r"[^\s./\\\x00-\x1f][^/\\\x00-\x1f]{0,127}")
-_MOST_LISTED: Final = 20
+_MAX_LISTED: Final = 20
 """Maximum number of files that an error message lists."""
 
 
@@ -48,7 +48,7 @@ def find_subflow(folder: Path | None, name: str) -> Path | SubflowRefusal:
     for each in file_names:
         if (folder / each).is_file():
             return folder / each
-    known = sorted(each.stem for each in folder.iterdir() if each.suffix in SUFFIXES)[:_MOST_LISTED]
+    known = sorted(each.stem for each in folder.iterdir() if each.suffix in SUFFIXES)[:_MAX_LISTED]
     return SubflowRefusal(
         f"{' or '.join(file_names)} does not exist in the folder of this task"
         f"{end_among(name, known)}"

@@ -31,7 +31,7 @@ _TOKEN = re.compile(
       | (?P<or>\|)""",
     re.VERBOSE | re.DOTALL,
 )
-_REPETITION = re.compile(r"(?P<sign>[?*+]|\{(?P<least>\d+)(?P<comma>,)?(?P<most>\d+)?\})\??")
+_REPETITION = re.compile(r"(?P<sign>[?*+]|\{(?P<minimum>\d+)(?P<comma>,)?(?P<maximum>\d+)?\})\??")
 
 
 class PatternError(ValueError):
@@ -166,10 +166,10 @@ class _Reader:
             return _Ways(1 + piece.constant, piece.repeats)  # one more way: without the piece
         if not is_single:
             raise _refuse(repetition[0])
-        least, most = repetition["least"], repetition["most"]
-        if least is None or (repetition["comma"] and most is None):
+        minimum, maximum = repetition["minimum"], repetition["maximum"]
+        if minimum is None or (repetition["comma"] and maximum is None):
             return _Ways(1, 1)
-        return _Ways(1 + int(most or least) - int(least))
+        return _Ways(1 + int(maximum or minimum) - int(minimum))
 
 
 def _refuse(piece: str) -> PatternError:

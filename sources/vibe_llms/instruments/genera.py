@@ -110,7 +110,7 @@ async def call_in_parts(model: CallModel[In, Out], call: In, concurrency: int) -
     Raises:
         ConverseError: The first error; see :func:`call_all`.
     """
-    parts = list(split_call(call, model.most_inputs, model.most_bytes))
+    parts = list(split_call(call, model.max_inputs, model.max_bytes))
     return await call_all(model, parts, concurrency)
 
 
@@ -140,7 +140,7 @@ async def call_all(model: CallModel[_In, Out], calls: Sequence[_In], concurrency
     return [results[index] for index in range(len(calls))]
 
 
-def split_call(call: In, most_inputs: int, most_bytes: int) -> Iterator[In]:
+def split_call(call: In, max_inputs: int, max_bytes: int) -> Iterator[In]:
     """Split a call into parts of at most so many texts and bytes, in order.
 
     A single text that is larger gets its own part.
@@ -149,7 +149,7 @@ def split_call(call: In, most_inputs: int, most_bytes: int) -> Iterator[In]:
     texts: Sequence[str] = call.texts
     for index, text in enumerate(texts):
         length = len(text.encode("utf-8", "replace"))
-        if index > start and (index - start == most_inputs or size + length > most_bytes):
+        if index > start and (index - start == max_inputs or size + length > max_bytes):
             yield _replace_texts(call, texts[start:index])
             start, size = index, 0
         size += length

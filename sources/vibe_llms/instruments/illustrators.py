@@ -111,7 +111,7 @@ async def draw_with(
     concurrency: int = CONCURRENCY,
 ) -> Illustration:
     """Draw images with a provider's model. Raises ConverseError."""
-    parts = split_count(request, model.most_inputs)
+    parts = split_count(request, model.max_inputs)
     return join_illustrations(await call_all(model, parts, concurrency))
 
 

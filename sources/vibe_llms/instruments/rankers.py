@@ -38,18 +38,22 @@ class Ranker(CallInstrument):
 
     genus = Genus.RANKER
 
-    async def rank(self, query: str, texts: Iterable[str], *, most: int | None = None) -> Ranking:
+    async def rank(
+        self, query: str, texts: Iterable[str], *, max_results: int | None = None
+    ) -> Ranking:
         """Return texts by their relevance to a query, the most relevant first.
 
         Args:
-            most: Maximum number of returned texts, the most relevant ones; ``None`` for all.
+            max_results: Maximum number of returned texts, the most relevant ones; ``None`` for all.
 
         Raises:
             RequestError: There are no texts, or one of them or the query is blank.
             TranslationLossError: An embedder replaces the ranker, and the ranker is strict.
             ConverseError: A request failed.
         """
-        request = RankingRequest(query=query, texts=texts, most=most, strict=self.strict)
+        request = RankingRequest(
+            query=query, texts=texts, max_results=max_results, strict=self.strict
+        )
         model = await access_ranker(self.application, self.address, holder=self)
         return await rank_with(model, request, self.concurrency)
 
@@ -77,7 +81,7 @@ async def rank_with(
     if model.descriptor.attributes.genus is Genus.EMBEDDER:
         return await _rank_by_vectors(model, request, concurrency)
     parts: list[Ranking] = await call_in_parts(model, request, concurrency)
-    split = split_call(request, model.most_inputs, model.most_bytes)
+    split = split_call(request, model.max_inputs, model.max_bytes)
     return join_rankings(parts, [len(part.texts) for part in split], request)
 
 

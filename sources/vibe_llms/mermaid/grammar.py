@@ -21,7 +21,7 @@ from vibe_llms.mermaid.statements import (
     SubgraphStatement,
 )
 
-MOST_REFUSALS = 50
+MAX_REFUSALS = 50
 """Maximum number of errors, after which the rest of a text is skipped: it is not a diagram."""
 
 _ENDS = ("NEWLINE", "SEMI", "EOF")
@@ -69,7 +69,7 @@ class DiagramParser:
         except SyntaxRefusal as refusal:
             self.refusals.append(refusal)
             return
-        while cursor.token.kind != END and len(self.refusals) < MOST_REFUSALS:
+        while cursor.token.kind != END and len(self.refusals) < MAX_REFUSALS:
             try:
                 self._parse_line(cursor)
             except SyntaxRefusal as refusal:

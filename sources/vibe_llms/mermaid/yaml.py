@@ -18,7 +18,7 @@ from typing import Final, NoReturn
 
 from vibe_llms.mermaid.yaml_scalars import fold_block, fold_lines, resolve, unescape, write_key
 
-MOST_LEVELS: Final = 100
+MAX_LEVELS: Final = 100
 """Maximum depth of nested values."""
 
 _GAP = re.compile(r"[ \t\n]*(?:#[^\n]*\n[ \t\n]*)*(?:#[^\n]*)?")
@@ -128,8 +128,8 @@ class _Reader:
     def read_block(self, parent: int) -> object:
         """Read a possible collection that is defined by indentation."""
         self.depth += 1
-        if self.depth > MOST_LEVELS:
-            self.fail(f"is inside of more than {MOST_LEVELS} others")
+        if self.depth > MAX_LEVELS:
+            self.fail(f"is inside of more than {MAX_LEVELS} others")
         column = self.column()
         # Tabs may separate, but not indent: no collection can begin after one.
         if self.is_after_tab():
@@ -224,8 +224,8 @@ class _Reader:
     def read_flow(self, indent: int, *, inside: bool) -> object:
         """Read a value that does not depend on indentation; a placeholder if none begins."""
         self.depth += 1
-        if self.depth > MOST_LEVELS:
-            self.fail(f"is inside of more than {MOST_LEVELS} others")
+        if self.depth > MAX_LEVELS:
+            self.fail(f"is inside of more than {MAX_LEVELS} others")
         first = self.peek()
         if first in ("{", "["):
             value = self.read_collection(indent)
@@ -324,29 +324,29 @@ class _Reader:
         style, before, width, after = header.groups()
         if before and after:
             self.fail("begins a text that says twice how it ends", header.start())
-        least = indent + int(width) - 1 if width else None
-        if least == 0:
+        min_indent = indent + int(width) - 1 if width else None
+        if min_indent == 0:
             self.fail(f"begins a text indented by nothing, which {_ADVICE}", header.start())
-        text_indent = indent if least is None else least
+        text_indent = indent if min_indent is None else min_indent
         lines: list[str] = []
         while self.position < len(self.text):
             end = self.text.find("\n", self.position)
             end = len(self.text) if end < 0 else end
             line = self.text[self.position : end]
             spaces = len(line) - len(line.lstrip(" "))
-            if least is None:
+            if min_indent is None:
                 text_indent = max(text_indent, spaces)
             if len(line) > spaces:
-                if least is None and text_indent == 0:
+                if min_indent is None and text_indent == 0:
                     self.fail("must be indented more than what it belongs to")
                 if spaces < text_indent:
                     break
-                least = text_indent
-            elif least is None:
+                min_indent = text_indent
+            elif min_indent is None:
                 line = ""
             lines.append(line[text_indent:])
             self.position = min(end + 1, len(self.text))
-        if least is None and text_indent == 0:
+        if min_indent is None and text_indent == 0:
             self.fail("begins a text without lines that are indented", header.start())
         if _CONTROL.search("".join(lines)):
             self.fail("begins a text with a control character", header.start())

@@ -120,10 +120,10 @@ class Illustration(Sequence[ImageContent]):
         return iter(self.images)
 
 
-def split_count(request: IllustrationRequest, most: int) -> list[IllustrationRequest]:
-    """Split a request into ones for at most this many images each."""
-    whole, rest = divmod(request.count, most)
-    counts = [most] * whole + ([rest] if rest else [])
+def split_count(request: IllustrationRequest, max_images: int) -> list[IllustrationRequest]:
+    """Split a request into requests for at most ``max_images`` images each."""
+    whole, rest = divmod(request.count, max_images)
+    counts = [max_images] * whole + ([rest] if rest else [])
     if len(counts) == 1:
         return [request]
     return [attrs.evolve(request, count=count) for count in counts]

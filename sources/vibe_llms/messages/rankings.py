@@ -29,7 +29,7 @@ class RankingRequest:
     Attributes:
         query: The question or the words searched for.
         texts: The texts to rank.
-        most: Return only the best ones; ``None`` for all.
+        max_results: Number of the best texts to return; ``None`` for all.
         strict: Raise an error if the translation loses anything.
 
     Raises:
@@ -38,13 +38,14 @@ class RankingRequest:
 
     query: str = attrs.field(converter=_ensure_query)
     texts: tuple[str, ...] = attrs.field(converter=ensure_texts)
-    most: int | None = None
+    max_results: int | None = None
     strict: bool = False
 
     def __attrs_post_init__(self) -> None:
-        if self.most is not None and not (is_integer(self.most) and self.most > 0):
-            detail = f"The number of texts to return is {self.most!r}."
-            raise RequestError(path="most", detail=detail, remedy="Give a positive integer.")
+        count = self.max_results
+        if count is not None and not (is_integer(count) and count > 0):
+            detail = f"The number of texts to return is {count!r}."
+            raise RequestError(path="max_results", detail=detail, remedy="Give a positive integer.")
 
 
 @frozen
@@ -103,7 +104,7 @@ def rank(scores: Iterable[tuple[int, float]], request: RankingRequest) -> tuple[
     """
     texts = request.texts
     ordered = sorted(scores, key=lambda each: (-each[1], each[0]))
-    return tuple(RankedText(i, score, texts[i]) for i, score in ordered[: request.most])
+    return tuple(RankedText(i, score, texts[i]) for i, score in ordered[: request.max_results])
 
 
 def join_rankings(

@@ -120,8 +120,8 @@ def _count_content(content: AnyContent, attributes: ModelAttributes | None) -> T
         case ReasoningContent():
             # Not every vendor sends earlier reasoning to the model; a signature hides its length.
             visible = count_text(content.text or "".join(content.summary), attributes)
-            hidden_most = len(content.signature or "") // 4 if not content.text else 0
-            hidden = TokenCount(tokens=hidden_most // 2, error_tokens=hidden_most // 2 + 1)
+            max_hidden = len(content.signature or "") // 4 if not content.text else 0
+            hidden = TokenCount(tokens=max_hidden // 2, error_tokens=max_hidden // 2 + 1)
             return visible.widen(1.0) + hidden
         case ImageContent():
             rule = attributes.access_value("image_tokens") if attributes else ABSENT

@@ -61,14 +61,14 @@ class RemoteCallModel(Generic[In, Out]):
         return self._descriptor
 
     @property
-    def most_inputs(self) -> int:
+    def max_inputs(self) -> int:
         """Maximum inputs of one call."""
-        return self._call_format.most_inputs
+        return self._call_format.max_inputs
 
     @property
-    def most_bytes(self) -> int:
+    def max_bytes(self) -> int:
         """Maximum size of the inputs of one call."""
-        return self._call_format.most_bytes
+        return self._call_format.max_bytes
 
     async def call(self, request: In) -> Out:
         """Translate a request, send it, repeat it as the retry policy allows, and read the answer.

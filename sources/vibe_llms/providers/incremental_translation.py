@@ -40,13 +40,13 @@ from vibe_llms.messages.requests import Request
 from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.providers.memory_budgets import MemoryBudget
 
-MOST_CACHED: Final = 8
+MAX_CACHED: Final = 8
 """Maximum conversations, or forks of one, whose translations are cached for a model."""
 
 MEMORY_BUDGET: Final = MemoryBudget(64_000_000)
 """Shared limit for the caches of all models, in bytes of the translated conversations."""
 
-LEAST_CANISTERS: Final = 16
+MIN_CANISTERS: Final = 16
 """Minimum canisters to cache: translating fewer again costs less than caching them."""
 
 UNCACHED_CANISTERS: Final = 5
@@ -118,7 +118,7 @@ class IncrementalMessages:
         Raises:
             RequestError: The vendor does not support the conversation.
         """
-        if len(request.canisters) < LEAST_CANISTERS or request.continuation:
+        if len(request.canisters) < MIN_CANISTERS or request.continuation:
             return self._writer.nativize(request, model)
         previous = next((each for each in self._cached if each.precedes(request)), None)
         translation = None if previous is None else self._continue(previous, request, model)
@@ -216,7 +216,7 @@ class IncrementalMessages:
         others = [each for each in self._cached if each is not previous]
         if previous is not None and keeps_previous:
             others.insert(0, previous)
-        self._cached = (translated, *others[: MOST_CACHED - 1])
+        self._cached = (translated, *others[: MAX_CACHED - 1])
         MEMORY_BUDGET.set_size(self, sum(each.size for each in self._cached))
 
     def clear(self) -> None:

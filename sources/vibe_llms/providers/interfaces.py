@@ -124,11 +124,11 @@ class CallModel(Protocol[In, Out]):
         """The model's name and attributes."""
 
     @property
-    def most_inputs(self) -> int:
+    def max_inputs(self) -> int:
         """Maximum inputs of one call, such as texts."""
 
     @property
-    def most_bytes(self) -> int:
+    def max_bytes(self) -> int:
         """Maximum size of the inputs of one call, in UTF-8."""
 
     async def call(self, request: In) -> Out:

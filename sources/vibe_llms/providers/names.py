@@ -56,8 +56,8 @@ def apply_aliases(request: Request, aliases: Mapping[str, str]) -> Translation[R
     return Translation(aliased, losses)
 
 
-MOST_KNOWN: Final = 10_000
-MOST_KNOWN_CHARACTERS: Final = 128
+MAX_KNOWN: Final = 10_000
+MAX_KNOWN_CHARACTERS: Final = 128
 """Limits of the cache of valid names for a pattern: how many names, and how long."""
 
 
@@ -94,9 +94,9 @@ def find_aliases(request: Request, quirks: Any) -> dict[str, str]:
     if used_names <= known:
         return {}
     if all(not name or is_valid(name) for name in used_names):
-        if len(known) + len(used_names) > MOST_KNOWN:
+        if len(known) + len(used_names) > MAX_KNOWN:
             known.clear()
-        known.update(name for name in used_names if name and len(name) <= MOST_KNOWN_CHARACTERS)
+        known.update(name for name in used_names if name and len(name) <= MAX_KNOWN_CHARACTERS)
         return {}
     names = _survey_names(request)
     invalid_names = [name for name in names if not is_valid(name)]

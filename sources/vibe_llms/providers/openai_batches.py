@@ -42,7 +42,7 @@ _FORM_BYTES: Final = 1_024
 _END_STATES: Final = frozenset({"cancelled", "completed", "expired", "failed"})
 _EXPIRED: Final = "batch_expired"
 _CANCELLED: Final = "batch_cancelled"
-_MOST_FAILURES: Final = 3
+_MAX_FAILURES: Final = 3
 """Maximum errors to report of a rejected file."""
 
 
@@ -186,7 +186,7 @@ def _read_failure(batch: Any) -> str:
     """Return in one line why a file was rejected."""
     errors = (batch.get("errors") or {}).get("data") or ()
     reasons = []
-    for each in errors[:_MOST_FAILURES]:
+    for each in errors[:_MAX_FAILURES]:
         place = f"line {each['line']}: " if each.get("line") else ""
         reasons.append(f"{place}{each.get('message') or each.get('code')}")
     return "; ".join(reasons) or "no reason given"

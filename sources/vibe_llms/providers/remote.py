@@ -43,7 +43,7 @@ from vibe_llms.wire.tracing import compose_trace_headers
 if TYPE_CHECKING:
     from vibe_llms.providers.surveys import SurveyedModel
 
-LEAST_SECRET_CHARACTERS: Final = 12
+MIN_SECRET_CHARACTERS: Final = 12
 """Minimum length of the secrets that are removed from passed-through answers; shorter ones are only
 removed from errors, since dummy keys such as ``ollama`` are also words in models' answers.
 """
@@ -341,7 +341,7 @@ class RemoteClient:
             own = [each for each in secrets if each not in public]
             self._scrubbers = {
                 True: Scrubber(secrets, shapes=False),
-                False: Scrubber(own, shapes=False, least_length=LEAST_SECRET_CHARACTERS),
+                False: Scrubber(own, shapes=False, min_length=MIN_SECRET_CHARACTERS),
             }
         return self._scrubbers[is_error]
 

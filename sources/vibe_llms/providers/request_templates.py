@@ -27,7 +27,7 @@ from vibe_llms.messages.losses import Loss, Translation
 from vibe_llms.messages.requests import Request, replace_canisters
 from vibe_llms.messages.trusting import trusted
 
-MOST_TEMPLATES: Final = 64
+MAX_TEMPLATES: Final = 64
 """Maximum templates; the cache is emptied when it is full."""
 
 _make_translation: Final = trusted(Translation)
@@ -84,7 +84,7 @@ class RequestTemplates:
             return template.fill(texts)
         translation = self._translate(request, streaming)
         if kind not in self._seen:
-            if len(self._seen) >= MOST_TEMPLATES:
+            if len(self._seen) >= MAX_TEMPLATES:
                 self._seen.clear()
                 self._templates.clear()
             self._seen.add(kind)  # the second request of this kind makes the template

@@ -87,7 +87,7 @@ class WireSource:
         self._has_rest = False
 
     async def receive_simple(
-        self, read: Callable[[bytes], SimpleResponse | None], most_bytes: int
+        self, read: Callable[[bytes], SimpleResponse | None], max_bytes: int
     ) -> SimpleResponse | None:
         """Return a complete simple answer (fast path).
 
@@ -95,7 +95,7 @@ class WireSource:
 
         Args:
             read: Reads a simple answer, and returns ``None`` for any other.
-            most_bytes: Maximum size of an event of a stream: longer answers are not read here.
+            max_bytes: Maximum size of an event of a stream: longer answers are not read here.
         """
         try:
             exchange = await self._attempt.open_exchange()
@@ -104,7 +104,7 @@ class WireSource:
         except ConverseError as error:
             self._error = error
             return None
-        if not exchange.is_spent or len(self._beginning) > most_bytes:
+        if not exchange.is_spent or len(self._beginning) > max_bytes:
             return None
         return read(self._beginning)
 

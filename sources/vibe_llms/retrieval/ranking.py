@@ -13,7 +13,7 @@ from vibe_llms.retrieval.database import PassageDatabase
 CANDIDATES: Final = 100
 """Passages of each ranking that are joined."""
 
-MOST_NEIGHBORS: Final = 4_096
+MAX_NEIGHBORS: Final = 4_096
 """Maximum number of results of sqlite-vec. Source: its ``vec0`` module, version 0.1.9."""
 
 SNIPPET_CHARACTERS: Final = 240
@@ -72,7 +72,7 @@ def find_passages(
         role: Only messages of this role.
         parts: Include parts of other conversations.
     """
-    wanted = min(max(CANDIDATES, 2 * limit), MOST_NEIGHBORS)
+    wanted = min(max(CANDIDATES, 2 * limit), MAX_NEIGHBORS)
     near: list[tuple[int, float]] = []
     rankings: list[list[int]] = []
     for collection in collections:

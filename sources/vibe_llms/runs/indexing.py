@@ -39,7 +39,7 @@ from vibe_llms.runs.surveying import (
     survey_states,
 )
 
-_MOST_FOLDS: Final = 1_000
+_MAX_FOLDS: Final = 1_000
 """Number of runs whose folds are cached; the logs of all others are read again on request."""
 
 _FRESH_SECONDS: Final = 1.0
@@ -157,7 +157,7 @@ class RunIndex:
                 log = store.open_log(identity)
                 known = self._foldings[identity] = _Folding(RunFold(identity), log.tail())
             self._foldings.move_to_end(identity)
-            if len(self._foldings) > _MOST_FOLDS:
+            if len(self._foldings) > _MAX_FOLDS:
                 self._foldings.popitem(last=False)
         with known.lock:
             fold = known.fold

@@ -21,7 +21,7 @@ from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.runs.compacting import shorten
 from vibe_llms.runs.summaries import RunFold
 
-_MOST_READS: Final = 16
+_MAX_READS: Final = 16
 """Maximum number of reads of a fork that others keep writing to, until one is consistent."""
 
 
@@ -129,7 +129,7 @@ def _read_lines(log: RunLog) -> tuple[bytes, ...]:
 
 def _read_history(store: ConversationStore, identity: str) -> tuple[History, int]:
     """Read a conversation, and count the canisters inherited from its parents."""
-    for _ in range(_MOST_READS):
+    for _ in range(_MAX_READS):
         history = store.read(identity)
         link = history.metadata.parent
         if link is None or link.canisters is not None:

@@ -51,7 +51,7 @@ TOTAL_BEHIND_BYTES: Final = 1 << 24
 """Approximate memory for all subscribers that are behind: the more of them there are, the smaller
 the pieces that they read, but no smaller than the next constant."""
 
-_LEAST_BYTES: Final = 1 << 13
+_MIN_BYTES: Final = 1 << 13
 
 _NEAR_LINES: Final = 64
 """A new reader begins where its first subscriber does if that is at most so many lines behind."""
@@ -316,12 +316,12 @@ class Subscription:
         if self._tail is None:
             self._tail = owner.index.store.open_log(self._reader.run_id).tail(self.after)
             owner.behind += 1
-        most = max(_LEAST_BYTES, min(PIECE_BYTES, TOTAL_BEHIND_BYTES // owner.behind))
-        data, self.after = await asyncio.to_thread(self._read_piece, self._tail, most)
+        max_bytes = max(_MIN_BYTES, min(PIECE_BYTES, TOTAL_BEHIND_BYTES // owner.behind))
+        data, self.after = await asyncio.to_thread(self._read_piece, self._tail, max_bytes)
         return data
 
-    def _read_piece(self, tail: LogTail, most: int) -> tuple[bytes, int]:
-        lines, last = tail.read_raw(most)
+    def _read_piece(self, tail: LogTail, max_bytes: int) -> tuple[bytes, int]:
+        lines, last = tail.read_raw(max_bytes)
         try:
             return self._owner.form.encode_all(lines), last
         except UNREADABLE as error:

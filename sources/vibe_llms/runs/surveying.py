@@ -119,7 +119,7 @@ def is_over(log: RunLog, last: LogEvent) -> bool:
     return possible == _RESTED and not is_requested_again(log, possible)
 
 
-_MOST_READS: Final = 3
+_MAX_READS: Final = 3
 """Number of times a log is read, if it changes each time, before its run counts as dead."""
 
 _Read: TypeAlias = Callable[[ConversationStore, str], tuple[RunSummary | None, tuple[str, ...]]]
@@ -145,7 +145,7 @@ def summarize_run(
     Args:
         read: Reads a log.
     """
-    for reads in range(1, _MOST_READS + 1):
+    for reads in range(1, _MAX_READS + 1):
         found, visits = read(store, identity)
         if found is None:
             return None
@@ -153,7 +153,7 @@ def summarize_run(
         if not summary.starts or _is_alive(store, summary):
             break
         last = store.open_log(identity).read_last()
-        if last is None or last.sequence == summary.sequence or reads == _MOST_READS:
+        if last is None or last.sequence == summary.sequence or reads == _MAX_READS:
             summary = _describe_dead(summary)
             break
         # It came to rest, or was resumed, since the log was read.

@@ -18,7 +18,7 @@ FAULTY: Final = object()
 
 _T = TypeVar("_T")
 
-_MOST_CHARACTERS = 80
+_MAX_CHARACTERS = 80
 
 
 def _return_unchanged(value: Any) -> Any:
@@ -102,7 +102,7 @@ def show_value(value: object, shows_text: bool = True) -> str:
     """
     if isinstance(value, str):
         shown = repr(value)
-        shown = shown if len(shown) <= _MOST_CHARACTERS else f"{shown[:_MOST_CHARACTERS]}…"
+        shown = shown if len(shown) <= _MAX_CHARACTERS else f"{shown[:_MAX_CHARACTERS]}…"
         return shown if shows_text else ""
     if isinstance(value, bool):
         return str(value).lower()
@@ -177,9 +177,11 @@ def is_web_address(value: Any) -> bool:
     return parts is not None and parts.scheme in ("http", "https") and bool(parts.netloc)
 
 
-def bound(words: str, least: float, most: float = float("inf")) -> Kind:
+def bound(words: str, minimum: float, maximum: float = float("inf")) -> Kind:
     """Make the kind of whole numbers within bounds, both allowed."""
-    return Kind(words, lambda value: is_whole(value) and least <= value <= most, parse=_parse_whole)
+    return Kind(
+        words, lambda value: is_whole(value) and minimum <= value <= maximum, parse=_parse_whole
+    )
 
 
 class Choice(Kind):

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from vibe_llms.foundation.secrets import HIDDEN, KEY_SHAPES, Secret
 
-LEAST_SECRET_LENGTH = 4
+MIN_SECRET_LENGTH = 4
 """Default minimum length of a secret: redacting shorter texts would make data unreadable."""
 REPLACEMENT = HIDDEN.encode()
 
@@ -83,7 +83,7 @@ class Scrubber:
 
     Args:
         shapes: Whether to also redact unknown keys, which are recognized by their shape.
-        least_length: Minimum length of a secret; shorter ones are ignored.
+        min_length: Minimum length of a secret; shorter ones are ignored.
     """
 
     def __init__(
@@ -91,12 +91,12 @@ class Scrubber:
         secrets: Iterable[Secret | str] = (),
         *,
         shapes: bool = True,
-        least_length: int = LEAST_SECRET_LENGTH,
+        min_length: int = MIN_SECRET_LENGTH,
     ) -> None:
         self._texts: list[str] = []
         self._spellings: list[_Spelling] = []
         self._shapes = KEY_SHAPES if shapes else None
-        self._least_length = least_length
+        self._min_length = min_length
         self.add(*secrets)
 
     def add(self, *secrets: Secret | str) -> None:
@@ -105,7 +105,7 @@ class Scrubber:
             text = secret.reveal() if isinstance(secret, Secret) else secret
             # A key that was read with its line end may be shown without it.
             for spelling in {text, text.strip()}:
-                if len(spelling) >= self._least_length and spelling not in self._texts:
+                if len(spelling) >= self._min_length and spelling not in self._texts:
                     self._texts.append(spelling)
         # The first match wins, so longer secrets come first.
         ordered = sorted(self._texts, key=len, reverse=True)
@@ -216,14 +216,14 @@ class Scrubber:
             is_base64 = self._spellings[(match.lastindex or 1) - 1].is_base64
             end = match.end()
             # Another secret may overlap the end of this one.
-            position = max(start + 1, end - LEAST_SECRET_LENGTH)
+            position = max(start + 1, end - MIN_SECRET_LENGTH)
             yield start - (is_base64 and start > 0 and data[start - 1] in _DIGITS), end
 
     def _find_shapes(self, data: bytes) -> Iterator[_Span]:
         position = 0
         while self._shapes is not None and (match := self._shapes.search(data, position)):
             start, end = match.span()
-            position = max(start + 1, end - LEAST_SECRET_LENGTH)
+            position = max(start + 1, end - MIN_SECRET_LENGTH)
             yield start, end
 
 
@@ -278,7 +278,7 @@ def _list_base64_spellings(data: bytes) -> list[_Spelling]:
         first = -(-before * 8 // 6)
         last = len(padded) * 8 // 6
         certain_digits = digits[first:last]
-        if len(certain_digits) >= LEAST_SECRET_LENGTH:
+        if len(certain_digits) >= MIN_SECRET_LENGTH:
             units = [
                 _BASE64_ALTERNATIVES.get(chr(digit), b"%c" % digit) for digit in certain_digits
             ]

@@ -28,9 +28,9 @@ from vibe_llms.flows.interpolation import TemplateScope, read_template, render_t
 from vibe_llms.mermaid import parse_diagram
 
 _CHARACTERS = 4_000
-_LEAST_MICROSECONDS = 20_000
+_MIN_MICROSECONDS = 20_000
 """What takes less says more about the machine than about the text."""
-_MOST_MICROSECONDS = 150.0
+_MAX_MICROSECONDS = 150.0
 """For each character: thrice of what the slowest ordinary text takes."""
 _BRACES = (
     "{{", "}}", "{", "}", "\\{{", "\\", "a", "registry:", "response:", "loop.", "index", "count",
@@ -119,7 +119,7 @@ class Fuzzer:
         few, many = (measure(self.read, text) for text in texts)
         rate = many / len(texts[1])
         self.slowest = max(self.slowest, rate)
-        if rate > _MOST_MICROSECONDS or (many > 8 * few and many > _LEAST_MICROSECONDS):
+        if rate > _MAX_MICROSECONDS or (many > 8 * few and many > _MIN_MICROSECONDS):
             self.report(f"slow ({rate:.0f} µs a character): {before!r} + {part!r} * n + {after!r}")
 
     def report(self, finding: str) -> None:

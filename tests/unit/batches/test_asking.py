@@ -20,13 +20,13 @@ class Asked:
     """Counts what is asked at once."""
 
     def __init__(self) -> None:
-        self.now = self.most = 0
+        self.now = self.maximum = 0
         self.seen: list[int] = []
 
     async def ask(self, number: int) -> BatchItem[Any]:
         """Answer after some turns of the event loop."""
         self.now += 1
-        self.most = max(self.most, self.now)
+        self.maximum = max(self.maximum, self.now)
         self.seen.append(number)
         for _ in range(number % 3 + 1):
             await asyncio.sleep(0)
@@ -50,7 +50,7 @@ async def test_several_chunks_of_a_batch_ask_no_more_at_once_than_one() -> None:
     found = await asyncio.gather(
         *(perform(each, range(10 * n, 10 * n + 10)) for n, each in enumerate(backends))
     )
-    assert asked.most == 4
+    assert asked.maximum == 4
     assert [sorted(each) for each in found] == [[*range(10 * n, 10 * n + 10)] for n in range(3)]
     assert sorted(asked.seen) == [*range(30)]
 

@@ -48,14 +48,14 @@ class Worker:
 
     bad: frozenset[int] = frozenset()
     at_once: int = 0
-    most: int = 0
+    max_at_once: int = 0
     given: list[int] = attrs.field(factory=list)
     pace: Callable[[int], float] = lambda number: 0.0
 
     async def double(self, number: int) -> int:
         self.given.append(number)
         self.at_once += 1
-        self.most = max(self.most, self.at_once)
+        self.max_at_once = max(self.max_at_once, self.at_once)
         try:
             await asyncio.sleep(self.pace(number))
         finally:
@@ -109,7 +109,7 @@ async def test_no_more_are_worked_on_at_once_than_allowed(concurrency: int) -> N
 
     await gather(BatchChannel(worker.double, concurrency=concurrency).run(range(40)))
 
-    assert worker.most == min(concurrency, 40)
+    assert worker.max_at_once == min(concurrency, 40)
     assert sorted(worker.given) == list(range(40))
 
 
@@ -703,10 +703,10 @@ async def test_a_disk_that_fills_up_keeps_what_fits(
     """Of answers that came together, too: each of them was paid for."""
     journal = tmp_path / "answers.jsonl"
     write = Disk.write
-    most = 2_000
+    max_bytes = 2_000
 
     def fill(self: Disk, descriptor: int, data: bytes) -> None:
-        room = most - os.fstat(descriptor).st_size
+        room = max_bytes - os.fstat(descriptor).st_size
         write(self, descriptor, data[:room])
         if len(data) > room:
             raise OSError(28, "No space left on device")
@@ -717,7 +717,7 @@ async def test_a_disk_that_fills_up_keeps_what_fits(
 
     kept = read_lines(journal)
     assert len(kept) >= 9
-    assert most - journal.stat().st_size < 250  # no other line would fit
+    assert max_bytes - journal.stat().st_size < 250  # no other line would fit
 
 
 async def test_one_line_too_long_for_a_disk_costs_none_of_the_others(

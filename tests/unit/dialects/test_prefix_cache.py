@@ -19,7 +19,7 @@ from support.vendors.long_talks import (
 )
 from vibe_llms.dialects.prefix_cache import (
     CHANGEABLE_MESSAGES,
-    LEAST_MESSAGES,
+    MIN_MESSAGES,
     ClientPrefixes,
     PrefixCache,
 )
@@ -160,7 +160,7 @@ def test_short_conversations_are_not_cached() -> None:
     cache = PrefixCache()
     talk = write_talk("messages", TURNS, with_tools=False)
 
-    read("messages", talk[: LEAST_MESSAGES - 1], cache.open("a"))
+    read("messages", talk[: MIN_MESSAGES - 1], cache.open("a"))
 
     assert cache.size == 0
 

@@ -27,7 +27,7 @@ async def test_many_texts_are_ranked_in_parts_and_joined() -> None:
     texts = [f"text {number}" for number in range(600)] + ["red sky"]
     async with Simulator() as simulator:
         async with Ranker("siliconflow:m", application=point(simulator)) as ranker:
-            ranking = await ranker.rank("red sky 7", texts, most=3)
+            ranking = await ranker.rank("red sky 7", texts, max_results=3)
         sizes = sorted(len(request.body["documents"]) for request in simulator.requests)
 
     assert sizes == [89, 256, 256]

@@ -21,7 +21,7 @@ from vibe_llms.invocables.mcp.settings import McpServer
 class Server:
     """An ensemble that counts what becomes of it."""
 
-    open = connected = opening = most_opening = surveyed = 0
+    open = connected = opening = max_opening = surveyed = 0
     is_down = False
     gate: asyncio.Event | None = None
 
@@ -47,7 +47,7 @@ class Server:
     async def connect(self) -> None:
         self.tools = self.tools * self._grows_to
         Server.opening += 1
-        Server.most_opening = max(Server.opening, Server.most_opening)
+        Server.max_opening = max(Server.opening, Server.max_opening)
         try:
             await (asyncio.sleep(0) if Server.gate is None else Server.gate.wait())
         finally:
@@ -83,7 +83,7 @@ def _make(name: str) -> Callable[[], str]:
 @pytest.fixture(autouse=True)
 def count(monkeypatch: pytest.MonkeyPatch) -> None:
     """Counts anew."""
-    for name in ("open", "connected", "opening", "most_opening", "surveyed"):
+    for name in ("open", "connected", "opening", "max_opening", "surveyed"):
         monkeypatch.setattr(Server, name, 0)
     monkeypatch.setattr(Server, "is_down", False)
     monkeypatch.setattr(Server, "gate", None)
@@ -310,7 +310,7 @@ async def test_runs_that_wait_for_the_first_connection_fail_with_it(has_sessions
     failures = await asyncio.gather(*runs, return_exceptions=True)
     assert all(isinstance(each, EnsembleError) for each in failures)
     assert len({id(each) for each in failures}) == 20
-    assert (Server.connected, Server.most_opening) == (0, 1)
+    assert (Server.connected, Server.max_opening) == (0, 1)
     Server.is_down = False
     assert await use(pool, has_sessions=has_sessions) == ["look"]
     await pool.close()
@@ -349,10 +349,10 @@ async def test_runs_take_what_others_give_back_rather_than_open_their_own() -> N
     """Fifty short runs need few connections: none is opened while others are given back."""
     pool = EnsemblePool()
     await use_at_once(pool, MAX_IDLE)
-    Server.gate, Server.most_opening = asyncio.Event(), 0  # none can be opened
+    Server.gate, Server.max_opening = asyncio.Event(), 0  # none can be opened
     await asyncio.gather(*(use(pool) for _ in range(50)))
     assert Server.connected == MAX_IDLE
-    assert Server.most_opening == 0
+    assert Server.max_opening == 0
     await pool.close()
     assert Server.open == 0
 
@@ -362,7 +362,7 @@ async def test_each_run_at_once_gets_a_connection_with_sessions() -> None:
     pool = EnsemblePool()
     await asyncio.wait_for(use_at_once(pool, 20), 30)
     assert Server.connected == 20
-    assert 1 < Server.most_opening <= MAX_OPENING
+    assert 1 < Server.max_opening <= MAX_OPENING
     await pool.close()
     assert Server.open == 0
 

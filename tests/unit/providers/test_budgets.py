@@ -84,7 +84,7 @@ def produce(name: str, line: Line, **rates: int) -> SharedLimiter:
     )
 
 
-def measure_most(sent: list[float], window: float) -> int:
+def measure_maximum(sent: list[float], window: float) -> int:
     return max(sum(begun <= each < begun + window for each in sent) for begun in sent)
 
 
@@ -102,7 +102,7 @@ async def test_two_processes_send_no_more_than_one_may() -> None:
     limiters = [produce("v", line, requests_per_minute=120) for _ in range(2)]
     await run(clock, *(asyncio.create_task(work(each)) for each in limiters for _ in range(2)))
     assert len(sent) == 100
-    assert measure_most(sent, 10.0) <= 20 + 2
+    assert measure_maximum(sent, 10.0) <= 20 + 2
     assert max(sent) - min(sent) == pytest.approx(50.0, abs=2.0)
     assert line.asked <= 52  # a second's worth at a time, which is two requests
 

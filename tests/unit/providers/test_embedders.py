@@ -98,7 +98,7 @@ async def test_vertex_has_a_method_for_each_kind_of_model(
     client = produce("vertex", tmp_path, simulator.url)
     try:
         embedder = await client.access(model, Genus.EMBEDDER)
-        few = TEXTS[: embedder.most_inputs]
+        few = TEXTS[: embedder.max_inputs]
         request = EmbeddingRequest(texts=few, purpose="query", dimensions=4)
         vectors = await embedder.call(request)
     finally:

@@ -42,7 +42,7 @@ each_party = pytest.mark.parametrize("party", PARTIES, ids=lambda party: party.n
 @pytest.fixture(autouse=True)
 def keep_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Short conversations are not worth it, but quicker to try."""
-    monkeypatch.setattr(incremental_translation, "LEAST_CANISTERS", 0)
+    monkeypatch.setattr(incremental_translation, "MIN_CANISTERS", 0)
 
 
 def produce_turns(party: Party) -> list[tuple[AnyCanister, ...]]:
@@ -191,7 +191,7 @@ def test_many_ends_of_one_beginning_add_nothing_to_it(party: Party) -> None:
             assert write(keeper, request, model) == write(writer, request, model)
             said = work_on(party, said, f"turn-{client}-{number}")
     kept = keeper._cached
-    assert len(kept) <= incremental_translation.MOST_CACHED
+    assert len(kept) <= incremental_translation.MAX_CACHED
     for each in kept:
         assert each.ids == set(incremental_translation._list_ids(each.canisters))
 

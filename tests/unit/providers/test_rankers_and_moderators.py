@@ -43,7 +43,7 @@ async def test_texts_come_back_by_relevance(
     client = produce(name, tmp_path, simulator.url)
     try:
         ranker = await client.access("m", Genus.RANKER)
-        ranking = await ranker.call(RankingRequest(query="red sky", texts=TEXTS, most=2))
+        ranking = await ranker.call(RankingRequest(query="red sky", texts=TEXTS, max_results=2))
     finally:
         await client.close()
 

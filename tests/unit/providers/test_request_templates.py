@@ -228,7 +228,7 @@ def test_whatever_is_unusual_is_translated(changes: Any) -> None:
 
 def test_many_kinds_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """A seed that is another one each time fills no memory."""
-    monkeypatch.setattr(request_templates, "MOST_TEMPLATES", 4)
+    monkeypatch.setattr(request_templates, "MAX_TEMPLATES", 4)
     filler = RequestTemplates(Translator(PARTIES[0]))
 
     for number in [*range(9), 8, 8]:

@@ -364,7 +364,7 @@ def test_of_few_runs_it_is_kept_where_they_stand_those_last_read(
     store, made = MemoryStore(), list[str]()
     ids = [begin(store, number, ORDER, STARTED, ENDED) for number in range(3)]
     index, fold = RunIndex(store), indexing.RunFold
-    monkeypatch.setattr(indexing, "_MOST_FOLDS", 2)
+    monkeypatch.setattr(indexing, "_MAX_FOLDS", 2)
     monkeypatch.setattr(indexing, "RunFold", lambda each: made.append(each) or fold(each))
     for place in (0, 1, 2, 2, 1, 2, 0, 2, 1):
         assert index.read_summary(ids[place]).state == "ended"

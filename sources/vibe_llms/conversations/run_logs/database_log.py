@@ -352,11 +352,11 @@ class DatabaseTail:
         self._place = place
         self._after = after
 
-    def read_raw(self, most: int = PIECE_BYTES) -> tuple[bytes, int]:
+    def read_raw(self, max_bytes: int = PIECE_BYTES) -> tuple[bytes, int]:
         """Return the next events as lines."""
         with self._database.transact(reading=True) as connection:
             row: tuple[int | None, str] | None = connection.execute(
-                _RAW_PIECE, (self._identity, self._after, most)
+                _RAW_PIECE, (self._identity, self._after, max_bytes)
             ).fetchone()
         if row is None or row[0] is None:
             return b"", self._after

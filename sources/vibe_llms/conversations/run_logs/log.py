@@ -85,13 +85,13 @@ class LogTail(Protocol):
             CorruptionError: A line cannot be read.
         """
 
-    def read_raw(self, most: int = PIECE_BYTES) -> tuple[bytes, int]:
+    def read_raw(self, max_bytes: int = PIECE_BYTES) -> tuple[bytes, int]:
         """Return the next raw lines, with their line breaks, and the number of the last.
 
         This is for passing on many lines; only the last one is decoded and so verified.
 
         Args:
-            most: Maximum size in bytes; at least one line is returned.
+            max_bytes: Maximum size in bytes; at least one line is returned.
 
         Raises:
             CorruptionError: The last line cannot be read.

@@ -198,21 +198,22 @@ class MemoryTail:
         self._log = log
         self._after = after
 
-    def read_raw(self, most: int = PIECE_BYTES) -> tuple[bytes, int]:
+    def read_raw(self, max_bytes: int = PIECE_BYTES) -> tuple[bytes, int]:
         """Return the next events as lines."""
-        lines = self._read(most)
+        lines = self._read(max_bytes)
         return b"".join([line.data + b"\n" for line in lines]), self._after
 
     def read(self) -> Sequence[LogLine]:
         """Return the next events."""
         return self._read(PIECE_BYTES)
 
-    def _read(self, most: int) -> list[LogLine]:
+    def _read(self, max_bytes: int) -> list[LogLine]:
         lines = []
+        room = max_bytes
         for each in itertools.islice(self._log.read(after=self._after), _LINES):
             lines.append(line := read_head(write_logged(each)))
             self._after = line.sequence
-            most -= len(line.data)
-            if most <= 0:
+            room -= len(line.data)
+            if room <= 0:
                 break
         return lines

@@ -44,24 +44,24 @@ class FileTail:
         return [self._read_head(line) for line in lines.split(b"\n")[:-1]]
 
     @mapping_errors
-    def read_raw(self, most: int = PIECE_BYTES) -> tuple[bytes, int]:
+    def read_raw(self, max_bytes: int = PIECE_BYTES) -> tuple[bytes, int]:
         """Return the next events as lines, and the number of the last event that was read."""
         try:
             file = open_regular(self._path)
         except FileNotFoundError:
             return b"", self._after
         with file:
-            lines = self._read(file.fileno(), most)
+            lines = self._read(file.fileno(), max_bytes)
         if lines:
             self._after = self._read_number(lines[lines.rfind(b"\n", 0, -1) + 1 : -1])
             self._offset += len(lines)
         return lines, self._after
 
-    def _read(self, descriptor: int, most: int) -> bytes:
+    def _read(self, descriptor: int, max_bytes: int) -> bytes:
         status = os.fstat(descriptor)
         end = find_torn_start(descriptor, status.st_size)
         if self._inode == status.st_ino and self._is_at_line(descriptor, end):
-            lines = _read_lines(descriptor, self._offset, end, most)
+            lines = _read_lines(descriptor, self._offset, end, max_bytes)
             if not lines or self._read_number(lines[: lines.find(b"\n")]) == self._after + 1:
                 return lines
         # The file is read for the first time, or was replaced by a compacted one since. After two
@@ -70,7 +70,7 @@ class FileTail:
         self._offset = 0
         if self._after:
             self._offset = find_offset_after(descriptor, end, self._after, self._read_number)
-        return _read_lines(descriptor, self._offset, end, most)
+        return _read_lines(descriptor, self._offset, end, max_bytes)
 
     def _is_at_line(self, descriptor: int, end: int) -> bool:
         offset = self._offset

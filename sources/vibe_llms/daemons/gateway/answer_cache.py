@@ -157,7 +157,7 @@ class ModelCache:
     Attributes:
         questions: Questions of cached answers, if similar ones may share an answer.
         flights: Running requests, by key. Each future has the answer, or ``None`` if it failed.
-        most_bytes: Longest answer to record.
+        max_bytes: Longest answer to record.
     """
 
     def __init__(self, cache: CacheSettings | None, *, is_sharing: bool, clock: Clock) -> None:
@@ -167,7 +167,7 @@ class ModelCache:
             from vibe_llms.daemons.gateway.similar_questions import SimilarQuestions
 
             self.questions = SimilarQuestions(cache.similarity, cache.entries)
-        self.most_bytes = _FLIGHT_BYTES if cache is None else cache.bytes
+        self.max_bytes = _FLIGHT_BYTES if cache is None else cache.bytes
         self._is_sharing = is_sharing
         self._clock = clock
         self.flights: dict[str, asyncio.Future[StoredAnswer | None]] = {}

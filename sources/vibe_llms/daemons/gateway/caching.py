@@ -137,7 +137,7 @@ def _find_similar(
 
 async def _record(call: GatewayCall, answers: ModelCache, key: str) -> None:
     """Perform the following stages, and store their answer."""
-    call.recorder = AnswerRecorder(call.face, answers.most_bytes)
+    call.recorder = AnswerRecorder(call.face, answers.max_bytes)
     flight = answers.begin_flight(key)
     answer: StoredAnswer | None = None
     try:

@@ -91,8 +91,8 @@ def estimate(request: ClientRequest, upstream: Upstream) -> Demand:
 def _bound_input(body: bytes) -> int:
     """Return an upper bound on the tokens of a body; images are counted separately."""
     # Smaller images are counted as text, which gives at most _IMAGE_TOKENS.
-    least = _IMAGE_TOKENS * _INPUT_BYTES_PER_TOKEN
-    image_sizes = measure_images(body, least) if len(body) > least else []
+    min_bytes = _IMAGE_TOKENS * _INPUT_BYTES_PER_TOKEN
+    image_sizes = measure_images(body, min_bytes) if len(body) > min_bytes else []
     text_bytes = len(body) - sum(image_sizes)
     return text_bytes // _INPUT_BYTES_PER_TOKEN + 1 + len(image_sizes) * _IMAGE_TOKENS
 

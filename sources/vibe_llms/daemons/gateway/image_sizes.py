@@ -17,7 +17,7 @@ _IMAGE: Final = re.compile(
     r"(?P<data>(?:iVBORw0KGgo|/9j|R0lGOD|UklGR(?!.{7}QVZF))"  # WAV files begin like WebP
     r"[A-Za-z0-9+/=_-]*+)",
 )
-_MOST_COMMAS: Final = 200_000
+_MAX_COMMAS: Final = 200_000
 """Bodies with more commas are not searched, to save time; they count as text."""
 
 _Path = tuple[str, ...]
@@ -67,20 +67,20 @@ _POSSIBLE_TYPES: Final = (*_IMAGE_TYPES, "base64", "input_image", "computer_scre
 """Values of ``type`` beside an image. Objects of any other type contain none."""
 
 
-def measure_images(body: bytes, least: int) -> list[int]:
-    """Return the sizes of the images in a body that are larger than ``least`` bytes.
+def measure_images(body: bytes, min_bytes: int) -> list[int]:
+    """Return the sizes of the images in a body that are larger than ``min_bytes``.
 
     Uncertain cases are not images.
     """
     if not any(signature in body for signature in _SIGNATURES):
         return []
-    if body.count(b",") > _MOST_COMMAS:
+    if body.count(b",") > _MAX_COMMAS:
         return []
     try:
         sizes = list(_walk(json.loads(body, object_pairs_hook=_read_object), ()))
     except (ValueError, RecursionError):
         return []  # the request will be refused
-    return [size for size in sizes if size > least]
+    return [size for size in sizes if size > min_bytes]
 
 
 def _read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any] | None:

@@ -9,7 +9,7 @@ from typing import Final
 from vibe_llms.exceptions import ProviderError, ProviderFault, Stage
 from vibe_llms.wire.tracing import VIA, VIA_HEADER
 
-_MOST_GATEWAYS: Final = 8
+_MAX_GATEWAYS: Final = 8
 """Most gateways that a request may pass; each worker process is one."""
 
 _LOOP_STATUS: Final = 508
@@ -36,7 +36,7 @@ def enter(name: str, headers: Mapping[str, str]) -> None:
         VIA.set(name)
         return
     gateways = [each.strip() for each in passed.split(",") if each.strip()]
-    if name in gateways or len(gateways) >= _MOST_GATEWAYS:
+    if name in gateways or len(gateways) >= _MAX_GATEWAYS:
         how = "returned to" if name in gateways else f"passed {len(gateways)} gateways before"
         raise ProviderError(
             provider="gateway",

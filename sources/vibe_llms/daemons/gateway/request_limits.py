@@ -73,9 +73,9 @@ def ensure_bounds(native: Mapping[str, Any], limits: GatewayLimits) -> None:
         ("schema_properties", limits.schema_properties, properties),
         ("schema_nodes", limits.schema_nodes, nodes),
     )
-    for limit, most, count in counts:
-        if count > most:
-            raise refuse_count(limit, most, f"{count:,} {limit.replace('_', ' ')}")
+    for limit, maximum, count in counts:
+        if count > maximum:
+            raise refuse_count(limit, maximum, f"{count:,} {limit.replace('_', ' ')}")
 
 
 def _list(fields: Mapping[str, Any], name: str) -> list[Any]:

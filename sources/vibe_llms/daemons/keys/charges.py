@@ -16,10 +16,10 @@ _EXACT: Final = Context(prec=200, traps=[Inexact])
 
 NOTHING: Final = Decimal(0)
 
-MOST_TOKENS: Final = 2**40
+MAX_TOKENS: Final = 2**40
 """Bound for one request, so that millions of them can be added."""
 
-MOST_CENTS: Final = Decimal(10**15)
+MAX_CENTS: Final = Decimal(10**15)
 """Bound for one request: larger amounts have too many digits to be added exactly."""
 
 
@@ -116,12 +116,12 @@ def settle(charge: Charge, usage: ActualUsage) -> KeySpending:
 
 def bound_tokens(count: int) -> int:
     """Return a token count that can be added safely."""
-    return min(max(count, 0), MOST_TOKENS)
+    return min(max(count, 0), MAX_TOKENS)
 
 
 def bound_cents(cents: Decimal | None) -> Decimal | None:
     """Return an amount that can be added safely; ``None`` stays."""
-    return None if cents is None else min(max(cents, NOTHING), MOST_CENTS)
+    return None if cents is None else min(max(cents, NOTHING), MAX_CENTS)
 
 
 @lru_cache(4096)

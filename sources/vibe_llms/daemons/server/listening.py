@@ -18,7 +18,7 @@ _logger = logging.getLogger(__name__)
 _ACCEPT_BATCH: Final = 16
 """Connections accepted in a row before other tasks run."""
 
-_MOST_SURPLUS: Final = 64
+_MAX_SURPLUS: Final = 64
 """Connections above the limit that get an error response; further ones are closed without one."""
 
 _PAUSE_SECONDS: Final = 0.5
@@ -99,7 +99,7 @@ class Listener:
         connected.setblocking(False)
         service.handshaking.add(connected)
         surplus = len(service.connections) + len(service.handshaking) - service.settings.connections
-        if surplus > _MOST_SURPLUS:
+        if surplus > _MAX_SURPLUS:
             service.handshaking.discard(connected)
             connected.close()
             return

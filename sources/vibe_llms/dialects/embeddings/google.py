@@ -59,7 +59,7 @@ def produce_call_format(path: str, resource: str) -> CallFormat[EmbeddingRequest
     def write(request: EmbeddingRequest, model: ModelDescriptor) -> Translation[JsonObject]:
         return nativize(request, resource)
 
-    return CallFormat(path=path, protocol=PROTOCOL, most_inputs=100, write=write, read=read)
+    return CallFormat(path=path, protocol=PROTOCOL, max_inputs=100, write=write, read=read)
 
 
 def nativize(request: EmbeddingRequest, resource: str) -> Translation[JsonObject]:

@@ -50,7 +50,7 @@ def read(answer: bytes, request: EmbeddingRequest, model: ModelDescriptor) -> Ve
 
 
 CALL_FORMAT: Final = CallFormat[EmbeddingRequest, Vectors](
-    path="/api/embed", protocol=PROTOCOL, most_inputs=512, write=nativize, read=read
+    path="/api/embed", protocol=PROTOCOL, max_inputs=512, write=nativize, read=read
 )
 
 

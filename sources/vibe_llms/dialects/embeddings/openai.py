@@ -56,11 +56,11 @@ def produce_call_format(
     def write(request: EmbeddingRequest, model: ModelDescriptor) -> Translation[JsonObject]:
         return nativize(request, model, quirks)
 
-    is_standard = attrs.evolve(quirks, most_texts=STANDARD.most_texts) == STANDARD
+    is_standard = attrs.evolve(quirks, max_texts=STANDARD.max_texts) == STANDARD
     return CallFormat(
         path=path,
         protocol=PROTOCOL if is_standard else "",
-        most_inputs=quirks.most_texts,
+        max_inputs=quirks.max_texts,
         write=write,
         read=read,
     )

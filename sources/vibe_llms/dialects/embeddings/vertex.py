@@ -56,8 +56,8 @@ def produce_call_format(model: str, path: str) -> CallFormat[EmbeddingRequest, V
         path: The path of the model's method; see :func:`takes_contents`.
     """
     if takes_contents(model):
-        return CallFormat(path=path, most_inputs=1, write=_write_content, read=_read_embedded)
-    return CallFormat(path=path, most_inputs=5, write=_write_instances, read=_read_predictions)
+        return CallFormat(path=path, max_inputs=1, write=_write_content, read=_read_embedded)
+    return CallFormat(path=path, max_inputs=5, write=_write_instances, read=_read_predictions)
 
 
 def _write_content(request: EmbeddingRequest, model: ModelDescriptor) -> Translation[JsonObject]:

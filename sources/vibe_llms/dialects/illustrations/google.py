@@ -104,7 +104,7 @@ def produce_call_format(path: str) -> CallFormat[IllustrationRequest, Illustrati
     Args:
         path: The path of its method ``generateContent``.
     """
-    return CallFormat(path=path, most_inputs=1, write=nativize, read=read)
+    return CallFormat(path=path, max_inputs=1, write=nativize, read=read)
 
 
 def nativize(request: IllustrationRequest, model: ModelDescriptor) -> Translation[JsonObject]:

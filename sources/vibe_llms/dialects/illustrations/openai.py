@@ -61,7 +61,7 @@ def produce_call_format(
     return CallFormat(
         path=quirks.path,
         protocol=PROTOCOL if quirks == STANDARD else "",
-        most_inputs=quirks.most_images,
+        max_inputs=quirks.max_images,
         write=write,
         read=read,
     )

@@ -33,7 +33,7 @@ _CONTAINERS: Final = {"wav": "wav", "pcm": "none", "opus": "ogg"}
 def produce_call_format() -> CallFormat[SpeechRequest, Speech]:
     """Return the call format."""
     stream = StreamFormat(write=nativize, produce_decoder=produce_decoder)
-    return CallFormat(path="/v1/speak", most_inputs=1, write=nativize, read=read, stream=stream)
+    return CallFormat(path="/v1/speak", max_inputs=1, write=nativize, read=read, stream=stream)
 
 
 def nativize(request: SpeechRequest, model: ModelDescriptor) -> Translation[NativeCall]:

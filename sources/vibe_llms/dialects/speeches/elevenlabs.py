@@ -32,7 +32,7 @@ def produce_call_format() -> CallFormat[SpeechRequest, Speech]:
         write=partial(nativize, suffix="/stream"), produce_decoder=produce_decoder
     )
     return CallFormat(
-        path="/v1/text-to-speech", most_inputs=1, write=nativize, read=read, stream=stream
+        path="/v1/text-to-speech", max_inputs=1, write=nativize, read=read, stream=stream
     )
 
 

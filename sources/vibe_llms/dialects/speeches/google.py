@@ -41,7 +41,7 @@ def produce_call_format(path: str, streaming_path: str) -> CallFormat[SpeechRequ
         return Translation(native, translation.losses)
 
     stream = StreamFormat(write=write_stream, framing="sse", produce_decoder=SpeechDecoder)
-    return CallFormat(path=path, most_inputs=1, write=nativize, read=read, stream=stream)
+    return CallFormat(path=path, max_inputs=1, write=nativize, read=read, stream=stream)
 
 
 def nativize(request: SpeechRequest, model: ModelDescriptor) -> Translation[JsonObject]:

@@ -45,7 +45,7 @@ def produce_call_format(quirks: SpeechQuirks) -> CallFormat[SpeechRequest, Speec
     return CallFormat(
         path=quirks.path,
         protocol=PROTOCOL if quirks == STANDARD else "",
-        most_inputs=1,
+        max_inputs=1,
         write=write,
         read=read,
         stream=StreamFormat(write=write, produce_decoder=produce_decoder),

@@ -68,7 +68,7 @@ class _Answer(msgspec.Struct):
 def produce_call_format() -> CallFormat[TranscriptionRequest, Transcript]:
     """Return the call format."""
     return CallFormat(
-        path="/v1/listen", most_inputs=1, most_bytes=AUDIO_BYTES, write=nativize, read=read
+        path="/v1/listen", max_inputs=1, max_bytes=AUDIO_BYTES, write=nativize, read=read
     )
 
 

@@ -42,7 +42,7 @@ class _Answer(msgspec.Struct):
 def produce_call_format() -> CallFormat[TranscriptionRequest, Transcript]:
     """Return the call format."""
     return CallFormat(
-        path="/v1/speech-to-text", most_inputs=1, most_bytes=AUDIO_BYTES, write=nativize, read=read
+        path="/v1/speech-to-text", max_inputs=1, max_bytes=AUDIO_BYTES, write=nativize, read=read
     )
 
 

@@ -88,8 +88,8 @@ def produce_call_format(
     return CallFormat(
         path=quirks.path,
         protocol=PROTOCOL if quirks == STANDARD else "",
-        most_inputs=1,
-        most_bytes=AUDIO_BYTES,
+        max_inputs=1,
+        max_bytes=AUDIO_BYTES,
         write=write,
         read=read,
         # Whisper ignores the wish for a stream.

@@ -39,8 +39,8 @@ class LocalEmbedder:
         load: Returns the library with its weights loaded; blocks.
     """
 
-    most_inputs = 64  # so that a cancellation takes effect within a second or two
-    most_bytes = 200_000
+    max_inputs = 64  # so that a cancellation takes effect within a second or two
+    max_bytes = 200_000
 
     def __init__(self, descriptor: ModelDescriptor, load: Callable[[], E5Library]) -> None:
         self._descriptor = descriptor

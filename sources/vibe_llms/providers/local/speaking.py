@@ -49,8 +49,8 @@ class LocalSpeaker:
         load: Returns the library; blocks.
     """
 
-    most_inputs = 1
-    most_bytes = 1_000_000
+    max_inputs = 1
+    max_bytes = 1_000_000
 
     def __init__(self, descriptor: ModelDescriptor, load: Callable[[], EspeakLibrary]) -> None:
         self._descriptor = descriptor

@@ -32,8 +32,8 @@ class LocalTranscriber:
         load: Returns the library with its weights; blocks.
     """
 
-    most_inputs = 1
-    most_bytes = 2_000_000_000
+    max_inputs = 1
+    max_bytes = 2_000_000_000
 
     def __init__(self, descriptor: ModelDescriptor, load: Callable[[], WhisperLibrary]) -> None:
         self._descriptor = descriptor

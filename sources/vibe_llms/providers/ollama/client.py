@@ -34,7 +34,7 @@ from vibe_llms.providers.hosting import HostedVendor, HostingClient, HostingProv
 from vibe_llms.providers.interfaces import ModelDescriptor, Processors, Translation
 from vibe_llms.providers.ollama.learning import learn, read_tags
 from vibe_llms.providers.ollama.pulling import is_missing, pull
-from vibe_llms.providers.ollama.windows import choose_window, count_least
+from vibe_llms.providers.ollama.windows import choose_window, count_minimum
 from vibe_llms.providers.remote_models import RemoteModel
 from vibe_llms.providers.settings import RemoteSettings, strip_version
 from vibe_llms.providers.vendors import VendorClient
@@ -86,22 +86,22 @@ class OllamaDecoder(Decoder):
     """Decoder that detects a truncated request by the number of tokens that the server read.
 
     Args:
-        least_tokens: Lower bound of the request's tokens. If the server read fewer, it has
+        min_tokens: Lower bound of the request's tokens. If the server read fewer, it has
             truncated the request.
     """
 
-    def __init__(self, *, provider: str, model: str, least_tokens: int) -> None:
+    def __init__(self, *, provider: str, model: str, min_tokens: int) -> None:
         super().__init__(provider=provider, model=model)
-        self._least_tokens = least_tokens
+        self._min_tokens = min_tokens
 
     def _read_ending(self, data: Mapping[str, Any]) -> None:
         super()._read_ending(data)
         last = self._events[-1] if self._events else None
         read = last.usage.input_tokens if isinstance(last, UsageEvent) else None
-        if read is None or read >= self._least_tokens:
+        if read is None or read >= self._min_tokens:
             return
         reason = (
-            f"the server read {read} tokens of at least {self._least_tokens}: it left out the "
+            f"the server read {read} tokens of at least {self._min_tokens}: it left out the "
             "beginning silently (or did not count tokens in its cache)"
         )
         loss = Loss(kind=LossKind.DROPPED, path="canisters", reason=reason)
@@ -211,8 +211,8 @@ class OllamaVendor(HostedVendor):
 
     def produce_decoder(self, model: ModelDescriptor, request: Request) -> OllamaDecoder:
         """Make the decoder of one response."""
-        least = count_least(self._pop_estimate(request, model.attributes))
-        return OllamaDecoder(provider=model.provider, model=model.name, least_tokens=least)
+        min_tokens = count_minimum(self._pop_estimate(request, model.attributes))
+        return OllamaDecoder(provider=model.provider, model=model.name, min_tokens=min_tokens)
 
     def find_call_format(self, genus: Genus, model: ModelDescriptor) -> CallFormat[Any, Any] | None:
         """Return the format of ``/api/embed``."""

@@ -17,7 +17,7 @@ from vibe_llms.models.counting import estimate_request
 from vibe_llms.models.tokens import TokenCount
 from vibe_llms.tables.kinds import COUNT
 
-LEAST_WINDOW: Final = 4096
+MIN_WINDOW: Final = 4096
 """The server's own default on a small machine."""
 
 UNSAID_OUTPUT: Final = 4096
@@ -42,14 +42,14 @@ def choose_window(
             exceeds the smaller window that the user chose and can enlarge.
     """
     estimate = estimate or estimate_request(request, attributes)
-    least = count_least(estimate)
+    min_tokens = count_minimum(estimate)
     answer_tokens, limit = _count(options.get("num_predict")), read_limit(attributes)
     chosen = _count(options.get("num_ctx"))
     if chosen is not None:
         if estimate.tokens + (answer_tokens or 1) > chosen:
             raise _refuse(estimate, answer_tokens, chosen, attributes, "num_ctx")
         return chosen
-    if limit is not None and least + (answer_tokens or 1) > limit:
+    if limit is not None and min_tokens + (answer_tokens or 1) > limit:
         raise _refuse(estimate, answer_tokens, limit, attributes, "")
     # Use the upper bound of the estimate: a window that is too small truncates silently, while one
     # that is too large only costs memory.
@@ -60,7 +60,7 @@ def choose_window(
 
 def round_up(tokens: int) -> int:
     """Return the next step: a power of two, or one and a half times one."""
-    step = LEAST_WINDOW
+    step = MIN_WINDOW
     while step < tokens:
         if step + step // 2 >= tokens:
             return step + step // 2
@@ -68,7 +68,7 @@ def round_up(tokens: int) -> int:
     return step
 
 
-def count_least(estimate: TokenCount) -> int:
+def count_minimum(estimate: TokenCount) -> int:
     """Return the lower bound of the tokens of a request."""
     return max(estimate.tokens - estimate.error_tokens, 0)
 

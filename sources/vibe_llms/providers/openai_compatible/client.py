@@ -43,9 +43,9 @@ _DEFAULT_QUIRKS: Final = Quirks(fields={"max_tokens": "max_tokens"})
 
 
 _DEFAULT_CALL_QUIRKS: Final = CallQuirks(
-    embeddings=EmbeddingQuirks(most_texts=32),
-    rankings=RankingQuirks(most_texts=32),
-    illustrations=IllustrationQuirks(most_images=1, base64_word="b64_json"),
+    embeddings=EmbeddingQuirks(max_texts=32),
+    rankings=RankingQuirks(max_texts=32),
+    illustrations=IllustrationQuirks(max_images=1, base64_word="b64_json"),
     speeches=SpeechQuirks(),
     transcriptions=TranscriptionQuirks(),
 )

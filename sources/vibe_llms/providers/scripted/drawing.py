@@ -15,15 +15,15 @@ from vibe_llms.messages.losses import Loss, LossKind, refuse_losses
 from vibe_llms.models.descriptors import ModelDescriptor
 
 SIZE: Final = (64, 64)
-_MOST_PIXELS: Final = 4_000_000
+_MAX_PIXELS: Final = 4_000_000
 _IGNORED: Final = ("mask", "quality", "background", "file_format")
 
 
 class SquaresIllustrator:
     """An illustrator whose images have one colour, that of the prompt's hash."""
 
-    most_inputs = 10
-    most_bytes = 100_000_000
+    max_inputs = 10
+    max_bytes = 100_000_000
 
     def __init__(self, descriptor: ModelDescriptor) -> None:
         self._descriptor = descriptor
@@ -43,9 +43,9 @@ class SquaresIllustrator:
         if request.strict:
             refuse_losses(losses)
         width, height = request.dimensions or SIZE
-        if width * height > _MOST_PIXELS:
+        if width * height > _MAX_PIXELS:
             width, height = SIZE
-            reason = f"the illustrator draws at most {_MOST_PIXELS:,} pixels"
+            reason = f"the illustrator draws at most {_MAX_PIXELS:,} pixels"
             losses.append(Loss(kind=LossKind.COERCED, path="size", reason=reason))
         words = len(request.prompt.split())
         images = [

@@ -24,8 +24,8 @@ _WORD: Final = re.compile(r"\w+")
 class WordsEmbedder:
     """An embedder that counts words: each adds to one number, chosen by its hash."""
 
-    most_inputs = 256
-    most_bytes = 1_000_000
+    max_inputs = 256
+    max_bytes = 1_000_000
 
     def __init__(self, descriptor: ModelDescriptor) -> None:
         self._descriptor = descriptor

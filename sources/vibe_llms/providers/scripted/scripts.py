@@ -51,7 +51,7 @@ from vibe_llms.tables.paths import KeyPath
 from vibe_llms.tables.reading import TableReader
 
 _CHUNK_CHARACTERS = 5
-_MOST_CHUNKS = 2_000
+_MAX_CHUNKS = 2_000
 TRANSPORT_FAULTS = ("cut", "stall", "garbage")
 
 
@@ -90,7 +90,7 @@ class ScriptedResponse:
         """Split a content into chunks; an empty content has one empty chunk."""
         size = self.chunk_characters
         if size is None:  # millions of small chunks would take too long
-            size = max(_CHUNK_CHARACTERS, -(-len(text) // _MOST_CHUNKS))
+            size = max(_CHUNK_CHARACTERS, -(-len(text) // _MAX_CHUNKS))
         size = size or max(len(text), 1)
         return [text[start : start + size] for start in range(0, len(text), size)] or [""]
 

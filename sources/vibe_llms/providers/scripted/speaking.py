@@ -26,8 +26,8 @@ _WORD: Final = re.compile(r"\S+\s*")
 
 
 class _ScriptedModel:
-    most_inputs = 1
-    most_bytes = 100_000_000
+    max_inputs = 1
+    max_bytes = 100_000_000
 
     def __init__(self, descriptor: ModelDescriptor) -> None:
         self._descriptor = descriptor

@@ -100,8 +100,8 @@ def _fabricate_object(schema: Mapping[str, object], root: object, depth: int) ->
 
 
 def _fabricate_array(schema: Mapping[str, object], root: object, depth: int) -> object:
-    least = schema.get("minItems")
-    count = least if isinstance(least, int) else (0 if depth > DEPTH else 1)
+    minimum = schema.get("minItems")
+    count = minimum if isinstance(minimum, int) else (0 if depth > DEPTH else 1)
     return [fabricate(schema.get("items", {}), root, depth=depth + 1) for _ in range(count)]
 
 
@@ -121,10 +121,10 @@ def _fabricate_number(schema: Mapping[str, object]) -> float:
 def _fabricate_text(schema: Mapping[str, object]) -> str:
     fixed = {"date": "2026-11-22", "date-time": "2026-11-22T12:00:00Z", "time": "12:00:00Z"}
     text = fixed.get(str(schema.get("format")), "text")
-    least, most = schema.get("minLength"), schema.get("maxLength")
-    if isinstance(least, int):
-        text = text.ljust(least, "x")
-    return text[:most] if isinstance(most, int) else text
+    min_length, max_length = schema.get("minLength"), schema.get("maxLength")
+    if isinstance(min_length, int):
+        text = text.ljust(min_length, "x")
+    return text[:max_length] if isinstance(max_length, int) else text
 
 
 def _follow(root: object, reference: str) -> object:

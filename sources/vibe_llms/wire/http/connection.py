@@ -14,7 +14,7 @@ from vibe_llms.wire.http.response_parser import AnswerReader
 _BUFFER_BYTES: Final = 131_072
 """Limit of buffered bytes; above it, reading pauses until the caller takes them."""
 
-_MOST_JOINED_BYTES: Final = 32_768
+_MAX_JOINED_BYTES: Final = 32_768
 """Bodies up to this size are written together with the head."""
 
 _PIECE_BYTES: Final = 262_144
@@ -101,7 +101,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._total_due = deadline
         if self._transport is None or self.is_closing:
             self.fault = ConnectionError()
-        elif len(body) <= _MOST_JOINED_BYTES:
+        elif len(body) <= _MAX_JOINED_BYTES:
             self._transport.write(head + body)
         else:
             self._transport.write(head)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from vibe_llms.daemons.gateway.loss_headers import write_losses
 
-MOST = 4_096
+MAX_BYTES = 4_096
 
 
 @given(st.lists(st.text(max_size=40) | st.just("é\x7f" * 200) | st.just("x" * 5_000), max_size=60))
@@ -18,8 +18,8 @@ def test_a_header_has_as_many_losses_as_it_holds(told: list[str]) -> None:
     read = json.loads(text)
     assert text.isascii()
     assert text.isprintable()  # clients refuse a header with DEL
-    assert len(text) <= MOST
-    if len(json.dumps(told).replace("\x7f", "\\u007f")) <= MOST:
+    assert len(text) <= MAX_BYTES
+    if len(json.dumps(told).replace("\x7f", "\\u007f")) <= MAX_BYTES:
         assert read == told
         return
     kept, rest = read[:-1], read[-1]
@@ -27,4 +27,4 @@ def test_a_header_has_as_many_losses_as_it_holds(told: list[str]) -> None:
     assert rest == f"and {len(told) - len(kept)} more"
     # The next one does not fit any more, but for the digits of the count.
     with_next = json.dumps([*kept, told[len(kept)], rest]).replace("\x7f", "\\u007f")
-    assert len(with_next) > MOST - len(f"{len(told)}")
+    assert len(with_next) > MAX_BYTES - len(f"{len(told)}")

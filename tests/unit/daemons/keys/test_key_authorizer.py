@@ -28,7 +28,7 @@ from support.gateways.key_holders import (
     want,
 )
 from vibe_llms.application import Application
-from vibe_llms.daemons.keys.charges import MOST_CENTS, MOST_TOKENS, KeySpending
+from vibe_llms.daemons.keys.charges import MAX_CENTS, MAX_TOKENS, KeySpending
 from vibe_llms.daemons.keys.ledger import KeyAccount, KeyLedger
 from vibe_llms.daemons.keys.register import Register
 from vibe_llms.daemons.keys.texts import DUMMY_DIGEST, compute_digest, extract_identity
@@ -482,9 +482,9 @@ async def test_no_number_is_too_large_for_the_sums(tmp_path: Path, bounds: dict[
 
     whole = total(survey(tmp_path))
     assert (whole.requests, whole.perhaps_requests) == (2, 1)
-    assert whole.input_tokens == MOST_TOKENS + 7
-    assert whole.perhaps_output_tokens == MOST_TOKENS
-    assert (whole.cents, whole.perhaps_cents) == (MOST_CENTS + Decimal("0.1"), MOST_CENTS)
+    assert whole.input_tokens == MAX_TOKENS + 7
+    assert whole.perhaps_output_tokens == MAX_TOKENS
+    assert (whole.cents, whole.perhaps_cents) == (MAX_CENTS + Decimal("0.1"), MAX_CENTS)
 
 
 async def test_a_journal_of_before_with_a_number_too_large_is_read(tmp_path: Path) -> None:
@@ -496,4 +496,4 @@ async def test_a_journal_of_before_with_a_number_too_large_is_read(tmp_path: Pat
     left.write_text(f"+\t1\tada\t2026-11-24\ta:b\t10\t{10**30}\t1e250\n")
 
     whole = total(survey(tmp_path))
-    assert (whole.perhaps_output_tokens, whole.perhaps_cents) == (MOST_TOKENS, MOST_CENTS)
+    assert (whole.perhaps_output_tokens, whole.perhaps_cents) == (MAX_TOKENS, MAX_CENTS)

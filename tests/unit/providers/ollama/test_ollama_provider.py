@@ -32,7 +32,7 @@ from vibe_llms.models.counting import estimate_request
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.ollama import produce_provider
 from vibe_llms.providers.ollama.client import OllamaProvider, read_host
-from vibe_llms.providers.ollama.windows import LEAST_WINDOW, choose_window, round_up
+from vibe_llms.providers.ollama.windows import MIN_WINDOW, choose_window, round_up
 from vibe_llms.wire.exchanges import WireRequest
 from vibe_llms.wire.memory import MemoryAnswer, MemoryTransport
 
@@ -175,7 +175,7 @@ def test_windows_come_in_few_steps(tokens: int) -> None:
     odd = window // (window & -window)
 
     assert window >= tokens
-    assert window <= max(LEAST_WINDOW, 2 * tokens)
+    assert window <= max(MIN_WINDOW, 2 * tokens)
     assert odd in (1, 3)
 
 

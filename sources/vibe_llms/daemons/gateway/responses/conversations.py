@@ -33,8 +33,8 @@ from vibe_llms.daemons.records import CallRecord
 from vibe_llms.exceptions import UnknownNameError
 from vibe_llms.messages.canisters import AnyCanister
 
-_MOST_ADDED: Final = 20
-_MOST_METADATA: Final = 16
+_MAX_ADDED: Final = 20
+_MAX_METADATA: Final = 16
 _KEY_CHARACTERS: Final = 64
 _VALUE_CHARACTERS: Final = 512
 
@@ -153,8 +153,8 @@ async def _read_fields(call: HttpCall) -> dict[str, Any]:
 
 def _read_added(native: dict[str, Any]) -> tuple[AnyCanister, ...]:
     items = read_item_list(native.get("items"))
-    if len(items) > _MOST_ADDED:
-        raise refuse_body(f"At most {_MOST_ADDED} items can be added at once.", "items")
+    if len(items) > _MAX_ADDED:
+        raise refuse_body(f"At most {_MAX_ADDED} items can be added at once.", "items")
     return read_canisters(items)
 
 
@@ -164,13 +164,13 @@ def _read_metadata(value: object) -> dict[str, Any]:
         return {}
     is_valid = (
         isinstance(value, dict)
-        and len(value) <= _MOST_METADATA
+        and len(value) <= _MAX_METADATA
         and all(len(name) <= _KEY_CHARACTERS for name in value)
         and all(isinstance(text, str) and len(text) <= _VALUE_CHARACTERS for text in value.values())
     )
     if not is_valid or not isinstance(value, dict):
         raise refuse_body(
-            f"metadata takes at most {_MOST_METADATA} strings of {_VALUE_CHARACTERS} "
+            f"metadata takes at most {_MAX_METADATA} strings of {_VALUE_CHARACTERS} "
             f"characters, with names of {_KEY_CHARACTERS}.",
             "metadata",
         )

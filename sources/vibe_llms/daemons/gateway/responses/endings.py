@@ -15,7 +15,7 @@ from vibe_llms.daemons.gateway.responses.response_bodies import interrupt_body
 from vibe_llms.daemons.gateway.responses.rows import GatewayResponse
 from vibe_llms.exceptions import StoreError
 
-_MOST_PENDING: Final = 10_000
+_MAX_PENDING: Final = 10_000
 """Most entries; further responses count as interrupted when the process ends."""
 
 
@@ -47,7 +47,7 @@ class Endings:
 
     def add(self, identity: str) -> None:
         """Add a response whose end could not be written."""
-        if len(self._unwritten) < _MOST_PENDING:
+        if len(self._unwritten) < _MAX_PENDING:
             self._unwritten[identity] = None
         if self._task is None:
             self._task = asyncio.create_task(self._write_all())

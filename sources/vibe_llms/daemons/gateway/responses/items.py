@@ -25,7 +25,7 @@ _PREFIXES: Final[Mapping[str, str]] = {
     "custom_tool_call_output": "ctco",
 }
 _TYPES_WITH_STATUS: Final = frozenset({"message", "function_call", "function_call_output"})
-_MOST_LISTED: Final = 100
+_MAX_LISTED: Final = 100
 _QUIRKS: Final = Quirks(supervisor_role="developer", takes_reasoning=True, takes_audio=True)
 
 
@@ -116,8 +116,8 @@ def compose_page(items: Sequence[Fields], query: Mapping[str, str]) -> Fields:
         raise refuse_body("order must be asc or desc.", "order")
     limit = query.get("limit", "20")
     is_number = limit.isascii() and limit.isdigit() and len(limit) < 9
-    if not is_number or not 1 <= int(limit) <= _MOST_LISTED:
-        raise refuse_body(f"limit must be between 1 and {_MOST_LISTED}.", "limit")
+    if not is_number or not 1 <= int(limit) <= _MAX_LISTED:
+        raise refuse_body(f"limit must be between 1 and {_MAX_LISTED}.", "limit")
     listed = list(items) if order == "asc" else list(reversed(items))
     if after := query.get("after", ""):
         listed = listed[_find_index(listed, after) + 1 :]

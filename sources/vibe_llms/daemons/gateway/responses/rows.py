@@ -165,13 +165,13 @@ def is_needed(db: sqlite3.Connection, identity: str) -> bool:
     return any(db.execute(query, (identity,)).fetchone() for query in queries)
 
 
-def remove_old(db: sqlite3.Connection, before: float, count: int, most: int) -> list[str]:
+def remove_old(db: sqlite3.Connection, before: float, count: int, max_deleted: int) -> list[str]:
     """Delete rows that are too old or too many.
 
     Args:
         before: Delete older rows.
         count: Number of rows of each kind to keep.
-        most: Number of rows of each kind to delete at once.
+        max_deleted: Maximum number of rows of each kind to delete at once.
 
     Returns:
         The conversations of the store to which no row refers any longer.
@@ -181,7 +181,7 @@ def remove_old(db: sqlite3.Connection, before: float, count: int, most: int) -> 
         surplus = db.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0] - count
         oldest = db.execute(
             f"SELECT id, created, {column} AS conversation FROM {table} ORDER BY created LIMIT ?",
-            (most,),
+            (max_deleted,),
         ).fetchall()
         remove = remove_response if table == "responses" else remove_conversation
         for index, row in enumerate(oldest):

@@ -31,8 +31,8 @@ from vibe_llms.foundation.json_errors import UNREADABLE
 from vibe_llms.foundation.limits import Limits
 from vibe_llms.wire.sse import SseFramer
 
-_MOST_LANES: Final = 32
-_MOST_WAITING: Final = 16
+_MAX_LANES: Final = 32
+_MAX_WAITING: Final = 16
 _IDLE_SECONDS: Final = 3_600
 # Close codes of RFC 6455.
 _POLICY_VIOLATION: Final = 1008
@@ -122,17 +122,17 @@ class _Socket:
     async def _enqueue(self, lane: str, event: Fields) -> None:
         queue = self._lanes.get(lane)
         if queue is None:
-            if len(self._lanes) >= _MOST_LANES:
+            if len(self._lanes) >= _MAX_LANES:
                 await self._refuse(
-                    lane, f"A WebSocket has at most {_MOST_LANES} lanes.", "stream_id"
+                    lane, f"A WebSocket has at most {_MAX_LANES} lanes.", "stream_id"
                 )
                 return
-            queue = self._lanes[lane] = asyncio.Queue(_MOST_WAITING)
+            queue = self._lanes[lane] = asyncio.Queue(_MAX_WAITING)
             self.tasks.create_task(self._answer_all(lane, queue))
         try:
             queue.put_nowait(event)
         except asyncio.QueueFull:
-            await self._refuse(lane, f"At most {_MOST_WAITING} requests can wait in a lane.")
+            await self._refuse(lane, f"At most {_MAX_WAITING} requests can wait in a lane.")
 
     async def _answer_all(self, lane: str, queue: asyncio.Queue[Fields | None]) -> None:
         memory: dict[str, Any] = {}

@@ -28,7 +28,7 @@ _T = TypeVar("_T")
 _DAY_SECONDS: Final = 86_400
 _SWEEP_INTERVAL: Final = 256
 """Number of responses after which old rows are deleted."""
-_MOST_SWEPT: Final = 1_024
+_MAX_SWEPT: Final = 1_024
 
 
 @frozen(kw_only=True)
@@ -137,7 +137,10 @@ class ResponseStorage:
         """Delete rows that are too old or exceed the limit."""
         before = time.time() - self.storage_limits.days * _DAY_SECONDS
         work = partial(
-            rows.remove_old, before=before, count=self.storage_limits.responses, most=_MOST_SWEPT
+            rows.remove_old,
+            before=before,
+            count=self.storage_limits.responses,
+            max_deleted=_MAX_SWEPT,
         )
         for conversation in await self.registry.perform(work):
             await self.release(conversation)

@@ -16,7 +16,7 @@ from typing import Final
 
 from vibe_llms.dialects.signatures import MARK, read_provider
 
-_MOST_SIGNATURES: Final = 65_536
+_MAX_SIGNATURES: Final = 65_536
 _LINE_BYTES: Final = 4_194_304
 
 _JSON_TEXT: Final = rb'\s*:\s*"((?:[^"\\]|\\.)+)"'
@@ -96,7 +96,7 @@ def _survey(data: bytes) -> Iterator[bytes]:
 class SignatureOrigins:
     """LRU cache: from the hash of a signature to the provider that it came from."""
 
-    def __init__(self, count: int = _MOST_SIGNATURES) -> None:
+    def __init__(self, count: int = _MAX_SIGNATURES) -> None:
         self._count = count
         self._providers: OrderedDict[bytes, str] = OrderedDict()
 

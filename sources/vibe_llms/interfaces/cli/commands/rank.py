@@ -45,7 +45,7 @@ async def rank(query: str, texts: tuple[str, ...], path: str | None, **options: 
 
     settings = {"application": application, "strict": options["strict"]}
     async with application, Ranker(options["model"] or "", **settings) as ranker:
-        ranking = await ranker.rank(query, lines, most=options["limit"])
+        ranking = await ranker.rank(query, lines, max_results=options["limit"])
     if options["as_json"]:
         rows = [{"index": e.index, "score": e.score, "text": e.text} for e in ranking]
         write_json({**describe_call(ranking), "ranked": rows})
