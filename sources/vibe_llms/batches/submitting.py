@@ -175,7 +175,7 @@ class Submitter:
             return {}
         chunk = Chunk(
             chunk=draft.chunk,
-            batch=self._log.batch,
+            batch=self._log.settings_digest,
             at=time.time(),
             items=tuple(draft.items),
         )

@@ -1,8 +1,9 @@
-"""Write-ahead log of chunks at a vendor's batches: intents are written before anything is sent.
+"""Write-ahead log of the chunks that are submitted as a vendor's batches.
 
-The log is a file beside the output, removed when all is answered. An intent line lists the items of
-one chunk; a second line has the vendor's name for it, and a third ends it. For an intent without a
-second line, the vendor is asked before anything is sent again.
+The log is a file beside the output. A chunk has up to three lines: its intent with the list of its
+items, which is written before the chunk is submitted; the vendor's name for the chunk; and its end.
+If an intent has no second line, the vendor is asked for the chunk before it is submitted again. The
+file is removed when all chunks have ended.
 """
 
 from __future__ import annotations
@@ -25,7 +26,14 @@ FORMAT: Final = 1
 
 
 class ChunkEnd(enum.StrEnum):
-    """End of a chunk."""
+    """Ends of a chunk.
+
+    Attributes:
+        READ: Its results were read.
+        REFUSED: The vendor refused it.
+        ABSENT: The vendor does not have it: its items are submitted again in another chunk.
+        LOST: The vendor had it, but its results were deleted or cannot be read: its items failed.
+    """
 
     READ = "read"
     REFUSED = "refused"
@@ -61,7 +69,7 @@ class Chunk(msgspec.Struct, kw_only=True):
 
     Attributes:
         chunk: Own name of the chunk.
-        batch: Digest of the settings under which its items are processed.
+        batch: Digest of the settings under which its items are processed, by its name in the file.
         at: Time just before it was submitted, in seconds since 1970.
         sent: Time just before it was last resubmitted; 0 if it was not.
         items: Its requests; the name of each at the vendor contains its place here.
@@ -101,10 +109,10 @@ class ChunkLog:
 
     Args:
         output: File to which the items are written.
-        batch: The digest of the settings.
+        settings_digest: The digest of the settings.
 
     Attributes:
-        batch: The digest of the settings.
+        settings_digest: The digest of the settings.
         chunks: All submitted chunks that were not removed yet, by their own names.
 
     Raises:
@@ -112,10 +120,10 @@ class ChunkLog:
         RequestError: The file belongs to a batch with other settings.
     """
 
-    def __init__(self, output: Path, batch: str) -> None:
+    def __init__(self, output: Path, settings_digest: str) -> None:
         self.path = find_path(output)
         self.chunks: dict[str, Chunk] = {}
-        self.batch = batch
+        self.settings_digest = settings_digest
         self._disk = Disk()
         self._log: Log | None = None
         try:
@@ -126,6 +134,7 @@ class ChunkLog:
             self.close()
             raise
         except OSError as error:
+            self.close()
             raise self._explain(error) from error
         except BaseException:
             self.close()
@@ -133,7 +142,7 @@ class ChunkLog:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Torn lines that were set aside; they were not submitted."""
+        """Torn lines that were set aside; their chunks were not submitted."""
         return () if self._log is None else self._log.notices
 
     @property
@@ -194,7 +203,7 @@ class ChunkLog:
                     remedy="Its requests may be billed: check the vendor's list of batches, then "
                     "remove the line.",
                 ) from error
-        if any(chunk.batch != self.batch for chunk in self.open_chunks):
+        if any(chunk.batch != self.settings_digest for chunk in self.open_chunks):
             raise RequestError(
                 path=str(self.path),
                 detail=f"{self.path} has batches with other settings "
@@ -212,7 +221,8 @@ class ChunkLog:
             return
         chunk = self.chunks[change.chunk]
         chunk.sent = change.sent or chunk.sent
-        chunk.vendor, chunk.end = change.vendor or chunk.vendor, change.end or chunk.end
+        chunk.vendor = change.vendor or chunk.vendor
+        chunk.end = change.end or chunk.end
 
     async def _write(self, line: Chunk | _Change) -> None:
         data = _encode(line) + b"\n"
@@ -253,7 +263,7 @@ def find_path(output: Path) -> Path:
 
 
 def refuse_open_chunks(output: Path | None) -> None:
-    """Refuse to process inputs directly that may be in progress at a vendor.
+    """Refuse direct processing of inputs that a vendor may be processing.
 
     Raises:
         RequestError: This output has a chunk log.

@@ -1,7 +1,7 @@
 """OpenAPI 3.1 description of a daemon (https://spec.openapis.org/oas/v3.1.1.html).
 
 Its paths are the routes; an :class:`ApiOperation` describes each of them. Schemas list only what a
-request requires: clients of a vendor's protocol have its own reference.
+request requires. For the other fields of a vendor's protocol, clients have the vendor's reference.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class ApiOperation:
         status: Status of these responses.
         headers: Schemas of the response headers.
         request_headers: Schemas of the request headers that have an effect.
-        is_hidden: Omit the route, such as files for a browser.
+        is_hidden: Whether to omit the route from the description; true for files of a web page.
         error: Schema of an error.
         needs_key: Whether clients must send a key.
     """

@@ -2,8 +2,8 @@
 
 A node dominates another if every path from the start to the other contains it. Immediate dominators
 are found with the algorithm of Lengauer and Tarjan ("A Fast Algorithm for Finding Dominators in a
-Flowgraph", 1979, the simple form): unlike the time of simpler iterations on graphs with many edges
-to one node, its time does not depend on how a graph is drawn.
+Flowgraph", 1979, the simple form). Simpler algorithms, which iterate until nothing changes, become
+slow if many edges lead to one node; this one does not.
 """
 
 from __future__ import annotations
@@ -26,10 +26,15 @@ class Dominators:
         self.immediate = _find_dominators(successors, start)
 
     def dominates(self, upper: str, lower: str) -> bool:
-        """Tell whether every path to the lower node contains the upper one (true for itself)."""
-        first, last = self._intervals.get(upper, (0, -1))
-        # Unreachable nodes are in no interval, as upper and as lower node.
-        return first <= self._intervals.get(lower, (-1, -1))[0] <= last
+        """Tell whether every path to the lower node contains the upper one (true for itself).
+
+        False if one of the nodes is unreachable.
+        """
+        if upper not in self._intervals or lower not in self._intervals:
+            return False
+        first, last = self._intervals[upper]
+        number, _ = self._intervals[lower]
+        return first <= number <= last
 
     @cached_property
     def _intervals(self) -> dict[str, tuple[int, int]]:
@@ -58,25 +63,26 @@ def find_natural_loops(
 ) -> dict[str, frozenset[str]]:
     """Return the natural loop of each head: itself, and all nodes that lead to a back edge.
 
-    Such loops are nested or disjoint, so that an inner one is traversed once and then taken as a
-    whole into the enclosing ones.
+    Natural loops are nested or disjoint. Each inner loop is traversed once; the enclosing loops add
+    all its members at once.
     """
-    before: dict[str, list[str]] = {}
+    predecessors: dict[str, list[str]] = {}
     for name in dominators.immediate:
-        for each in successors[name]:
-            before.setdefault(each, []).append(name)
+        for successor in successors[name]:
+            predecessors.setdefault(successor, []).append(name)
     found = {head: frozenset({head}) for head in heads}
-    above: dict[str, str] = {}
+    above: dict[str, str] = {}  # for each node of a completed loop: the head of that loop
     # Inner loops first: in preorder, their heads follow those of the enclosing loops.
     for head in reversed([name for name in dominators.immediate if name in found]):
         members = {head}
-        pending = [each for each in before.get(head, ()) if dominators.dominates(head, each)]
+        # A back edge leads to the head from a node that the head dominates.
+        pending = [name for name in predecessors.get(head, ()) if dominators.dominates(head, name)]
         while pending:
             name = _climb(above, pending.pop())
             if name not in members:
                 members |= found.get(name, {name})
                 above[name] = head
-                pending += before.get(name, ())
+                pending += predecessors.get(name, ())
         found[head] = frozenset(members)
     return found
 
@@ -143,31 +149,35 @@ def find_components(successors: Successors) -> list[list[str]]:
 
 
 def _find_dominators(successors: Successors, start: str) -> dict[str, str]:
-    order, parents, before = _walk(successors, start)
-    semi = list(range(len(order)))
-    label = list(range(len(order)))
-    above = [-1] * len(order)
-    found = [0] * len(order)
-    waiting: list[list[int]] = [[] for _ in order]
+    """Return the immediate dominator of each reachable node.
+
+    The lists are those of the paper, indexed by the preorder number of a node.
+    """
+    order, parents, predecessors = _walk(successors, start)
+    semi = list(range(len(order)))  # paper: semi
+    label = list(range(len(order)))  # paper: label
+    above = [-1] * len(order)  # paper: ancestor; -1 for a root of the forest
+    found = [0] * len(order)  # paper: dom
+    waiting: list[list[int]] = [[] for _ in order]  # paper: bucket
 
     def find_minimum(number: int) -> int:
-        """Return the node with the least semidominator on the path up; compresses the path."""
+        """Return the node with the least semidominator on the path up; compress the path."""
         if above[number] < 0:
             return number
         path = []
-        while above[above[number]] >= 0:
-            path.append(number)
-            number = above[number]
-        last = number
-        for number in reversed(path):
-            if semi[label[above[number]]] < semi[label[number]]:
-                label[number] = label[above[number]]
-            above[number] = above[above[number]]
-            last = number
-        return label[last]
+        current = number
+        while above[above[current]] >= 0:
+            path.append(current)
+            current = above[current]
+        for node in reversed(path):  # from the top down
+            upper = above[node]
+            if semi[label[upper]] < semi[label[node]]:
+                label[node] = label[upper]
+            above[node] = above[upper]
+        return label[number]
 
     for number in range(len(order) - 1, 0, -1):
-        for each in before[number]:
+        for each in predecessors[number]:
             semi[number] = min(semi[number], semi[find_minimum(each)])
         waiting[semi[number]].append(number)
         above[number] = parent = parents[number]

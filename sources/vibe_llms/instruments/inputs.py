@@ -46,18 +46,19 @@ _make_user_canister: Final = trusted(UserCanister)
 
 def gather_canisters(prompt: Input) -> tuple[AnyCanister, ...]:
     """Return the canisters of an input, oldest first."""
-    if prompt.__class__ is str:
+    if prompt.__class__ is str:  # fast path
         return (produce_user_canister(prompt),)
+    if isinstance(prompt, str):  # of a subclass, such as the members of a StrEnum
+        return (UserCanister(prompt),)
     if isinstance(prompt, _CANISTERS):
         return (prompt,)
-    if prompt == [] or prompt == ():
-        return ()
-    if not isinstance(prompt, str) and hasattr(prompt, "canisters"):
+    if hasattr(prompt, "canisters"):
         return tuple(prompt.canisters)
-    items = (prompt,) if isinstance(prompt, str) else prompt
-    if isinstance(items, Sequence) and items and isinstance(items[0], _CANISTERS):
-        return tuple(cast(Sequence[AnyCanister], items))
-    return (UserCanister(cast("str | AnyContent | Sequence[AnyContent]", prompt)),)
+    if isinstance(prompt, (list, tuple)) and not prompt:
+        return ()
+    if isinstance(prompt, Sequence) and prompt and isinstance(prompt[0], _CANISTERS):
+        return tuple(cast(Sequence[AnyCanister], prompt))
+    return (UserCanister(cast("AnyContent | Sequence[AnyContent]", prompt)),)
 
 
 def produce_user_canister(text: str) -> UserCanister:

@@ -3,7 +3,7 @@
 The attribute ``image_tokens`` is a table whose ``rule`` defines the other keys:
 
 - ``patches``: squares of ``size`` pixels cover the image, and each is ``factor`` tokens. A larger
-  image is first scaled rows until its longer edge is at most ``edge`` and its patches are at most
+  image is first scaled down until its longer edge is at most ``edge`` and its patches are at most
   ``budget``. ``high_edge`` and ``high_budget`` apply instead with the detail ``high``, ``low_edge``
   with ``low``.
 - ``tiles``: scaled into a square of 2048 pixels, then to a shorter edge of 768, covered with
@@ -31,10 +31,14 @@ from vibe_llms.models.tokens import TokenCount
 _TYPICAL_SIZE: Final = ImageSize(1024, 1024)
 """Assumed if neither the data nor the size are known: about a thousand tokens by most rules."""
 
+_MIN_GUESS: Final = 85
+_MAX_GUESS: Final = 1600
+"""Bounds of the guessed tokens of an image."""
+
 _LARGEST_SIZE: Final = ImageSize(8_000, 8_000)
 """Largest image that vendors accept. Source:
 https://platform.claude.com/docs/en/build-with-claude/vision,
-read 2026-11-26; others have no limit and scale larger images rows.
+read 2026-11-26; others have no limit and scale larger images down.
 """
 
 
@@ -75,8 +79,10 @@ def apply_rule(rule: JsonObject, size: ImageSize, detail: str = "auto") -> Token
 
 
 def _guess(size: ImageSize) -> TokenCount:
-    """One token for 750 pixels, at most 1600, is close for several vendors; others may differ."""
-    return TokenCount(tokens=max(min(size.width * size.height // 750, 1600), 85)).widen(1.0)
+    """Estimate one token for 750 pixels, which is close for several vendors; others may differ."""
+    tokens = size.width * size.height // 750
+    tokens = max(_MIN_GUESS, min(tokens, _MAX_GUESS))
+    return TokenCount(tokens=tokens).widen(1.0)
 
 
 def _count_patches(rule: JsonObject, size: ImageSize, detail: str) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator
 
-from vibe_llms.dialects.gaps import Gaps, GrowingContent
+from vibe_llms.dialects.separators import GrowingContent, Separators
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
     ContentFinishedEvent,
@@ -20,13 +20,13 @@ async def iterate_text(events: AsyncIterable[StreamEvent]) -> AsyncIterator[str]
     Reasoning, refusals, media and calls are left out. An empty line separates texts as in the
     response.
     """
-    gaps = Gaps()
+    separators = Separators()
     contents: dict[int, GrowingContent] = {}
     async for event in events:
         match event:
             case ContentStartedEvent():
                 content = contents[event.index] = GrowingContent(event)
-                gaps.add(content)
+                separators.add(content)
                 continue
             case ContentDeltaEvent(channel="text", kind="text"):
                 text, content = event.text, contents[event.index]
@@ -36,6 +36,6 @@ async def iterate_text(events: AsyncIterable[StreamEvent]) -> AsyncIterator[str]
             case _:
                 continue
         if text:
-            gap = gaps.find_before_text(content)
+            separator = separators.find_before_text(content)
             content.last_channel = "text"
-            yield gap + text
+            yield separator + text

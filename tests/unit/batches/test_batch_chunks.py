@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,6 +25,7 @@ from vibe_llms.batches.vendor_chunks import (
     refuse_open_chunks,
 )
 from vibe_llms.exceptions import RequestError, StoreError
+from vibe_llms.logs.log import Log
 
 ITEMS = st.builds(
     ChunkItem,
@@ -100,6 +102,32 @@ async def test_lines_that_are_not_ours_are_refused(
 
     assert "answers.jsonl.chunks:1" in str(caught.value)
     assert "the vendor's list of batches" in caught.value.remedy
+
+
+async def test_a_log_that_cannot_be_read_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its lock would keep the next attempt out."""
+    output = tmp_path / "answers.jsonl"
+    log = ChunkLog(output, "batch")
+    await log.intend(produce_chunk())
+    log.close()
+    closed: list[Log] = []
+    close = Log.close
+
+    def note(log: Log) -> None:
+        closed.append(log)
+        close(log)
+
+    def fail(log: ChunkLog, line: bytes) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(Log, "close", note)
+    monkeypatch.setattr(ChunkLog, "_apply_line", fail)
+    with pytest.raises(StoreError, match="Input/output error"):
+        ChunkLog(output, "batch")
+
+    assert len(closed) == 1
 
 
 async def test_other_settings_are_refused_as_long_as_something_is_open(tmp_path: Path) -> None:

@@ -131,3 +131,24 @@ def test_events_for_amazon_are_framed_with_their_checksums(data: bytes) -> None:
     payload = json.loads(message[12 + headers : -4])
     assert base64.b64decode(payload["bytes"]) == data
     assert b":event-type\x07\x00\x05chunk" in message[12 : 12 + headers]
+
+
+@pytest.mark.parametrize(
+    ("bounds", "least", "above"),
+    [
+        ({"minimum": 3, "exclusiveMinimum": True}, 3.1, None),
+        ({"exclusiveMinimum": 9}, 9.1, None),
+        ({"maximum": 7, "exclusiveMaximum": True}, None, 7),
+        ({"exclusiveMaximum": 5}, None, 5),
+        ({"exclusiveMaximum": True}, 7, 8),
+        ({"exclusiveMinimum": True}, 7, 8),
+    ],
+)
+def test_exclusive_bounds_of_numbers_hold(
+    bounds: dict[str, Any], least: float | None, above: float | None
+) -> None:
+    """Also in draft 4 of JSON Schema, where they are booleans beside the bound."""
+    number = fabricate({"type": "integer", **bounds})
+    assert isinstance(number, int)
+    assert least is None or number >= least
+    assert above is None or number < above

@@ -24,7 +24,10 @@ def leave_out_providers(configuration: Configuration) -> Configuration:
 def _leave_out(entry: PluginEntry) -> PluginEntry | None:
     if entry.table != "providers":
         return entry
-    return entry._replace(settings={}) if entry.source.layer is Layer.DEFAULTS else None
+    if entry.source.layer is not Layer.DEFAULTS:
+        return None
+    # The user may have given a built-in provider a key or an address: these are removed, too.
+    return entry._replace(settings={})
 
 
 def find_providers(configuration: Configuration) -> Sequence[Finding]:

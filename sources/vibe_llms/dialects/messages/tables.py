@@ -27,11 +27,11 @@ SAME_NAMES: Final = (*SAMPLING_FIELDS, "max_tokens", "service_tier")
 OTHER_NAMES: Final = {"stop": "stop_sequences"}
 """Parameters of controls, if they have another name."""
 
-DISPLAYS: Final = {"auto": "summarized"}
-"""The vendor's name of each summary of reasoning."""
+SUMMARY_DISPLAYS: Final = {"auto": "summarized"}
+"""Value of ``thinking.display`` for each value of the control for summaries of reasoning."""
 
 CHOICE_WORDS: Final = {"auto": "auto", "none": "none", "required": "any"}
-"""The vendor's name of each choice."""
+"""Type of ``tool_choice`` for each value of the control for the choice of tools."""
 
 DECODED_FIELDS: Final = frozenset(
     {"content", "id", "model", "role", "stop_reason", "type", "usage"}

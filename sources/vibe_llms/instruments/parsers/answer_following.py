@@ -120,7 +120,8 @@ class AnswerFollower:
             case ContentStartedEvent(index=index):
                 self._start(event)
             case ContentDeltaEvent(index=index, channel="text" | "arguments", text=text):
-                if self._kinds.get(index) == ("text" if event.channel == "text" else "invocation"):
+                kind = "text" if event.channel == "text" else "invocation"
+                if self._kinds.get(index) == kind:
                     self._read_indexes.add(index)
                     return self._reader.feed(text)
             case ContentFinishedEvent(index=index, item=TextualContent(text=text)):

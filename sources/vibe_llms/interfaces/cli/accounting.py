@@ -179,7 +179,9 @@ def _lay_out(heading: list[str], rows: Iterable[list[str]], *, optional: Sequenc
     ]
     widths = [max(map(measure_text, column)) for column in columns]
     excess = sum(widths) + 2 * (len(widths) - 1) - measure_width()
-    widths[0] = max(min(_MIN_NAME_COLUMNS, widths[0]), widths[0] - max(0, excess))
+    if excess > 0:  # only the names are cut, but not below their minimum width
+        min_width = min(_MIN_NAME_COLUMNS, widths[0])
+        widths[0] = max(min_width, widths[0] - excess)
     lines = []
     for name, *cells in zip(*columns, strict=True):
         name = shorten(name, widths[0])

@@ -1,7 +1,8 @@
 """MCP servers as ensembles: programs that are started, or addresses that are reached over HTTP.
 
-Both eras of the protocol are supported, with the official package ``mcp``, which is imported when
-the first server is connected and nowhere else in this package. May import the other invocables, the
+Versions of the protocol with sessions (until 2025-11-25) and without them (from 2026-07-28) are
+supported with the official package ``mcp``. It is imported when the first server is connected. May
+import the other invocables, the
 framing of lines, the server settings, and the protocols of models and reactors. The caller passes
 in the model, the approver and the person that answer a server's questions.
 """

@@ -1,8 +1,8 @@
 """Requests of a server to the client, answered by a model, a person, or the user's grants.
 
-In the era of sessions, the server sends them as requests; in the era without, the result of a call
-contains them, and the call continues after the answers. They are answered only with the consent of
-the approver or the person who is asked about other calls as well, and each kind has a limit.
+With sessions, the server sends them as requests. In protocol versions without sessions, the result
+of a call contains them, and the call continues after the answers. A request is answered only with
+the consent of the approver or the person who is also asked about calls. Each kind has a limit.
 """
 
 from __future__ import annotations

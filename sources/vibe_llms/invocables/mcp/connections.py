@@ -77,7 +77,7 @@ class ServerConnection:
 
     @property
     def has_sessions(self) -> bool:
-        """True if the server speaks the protocol of the era that has sessions."""
+        """True if the server uses a version of the protocol that has sessions."""
         from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
         return self.client.protocol_version not in MODERN_PROTOCOL_VERSIONS

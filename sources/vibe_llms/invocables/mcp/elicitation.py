@@ -234,8 +234,8 @@ def _keep_answer(
 async def visit_addresses(client: Client, error: BaseException | None) -> bool:
     """Ask a person to visit the addresses that a server requires before a call.
 
-    In the era of sessions, the call fails with an error that contains the addresses. In the other
-    era, the result contains the question, and the official package asks it.
+    With sessions, the call fails with an error that contains the addresses. In protocol versions
+    without sessions, the result contains the question, and the official package asks it.
 
     Args:
         client: The client of the server, whose elicitor asks this question, too.

@@ -1,8 +1,8 @@
 """Relay of a server's questions during a call to the calling program.
 
-In the era without sessions, a result contains the questions, so that they belong to its call. In
-the era of sessions, a question arrives separately. It is passed on if all current calls have the
-same caller, and refused otherwise.
+In protocol versions without sessions, the result of a call contains its questions. With sessions, a
+question arrives separately: it is passed on if all current calls have the same caller, and refused
+otherwise.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class Relay:
         return first if len(identities) == 1 else None
 
     async def set_log_level(self, client: Client, host: Host | None) -> None:
-        """Set the log level of a server of the era of sessions."""
+        """Set the log level of a server that has sessions."""
         from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
         if host is None or client.protocol_version in MODERN_PROTOCOL_VERSIONS:
@@ -139,7 +139,7 @@ class Relay:
 
             self._levels = {id(client): level}
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", MCPDeprecationWarning)  # the other era has none
+                warnings.simplefilter("ignore", MCPDeprecationWarning)  # the newer one has none
                 sending = client.set_logging_level(level)  # type: ignore[arg-type]
             await sending
 
@@ -167,7 +167,7 @@ def strip_meta(meta: Mapping[str, Any] | None) -> dict[str, Any]:
 async def ask_until_complete(
     send: Callable[[Any, str | None], Awaitable[Any]], context: InvocationContext, server: str
 ) -> Any:
-    """Send a request of the era without sessions until its result contains no question.
+    """Send a request to a server without sessions until its result contains no question.
 
     Args:
         send: Sends the request, with answers and the server's state.

@@ -1,4 +1,4 @@
-"""Watchers of a server's resources, in both eras of the protocol."""
+"""Watchers of a server's resources, in protocol versions with and without sessions."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ async def _set_subscribed(client: Client, uri: str, is_subscribed: bool) -> None
     from mcp.shared.exceptions import MCPDeprecationWarning
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MCPDeprecationWarning)  # the other era has another way
+        warnings.simplefilter("ignore", MCPDeprecationWarning)  # the newer protocol has another way
         session = client.session
         change = session.subscribe_resource if is_subscribed else session.unsubscribe_resource
         sending = change(uri)

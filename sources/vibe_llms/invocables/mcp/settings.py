@@ -24,8 +24,8 @@ from vibe_llms.tables.paths import KeyPath
 from vibe_llms.tables.reading import TableReader, locate_by_name, require
 
 PROTOCOLS: Final = ("auto", "2025-11-25", "2026-07-28")
-"""Choices of the protocol: the newest version that both sides support, the version of the era of
-sessions, and that of the era without."""
+"""Choices of the protocol: the newest version that both sides support, the version with sessions,
+and the version without sessions."""
 
 _SECRET_CHARACTERS: Final = 8
 """Minimum length of an environment variable's value to count as a secret."""

@@ -11,6 +11,7 @@ import re
 import struct
 import zlib
 from collections.abc import Mapping
+from typing import TypeGuard
 
 import attrs
 
@@ -107,15 +108,20 @@ def _fabricate_array(schema: Mapping[str, object], root: object, depth: int) -> 
 
 def _fabricate_number(schema: Mapping[str, object]) -> float:
     low, above = schema.get("minimum"), schema.get("exclusiveMinimum")
-    high = schema.get("maximum", schema.get("exclusiveMaximum"))
-    if isinstance(low, (int, float)):
-        return low
-    # In draft 4 of JSON Schema exclusiveMinimum is a boolean.
-    if isinstance(above, (int, float)) and not isinstance(above, bool):
+    high, below = schema.get("maximum"), schema.get("exclusiveMaximum")
+    if _is_number(low):
+        # In draft 4 of JSON Schema, exclusiveMinimum is a boolean that excludes the minimum.
+        return low + 1 if above is True else low
+    if _is_number(above):
         return above + 1
-    if isinstance(high, (int, float)):
-        return min(7, high - 1)
+    for bound in (high, below):
+        if _is_number(bound):
+            return min(7, bound - 1)
     return 7
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _fabricate_text(schema: Mapping[str, object]) -> str:
@@ -138,14 +144,17 @@ def _follow(root: object, reference: str) -> object:
 def _merge(schema: Mapping[str, object], members: list[object], root: object) -> object:
     properties: dict[str, object] = {}
     required: list[object] = []
-    merged: dict[str, object] = {key: item for key, item in schema.items() if key != "allOf"}
-    for member in [*members, merged]:
+    own: dict[str, object] = {key: item for key, item in schema.items() if key != "allOf"}
+    merged = own
+    for member in [*members, own]:
         if isinstance(member, Mapping) and isinstance(member.get("$ref"), str):
-            member = _follow(root, member["$ref"])
-        if isinstance(member, Mapping):
-            properties.update(member.get("properties") or {})
-            required.extend(member.get("required") or [])
-            merged = {**member, **merged}
+            resolved = _follow(root, member["$ref"])
+        else:
+            resolved = member
+        if isinstance(resolved, Mapping):
+            properties.update(resolved.get("properties") or {})
+            required.extend(resolved.get("required") or [])
+            merged = {**resolved, **merged}
     if properties:
         merged |= {"type": "object", "properties": properties, "required": required}
     return merged

@@ -9,8 +9,8 @@ from typing import Any
 from vibe_llms.testing.simulator.faults import Conditions
 from vibe_llms.testing.simulator.protocols import SimulatedRequest
 from vibe_llms.testing.simulator.rendering import (
-    blank_arguments,
-    omits_arguments,
+    drop_arguments,
+    sends_no_arguments,
     split_arguments,
     split_text,
     write_arguments,
@@ -124,8 +124,8 @@ def _invoke(
     if not at_once:
         fields += [{field: piece} for piece in split_arguments(text, conditions)]
     for place, inner in enumerate(fields):
-        if omits_arguments(conditions):
-            inner = blank_arguments(inner, field, conditions)
+        if sends_no_arguments(conditions):
+            inner = drop_arguments(inner, field, conditions)
         if "repeated_names" in conditions:
             inner["name"] = invoke.name
         head = {"type": kind, **id_field} if not place else {}

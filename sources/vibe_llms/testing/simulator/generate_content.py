@@ -18,11 +18,11 @@ from vibe_llms.testing.simulator.protocols import (
 from vibe_llms.testing.simulator.refusals import SimulatedRefusal
 from vibe_llms.testing.simulator.rendering import (
     assign_ids,
-    blank_arguments,
     count_usage,
+    drop_arguments,
     is_broken,
-    omits_arguments,
     read_arguments,
+    sends_no_arguments,
     split_text,
 )
 from vibe_llms.testing.simulator.scripts import (
@@ -173,9 +173,9 @@ def _produce_parts(
 def _invoke(
     invoke: Invoke, identity: str, has_signed_call: bool, conditions: Conditions
 ) -> dict[str, Any]:
-    arguments = {} if omits_arguments(conditions) else read_arguments(invoke)
+    arguments = {} if sends_no_arguments(conditions) else read_arguments(invoke)
     call: dict[str, Any] = {"name": invoke.name, "args": arguments}
-    call = blank_arguments(call, "args", conditions)
+    call = drop_arguments(call, "args", conditions)
     if identity or "empty_ids" in conditions:
         call["id"] = identity
     part: dict[str, Any] = {"functionCall": call}

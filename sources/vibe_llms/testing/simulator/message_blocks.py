@@ -10,9 +10,9 @@ from vibe_llms.testing.simulator.prompts import SimulatedPrompt
 from vibe_llms.testing.simulator.protocols import SimulatedRequest
 from vibe_llms.testing.simulator.rendering import (
     assign_ids,
-    blank_arguments,
-    omits_arguments,
+    drop_arguments,
     read_arguments,
+    sends_no_arguments,
     split_arguments,
     split_text,
     write_arguments,
@@ -110,7 +110,7 @@ def _invoke(
     text = write_arguments(invoke, request.conditions)
     arguments = read_arguments(invoke)
     is_text = not isinstance(arguments, dict) or "broken_arguments" in request.conditions
-    if omits_arguments(request.conditions):
+    if sends_no_arguments(request.conditions):
         arguments = "" if "empty_arguments" in request.conditions else None
         is_text = False
     block = {
@@ -119,7 +119,7 @@ def _invoke(
         "name": invoke.name,
         "input": text if is_text else arguments,
     }
-    block = blank_arguments(block, "input", request.conditions)
+    block = drop_arguments(block, "input", request.conditions)
     pieces = split_arguments(text, request.conditions) if text not in ("", "{}") else []
     # Anthropic's first piece is always empty.
     return block, [{"type": "input_json_delta", "partial_json": piece} for piece in ["", *pieces]]

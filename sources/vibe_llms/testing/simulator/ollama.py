@@ -7,8 +7,6 @@ import datetime
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-import attrs
-
 from vibe_llms.testing.simulator.credentials import ABSENT, WRONG
 from vibe_llms.testing.simulator.prompts import (
     Attachment,
@@ -27,11 +25,11 @@ from vibe_llms.testing.simulator.protocols import (
 from vibe_llms.testing.simulator.refusals import SimulatedRefusal, require
 from vibe_llms.testing.simulator.rendering import (
     assign_ids,
-    blank_arguments,
     count_usage,
+    drop_arguments,
     is_broken,
-    omits_arguments,
     read_arguments,
+    sends_no_arguments,
     split_text,
 )
 from vibe_llms.testing.simulator.scripts import (
@@ -130,7 +128,7 @@ def read(request: SimulatedRequest) -> SimulatedPrompt:
 def _truncate(messages: list[Any], tools: Any, request: SimulatedRequest) -> tuple[list[Any], int]:
     """Drop messages beyond the context; refuse them if the request forbids truncation.
 
-    An old server (the fault ``context_overflow``) ignores these options, also the context size.
+    An old server (the fault ``context_overflow``) ignores the fields ``truncate`` and ``num_ctx``.
     """
     is_old = "context_overflow" in request.conditions
     options = request.body.get("options") or {}
@@ -158,7 +156,8 @@ def _read_outcomes(messages: list[Any]) -> Iterator[ToolResult]:
     start = len(messages)
     while start and messages[start - 1]["role"] == "tool":
         start -= 1
-    calls = [call for message in messages[:start][-1:] for call in message.get("tool_calls") or ()]
+    calling_message: Mapping[str, Any] = messages[start - 1] if start else {}
+    calls = calling_message.get("tool_calls") or []
     names = {call.get("id"): call["function"]["name"] for call in calls}
     for position, message in enumerate(messages[start:]):
         by_position = calls[position]["function"]["name"] if position < len(calls) else "the tool"
@@ -194,15 +193,15 @@ def _write_metrics(
 def _write_call(
     invoke: Invoke, identity: str, index: int, request: SimulatedRequest
 ) -> dict[str, Any]:
-    arguments = "" if omits_arguments(request.conditions) else read_arguments(invoke)
+    arguments = "" if sends_no_arguments(request.conditions) else read_arguments(invoke)
     function: dict[str, Any] = {"name": invoke.name, "arguments": arguments}
-    function = blank_arguments(function, "arguments", request.conditions)
+    function = drop_arguments(function, "arguments", request.conditions)
     if "missing_index" not in request.conditions:
         function["index"] = index
-    is_empty = "empty_ids" in request.conditions
-    return (
-        {"id": identity, "function": function} if identity or is_empty else {"function": function}
-    )
+    sends_empty_id = "empty_ids" in request.conditions
+    if identity or sends_empty_id:
+        return {"id": identity, "function": function}
+    return {"function": function}
 
 
 def render(
@@ -213,9 +212,9 @@ def render(
         error = "error parsing tool call: raw='{\"text', err=unexpected end of JSON input"
         raise SimulatedRefusal(500, "server", error)
     message: dict[str, Any] = {"role": "assistant", "content": ""}
-    for delta in _produce_deltas(attrs.evolve(turn), request, whole=True):
+    for delta in _produce_deltas(turn, request, whole=True):
         for key, value in delta.items():
-            message[key] = (message.get(key) or type(value)()) + value
+            message[key] = message[key] + value if message.get(key) else value
     return {
         **_write_head(prompt, request),
         "message": message,

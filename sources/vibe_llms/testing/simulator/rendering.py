@@ -74,7 +74,7 @@ def split_arguments(text: str, conditions: Conditions) -> list[str]:
 def write_arguments(invoke: Invoke, conditions: Conditions) -> str:
     """Return the arguments as text, broken if a fault requires it."""
     text = invoke.arguments
-    if omits_arguments(conditions):
+    if sends_no_arguments(conditions):
         return ""
     if not isinstance(text, str):
         text = json.dumps(text, ensure_ascii=False, separators=(",", ":"))
@@ -83,15 +83,15 @@ def write_arguments(invoke: Invoke, conditions: Conditions) -> str:
     return text
 
 
-def omits_arguments(conditions: Conditions) -> bool:
-    """True if a fault has invocations without arguments: empty, null or absent ones."""
+def sends_no_arguments(conditions: Conditions) -> bool:
+    """True if a fault requires invocations without arguments: an empty text, null, or no field."""
     return bool(
         {"empty_arguments", "null_arguments", "absent_arguments"} & conditions.values.keys()
     )
 
 
-def blank_arguments(call: dict[str, Any], field: str, conditions: Conditions) -> dict[str, Any]:
-    """Return an invocation without its field of arguments, or with null there, if faults say so."""
+def drop_arguments(call: dict[str, Any], field: str, conditions: Conditions) -> dict[str, Any]:
+    """Return an invocation with null arguments, or without their field, if a fault requires it."""
     if "absent_arguments" in conditions:
         return {name: value for name, value in call.items() if name != field}
     return {**call, field: None} if "null_arguments" in conditions else call

@@ -16,8 +16,8 @@ from vibe_llms.testing.simulator.protocols import (
 from vibe_llms.testing.simulator.refusals import SimulatedRefusal
 from vibe_llms.testing.simulator.rendering import (
     assign_ids,
-    blank_arguments,
     count_usage,
+    drop_arguments,
     write_arguments,
 )
 from vibe_llms.testing.simulator.response_requests import check_request, list_items, read_request
@@ -148,7 +148,7 @@ def _produce_item(
             text = write_arguments(part, request.conditions)
             head = {"id": mint("fc_"), "type": "function_call", "status": "completed"}
             call = {**head, "arguments": text, "call_id": identity, "name": part.name}
-            return blank_arguments(call, "arguments", request.conditions)
+            return drop_arguments(call, "arguments", request.conditions)
         case Search():
             head = {"id": mint("ws_"), "type": "web_search_call", "status": "completed"}
             return {**head, "action": _write_search_action(part, request)}

@@ -98,3 +98,13 @@ async def find_status(registry: ResponseDatabase) -> str:
         return found.status
 
     return await registry.perform(find)
+
+
+async def test_an_event_that_is_no_object_is_left_out() -> None:
+    """An error would end the answer before its last events."""
+    run = BackgroundRun("resp_1", Limits())
+    headers = [(b"content-type", b"text/event-stream")]
+    await run.receive({"type": "http.response.start", "status": 200, "headers": headers})
+    for data in (b"4", b"[1]", b'"a"', b'{"type":"response.created","sequence_number":0}'):
+        await run.receive({"type": "http.response.body", "body": b"data: %b\n\n" % data})
+    assert [number for number, _ in run.frames] == [0]

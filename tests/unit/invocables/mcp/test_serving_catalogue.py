@@ -11,9 +11,13 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import PaginatedRequestParams
 
 from vibe_llms.invocables import FunctionsEnsemble, Registry, produce_prompt, produce_resource
+from vibe_llms.invocables.invokers import Invoker
 from vibe_llms.invocables.libraries import Resource
 from vibe_llms.invocables.mcp.relaying import strip_meta
 from vibe_llms.invocables.mcp.serving.catalogue import PAGE_ENTRIES, EnsembleCatalogue, turn_page
+from vibe_llms.invocables.mcp.serving.describing import describe_tool
+from vibe_llms.invocables.registry import Registration
+from vibe_llms.messages.descriptions import InvocableDescription
 
 
 def read() -> str:
@@ -169,3 +173,14 @@ async def test_whoever_leaves_while_it_is_asked_keeps_no_news_from_the_others() 
         await asyncio.wait((leaving,))
         ensemble.is_slow = False
         assert [each.uri for each in (await catalogue.refresh()).resources] == ["a:b"]
+
+
+@pytest.mark.parametrize("schema", [{}, {"type": ["object", "null"]}, {"type": "string"}])
+def test_arguments_are_described_as_an_object(schema: dict[str, Any]) -> None:
+    """Clients refuse a whole list of tools if the schema of one has another type."""
+    invoker = Invoker(name="a", description="Does it.", schema=schema, function=read)
+    description = InvocableDescription(name="a", description="Does it.", schema=schema)
+    described = describe_tool(
+        Registration(ensemble="one", invoker=invoker, description=description)
+    )
+    assert described.input_schema == {"type": "object"}

@@ -17,6 +17,7 @@ from vibe_llms.daemons.gateway.responses.inner_calls import SINK_KEY, InnerCall
 from vibe_llms.daemons.gateway.responses.registry import ResponseDatabase
 from vibe_llms.daemons.gateway.responses.response_bodies import Fields
 from vibe_llms.daemons.gateway.responses.rows import GatewayResponse
+from vibe_llms.daemons.gateway.responses.storing_calls import ResponseSink
 from vibe_llms.daemons.server.asgi_types import Application, Message
 from vibe_llms.exceptions import StoreError
 from vibe_llms.foundation.json_errors import UNREADABLE
@@ -67,6 +68,8 @@ class BackgroundRun:
             event = msgspec.json.decode(data)
         except msgspec.DecodeError:
             return  # [DONE]
+        if not isinstance(event, dict):
+            return  # not an event: every event is an object
         if isinstance(event.get("response"), dict):
             event["response"].update(id=self.identity, background=True)
         number = int(event.get("sequence_number", len(self.frames)))
@@ -125,8 +128,17 @@ class Background:
         self._runs: dict[str, tuple[BackgroundRun, InnerCall, asyncio.Task[None]]] = {}
         self.service: Application | None = None
 
-    def start(self, call: HttpCall, body: bytes, sink: Any, identity: str) -> BackgroundRun:
-        """Start a response that is in the registry; the sink stores its end."""
+    def start(
+        self, call: HttpCall, body: bytes, sink: ResponseSink | None, identity: str
+    ) -> BackgroundRun:
+        """Start a response that is in the registry.
+
+        Args:
+            call: The client's call, whose scope the response is processed with.
+            body: The request.
+            sink: Receives the finished response and stores it; ``None`` to store nothing.
+            identity: The id of the response.
+        """
         inner = InnerCall(call.scope, body, **{SINK_KEY: sink})
         run = BackgroundRun(identity, self._limits)
         task = asyncio.create_task(self._perform(run, inner))
@@ -185,6 +197,7 @@ class Background:
     async def _settle(self, run: BackgroundRun) -> None:
         """Write the end of the response, unless the sink has written it, and its events."""
         refusal = run.read_error() if run.status >= 400 else None
+        has_begun = run.status > 0  # otherwise it was cancelled before its answer began
 
         def work(db: Any) -> None:
             found = rows.find_response(db, run.identity)
@@ -195,7 +208,7 @@ class Background:
                     failed = {**found.body, "error": refusal}
                     found = end_response(attrs.evolve(found, body=failed), "failed")
                 else:
-                    found = end_response(found, "incomplete" if run.status else "cancelled")
+                    found = end_response(found, "incomplete" if has_begun else "cancelled")
                 rows.write_response(db, found)
             if run.frames:
                 data = msgspec.json.encode([(n, text.decode()) for n, text in run.frames])

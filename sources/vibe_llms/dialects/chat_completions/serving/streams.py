@@ -24,8 +24,8 @@ from vibe_llms.dialects.chat_completions.serving.delta_writers import (
 from vibe_llms.dialects.chat_completions.serving.remainders import PieceRun, Streamed, find_rest
 from vibe_llms.dialects.chat_completions.serving.responses import nativize_response
 from vibe_llms.dialects.extras import read_native, without
-from vibe_llms.dialects.gaps import Gaps, GrowingContent
 from vibe_llms.dialects.openai_serving import compose_openai_error
+from vibe_llms.dialects.separators import GrowingContent, Separators
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
     ContentFinishedEvent,
@@ -50,8 +50,9 @@ from vibe_llms.messages.identities import access_now, produce_identity
 from vibe_llms.messages.texts import BOUNDARY
 
 _encode: Final = msgspec.json.Encoder().encode
-_PLACEHOLDER: Final = uuid.uuid4().hex
-"""Placeholder of a piece while the bytes around it are made: unique, so no text contains it."""
+_PLACEHOLDER_TEXT: Final = uuid.uuid4().hex
+_PLACEHOLDER: Final = _encode(_PLACEHOLDER_TEXT)
+"""Placeholder of a piece in the template of its frames: random, so no other text is equal."""
 _DONE: Final = b"data: [DONE]\n\n"
 _CHUNK_FIELDS: Final = frozenset({"choices", "created", "id", "model", "object", "usage"})
 _REPEATED: Final = ("service_tier", "system_fingerprint")
@@ -87,16 +88,16 @@ class StreamWriter(client_answers.StreamWriter):
         self._head: dict[str, Any] = {}  # the fields of every chunk; empty before the first one
         self._started = ResponseStartedEvent()
         self._streamed = Streamed()
-        self._gaps = Gaps()
+        self._separators = Separators()
         self._contents: dict[int, _Content] = {}
         self._calls = 0
         self._has_parts = False  # whether the content is a list of parts, which need no separators
         # Native parts that have not ended, and deltas of contents after them, which wait for them.
         self._unfinished_natives: list[int] = []
         self._waiting: list[ContentDeltaEvent] = []
-        # The current content, and the bytes before and after each of its pieces.
+        # The current content, and a frame of it with the placeholder instead of a piece.
         self._index, self._channel = -1, ""
-        self._around_piece: tuple[bytes, ...] = ()
+        self._frame_template = b""
         pieces: list[str] = []
         self._record_piece = pieces.append
 
@@ -106,7 +107,7 @@ class StreamWriter(client_answers.StreamWriter):
             text = event.text
             if event.index == self._index and event.channel == self._channel and text:
                 self._record_piece(text)
-                return _encode(text).join(self._around_piece)
+                return self._frame_template.replace(_PLACEHOLDER, _encode(text))
             return self._switch_content(event) if text else b""
         match event:
             case ResponseStartedEvent():
@@ -153,7 +154,7 @@ class StreamWriter(client_answers.StreamWriter):
         is_call = event.kind == "invocation" and event.owner is Owner.OURS
         kept = _open_native(event.native)
         content = self._contents[event.index] = _Content(event, kept, self._calls)
-        self._gaps.add(content)
+        self._separators.add(content)
         written = self._open(calls=is_call)
         if event.kind == "native":
             self._unfinished_natives.append(event.index)
@@ -184,25 +185,23 @@ class StreamWriter(client_answers.StreamWriter):
             return b""
         if channel == "signature":  # each piece is the whole signature so far
             text, content.sent_signature = text.removeprefix(content.sent_signature), text
-        gap = self._find_gap(content, channel, write_delta)
+        separator = self._find_separator(content, channel, write_delta)
         content.last_channel = channel
-        run = PieceRun(write_delta, [gap + text])
+        run = PieceRun(write_delta, [separator + text])
         self._streamed.runs.append(run)
-        self._around_piece = tuple(
-            self._chunk(write_delta(_PLACEHOLDER)).split(_encode(_PLACEHOLDER))
-        )
+        self._frame_template = self._chunk(write_delta(_PLACEHOLDER_TEXT))
         self._record_piece = run.pieces.append
         self._index, self._channel = (-1 if channel == "signature" else event.index), channel
-        return _encode(gap + text).join(self._around_piece)
+        return self._frame_template.replace(_PLACEHOLDER, _encode(separator + text))
 
-    def _find_gap(self, content: _Content, channel: str, write_delta: DeltaWriter) -> str:
+    def _find_separator(self, content: _Content, channel: str, write_delta: DeltaWriter) -> str:
         if is_foreign_reasoning(write_delta):
-            return self._gaps.find_before_reasoning(content, channel)
+            return self._separators.find_before_reasoning(content, channel)
         if content.start.kind != "text":
             return ""
         self._has_parts = self._has_parts or not is_message_text(write_delta)
-        gap = self._gaps.find_before_text(content)
-        return "" if self._has_parts else gap
+        separator = self._separators.find_before_text(content)
+        return "" if self._has_parts else separator
 
     def _finish(self, event: ContentFinishedEvent) -> bytes:
         """Write a content without deltas, and contents that waited for it."""

@@ -20,6 +20,7 @@ from vibe_llms.messages.contents import (
 _VIDEO_HOSTS: Final = ("youtube.com/", "youtu.be/")
 # Uploads to Google have an address, too, but only for their owner.
 _FILES_HOST: Final = "generativelanguage.googleapis.com/"
+_VIDEO_TYPE: Final = "video/*"
 _UNKNOWN_TYPE: Final = "application/octet-stream"
 
 
@@ -30,19 +31,24 @@ def read_media(part: Mapping[str, Any]) -> MediaContent | None:
         return None
     source = camelize(part[name])
     rest = without(source, "data", "fileUri", "mimeType", "displayName")
-    mime_type = source.get("mimeType")
+    mime_type = source.get("mimeType") or ""
+    uri = source.get("fileUri")
     fields: dict[str, Any] = {"name": source.get("displayName")}
     if name == "inlineData":
         text = source.get("data")
         fields["data"] = decode_base64(text) if isinstance(text, str) else None
         if fields["data"] is None:
             return None
-    elif uri := source.get("fileUri"):
-        fields["file_id" if "/" in uri and not _is_public(uri) else "url"] = uri
+    elif not isinstance(uri, str) or "/" not in uri:  # neither an address nor a file of Google
+        return None
+    elif _is_public(uri):
+        fields["url"] = uri
     else:
+        fields["file_id"] = uri
+    if not isinstance(mime_type, str):
         return None
     if not mime_type:
-        mime_type = "video/*" if _is_video(source.get("fileUri") or "") else _UNKNOWN_TYPE
+        mime_type = _guess_default_type(uri)
     extras = without(part, name) | ({name: rest} if rest else {})
     # Uploaded files keep even empty native data: these show which vendor has the file.
     keep = make_native if "file_id" in fields else keep_native
@@ -55,8 +61,18 @@ def _is_public(uri: str) -> bool:
     return uri.startswith(("http://", "https://")) and _FILES_HOST not in uri
 
 
-def _is_video(uri: str) -> bool:
-    return any(host in uri for host in _VIDEO_HOSTS)
+def _is_file_of_google(file_id: str) -> bool:
+    """Return whether a file is stored by Google: ``gs://bucket/name`` or an address.
+
+    Names of files at other vendors contain no slash.
+    """
+    return "/" in file_id
+
+
+def _guess_default_type(uri: str | None) -> str:
+    """Return the type of a medium without one, which the address of a video tells."""
+    is_video = uri is not None and any(host in uri for host in _VIDEO_HOSTS)
+    return _VIDEO_TYPE if is_video else _UNKNOWN_TYPE
 
 
 def write_media(
@@ -75,7 +91,8 @@ def write_media(
         elif content.name:
             ledger.drop(f"{path}.name", "inline data have no name in this protocol")
         return merge({"inlineData": source}, extras)
-    address = content.file_id if content.file_id and "/" in content.file_id else content.url
+    is_stored_here = content.file_id is not None and _is_file_of_google(content.file_id)
+    address = content.file_id if is_stored_here else content.url
     if address is None:
         if content.file_id is None:
             raise RequestError(
@@ -85,12 +102,13 @@ def write_media(
             )
         ledger.withhold(path, f"the file {content.file_id} is stored by another vendor")
         return None
-    source, kind = {"fileUri": address}, content.mime_type
+    source = {"fileUri": address}
+    kind = content.mime_type
     if kind.endswith("/*") or kind == _UNKNOWN_TYPE:
         kind = mimetypes.guess_type(address.partition("?")[0])[0] or ""
     if kind:
         source["mimeType"] = kind
-    elif content.mime_type != ("video/*" if _is_video(address) else _UNKNOWN_TYPE):
+    elif content.mime_type != _guess_default_type(address):
         reason = f"it is sent as a file: the type of the {content.type} is unknown"
         ledger.coerce(f"{path}.mime_type", reason)
     if content.name:

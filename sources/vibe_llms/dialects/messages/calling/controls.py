@@ -13,7 +13,7 @@ from typing import Any
 from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.messages.quirks import PROTOCOL, Quirks
-from vibe_llms.dialects.messages.tables import DISPLAYS, OTHER_NAMES
+from vibe_llms.dialects.messages.tables import OTHER_NAMES, SUMMARY_DISPLAYS
 from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.messages.losses import Translation
 from vibe_llms.models.attributes import Capability, ModelAttributes
@@ -42,7 +42,8 @@ def nativize_controls(
                 budget = {"type": "enabled", "budget_tokens": value}
                 body = merge(body, {"thinking": budget})
             case "reasoning_summary":
-                summarized = {"type": "adaptive", "display": DISPLAYS.get(str(value), value)}
+                display = SUMMARY_DISPLAYS.get(str(value), value)
+                summarized = {"type": "adaptive", "display": display}
                 # Parameters from before, such as a budget, override adaptive thinking.
                 body["thinking"] = merge(summarized, body.get("thinking", {}))
             case "parallel_invocations":

@@ -51,9 +51,8 @@ def make_enforceable(schema: Mapping[str, Any]) -> dict[str, Any]:
                 key: _make_inner_enforceable(inner) for key, inner in value.items()
             }
         elif name in _KEYWORDS_WITH_LISTS and isinstance(value, list):
-            enforceable["anyOf" if name == "oneOf" else name] = [
-                _make_inner_enforceable(inner) for inner in value
-            ]
+            supported_name = "anyOf" if name == "oneOf" else name
+            enforceable[supported_name] = [_make_inner_enforceable(inner) for inner in value]
         elif name == "items":
             enforceable[name] = _make_inner_enforceable(value)
         else:

@@ -14,7 +14,7 @@ from vibe_llms.dialects.messages.serving.invocations import (
     take_schema,
 )
 from vibe_llms.dialects.messages.serving.messages import normalize_messages
-from vibe_llms.dialects.messages.tables import DISPLAYS, OTHER_NAMES, SAME_NAMES
+from vibe_llms.dialects.messages.tables import OTHER_NAMES, SAME_NAMES, SUMMARY_DISPLAYS
 from vibe_llms.dialects.prefix_cache import ClientPrefixes
 from vibe_llms.dialects.request_paths import look_up, take
 from vibe_llms.dialects.serving import compose_request, is_valid_control, refuse_invalid
@@ -23,7 +23,7 @@ from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
 
-_SUMMARIES: Final = {display: value for value, display in DISPLAYS.items()}
+_SUMMARIES: Final = {display: value for value, display in SUMMARY_DISPLAYS.items()}
 
 
 @refuse_invalid("The request", "Anthropic Messages")

@@ -14,7 +14,6 @@ import msgspec
 
 from vibe_llms.dialects import client_answers
 from vibe_llms.dialects.extras import without
-from vibe_llms.dialects.gaps import Gaps, GrowingContent
 from vibe_llms.dialects.history import HistoryEntry
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.ollama_chat.calling.messages import MessagesWriter
@@ -22,6 +21,7 @@ from vibe_llms.dialects.ollama_chat.calling.parts import PartsWriter
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
 from vibe_llms.dialects.ollama_chat.serving.errors import compose_sentence
 from vibe_llms.dialects.ollama_chat.serving.responses import format_time, nativize_response
+from vibe_llms.dialects.separators import GrowingContent, Separators
 from vibe_llms.dialects.serving import UNKNOWN_MODEL
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
@@ -39,8 +39,9 @@ from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.messages.texts import BOUNDARY
 
 _encode: Final = msgspec.json.Encoder().encode
-_PLACEHOLDER: Final = uuid.uuid4().hex
-"""Placeholder of a piece while the bytes around it are made: unique, so no text contains it."""
+_PLACEHOLDER_TEXT: Final = uuid.uuid4().hex
+_PLACEHOLDER: Final = _encode(_PLACEHOLDER_TEXT)
+"""Placeholder of a piece in the template of its frames: random, so no other text is equal."""
 _FIELDS: Final = {
     ("text", "text"): "content",
     ("refusal", "text"): "content",
@@ -62,14 +63,14 @@ class StreamWriter(client_answers.StreamWriter):
     ) -> None:
         super().__init__(native, model=model, response_id=response_id)
         self._head = {"model": model, "created_at": format_time(access_now())}
-        self._gaps = Gaps(frozenset({"text", "refusal"}))
+        self._separators = Separators(frozenset({"text", "refusal"}))
         self._contents: dict[int, GrowingContent] = {}
         self._sent: dict[str, list[str]] = {"content": [], "thinking": []}
         # Calls that have begun: they are sent in this order, even if they end in another.
         self._waiting_calls: dict[int, InvocationCanister | None] = {}
-        # The current content, and the bytes before and after each of its pieces.
+        # The current content, and a frame of it with the placeholder instead of a piece.
         self._index, self._channel = -1, ""
-        self._around_piece: tuple[bytes, ...] = ()
+        self._frame_template = b""
         self._record_piece = self._sent["content"].append
 
     def write(self, event: StreamEvent) -> bytes:
@@ -78,12 +79,12 @@ class StreamWriter(client_answers.StreamWriter):
             text = event.text
             if event.index == self._index and event.channel == self._channel and text:
                 self._record_piece(text)
-                return _encode(text).join(self._around_piece)
+                return self._frame_template.replace(_PLACEHOLDER, _encode(text))
             return self._switch_content(event) if text else b""
         match event:
             case ContentStartedEvent():
                 self._contents[event.index] = content = GrowingContent(event)
-                self._gaps.add(content)
+                self._separators.add(content)
                 if event.kind == "invocation" and event.owner is Owner.OURS:
                     self._waiting_calls[event.index] = None
             case ContentFinishedEvent():
@@ -115,18 +116,16 @@ class StreamWriter(client_answers.StreamWriter):
         if field is None:
             return b""
         if field == "thinking":
-            gap = self._gaps.find_before_reasoning(content, event.channel)
+            separator = self._separators.find_before_reasoning(content, event.channel)
         else:
-            gap = self._gaps.find_before_text(content)
+            separator = self._separators.find_before_text(content)
         content.last_channel = event.channel
-        self._around_piece = tuple(
-            self._write_line({field: _PLACEHOLDER}).split(_encode(_PLACEHOLDER))
-        )
+        self._frame_template = self._write_line({field: _PLACEHOLDER_TEXT})
         self._record_piece = self._sent[field].append
         self._index, self._channel = event.index, event.channel
-        text = gap + event.text
+        text = separator + event.text
         self._record_piece(text)
-        return _encode(text).join(self._around_piece)
+        return self._frame_template.replace(_PLACEHOLDER, _encode(text))
 
     def _finish(self, event: ContentFinishedEvent) -> bytes:
         """Write a content without deltas, and complete calls."""

@@ -141,7 +141,8 @@ class CallsWriter:
         if original.arguments != canister.arguments:
             self._replace_arguments(item, canister, path)
         if canister.owner is Owner.OURS and original.invocation_id != canister.invocation_id:
-            item["call_id" if item.get("call_id") else "id"] = canister.invocation_id
+            id_field = "call_id" if item.get("call_id") else "id"
+            item[id_field] = canister.invocation_id
         return item
 
     def _replace_arguments(

@@ -95,7 +95,8 @@ def write_file(
     part: dict[str, Any] = {"type": "input_file"}
     name = content.name or content.title
     if content.url and content.data is None:
-        part["file_data" if content.url.startswith("data:") else "file_url"] = content.url
+        name_of_url = "file_data" if content.url.startswith("data:") else "file_url"
+        part[name_of_url] = content.url
     elif content.file_id is not None and content.data is None:
         part["file_id"] = content.file_id
     else:

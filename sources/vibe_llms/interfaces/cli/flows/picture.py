@@ -31,6 +31,7 @@ _STYLES: Final[dict[VisitState | None, tuple[str, ...]]] = {
 }
 _PAUSE_SECONDS: Final = 0.1
 _TICK_SECONDS: Final = 0.5
+_MIN_HEAD_COLUMNS: Final = 8
 _TEXT_CHARACTERS: Final = 400
 """Number of characters that are kept of each running answer: more than a line shows."""
 
@@ -184,7 +185,8 @@ def _choose(rows: Sequence[NodeRow], room: int) -> Sequence[NodeRow]:
         if row.state in (VisitState.RUNNING, VisitState.WAITING, VisitState.FAILED)
     ]
     middle = (active or reached[-1:] or [0])[0]
-    first = max(0, min(middle - room // 2, len(rows) - room))
+    last_start = max(0, len(rows) - room)
+    first = min(max(0, middle - room // 2), last_start)
     return rows[first : first + room]
 
 
@@ -194,7 +196,8 @@ def _compose_table(rows: Sequence[NodeRow], columns: int, file: TextIO) -> list[
     used_widths = [width for width in widths if width]  # empty columns are omitted
     heads = [sanitize(row.head) for row in rows]
     room = columns - sum(used_widths) - 2 * len(used_widths) - 1
-    head_width = max(8, min(room, max(map(measure_text, heads))))
+    widest_head = max(map(measure_text, heads))
+    head_width = max(_MIN_HEAD_COLUMNS, min(room, widest_head))
     lines = []
     for row, head in zip(rows, heads, strict=True):
         text = _cut_end(head, head_width)

@@ -1,8 +1,8 @@
 """Approvals of clients' calls: by a policy, then by the client's user, if the client supports that.
 
-The daemon itself has no user to ask. In the era of sessions, the question is a request to the
-client. In the era without, it is the answer to the client's request, and the client repeats the
-request with the user's answer.
+The daemon itself has no user to ask. With sessions, the question is a request to the client. In
+protocol versions without sessions, the question is the answer to the client's request, and the
+client repeats the request with the user's answer.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _LOGGER: Final = logging.getLogger(__name__)
 
 ALL: Final = "all"
 QUESTION: Final = "approval"
-"""Name of the question to a client, and of its answer, in the era without sessions."""
+"""Name of the question to a client, and of its answer, without sessions."""
 
 _ANSWER: Final = "allow"
 _SCHEMA: Final[dict[str, Any]] = {

@@ -39,7 +39,7 @@ from vibe_llms.invocables.registry import Registry
 from vibe_llms.messages.contents import TextualContent
 
 NOT_FOUND: Final = -32002
-"""Error code of the era of sessions for an unknown resource; the other era has none."""
+"""Error code for an unknown resource in protocol versions with sessions; newer ones have none."""
 
 _Params: TypeAlias = (
     types.CallToolRequestParams | types.ReadResourceRequestParams | types.GetPromptRequestParams

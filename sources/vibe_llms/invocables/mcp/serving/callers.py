@@ -1,8 +1,8 @@
 """Calls of clients, each over one or more requests.
 
-In the era of sessions, a question is a request to the client, and the call waits for its answer. In
-the era without, the question is the answer to the client's request. The call then waits for another
-request of the client, with the answers and the name of the waiting call.
+With sessions, a question is a request to the client, and the call waits for the answer. In protocol
+versions without sessions, the question is the answer to the client's request. The call then waits
+for another request of the client, with the answers and the name of the waiting call.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _RESULTS: Final[Mapping[str, type[Any]]] = {
 
 
 def is_modern(context: Context) -> bool:
-    """Return whether a request is of the era without sessions."""
+    """Return whether a request uses a version of the protocol without sessions."""
     return context.protocol_version in MODERN_PROTOCOL_VERSIONS
 
 

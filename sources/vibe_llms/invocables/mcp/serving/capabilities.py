@@ -17,7 +17,7 @@ REQUESTS: Final[Mapping[str, type[Any]]] = {
     SAMPLING: types.CreateMessageRequest,
     ROOTS: types.ListRootsRequest,
 }
-"""Request type of each question in the era of sessions."""
+"""Request type of each question to a client with sessions."""
 
 
 def find_missing_capabilities(session: ServerSession, question: JsonObject) -> dict[str, Any]:

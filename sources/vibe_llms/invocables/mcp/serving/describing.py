@@ -32,7 +32,12 @@ def describe_tool(registration: Registration) -> types.Tool:
 
 
 def adapt_tool(tool: types.Tool, *, is_modern: bool) -> types.Tool:
-    """Remove what an era does not support: in the older one, result schemas other than objects."""
+    """Remove a schema of results that are not objects, unless the client's protocol has them.
+
+    Args:
+        is_modern: Whether the client uses a version of the protocol without sessions, which permits
+            results of any type.
+    """
     schema = tool.output_schema
     if is_modern or schema is None or schema.get("type") == "object":
         return tool
@@ -65,12 +70,12 @@ def describe_prompt(name: str, prompt: LibraryPrompt) -> types.Prompt:
     required: Any = schema.get("required") or ()
     arguments = [
         types.PromptArgument(
-            name=each,
-            title=schema.get("title"),
-            description=schema.get("description"),
-            required=each in required,
+            name=argument,
+            title=fields.get("title"),
+            description=fields.get("description"),
+            required=argument in required,
         )
-        for each, schema in properties.items()
+        for argument, fields in properties.items()
     ]
     return types.Prompt(
         name=name,
@@ -96,8 +101,8 @@ def _annotate(invoker: Invoker) -> types.ToolAnnotations:
 
 
 def _complete_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """Add the type, which MCP requires but JSON Schema does not."""
-    return schema if schema.get("type") == "object" else {"type": "object", **schema}
+    """Add or replace the type: MCP requires ``object``, which is the only type of arguments."""
+    return schema if schema.get("type") == "object" else {**schema, "type": "object"}
 
 
 def promises_structure(invoker: Invoker) -> bool:

@@ -1,4 +1,4 @@
-"""Subscriptions to changes of resources, in both eras.
+"""Subscriptions to changes of resources, for clients with and without sessions.
 
 All subscribers of a resource share one watch.
 """
@@ -51,7 +51,7 @@ class Subscriptions:
     """Watches resources while they have subscribers.
 
     Attributes:
-        bus: Receives changes for the clients of the era without sessions.
+        bus: Receives changes for the clients without sessions.
         find: Finds a resource.
         limit: Maximum number of watched resources, some of which are reserved for other clients.
     """

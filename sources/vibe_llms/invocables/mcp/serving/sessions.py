@@ -54,8 +54,8 @@ def produce_manager(
 
     Args:
         server: The tool server.
-        has_sessions: True to give clients of the era of sessions a session, which requires that all
-            their requests reach this process.
+        has_sessions: Whether clients whose protocol version has sessions get one. This requires
+            that all their requests reach this process.
         sessions: Maximum number of sessions.
         idle_seconds: Time after which an idle session ends.
         request_bytes: Maximum size of a request's body.

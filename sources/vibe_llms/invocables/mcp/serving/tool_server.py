@@ -69,8 +69,8 @@ class ToolServer(Server[Any]):
     Args:
         registry: The offered ensembles. Its owner connects and disconnects it.
         call_approver: Asked about calls that need an approval.
-        secret: The key that signs the state which clients of the era without sessions return. All
-            processes that serve one address must have the same key.
+        secret: The key that signs the state which clients without sessions return. All processes
+            that serve one address must have the same key.
         limits: Limits of the resources that are held for clients.
     """
 

@@ -34,7 +34,7 @@ class GrowingContent:
 
 
 @define
-class Gaps:
+class Separators:
     """Tracks the contents of a response, to find the separators between them.
 
     Attributes:
