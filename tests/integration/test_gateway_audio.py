@@ -280,3 +280,29 @@ async def test_a_wrong_request_for_a_transcript_is_refused(
 
     assert response.status == 400, answer
     assert word in str(answer["error"])
+
+
+async def test_a_table_falls_back_to_another_vendor_with_the_same_form(
+    simulator: Simulator, tmp_path: Path, records: list[CallRecord]
+) -> None:
+    """The name in a form is that of the table, and each target gets its own."""
+    file = tmp_path / "gateway.toml"
+    broken, fine = "openai_responses:does-not-exist", TRANSCRIBERS["whisper"]
+    file.write_text(
+        f'[models.listener]\ntargets = ["{broken}", "{TRANSCRIBERS["deepgram"]}"]\n'
+        f'[models.second]\ntargets = ["{broken}", "{fine}"]\n'
+        f'[models.voice]\ntargets = ["elevenlabs:does-not-exist", "{SPEAKERS["openai"]}"]\n'
+    )
+    service = serve_gateway(point(tmp_path, simulator), records, file=file)
+    async with service as address, produce_client(address) as client:
+        first = await client.audio.transcriptions.create(model="listener", file=FILE)
+        second = await client.audio.transcriptions.create(model="second", file=FILE)
+        speech = await client.audio.speech.create(model="voice", input=TEXT, voice="alloy")
+        with pytest.raises(openai.NotFoundError):
+            await client.audio.transcriptions.create(model=fine, file=FILE)
+
+    assert (first.text, second.text) == (TEXT, TEXT)
+    assert speech.content.endswith(TEXT.encode())
+    answered = [record.address for record in records if record.status == 200]
+    assert answered == [TRANSCRIBERS["deepgram"], fine, SPEAKERS["openai"]]
+    assert [record.way for record in records[:3]] == ["translate", "passthrough", "passthrough"]

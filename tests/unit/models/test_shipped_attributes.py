@@ -23,7 +23,7 @@ OPENAI = """
     gpt-6.2-sol gpt-6-luna gpt-5.6-sol gpt-5.5-pro gpt-5.4 gpt-5.4-mini gpt-5.3-chat-latest gpt-5.2
     gpt-5.1 gpt-5 gpt-5-nano gpt-4.1 gpt-4.1-mini gpt-4o gpt-4o-mini gpt-audio-mini o3 o4-mini
     gpt-4-turbo text-embedding-3-small omni-moderation-latest
-    gpt-image-2.5-sunburst
+    gpt-image-2.5-sunburst gpt-4o-mini-tts gpt-4o-transcribe
 """
 TOLD = {
     "anthropic": """
@@ -39,8 +39,10 @@ TOLD = {
     """,
     "perplexity": "sonar sonar-pro sonar-reasoning-pro sonar-deep-research",
     "deepseek": "deepseek-flash deepseek-v4-flash deepseek-v4-pro deepseek-chat",
-    "groq": "openai/gpt-oss-120b qwen/qwen3-32b",
-    "mistral": "mistral-large-4 mistral-small-2603 codestral-2508",
+    "groq": "openai/gpt-oss-120b qwen/qwen3-32b whisper-large-v3 playai-tts",
+    "mistral": """
+        mistral-large-4 mistral-small-2603 codestral-2508 voxtral-mini-transcribe-3-0
+    """,
     "xai": """
         grok-4.7 grok-4.3 grok-4-0709 grok-4-1-fast-reasoning grok-4-1-fast
         grok-4-1-fast-non-reasoning grok-imagine-image

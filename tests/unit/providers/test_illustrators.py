@@ -168,6 +168,22 @@ async def test_gemini_draws_by_its_conversation(simulator: Simulator, tmp_path: 
     assert illustration.usage.input_tokens
 
 
+async def test_vertex_draws_as_gemini(simulator: Simulator, tmp_path: Path) -> None:
+    context = produce_context(
+        "vertex",
+        tmp_path,
+        base_url=simulator.url,
+        api_key="canary",
+        cloud="vertex",
+        project="p",
+    )
+    client: Any = produce_google(context).produce_client()
+    illustration = await draw(client, "gemini-3-pro-image-preview", prompt="draw a house")
+
+    assert measure(illustration[0]) == (2, 3)
+    assert simulator.requests[0].path.endswith("/gemini-3-pro-image-preview:generateContent")
+
+
 async def test_gemini_gets_the_images_before_the_prompt(tmp_path: Path) -> None:
     parts = [{"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}}]
     answer = {"candidates": [{"content": {"parts": parts}}]}

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from vibe_llms.dialects.call_quirks import CallQuirks, EmbeddingQuirks, RankingQuirks
+from vibe_llms.dialects.call_quirks import (
+    CallQuirks,
+    EmbeddingQuirks,
+    RankingQuirks,
+    TranscriptionQuirks,
+)
 from vibe_llms.dialects.chat_completions.quirks import Quirks
 from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.foundation.optional_packages import advise_packages
@@ -48,7 +53,13 @@ class VllmVendor(CompletionsVendor, HostedVendor):
     @property
     def call_quirks(self) -> CallQuirks:
         """The quirks of a server that was started with an embedding or ranking model."""
-        return CallQuirks(embeddings=EmbeddingQuirks(), rankings=RankingQuirks())
+        return CallQuirks(
+            embeddings=EmbeddingQuirks(),
+            rankings=RankingQuirks(),
+            # https://docs.vllm.ai/en/latest/serving/openai_compatible_server, 2026-11-29: a stream
+            # has other events.
+            transcriptions=TranscriptionQuirks(streams=False),
+        )
 
     def compose_child(self) -> ChildSettings:
         """Return the settings of the child process, which serves the model in the settings.
