@@ -301,7 +301,9 @@ class BatchBudget:
         is_known = error is None or isinstance(error, (ProviderError, ParseError))
         if self._estimator.is_run and item.origin is not None:
             is_known = True
-        return reserved - reserved // self._estimator.tries * max(0, item.sent - is_known)
+        unknown_attempts = item.sent - 1 if is_known else item.sent
+        reserved_per_attempt = reserved // self._estimator.tries
+        return reserved - reserved_per_attempt * max(0, unknown_attempts)
 
 
 def _ignore_error(correction: asyncio.Future[bool]) -> None:

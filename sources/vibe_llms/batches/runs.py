@@ -122,7 +122,8 @@ class BatchRun(Generic[T]):
     def count_stored(self, *, has_failed: bool) -> None:
         """Count an item of an earlier run."""
         self.tally.stored += 1
-        self.tally.stored_failed += has_failed
+        if has_failed:
+            self.tally.stored_failed += 1
 
     def count(self, item: BatchItem[Any]) -> None:
         """Count a finished item, and report progress."""

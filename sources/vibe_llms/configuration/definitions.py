@@ -31,7 +31,9 @@ def _is_address(value: Any) -> bool:
     if not isinstance(value, str):
         return False
     provider, colon, name = value.partition(":")
-    return is_plugin_name(provider) and bool(name.strip()) == bool(colon)
+    if colon and not name.strip():
+        return False
+    return is_plugin_name(provider)
 
 
 def _is_module_name(value: Any) -> bool:

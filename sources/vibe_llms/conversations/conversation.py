@@ -310,9 +310,11 @@ class Conversation:
                 receipt = stored.store.append(self.id, new, after=stored.position)
             except StaleConversationError:
                 history = stored.store.read(self.id)
-                theirs = [canister.id for canister in history.canisters[stored.canisters :]]
-                # An interrupted save may have stored ours: do not store them twice.
-                has_others |= theirs != [canister.id for canister in new[: len(theirs)]]
+                added_ids = [canister.id for canister in history.canisters[stored.canisters :]]
+                new_ids = [canister.id for canister in new]
+                # An interrupted save may have stored the new canisters: do not store them twice.
+                if added_ids != new_ids[: len(added_ids)]:
+                    has_others = True
                 if has_others and not merge:
                     raise
                 self._stored = stored = self._insert_others(stored, history, has_others)

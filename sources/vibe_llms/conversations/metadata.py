@@ -38,11 +38,12 @@ class ParentLink:
     bytes: int | None = None
 
     def __attrs_post_init__(self) -> None:
-        if (self.canisters is None) == (self.bytes is None):
+        measures = [each for each in (self.canisters, self.bytes) if each is not None]
+        if len(measures) != 1:
             raise StoreError(
                 detail="A fork point must be given in canisters or in bytes, not both."
             )
-        if (self.canisters or 0) < 0 or (self.bytes or 0) < 0:
+        if measures[0] < 0:
             raise StoreError(detail="A fork point must not be negative.")
 
 

@@ -135,7 +135,7 @@ async def ensure_few_values(call: HttpCall, body: bytes) -> None:
 async def _ensure_few_values(body: bytes, limit: int) -> None:
     """Count the values of a body by their separators; yield to other requests between pieces."""
     count, start = 1, 0
-    is_within = 0  # 1 if the piece begins within a string
+    is_in_string = False  # whether the piece begins within a string
     while start < len(body):
         piece = body[start : start + _PIECE_BYTES]
         start += len(piece)
@@ -143,8 +143,10 @@ async def _ensure_few_values(body: bytes, limit: int) -> None:
             piece, start = piece[:-1], start - 1  # keep an escape with the character after it
         # Without escapes, each quote begins or ends a string: every other part is outside of them.
         parts = piece.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
-        syntax = b"".join(parts[is_within::2])
-        is_within ^= not len(parts) % 2
+        syntax = b"".join(parts[1::2] if is_in_string else parts[::2])
+        quotes = len(parts) - 1
+        if quotes % 2:
+            is_in_string = not is_in_string
         count += syntax.count(b",") + syntax.count(b"[") + syntax.count(b"{")
         if count > limit:
             raise refuse_count("request_values", limit, f"more than {limit:,} values")

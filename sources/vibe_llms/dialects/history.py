@@ -195,8 +195,10 @@ def pair_results(canisters: Sequence[AnyCanister]) -> dict[int, int]:
                 older.setdefault(name, deque()).extend(calls)
                 calls.clear()
             calls.append(index)
-        elif calls_without_result := recent.get(name) or older.get(name):
-            answers[calls_without_result.popleft()] = index
+        else:
+            calls_without_result = recent.get(name) or older.get(name)
+            if calls_without_result:
+                answers[calls_without_result.popleft()] = index
     return answers
 
 
@@ -290,10 +292,13 @@ def _number_turns(canisters: Sequence[AnyCanister]) -> list[int]:
 
     Two positions have the same number if only the rest of a turn and results are between them.
     """
-    turn_numbers = [0]
+    number = 0
+    turn_numbers = [number]
     for earlier, canister in itertools.pairwise(canisters):
         is_result = isinstance(canister, ResultCanister) and canister.owner is Owner.OURS
-        turn_numbers.append(turn_numbers[-1] + (not is_result and not belongs(earlier, canister)))
+        if not is_result and not belongs(earlier, canister):
+            number += 1
+        turn_numbers.append(number)
     return turn_numbers
 
 

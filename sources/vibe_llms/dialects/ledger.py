@@ -208,12 +208,12 @@ class Ledger:
 
     def _withhold_fields(self, fields: Mapping[str, Any], path: str, reason: str) -> None:
         """Record the loss of the fields with a value; bookkeeping fields in a separate loss."""
-        for is_routine in (False, True):
-            selected = {
-                name: value
-                for name, value in fields.items()
-                if is_bookkeeping(name, value, is_request=path == "request") is is_routine
-            }
+        routine_fields: dict[str, Any] = {}
+        other_fields: dict[str, Any] = {}
+        for name, value in fields.items():
+            is_routine = is_bookkeeping(name, value, is_request=path == "request")
+            (routine_fields if is_routine else other_fields)[name] = value
+        for is_routine, selected in ((False, other_fields), (True, routine_fields)):
             if names := _list_names(selected):
                 self.withhold(f"{path}.native", f"{names}: {reason}", is_routine=is_routine)
 

@@ -125,7 +125,8 @@ class Executor:
                 seconds=seconds,
             )
             self._readings.invocations += 1
-            self._readings.faults += is_fault
+            if is_fault:
+                self._readings.faults += 1
             self._record.add(event)
             # The conversation stores a result that is delivered at once. One that waits for others
             # is only in the log until then; without it, a side effect would be repeated.

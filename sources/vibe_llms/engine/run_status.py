@@ -178,5 +178,6 @@ def _measure(events: Iterable[EngineEvent]) -> tuple[Readings, ModelTurn | None]
                 last_turn = read_turn(event, last_turn)
             case InvocationFinishedEvent():
                 readings.invocations += 1
-                readings.faults += event.is_fault
+                if event.is_fault:
+                    readings.faults += 1
     return readings, last_turn

@@ -185,7 +185,8 @@ def _read_value(label: str, found: re.Match[str]) -> JsonValue | Template:
     if found.re is _BARE and _SCALAR.fullmatch(found[0]):
         scalar: JsonValue = json.loads(found[0])
         return scalar
-    start = found.start() + (found.re is _QUOTED)  # after the opening quote
+    is_quoted = found.re is _QUOTED
+    start = found.start() + 1 if is_quoted else found.start()
     # Quoted values have a group without the quotes; bare ones have none, and match as a whole.
     template = read_template(found[found.re.groups].replace("''", "'"))
     if not template.references and not template.faults:

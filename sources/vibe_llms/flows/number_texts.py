@@ -38,9 +38,10 @@ def describe_tokens(tokens: int | None) -> str:
     if tokens is None:
         return ""
     if tokens < 1_000:
-        return f"{tokens} token{'s' * (tokens != 1)}"
+        return "1 token" if tokens == 1 else f"{tokens} tokens"
     amount, unit = (tokens / 1e6, "M") if tokens >= 999_500 else (tokens / 1e3, "k")
-    return f"{amount:.{int(amount < 9.95)}f}{unit} tokens"
+    decimals = 1 if amount < 9.95 else 0
+    return f"{amount:.{decimals}f}{unit} tokens"
 
 
 def describe_cost(cents: float | None) -> str:
@@ -58,8 +59,8 @@ def describe_sum(total: Sum) -> list[str]:
 
 
 def describe_whole(total: Sum, seconds: float | None) -> list[str]:
-    """Describe the sum of a run in the same way, with its duration."""
-    count = f"{total.visits} visit{'s' * (total.visits != 1)}"
+    """Describe the sum of a run as :func:`describe_sum` does, with its duration."""
+    count = "1 visit" if total.visits == 1 else f"{total.visits} visits"
     return _describe_parts(count, seconds, total)
 
 

@@ -132,7 +132,8 @@ class _Reader:
         ways = self._read_sequence()
         while self.rest.startswith("|"):
             self._position += 1
-            self.has_alternatives |= self._depth == 0
+            if self._depth == 0:
+                self.has_alternatives = True
             other = self._read_sequence()
             ways = _Ways(ways.constant + other.constant, max(ways.repeats, other.repeats))
         return ways

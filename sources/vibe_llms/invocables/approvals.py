@@ -104,8 +104,8 @@ class Approval:
     scope: Scope = Scope.ONCE
 
     def __attrs_post_init__(self) -> None:
-        is_edit = self.decision is Decision.EDIT
-        if is_edit != (self.arguments is not None):
+        is_edit, has_arguments = self.decision is Decision.EDIT, self.arguments is not None
+        if is_edit != has_arguments:
             raise RequestError(
                 path="arguments",
                 detail="Only an edit takes arguments.",

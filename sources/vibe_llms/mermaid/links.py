@@ -47,7 +47,11 @@ def read_split_line(start: str, end: str) -> Line:
     line = read_line(end)
     start = strip_space(start)
     type_ = _STARTS.get(start[0], "arrow_open")
-    stroke = "dotted" if "." in start else "thick" if "=" in start else "normal"
+    stroke = "normal"
+    if "." in start:
+        stroke = "dotted"
+    elif "=" in start:
+        stroke = "thick"
     if stroke != line.stroke or type_ not in ("arrow_open", line.type):
         return Line(INVALID, INVALID, None)
     return Line(line.type if type_ == "arrow_open" else f"double_{type_}", stroke, line.length)

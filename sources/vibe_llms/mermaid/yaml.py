@@ -88,7 +88,12 @@ class _Reader:
     def fail(self, message: str, position: int | None = None) -> NoReturn:
         at = self.position if position is None else position
         found = self.text[at : at + 1]
-        subject = repr(found) if found.strip() else "the end of a line" if found else "the end"
+        if not found:
+            subject = "the end"
+        elif found.isspace():
+            subject = "the end of a line"
+        else:
+            subject = repr(found)
         raise YamlError(f"{subject} {message}", at)
 
     def line(self) -> int:
@@ -268,7 +273,8 @@ class _Reader:
                 items.append({self.name(key, start): value} if is_pair else key)
             self.skip()
             is_next = self.peek() == ","
-            self.position += is_next
+            if is_next:
+                self.position += 1
         self.position += 1
         return pairs if closing == "}" else items
 

@@ -152,8 +152,10 @@ def read_number(text: str) -> float:
 
 def write_number(value: float) -> str:
     """Return the text of a number as in JavaScript."""
-    if not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
     # From there on JavaScript writes an exponent, and Python from 1e16 on.
     if value == int(value) and abs(value) < 1e21:
         return str(int(value))

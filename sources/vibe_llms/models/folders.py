@@ -190,7 +190,7 @@ def _read_tables(
     lines = chain(_survey_headers(text), repeat(0))
     for index, (model, line) in enumerate(zip(head.get("models", ()), lines, strict=False)):
         path = ("models", index)
-        if ("pattern" in model) == ("model" in model):
+        if len({"pattern", "model"} & model.keys()) != 1:
             reader.tables.report(path, "It needs either 'pattern' or 'model'.")
         is_record = models_layer is AttributeLayer.FAMILY and "model" in model
         layer = AttributeLayer.MODEL if is_record else models_layer

@@ -165,7 +165,8 @@ class Assembler:
                 self.losses.append(event.loss)
             case RetryEvent():
                 self.attempts = event.attempt
-                self.missed += event.error.stage is Stage.CONNECT
+                if event.error.stage is Stage.CONNECT:
+                    self.missed += 1
             case ResponseStartedEvent():
                 self._begin(event)
             case ResponseFinishedEvent():

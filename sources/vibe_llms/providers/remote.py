@@ -8,7 +8,7 @@ are in ``remote_models``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import unquote, urlsplit
 
 from vibe_llms.exceptions import ConverseError, Stage
@@ -126,7 +126,7 @@ class RemoteClient:
         self._key: Secret | None = None
         self._is_key_settled = False
         self._scrubbed_sources: object = None  # what the scrubbers were made from
-        self._scrubbers: dict[bool, Scrubber] = {}  # by whether the answer is an error
+        self._scrubbers: dict[Literal["error", "answer"], Scrubber] = {}
         self._address = describe_address(vendor.settings.base_url)
         self.processors = vendor.produce_processors(self)
 
@@ -340,10 +340,10 @@ class RemoteClient:
             public = [text for name, text in settings.headers.items() if not is_secret_name(name)]
             own = [each for each in secrets if each not in public]
             self._scrubbers = {
-                True: Scrubber(secrets, shapes=False),
-                False: Scrubber(own, shapes=False, min_length=MIN_SECRET_CHARACTERS),
+                "error": Scrubber(secrets, shapes=False),
+                "answer": Scrubber(own, shapes=False, min_length=MIN_SECRET_CHARACTERS),
             }
-        return self._scrubbers[is_error]
+        return self._scrubbers["error" if is_error else "answer"]
 
     def clean(self, error: ConverseError) -> ConverseError:
         """Remove secrets from an error, in case the vendor sent them back."""

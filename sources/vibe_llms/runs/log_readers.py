@@ -94,9 +94,9 @@ class LogReader:
         for line in lines:
             if line.sequence > self._received:
                 self._add(line)
-        self.is_behind |= (
-            len(lines) >= _FULL_LINES or sum(len(each.data) for each in lines) > _FULL_BYTES
-        )
+        has_many_lines = len(lines) >= _FULL_LINES
+        if has_many_lines or sum(len(each.data) for each in lines) > _FULL_BYTES:
+            self.is_behind = True
 
     def _add(self, line: LogLine) -> None:
         data = self._encode(line)

@@ -82,7 +82,8 @@ def count_retries(log: Sequence[LoggedEvent]) -> int:
     count = 0
     for logged in log:
         if isinstance(logged.event, RunRetriedEvent):
-            count += logged.event.attempt > 0  # otherwise its host has left
+            if logged.event.attempt > 0:  # otherwise the worker of the run has left
+                count += 1
         elif isinstance(logged.event, _PROGRESS):
             count = 0
     return count

@@ -222,7 +222,8 @@ class LogSubscriptions:
                 names = {*self._readers}
                 for reader in self._readers.values():
                     # A process that writes here is the only writer, and publishes its lines.
-                    reader.is_behind |= not reader.is_written_here
+                    if not reader.is_written_here:
+                        reader.is_behind = True
                     reader.is_written_here = False
             if is_search:
                 next_deletion_check = now + DELETION_CHECK_SECONDS

@@ -129,7 +129,8 @@ def _label(summary: RunSummary) -> str:
         case "ended":
             return describe_ending(summary.reason, summary.limit, summary.goal_met)
         case "waiting" if summary.waiting:
-            return f"waiting for {summary.waiting} approval{'s' * (summary.waiting != 1)}"
+            noun = "approval" if summary.waiting == 1 else "approvals"
+            return f"waiting for {summary.waiting} {noun}"
         case "queued" if queue := summary.spec.get("queue"):  # workers may not know the queue
             return f"queued in {queue}"
     return summary.state.replace("_", " ")

@@ -217,7 +217,9 @@ class Scrubber:
             end = match.end()
             # Another secret may overlap the end of this one.
             position = max(start + 1, end - MIN_SECRET_LENGTH)
-            yield start - (is_base64 and start > 0 and data[start - 1] in _DIGITS), end
+            # In base64, the digit before may contain some bits of the secret.
+            includes_digit_before = is_base64 and start > 0 and data[start - 1] in _DIGITS
+            yield start - 1 if includes_digit_before else start, end
 
     def _find_shapes(self, data: bytes) -> Iterator[_Span]:
         position = 0

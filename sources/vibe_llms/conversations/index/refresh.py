@@ -57,7 +57,8 @@ def refresh_messages(
     """Update the index from the messages of conversations that have changed.
 
     Args:
-        everything: Compare all conversations, also those whose shard did not change.
+        everything: Compare all conversations, also those whose shard did not change. This is also
+            done after a restart of the machine, and when the last full comparison is too old.
     """
     now, started = time.time_ns(), _compute_start_ns()
     compared, known_start, known_times = connection.execute(
@@ -65,7 +66,7 @@ def refresh_messages(
     ).fetchone()
     has_restarted = abs(started - known_start) >= _RESTART_NS
     is_comparison_recent = 0 <= now - compared < _COMPARISON_NS
-    everything |= has_restarted or not is_comparison_recent
+    everything = everything or has_restarted or not is_comparison_recent
     names, shards = _read_times(directory)
     unsharded = [name for name in names if name[0] not in "._"]  # the rest are locks and shards
     times = _digest([*shards], [*shards.values()])

@@ -114,9 +114,10 @@ class PartialList(Sequence[Any]):
     def __init__(self, hint: Any, received: Sequence[Any]) -> None:
         self._hint = hint
         self._received = received
+        self._count = len(received)
         # The last item is left out if no part of it can be shown yet.
-        is_last_absent = bool(received) and view(hint, received[-1]) is ABSENT
-        self._count = len(received) - is_last_absent
+        if received and view(hint, received[-1]) is ABSENT:
+            self._count -= 1
 
     def __len__(self) -> int:
         return self._count

@@ -112,7 +112,8 @@ class McpServer:
 
     def find_mistakes(self) -> Iterator[tuple[str, str]]:
         """Yield each contradiction: the field or an empty text, and the message."""
-        if bool(self.command) == bool(self.url):
+        places = [each for each in (self.command, self.url) if each]
+        if len(places) != 1:
             yield "", "Set either a command to start the server, or the url of a running one."
         transport = "command" if self.command else "url"
         for key in _HTTP_FIELDS if self.command else _COMMAND_FIELDS:

@@ -59,4 +59,5 @@ def decode_canisters(data: bytes) -> list[AnyCanister]:
 
 
 def _count_lines(data: bytes) -> int:
-    return data.count(b"\n") + (not data.endswith(b"\n"))
+    line_breaks = data.count(b"\n")
+    return line_breaks if data.endswith(b"\n") else line_breaks + 1

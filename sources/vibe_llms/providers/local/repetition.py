@@ -43,7 +43,8 @@ def is_loop(text: str) -> bool:
     for index in range(1, len(backwards)):
         while length and backwards[index] != backwards[length]:
             length = borders[length]
-        length += backwards[index] == backwards[length]
+        if backwards[index] == backwards[length]:
+            length += 1
         borders[index + 1] = length
         size = index + 1
         if size >= CHARACTERS and size >= REPEATS * (size - length):

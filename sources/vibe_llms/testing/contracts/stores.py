@@ -261,10 +261,11 @@ class StoreContract(HistoryPromises):
         log.synchronize()
         log.close()
 
-        read = read_events(store.open_log("a"))
-        problem = f"keeps_logs is {store.keeps_logs}, and a closed log contains {read}."
+        events = read_events(store.open_log("a"))
+        is_kept = bool(events)
+        problem = f"keeps_logs is {store.keeps_logs}, and a closed log contains {events}."
         remedy = "Set keeps_logs = True if the store keeps logs, else False."
-        require(store.keeps_logs == bool(read), problem, remedy)
+        require(store.keeps_logs == is_kept, problem, remedy)
 
     def test_logs_of_runs_live_and_end_with_their_conversation(self, tmp_path: Path) -> None:
         """For a store that keeps logs: one run writes, all can read, a deletion removes them."""

@@ -101,8 +101,9 @@ def _fabricate_object(schema: Mapping[str, object], root: object, depth: int) ->
 
 
 def _fabricate_array(schema: Mapping[str, object], root: object, depth: int) -> object:
-    minimum = schema.get("minItems")
-    count = minimum if isinstance(minimum, int) else (0 if depth > DEPTH else 1)
+    count = schema.get("minItems")
+    if not isinstance(count, int):
+        count = 0 if depth > DEPTH else 1
     return [fabricate(schema.get("items", {}), root, depth=depth + 1) for _ in range(count)]
 
 

@@ -95,8 +95,12 @@ def encode_frame(frame: SimulatedFrame, framing: str, conditions: Conditions) ->
         return data + (b"\r\n" if "crlf" in conditions else b"\n")
     lines = [b"event: " + frame.event.encode()] if frame.event else []
     lines += [b"data: " + data, b"", b""]
-    ending = b"\r\n" if "crlf" in conditions else b"\r" if "cr" in conditions else b"\n"
-    return ending.join(lines)
+    line_break = b"\n"
+    if "crlf" in conditions:
+        line_break = b"\r\n"
+    elif "cr" in conditions:
+        line_break = b"\r"
+    return line_break.join(lines)
 
 
 def _frame_pieces(

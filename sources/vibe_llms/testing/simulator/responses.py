@@ -182,7 +182,9 @@ def _write_response(
     """Return the response object, at its start or its end."""
     body = request.body
     reason = None if started else INCOMPLETE.get(turn.ending)
-    status = "in_progress" if started else "incomplete" if reason else "completed"
+    status = "incomplete" if reason else "completed"
+    if started:
+        status = "in_progress"
     response: dict[str, Any] = {
         "id": request.identity.replace("req_", "resp_"),
         "object": "response",

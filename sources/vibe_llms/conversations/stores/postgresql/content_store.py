@@ -110,7 +110,8 @@ class PostgresqlContents:
         """
         with self._hold_as_mover():
             data, old, about = self._access(content_id, "data, place, about")
-            if (old or "") == self.address and (data is None) == bool(self._backend):
+            is_in_table, belongs_in_table = data is not None, self._backend is None
+            if (old or "") == self.address and is_in_table == belongs_in_table:
                 return
             content = self.read(content_id)
             if self._backend is not None:

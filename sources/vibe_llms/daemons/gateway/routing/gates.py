@@ -81,7 +81,8 @@ class StreamPreamble:
             return False
         kind, choices = fields.get("type"), fields.get("choices")
         is_comment = not data_lines
-        self._keep_alives += is_comment or kind == "ping"
+        if is_comment or kind == "ping":
+            self._keep_alives += 1
         is_empty_chunk = isinstance(choices, list) and _is_empty(choices)
         return is_comment or kind in _PREAMBLE_TYPES or is_empty_chunk
 

@@ -171,7 +171,7 @@ class Decoder(ResponseDecoder):
         if usage is not _NO_USAGE:
             self._usage = usage
         index = self._open_index
-        if text and index >= 0 and thought is self._is_open_thought:
+        if text and index >= 0 and thought == self._is_open_thought:
             if not thought:
                 self._texts[index].append(text)
             return [ContentDeltaEvent(index, text)]
@@ -235,7 +235,7 @@ class Decoder(ResponseDecoder):
         """Add a piece of text or thought to the open content, or begin a new one."""
         if not text:
             return
-        if self._open_index < 0 or self._is_open_thought is not thought:
+        if self._open_index < 0 or self._is_open_thought != thought:
             self._end_open()
             self._open_index, self._is_open_thought = self._take_index(), thought
             kind: ContentKind = "reasoning" if thought else "text"

@@ -55,7 +55,8 @@ class Leftovers:
 
     def add_response(self, chunk: Mapping[str, Any]) -> None:
         """Add the fields around the candidates; keys in camel case."""
-        self.is_answer |= not _ANSWER_FIELDS.isdisjoint(chunk)
+        if not _ANSWER_FIELDS.isdisjoint(chunk):
+            self.is_answer = True
         self._response |= collect_extras(
             chunk, ("candidates", "usageMetadata", "modelVersion", "responseId")
         )
@@ -74,10 +75,11 @@ class Leftovers:
 
 def _join_part(parts: list[dict[str, Any]], part: dict[str, Any]) -> None:
     last = parts[-1] if parts else {}
-    both_plain = all(
+    are_plain = all(
         "text" in each and not read_extras(without(each, "thought")) for each in (last, part)
     )
-    if both_plain and bool(last.get("thought")) is bool(part.get("thought")):
+    is_last_thought, is_thought = bool(last.get("thought")), bool(part.get("thought"))
+    if are_plain and is_last_thought == is_thought:
         last["text"] += part["text"]
     else:
         parts.append(part)

@@ -191,7 +191,8 @@ class Decoder(ResponseDecoder):
             self._finish_block(index)
         growing_block = begin_block(self._block_count, block, self._names)
         self._block_count += 1
-        self._call_count += block.get("type") == "tool_use"
+        if block.get("type") == "tool_use":
+            self._call_count += 1
         self._open_blocks[index] = growing_block
         self._events.append(growing_block.start())
         self._events += growing_block.list_initial_events()

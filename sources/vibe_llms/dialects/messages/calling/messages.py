@@ -279,7 +279,8 @@ class _MessagesWriter:
         else:
             self.messages.append({"role": role, "content": content, **extras})
             self.locations.append(path)
-            self.needs_arrangement |= role == "system" or not content
+            if role == "system" or not content:
+                self.needs_arrangement = True
 
     def _split_extras(
         self, canister: AnyCanister, path: str

@@ -46,7 +46,7 @@ def compose_sentence(error: ConverseError, status: int | None) -> str:
     """Return the server's sentence for an error: the first that clients will classify correctly.
 
     Args:
-        status: Its status; none in the middle of a stream.
+        status: HTTP status of the answer; ``None`` in the middle of a stream.
     """
     message = compose_error_message(error).rstrip(".")
     fault, _ = classify(error)
@@ -55,7 +55,8 @@ def compose_sentence(error: ConverseError, status: int | None) -> str:
     is_overflow = isinstance(error, ContextOverflowError)
     sentence = "prompt is too long" if is_overflow else _SENTENCES[fault]
     for text in (message, f"{sentence}: {message}"):
-        read = produce_error({"error": text}, provider="", status=status)
-        if classify(read)[0] is fault and isinstance(read, ContextOverflowError) is is_overflow:
+        received = produce_error({"error": text}, provider="", status=status)
+        is_received_as_overflow = isinstance(received, ContextOverflowError)
+        if classify(received)[0] is fault and is_received_as_overflow == is_overflow:
             return text
     return sentence

@@ -267,7 +267,8 @@ class ItemsWriter:
 
     def _add(self, item: dict[str, Any] | None, path: str) -> None:
         if item is not None:
-            self.has_reasoning |= item.get("type") == "reasoning"
+            if item.get("type") == "reasoning":
+                self.has_reasoning = True
             self.items.append(item)
             self.locations.append(path)
 

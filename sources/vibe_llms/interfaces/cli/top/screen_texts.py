@@ -188,4 +188,5 @@ def describe_line(line: CourseLine) -> str:
     """Format a line about an event of a run."""
     number = f"{line.number:>4}" if line.number else "   ·"
     moment = line.moment.astimezone().strftime("%H:%M:%S") if line.moment else " " * 8
-    return f"{number}  {moment}  {'  ' * line.is_tool}{flatten(line.text)}"
+    indentation = "  " if line.is_tool else ""
+    return f"{number}  {moment}  {indentation}{flatten(line.text)}"

@@ -46,7 +46,7 @@ def read_lines(target: GrantedPath, first: int, count: int, context: InvocationC
             if extractor.feed(block):
                 break
     if not extractor.data and first > 1:
-        raise Refusal(f"{target.shown} has only {extractor.line - 1 + extractor.is_open} lines.")
+        raise Refusal(f"{target.shown} has only {extractor.line_count} lines.")
     return extractor.compose()
 
 
@@ -70,6 +70,11 @@ class LineExtractor:
         self.is_open = False
         self.is_cut = False
         self.has_more = False
+
+    @property
+    def line_count(self) -> int:
+        """Number of lines so far, including the current line if it has begun."""
+        return self.line if self.is_open else self.line - 1
 
     def feed(self, block: bytes) -> bool:
         """Process the next block; return whether the range is complete."""
