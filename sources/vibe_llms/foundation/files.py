@@ -254,7 +254,7 @@ def replace_file(path: Path | str, data: bytes, *, mode: int | None = None) -> N
             with open_handle(draft, _DRAFT_FLAGS, 0o666 if mode is None else 0o600) as file:
                 if mode is not None:
                     draft.chmod(mode)
-                _write_all(file.fileno(), data)
+                write_all(file.fileno(), data)
                 os.fsync(file.fileno())
             draft.replace(target)
         except BaseException:
@@ -295,7 +295,7 @@ def write_file(path: Path | str, data: bytes) -> None:
     if stat.S_ISREG(status.st_mode) and not _is_stdout(status):
         return replace_file(path, data)
     with naming(path), _open_stream(path, status) as file:
-        _write_all(file.fileno(), data)
+        write_all(file.fileno(), data)
     return None
 
 
@@ -323,7 +323,7 @@ def _is_stdout(status: os.stat_result) -> bool:
         return False
 
 
-def _write_all(descriptor: int, data: bytes) -> None:
+def write_all(descriptor: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]

@@ -55,6 +55,17 @@ _RESPONSE_COUNT: Final = _object(
     input={"anyOf": [_TEXT, _NULLABLE_LIST]},
     **_COMMON_FIELDS,
 )
+_FILE: Final = _object("FileUpload", "file", "purpose", file=_TEXT, purpose=_TEXT)
+_BATCH: Final = _object(
+    "BatchRequest",
+    "input_file_id",
+    "endpoint",
+    input_file_id=_TEXT,
+    endpoint=_TEXT,
+    completion_window=_TEXT,
+    metadata={"type": ["object", "null"]},
+)
+_MESSAGE_BATCH: Final = _object("MessageBatchRequest", "requests", requests=_FILLED_LIST)
 _RESPONSE: Final = _object(
     "ResponseRequest", example={"input": _SAMPLE_TEXT}, input=_INPUT, **_COMMON_FIELDS
 )
@@ -198,6 +209,8 @@ _TAGS: Final[Mapping[str, tuple[str, JsonObject]]] = {
     "/openai/deployments": ("OpenAI", _OPENAI_ERROR),
     "/v1/responses": ("OpenAI", _OPENAI_ERROR),
     "/v1/conversations": ("OpenAI", _OPENAI_ERROR),
+    "/v1/batches": ("OpenAI", _OPENAI_ERROR),
+    "/v1/files": ("OpenAI", _OPENAI_ERROR),
     "/v1/embeddings": ("OpenAI", _OPENAI_ERROR),
     "/v1/moderations": ("OpenAI", _OPENAI_ERROR),
     "/v1/images": ("OpenAI", _OPENAI_ERROR),
@@ -330,6 +343,30 @@ _OPERATIONS: Final[Mapping[tuple[str, str], ApiOperation]] = {
     ("POST", "/v1/messages/count_tokens"): ApiOperation(summary="Count tokens.", body=_MESSAGE),
     **_describe_generation("v1beta"),
     **_describe_generation("v1"),
+    ("POST", "/v1/files"): ApiOperation(
+        summary="Upload a file.", body=_FILE, body_type="multipart/form-data"
+    ),
+    ("POST", "/v1/batches"): ApiOperation(
+        summary="Start a batch of the requests in a file.", body=_BATCH
+    ),
+    ("POST", "/v1/messages/batches"): ApiOperation(summary="Start a batch.", body=_MESSAGE_BATCH),
+    **{
+        (method, f"/v1/{path}"): ApiOperation(summary=summary)
+        for method, path, summary in (
+            ("GET", "files", "List files."),
+            ("GET", "files/{id}", "Return the metadata of a file."),
+            ("DELETE", "files/{id}", "Delete a file."),
+            ("GET", "files/{id}/content", "Return the content of a file."),
+            ("GET", "batches", "List batches."),
+            ("GET", "batches/{id}", "Return the state of a batch."),
+            ("POST", "batches/{id}/cancel", "Cancel a batch."),
+            ("GET", "messages/batches", "List batches."),
+            ("GET", "messages/batches/{id}", "Return the state of a batch."),
+            ("DELETE", "messages/batches/{id}", "Delete a batch that has ended."),
+            ("POST", "messages/batches/{id}/cancel", "Cancel a batch."),
+            ("GET", "messages/batches/{id}/results", "Return the results of a batch."),
+        )
+    },
     ("POST", "/v1/embeddings"): _embed(_EMBEDDING),
     ("POST", "/openai/deployments/{model:path}/embeddings"): _embed(_EMBEDDING),
     ("POST", "/api/embed"): _embed(_EMBEDDING),

@@ -19,6 +19,7 @@ from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.plugins.specification.daemons import Authorizer, Grant
 
 if TYPE_CHECKING:
+    from vibe_llms.daemons.gateway.batches.running import BatchRunner
     from vibe_llms.daemons.gateway.routing.router import TableRouter
     from vibe_llms.events.reactors import ConversationReactors
 
@@ -31,6 +32,7 @@ class Gateway:
         limits: Limits of upstream responses.
         authorizer: Authenticates clients; by default all are accepted.
         storage: Stores responses for protocols that refer to earlier ones.
+        batches: Runs the batches of clients.
         reactors: Notified of translated answers.
         hosts: Accepted host names where no authorizer identifies clients, so that a foreign page
             cannot send requests through a local browser; ``None`` for any.
@@ -49,6 +51,7 @@ class Gateway:
         limits: Limits,
         authorizer: Authorizer | None = None,
         storage: ResponseStorage | None = None,
+        batches: BatchRunner | None = None,
         reactors: ConversationReactors | None = None,
         hosts: Collection[str] | None = None,
     ) -> None:
@@ -56,6 +59,7 @@ class Gateway:
         self.reactors = reactors
         self.router: TableRouter | None = None
         self.storage = storage
+        self.batches = batches
         self.limits = limits
         self.request_limits = GatewayLimits()
         self.prefixes = PrefixCache()
@@ -122,7 +126,9 @@ class Gateway:
         return {key: model for key, model in models.items() if grant.admits(key)}
 
     async def close(self) -> None:
-        """Close the storage, the upstreams and the authorizer."""
+        """Close the batches, the storage, the upstreams and the authorizer."""
+        if self.batches is not None:
+            await self.batches.close()
         if self.storage is not None:  # first: its background runs use the upstreams
             await self.storage.close()
         await self.upstreams.close()

@@ -12,7 +12,11 @@ from vibe_llms.application import Application
 from vibe_llms.daemons.admission import ServiceLimits
 from vibe_llms.daemons.arrivals import admits_page
 from vibe_llms.daemons.gateway.api_description import describe_routes
+from vibe_llms.daemons.gateway.batches.files import FileStorage
+from vibe_llms.daemons.gateway.batches.running import BatchRunner
+from vibe_llms.daemons.gateway.batches.storage import BatchStorage
 from vibe_llms.daemons.gateway.faces import (
+    batches,
     calls,
     chat_completions,
     converse,
@@ -51,6 +55,7 @@ _FACES = (
     models,
     calls,
     media,
+    batches,
 )
 
 
@@ -96,6 +101,7 @@ def produce_service(
         limits=application.configuration.limits,
         authorizer=authorizer,
         storage=storage,
+        batches=_produce_batches(application),
         reactors=None if tracing is None else tracing.reactors,
         hosts=hosts,
     )
@@ -120,6 +126,8 @@ def produce_service(
     if tables is not None:
         tables.serve(service)
     storage.background.service = service
+    if gateway.batches is not None:
+        gateway.batches.service = service
     return service
 
 
@@ -165,6 +173,11 @@ def _produce_tracing(application: Application) -> Tracing | None:
     except DependencyError as error:  # spans are optional; requests are answered without them
         logging.getLogger("vibe_llms.daemons").warning("%s", error)
         return None
+
+
+def _produce_batches(application: Application) -> BatchRunner:
+    folder = application.configuration.data_directory / "gateway"
+    return BatchRunner(BatchStorage(folder / "batches"), FileStorage(folder / "files"))
 
 
 def _produce_storage(

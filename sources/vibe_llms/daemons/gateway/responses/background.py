@@ -139,7 +139,7 @@ class Background:
             sink: Receives the finished response and stores it; ``None`` to store nothing.
             identity: The id of the response.
         """
-        inner = InnerCall(call.scope, body, **{SINK_KEY: sink})
+        inner = InnerCall(call.scope, body, entries={SINK_KEY: sink})
         run = BackgroundRun(identity, self._limits)
         task = asyncio.create_task(self._perform(run, inner))
         self._runs[identity] = (run, inner, task)

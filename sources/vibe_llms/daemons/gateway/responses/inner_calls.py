@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any, Final
 
 from vibe_llms.daemons.server.asgi_types import Application, Message, Scope, Send
@@ -34,10 +35,18 @@ class InnerCall:
     Args:
         scope: Scope of the client, with its credentials and address.
         body: Body of the request.
+        path: Path of the request.
         entries: Added to the scope: see ``SINK_KEY`` and ``MEMORY_KEY``.
     """
 
-    def __init__(self, scope: Scope, body: bytes, **entries: Any) -> None:
+    def __init__(
+        self,
+        scope: Scope,
+        body: bytes,
+        *,
+        path: str = "/v1/responses",
+        entries: Mapping[str, Any] | None = None,
+    ) -> None:
         headers = [
             (name, value)
             for name, value in scope["headers"]
@@ -50,12 +59,12 @@ class InnerCall:
             **{name: scope[name] for name in copied if name in scope},
             "type": "http",
             "method": "POST",
-            "path": "/v1/responses",
-            "raw_path": b"/v1/responses",
+            "path": path,
+            "raw_path": path.encode(),
             "headers": headers,
             # A client's certificate counts here, too.
             "extensions": {name: value for name, value in extensions.items() if name == "tls"},
-            **entries,
+            **(entries or {}),
         }
         self._body: bytes | None = body
         self._gone = asyncio.Event()

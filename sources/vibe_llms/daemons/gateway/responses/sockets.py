@@ -139,7 +139,7 @@ class _Socket:
         while (event := await queue.get()) is not None:
             event.pop("generate", None)
             body = msgspec.json.encode({**event, "stream": True})
-            inner = InnerCall(self._scope, body, **{MEMORY_KEY: memory})
+            inner = InnerCall(self._scope, body, entries={MEMORY_KEY: memory})
             writer = _Writer(self._send, lane, self._limits)
             self._running.add(inner)
             try:

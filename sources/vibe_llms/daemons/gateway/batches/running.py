@@ -1,0 +1,251 @@
+"""Execution of batches: their requests go to the gateway itself, some at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from vibe_llms.daemons.gateway.batches.files import FileStorage, perform
+from vibe_llms.daemons.gateway.batches.storage import Batch, BatchItem, BatchResult, BatchStorage
+from vibe_llms.daemons.gateway.responses.inner_calls import InnerCall
+from vibe_llms.daemons.server.asgi_types import Application, Message, Scope
+from vibe_llms.exceptions import StoreError
+from vibe_llms.foundation.clocks import compute_backoff
+from vibe_llms.logs.locks import locked
+
+CONCURRENCY: Final = 4
+"""Requests of one batch at a time: the other requests of clients go first."""
+
+ATTEMPTS: Final = 5
+RETRIED: Final = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
+"""Statuses after which a request is sent again."""
+
+FIRST_PAUSE_SECONDS: Final = 1.0
+LONGEST_PAUSE_SECONDS: Final = 60.0
+DISK_PAUSE_SECONDS: Final = 60.0
+"""How long a batch pauses after its results could not be stored."""
+_COUNT_INTERVAL: Final = 16
+"""Number of results after which the counts in the batch's state are written."""
+
+_REQUEST_HEADERS: Final = frozenset({b"expect", b"idempotency-key", b"x-client-request-id"})
+"""Headers that belong to one request."""
+
+_LOGGER: Final = logging.getLogger("vibe_llms.daemons")
+
+
+class BatchRunner:
+    """Runs batches in this process.
+
+    A batch whose process has died is resumed when its client asks for it: only the client's
+    request has the key that its requests need, as keys are not stored.
+
+    Attributes:
+        storage: The batches.
+        files: The files of requests and results.
+        service: The gateway, which answers the requests.
+    """
+
+    def __init__(self, storage: BatchStorage, files: FileStorage) -> None:
+        self.storage = storage
+        self.files = files
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._paused: dict[str, float] = {}  # after an error of the disk, until this moment
+        self.service: Application | None = None
+
+    def start(self, batch: Batch, scope: Scope) -> None:
+        """Run a batch, unless it has ended or this process runs it already.
+
+        Args:
+            scope: That of a request of its client, with the client's credentials.
+        """
+        paused_until = self._paused.get(batch.id, 0.0)
+        if batch.is_over or batch.id in self._tasks or time.monotonic() < paused_until:
+            return
+        task = asyncio.create_task(self._run(batch, _select_headers(scope)))
+        self._tasks[batch.id] = task
+        task.add_done_callback(lambda _: self._tasks.pop(batch.id, None))
+
+    async def cancel(self, batch: Batch) -> Batch:
+        """Ask for the end of a batch; requests under way still finish."""
+        if batch.is_over or batch.status == "cancelling":
+            return batch
+        changed = replace(batch, status="cancelling", cancelling=int(time.time()))
+        await perform(self.storage.write, changed)
+        return changed
+
+    async def close(self) -> None:
+        """Stop all batches; they are resumed by another process."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _run(self, batch: Batch, scope: Scope) -> None:
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(locked(self.storage.locate_lock(batch), wait_seconds=0))
+            except StoreError:  # another process runs it
+                return
+            try:
+                await self._perform(batch, scope)
+            except* OSError as errors:
+                error = errors.exceptions[0]
+                # Results that cannot be stored would be paid for again with each read.
+                self._paused[batch.id] = time.monotonic() + DISK_PAUSE_SECONDS
+                _LOGGER.error("Batch %s stops until it is read: %s", batch.id, error)
+
+    async def _perform(self, batch: Batch, scope: Scope) -> None:
+        results = await perform(self.storage.read_results, batch)
+        done = {result.custom_id for result in results}
+        items = await perform(lambda: list(self.storage.read_items(batch)))
+        waiting = iter([item for item in items if item.custom_id not in done])
+        counter = _Counter(self.storage, batch, results)
+        async with asyncio.TaskGroup() as group:
+            for _ in range(CONCURRENCY):
+                group.create_task(self._work(waiting, counter, scope))
+        results = await perform(self.storage.read_results, batch)
+        await self._finish(await counter.read_state(), results)
+
+    async def _work(self, waiting: Iterator[BatchItem], counter: _Counter, scope: Scope) -> None:
+        for item in waiting:  # shared: each worker takes the next one
+            batch = await counter.read_state()
+            if batch.status == "cancelling" or time.time() >= batch.expires:
+                return
+            await counter.add(await self._answer(item, scope))
+
+    async def _answer(self, item: BatchItem, scope: Scope) -> BatchResult:
+        """Send a request, again after an error that may pass."""
+        assert self.service is not None
+        for attempt in range(1, ATTEMPTS + 1):
+            receiver = _Receiver(item.custom_id)
+            inner = InnerCall(scope, bytes(item.body), path=item.path)
+            try:
+                await inner.perform(self.service, receiver.receive)
+            except Exception:  # logged by the service
+                receiver.status = receiver.status or 500
+            if receiver.status not in RETRIED or attempt == ATTEMPTS:
+                break
+            pause = compute_backoff(FIRST_PAUSE_SECONDS, attempt - 1, LONGEST_PAUSE_SECONDS)
+            await asyncio.sleep(min(max(pause, receiver.retry_seconds), LONGEST_PAUSE_SECONDS))
+        return receiver.produce_result()
+
+    async def _finish(self, batch: Batch, results: list[BatchResult]) -> None:
+        """Write the files of results, then the end of the batch."""
+        if len(results) == batch.total:
+            status = "completed"
+        else:
+            status = "cancelled" if batch.status == "cancelling" else "expired"
+        output = error = None
+        if batch.input_file is not None:
+            add = partial(self.files.add, purpose="batch_output", subject=batch.subject)
+            succeeded = [result for result in results if result.is_success]
+            failed = [result for result in results if not result.is_success]
+            if succeeded:
+                output = (await add(encode_lines(succeeded), name=f"{batch.id}_output.jsonl")).id
+            if failed:
+                error = (await add(encode_lines(failed), name=f"{batch.id}_error.jsonl")).id
+        ended = replace(
+            batch,
+            status=status,
+            ended=int(time.time()),
+            completed=sum(result.is_success for result in results),
+            failed=sum(not result.is_success for result in results),
+            output_file=output,
+            error_file=error,
+        )
+        await perform(self.storage.write, ended)
+
+
+def _select_headers(scope: Scope) -> Scope:
+    """Return the scope for the requests of a batch: with the credentials of the client's request,
+    and without what belongs to that request alone."""
+    headers = [pair for pair in scope["headers"] if pair[0].lower() not in _REQUEST_HEADERS]
+    return {**scope, "headers": headers, "query_string": b""}
+
+
+class _Counter:
+    """Adds results to the journal, and counts them in the state of the batch."""
+
+    def __init__(self, storage: BatchStorage, batch: Batch, results: list[BatchResult]) -> None:
+        self._storage = storage
+        self._batch = batch
+        self._completed = sum(result.is_success for result in results)
+        self._failed = len(results) - self._completed
+        self._lock = asyncio.Lock()
+
+    async def read_state(self) -> Batch:
+        """Return the state, which another process may have changed to cancel the batch."""
+        batch = self._batch
+        return await perform(self._storage.find, batch.id, batch.subject, batch.id)
+
+    async def add(self, result: BatchResult) -> None:
+        await perform(self._storage.append_result, self._batch, result)
+        self._completed += result.is_success
+        self._failed += not result.is_success
+        if (self._completed + self._failed) % _COUNT_INTERVAL == 0:
+            async with self._lock:
+                state = await self.read_state()
+                changed = replace(state, completed=self._completed, failed=self._failed)
+                await perform(self._storage.write, changed)
+
+
+class _Receiver:
+    """Collects the answer to one request."""
+
+    def __init__(self, custom_id: str) -> None:
+        self.status = 0
+        self.retry_seconds = 0.0
+        self._custom_id = custom_id
+        self._request_id = ""
+        self._pieces: list[bytes] = []
+
+    async def receive(self, message: Message) -> None:
+        """Receive an ASGI message of the answer."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = {name.lower(): value for name, value in message["headers"]}
+            self._request_id = headers.get(b"x-vibe-request-id", b"").decode()
+            seconds = headers.get(b"retry-after", b"")
+            self.retry_seconds = float(seconds) if seconds.isdigit() else 0.0
+        else:
+            self._pieces.append(message.get("body", b""))
+
+    def produce_result(self) -> BatchResult:
+        """Return the result; a body that is not JSON becomes a text."""
+        body = b"".join(self._pieces)
+        try:
+            msgspec.json.decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            body = msgspec.json.encode(body.decode("utf-8", "replace"))
+        return BatchResult(
+            custom_id=self._custom_id,
+            status=self.status or 500,
+            request_id=self._request_id,
+            body=msgspec.Raw(body),
+        )
+
+
+def encode_lines(results: list[BatchResult]) -> bytes:
+    """Return the lines of a file of results, in OpenAI's form."""
+    lines = [
+        {
+            "id": f"batch_req_{result.request_id.removeprefix('req_')}",
+            "custom_id": result.custom_id,
+            "response": {
+                "status_code": result.status,
+                "request_id": result.request_id,
+                "body": result.body,
+            },
+            "error": None,
+        }
+        for result in results
+    ]
+    return msgspec.json.Encoder().encode_lines(lines)

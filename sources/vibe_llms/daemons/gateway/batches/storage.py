@@ -1,0 +1,196 @@
+"""Batches on disk: their state, their requests, and a journal of the results."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+
+from vibe_llms.daemons.gateway.batches.files import is_identity
+from vibe_llms.exceptions import UnknownNameError
+from vibe_llms.foundation.files import open_handle, read_regular, replace_file, write_all
+from vibe_llms.foundation.json_errors import UNREADABLE
+
+BatchStatus: TypeAlias = Literal["in_progress", "cancelling", "completed", "cancelled", "expired"]
+ENDS: Final = ("completed", "cancelled", "expired")
+"""Statuses of a batch that has ended."""
+
+DAY_SECONDS: Final = 86_400
+"""Age at which a batch expires; both vendors' protocols have this."""
+
+
+class BatchItem(msgspec.Struct, frozen=True, kw_only=True):
+    """A request of a batch.
+
+    Attributes:
+        custom_id: The client's id; unique in the batch.
+        path: Path of the gateway.
+        body: The request, as JSON.
+    """
+
+    custom_id: str
+    path: str
+    body: msgspec.Raw
+
+
+class BatchResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a request of a batch.
+
+    Attributes:
+        custom_id: The client's id of the request.
+        status: HTTP status of the answer.
+        request_id: The gateway's id of the request.
+        body: The answer, as JSON.
+    """
+
+    custom_id: str
+    status: int
+    request_id: str = ""
+    body: msgspec.Raw = msgspec.Raw(b"null")
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the request succeeded."""
+        return 200 <= self.status < 300
+
+
+class Batch(msgspec.Struct, frozen=True, kw_only=True):
+    """State of a batch.
+
+    Attributes:
+        id: Such as ``batch_0123456789abcdef01234567``.
+        path: Path of all its requests.
+        subject: Name of the client; empty without an authorizer.
+        status: Its status.
+        total: Number of requests.
+        completed, failed: Number of results so far, by success.
+        created: Seconds since 1970, as the other moments.
+        cancelling: Moment of the request to cancel it.
+        ended: Moment of its end.
+        input_file, output_file, error_file: Ids of files of OpenAI's clients.
+        metadata: The client's.
+    """
+
+    id: str
+    path: str
+    subject: str
+    status: BatchStatus = "in_progress"
+    total: int
+    completed: int = 0
+    failed: int = 0
+    created: int
+    cancelling: int | None = None
+    ended: int | None = None
+    input_file: str | None = None
+    output_file: str | None = None
+    error_file: str | None = None
+    metadata: dict[str, Any] | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended."""
+        return self.status in ENDS
+
+    @property
+    def expires(self) -> int:
+        """Moment at which it expires."""
+        return self.created + DAY_SECONDS
+
+
+class BatchStorage:
+    """Batches in a folder, a folder each. Its calls block.
+
+    Args:
+        folder: Created when the first batch is added.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def add(self, batch: Batch, items: Iterable[BatchItem]) -> None:
+        """Store a batch durably, its state last."""
+        place = self._folder / batch.id
+        place.mkdir(parents=True, mode=0o700)
+        lines = msgspec.json.Encoder().encode_lines(list(items))
+        replace_file(place / "requests.jsonl", lines, mode=0o600)
+        self.write(batch)
+
+    def write(self, batch: Batch) -> None:
+        """Replace the state of a batch."""
+        path = self._folder / batch.id / "batch.json"
+        replace_file(path, msgspec.json.encode(batch), mode=0o600)
+
+    def find(self, identity: str, subject: str, prefix: str) -> Batch:
+        """Return a client's batch. Raises UnknownNameError.
+
+        Args:
+            prefix: Beginning of the ids of the client's protocol.
+        """
+        batch = self._read(identity) if identity.startswith(prefix) else None
+        if batch is None or batch.subject != subject:
+            raise UnknownNameError(kind="batch", name=identity, known=())
+        return batch
+
+    def survey(self, subject: str, prefix: str) -> list[Batch]:
+        """Return a client's batches of a protocol, the oldest first."""
+        paths = self._folder.glob(f"{prefix}*") if self._folder.is_dir() else ()
+        batches = filter(None, (self._read(path.name) for path in paths))
+        own = (batch for batch in batches if batch.subject == subject)
+        return sorted(own, key=lambda batch: (batch.created, batch.id))
+
+    def delete(self, batch: Batch) -> None:
+        """Delete a batch that has ended."""
+        place = self._folder / batch.id
+        (place / "batch.json").unlink(missing_ok=True)  # first: without it, the rest is ignored
+        for path in place.iterdir():
+            path.unlink(missing_ok=True)
+        place.rmdir()
+
+    def read_items(self, batch: Batch) -> Iterator[BatchItem]:
+        """Yield the requests of a batch, in their order."""
+        decoder = msgspec.json.Decoder(BatchItem)
+        for line in read_regular(str(self._folder / batch.id / "requests.jsonl")).splitlines():
+            yield decoder.decode(line)
+
+    def read_results(self, batch: Batch) -> list[BatchResult]:
+        """Return the results so far; a line that was cut by a crash is left out."""
+        try:
+            data = read_regular(str(self.locate_results(batch)))
+        except FileNotFoundError:
+            return []
+        results: dict[str, BatchResult] = {}
+        for line in data.splitlines():
+            try:
+                result = msgspec.json.decode(line, type=BatchResult)
+            except UNREADABLE:
+                continue
+            results.setdefault(result.custom_id, result)
+        return list(results.values())
+
+    def append_result(self, batch: Batch, result: BatchResult) -> None:
+        """Add a result durably."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        with open_handle(self.locate_results(batch), flags, 0o600) as file:
+            # After a crash the last line may lack its end.
+            write_all(file.fileno(), b"\n" + msgspec.json.encode(result) + b"\n")
+            os.fsync(file.fileno())
+
+    def locate_results(self, batch: Batch) -> Path:
+        """Return the path of the journal of results."""
+        return self._folder / batch.id / "results.jsonl"
+
+    def locate_lock(self, batch: Batch) -> str:
+        """Return the path of the lock that the process which runs the batch holds."""
+        return str(self._folder / batch.id / "lock")
+
+    def _read(self, identity: str) -> Batch | None:
+        if not is_identity(identity):  # a client's text, which must not become a path
+            return None
+        try:
+            data = read_regular(str(self._folder / identity / "batch.json"))
+            return msgspec.json.decode(data, type=Batch)
+        except (FileNotFoundError, *UNREADABLE):
+            return None
