@@ -16,7 +16,7 @@ import pytest
 from support.gateways.authorizers import FriendAuthorizer
 from support.gateways.gateway_files import Routed, hold_answers
 from vibe_llms.daemons.gateway.batches.running import CONCURRENCY
-from vibe_llms.daemons.gateway.batches.storage import BatchStorage
+from vibe_llms.daemons.gateway.batches.storage import GatewayBatchStorage
 from vibe_llms.testing.simulator import Simulator
 
 TABLES = '[models.quick]\ntargets = ["first:gpt-5.5"]\n'
@@ -127,7 +127,7 @@ async def test_results_that_cannot_be_stored_are_not_paid_for_again_and_again(
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(BatchStorage, "append_result", fail)
+    monkeypatch.setattr(GatewayBatchStorage, "append_result", fail)
     async with routed.run(TABLES), reach_openai(routed) as client:
         file = await client.files.create(file=("in.jsonl", compose_lines(30)), purpose="batch")
         batch = await client.batches.create(

@@ -19,7 +19,7 @@ from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.plugins.specification.daemons import Authorizer, Grant
 
 if TYPE_CHECKING:
-    from vibe_llms.daemons.gateway.batches.running import BatchRunner
+    from vibe_llms.daemons.gateway.batches.running import GatewayBatchRunner
     from vibe_llms.daemons.gateway.routing.router import TableRouter
     from vibe_llms.events.reactors import ConversationReactors
 
@@ -51,7 +51,7 @@ class Gateway:
         limits: Limits,
         authorizer: Authorizer | None = None,
         storage: ResponseStorage | None = None,
-        batches: BatchRunner | None = None,
+        batches: GatewayBatchRunner | None = None,
         reactors: ConversationReactors | None = None,
         hosts: Collection[str] | None = None,
     ) -> None:

@@ -13,8 +13,8 @@ from vibe_llms.daemons.admission import ServiceLimits
 from vibe_llms.daemons.arrivals import admits_page
 from vibe_llms.daemons.gateway.api_description import describe_routes
 from vibe_llms.daemons.gateway.batches.files import FileStorage
-from vibe_llms.daemons.gateway.batches.running import BatchRunner
-from vibe_llms.daemons.gateway.batches.storage import BatchStorage
+from vibe_llms.daemons.gateway.batches.running import GatewayBatchRunner
+from vibe_llms.daemons.gateway.batches.storage import GatewayBatchStorage
 from vibe_llms.daemons.gateway.faces import (
     batches,
     calls,
@@ -175,9 +175,11 @@ def _produce_tracing(application: Application) -> Tracing | None:
         return None
 
 
-def _produce_batches(application: Application) -> BatchRunner:
+def _produce_batches(application: Application) -> GatewayBatchRunner:
     folder = application.configuration.data_directory / "gateway"
-    return BatchRunner(BatchStorage(folder / "batches"), FileStorage(folder / "files"))
+    return GatewayBatchRunner(
+        GatewayBatchStorage(folder / "batches"), FileStorage(folder / "files")
+    )
 
 
 def _produce_storage(

@@ -12,8 +12,13 @@ import msgspec
 from vibe_llms.daemons.asgi import HttpCall, refuse_body
 from vibe_llms.daemons.bodies import decode_body, read_json_body
 from vibe_llms.daemons.gateway.batches.files import generate_identity, perform
-from vibe_llms.daemons.gateway.batches.running import BatchRunner
-from vibe_llms.daemons.gateway.batches.storage import Batch, BatchItem, BatchResult, BatchStorage
+from vibe_llms.daemons.gateway.batches.running import GatewayBatchRunner
+from vibe_llms.daemons.gateway.batches.storage import (
+    BatchedAnswer,
+    BatchedRequest,
+    GatewayBatch,
+    GatewayBatchStorage,
+)
 from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.foundation.json_types import JsonObject, JsonValue
@@ -35,7 +40,7 @@ class MessageBatchEndpoints:
         runner: Runs the batches.
     """
 
-    def __init__(self, gateway: Gateway, runner: BatchRunner) -> None:
+    def __init__(self, gateway: Gateway, runner: GatewayBatchRunner) -> None:
         self._gateway = gateway
         self._runner = runner
         self._storage = runner.storage
@@ -45,7 +50,7 @@ class MessageBatchEndpoints:
         await self._gateway.authorize(call, record)
         fields = decode_body(await read_json_body(call))
         items = await perform(lambda: list(_read_items(fields.get("requests"))))
-        batch = Batch(
+        batch = GatewayBatch(
             id=generate_identity(PREFIX),
             path=PATH,
             subject=record.subject,
@@ -89,14 +94,14 @@ class MessageBatchEndpoints:
         await perform(self._storage.delete, batch)
         await call.send_json({"id": batch.id, "type": "message_batch_deleted"})
 
-    async def _find(self, call: HttpCall, record: CallRecord) -> Batch:
+    async def _find(self, call: HttpCall, record: CallRecord) -> GatewayBatch:
         await self._gateway.authorize(call, record)
         batch = await perform(self._storage.find, call.names["id"], record.subject, PREFIX)
         self._runner.start(batch, call.scope)
         return batch
 
 
-def _read_items(requests: Any) -> Iterator[BatchItem]:
+def _read_items(requests: Any) -> Iterator[BatchedRequest]:
     """Read the requests of a batch. Raises RequestError for the first invalid one."""
     if not isinstance(requests, list) or not requests:
         raise refuse_body("A batch needs a list of requests.", "requests")
@@ -118,10 +123,10 @@ def _read_items(requests: Any) -> Iterator[BatchItem]:
             raise refuse_body("A batch cannot have a stream.", f"{place}.params.stream")
         seen.add(custom_id)
         body = msgspec.Raw(msgspec.json.encode(params))
-        yield BatchItem(custom_id=custom_id, path=PATH, body=body)
+        yield BatchedRequest(custom_id=custom_id, path=PATH, body=body)
 
 
-def _describe(batch: Batch, call: HttpCall) -> JsonObject:
+def _describe(batch: GatewayBatch, call: HttpCall) -> JsonObject:
     left = batch.total - batch.completed - batch.failed
     counts = {"processing": left, "succeeded": batch.completed, "errored": batch.failed}
     counts |= {"canceled": 0, "expired": 0}
@@ -152,7 +157,7 @@ def _write_moment(moment: int | None) -> JsonValue:
     return None if moment is None else datetime.fromtimestamp(moment, UTC).isoformat()
 
 
-def _encode_results(storage: BatchStorage, batch: Batch) -> bytes:
+def _encode_results(storage: GatewayBatchStorage, batch: GatewayBatch) -> bytes:
     results = storage.read_results(batch)
     answered = {result.custom_id for result in results}
     missing = "canceled" if batch.status == "cancelled" else "expired"
@@ -165,7 +170,7 @@ def _encode_results(storage: BatchStorage, batch: Batch) -> bytes:
     return msgspec.json.Encoder().encode_lines(lines)
 
 
-def _write_result(result: BatchResult) -> dict[str, Any]:
+def _write_result(result: BatchedAnswer) -> dict[str, Any]:
     if result.is_success:
         return {
             "custom_id": result.custom_id,

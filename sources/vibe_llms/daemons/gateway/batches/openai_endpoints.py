@@ -11,8 +11,8 @@ import msgspec
 from vibe_llms.daemons.asgi import HttpCall, refuse_body
 from vibe_llms.daemons.bodies import decode_body, read_json_body
 from vibe_llms.daemons.gateway.batches.files import generate_identity, perform
-from vibe_llms.daemons.gateway.batches.running import BatchRunner
-from vibe_llms.daemons.gateway.batches.storage import Batch, BatchItem
+from vibe_llms.daemons.gateway.batches.running import GatewayBatchRunner
+from vibe_llms.daemons.gateway.batches.storage import BatchedRequest, GatewayBatch
 from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.gateway.responses.items import compose_page
 from vibe_llms.daemons.gateway.responses.response_bodies import Fields
@@ -41,7 +41,7 @@ class BatchEndpoints:
         runner: Runs the batches.
     """
 
-    def __init__(self, gateway: Gateway, runner: BatchRunner) -> None:
+    def __init__(self, gateway: Gateway, runner: GatewayBatchRunner) -> None:
         self._gateway = gateway
         self._runner = runner
         self._files, self._storage = runner.files, runner.storage
@@ -60,7 +60,7 @@ class BatchEndpoints:
         file = await self._files.find(str(fields.get("input_file_id")), record.subject)
         data = await self._files.read(file)
         items = await perform(lambda: list(_read_items(data, path)))
-        batch = Batch(
+        batch = GatewayBatch(
             id=generate_identity(PREFIX),
             path=path,
             subject=record.subject,
@@ -89,14 +89,14 @@ class BatchEndpoints:
         """Cancel a batch; requests under way still finish. Raises ConverseError."""
         await call.send_json(_describe(await self._runner.cancel(await self._find(call, record))))
 
-    async def _find(self, call: HttpCall, record: CallRecord) -> Batch:
+    async def _find(self, call: HttpCall, record: CallRecord) -> GatewayBatch:
         await self._gateway.authorize(call, record)
         batch = await perform(self._storage.find, call.names["id"], record.subject, PREFIX)
         self._runner.start(batch, call.scope)
         return batch
 
 
-def _read_items(data: bytes, path: str) -> Iterator[BatchItem]:
+def _read_items(data: bytes, path: str) -> Iterator[BatchedRequest]:
     """Read the lines of an input file.
 
     Raises:
@@ -128,14 +128,16 @@ def _read_items(data: bytes, path: str) -> Iterator[BatchItem]:
         if body.get("stream"):
             raise _refuse_line(number, "requests a stream, which a batch cannot have")
         seen.add(custom_id)
-        yield BatchItem(custom_id=custom_id, path=path, body=msgspec.Raw(msgspec.json.encode(body)))
+        yield BatchedRequest(
+            custom_id=custom_id, path=path, body=msgspec.Raw(msgspec.json.encode(body))
+        )
 
 
 def _refuse_line(number: int, problem: str) -> Exception:
     return refuse_body(f"Line {number} of the input file {problem}.", "input_file_id")
 
 
-def _describe(batch: Batch) -> Fields:
+def _describe(batch: GatewayBatch) -> Fields:
     counts = {"total": batch.total, "completed": batch.completed, "failed": batch.failed}
     ends: Fields = {f"{batch.status}_at": batch.ended} if batch.is_over else {}
     return {

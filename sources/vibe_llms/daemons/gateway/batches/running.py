@@ -14,7 +14,12 @@ import msgspec
 from msgspec.structs import replace
 
 from vibe_llms.daemons.gateway.batches.files import FileStorage, perform
-from vibe_llms.daemons.gateway.batches.storage import Batch, BatchItem, BatchResult, BatchStorage
+from vibe_llms.daemons.gateway.batches.storage import (
+    BatchedAnswer,
+    BatchedRequest,
+    GatewayBatch,
+    GatewayBatchStorage,
+)
 from vibe_llms.daemons.gateway.responses.inner_calls import InnerCall
 from vibe_llms.daemons.server.asgi_types import Application, Message, Scope
 from vibe_llms.exceptions import StoreError
@@ -41,7 +46,7 @@ _REQUEST_HEADERS: Final = frozenset({b"expect", b"idempotency-key", b"x-client-r
 _LOGGER: Final = logging.getLogger("vibe_llms.daemons")
 
 
-class BatchRunner:
+class GatewayBatchRunner:
     """Runs batches in this process.
 
     A batch whose process has died is resumed when its client asks for it: only the client's
@@ -53,14 +58,14 @@ class BatchRunner:
         service: The gateway, which answers the requests.
     """
 
-    def __init__(self, storage: BatchStorage, files: FileStorage) -> None:
+    def __init__(self, storage: GatewayBatchStorage, files: FileStorage) -> None:
         self.storage = storage
         self.files = files
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._paused: dict[str, float] = {}  # after an error of the disk, until this moment
         self.service: Application | None = None
 
-    def start(self, batch: Batch, scope: Scope) -> None:
+    def start(self, batch: GatewayBatch, scope: Scope) -> None:
         """Run a batch, unless it has ended or this process runs it already.
 
         Args:
@@ -73,7 +78,7 @@ class BatchRunner:
         self._tasks[batch.id] = task
         task.add_done_callback(lambda _: self._tasks.pop(batch.id, None))
 
-    async def cancel(self, batch: Batch) -> Batch:
+    async def cancel(self, batch: GatewayBatch) -> GatewayBatch:
         """Ask for the end of a batch; requests under way still finish."""
         if batch.is_over or batch.status == "cancelling":
             return batch
@@ -88,7 +93,7 @@ class BatchRunner:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _run(self, batch: Batch, scope: Scope) -> None:
+    async def _run(self, batch: GatewayBatch, scope: Scope) -> None:
         with ExitStack() as stack:
             try:
                 stack.enter_context(locked(self.storage.locate_lock(batch), wait_seconds=0))
@@ -102,7 +107,7 @@ class BatchRunner:
                 self._paused[batch.id] = time.monotonic() + DISK_PAUSE_SECONDS
                 _LOGGER.error("Batch %s stops until it is read: %s", batch.id, error)
 
-    async def _perform(self, batch: Batch, scope: Scope) -> None:
+    async def _perform(self, batch: GatewayBatch, scope: Scope) -> None:
         results = await perform(self.storage.read_results, batch)
         done = {result.custom_id for result in results}
         items = await perform(lambda: list(self.storage.read_items(batch)))
@@ -114,14 +119,16 @@ class BatchRunner:
         results = await perform(self.storage.read_results, batch)
         await self._finish(await counter.read_state(), results)
 
-    async def _work(self, waiting: Iterator[BatchItem], counter: _Counter, scope: Scope) -> None:
+    async def _work(
+        self, waiting: Iterator[BatchedRequest], counter: _Counter, scope: Scope
+    ) -> None:
         for item in waiting:  # shared: each worker takes the next one
             batch = await counter.read_state()
             if batch.status == "cancelling" or time.time() >= batch.expires:
                 return
             await counter.add(await self._answer(item, scope))
 
-    async def _answer(self, item: BatchItem, scope: Scope) -> BatchResult:
+    async def _answer(self, item: BatchedRequest, scope: Scope) -> BatchedAnswer:
         """Send a request, again after an error that may pass."""
         assert self.service is not None
         for attempt in range(1, ATTEMPTS + 1):
@@ -137,7 +144,7 @@ class BatchRunner:
             await asyncio.sleep(min(max(pause, receiver.retry_seconds), LONGEST_PAUSE_SECONDS))
         return receiver.produce_result()
 
-    async def _finish(self, batch: Batch, results: list[BatchResult]) -> None:
+    async def _finish(self, batch: GatewayBatch, results: list[BatchedAnswer]) -> None:
         """Write the files of results, then the end of the batch."""
         if len(results) == batch.total:
             status = "completed"
@@ -174,19 +181,21 @@ def _select_headers(scope: Scope) -> Scope:
 class _Counter:
     """Adds results to the journal, and counts them in the state of the batch."""
 
-    def __init__(self, storage: BatchStorage, batch: Batch, results: list[BatchResult]) -> None:
+    def __init__(
+        self, storage: GatewayBatchStorage, batch: GatewayBatch, results: list[BatchedAnswer]
+    ) -> None:
         self._storage = storage
         self._batch = batch
         self._completed = sum(result.is_success for result in results)
         self._failed = len(results) - self._completed
         self._lock = asyncio.Lock()
 
-    async def read_state(self) -> Batch:
+    async def read_state(self) -> GatewayBatch:
         """Return the state, which another process may have changed to cancel the batch."""
         batch = self._batch
         return await perform(self._storage.find, batch.id, batch.subject, batch.id)
 
-    async def add(self, result: BatchResult) -> None:
+    async def add(self, result: BatchedAnswer) -> None:
         await perform(self._storage.append_result, self._batch, result)
         self._completed += result.is_success
         self._failed += not result.is_success
@@ -218,14 +227,14 @@ class _Receiver:
         else:
             self._pieces.append(message.get("body", b""))
 
-    def produce_result(self) -> BatchResult:
+    def produce_result(self) -> BatchedAnswer:
         """Return the result; a body that is not JSON becomes a text."""
         body = b"".join(self._pieces)
         try:
             msgspec.json.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError):
             body = msgspec.json.encode(body.decode("utf-8", "replace"))
-        return BatchResult(
+        return BatchedAnswer(
             custom_id=self._custom_id,
             status=self.status or 500,
             request_id=self._request_id,
@@ -233,7 +242,7 @@ class _Receiver:
         )
 
 
-def encode_lines(results: list[BatchResult]) -> bytes:
+def encode_lines(results: list[BatchedAnswer]) -> bytes:
     """Return the lines of a file of results, in OpenAI's form."""
     lines = [
         {

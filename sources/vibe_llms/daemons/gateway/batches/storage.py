@@ -14,7 +14,7 @@ from vibe_llms.exceptions import UnknownNameError
 from vibe_llms.foundation.files import open_handle, read_regular, replace_file, write_all
 from vibe_llms.foundation.json_errors import UNREADABLE
 
-BatchStatus: TypeAlias = Literal["in_progress", "cancelling", "completed", "cancelled", "expired"]
+_Status: TypeAlias = Literal["in_progress", "cancelling", "completed", "cancelled", "expired"]
 ENDS: Final = ("completed", "cancelled", "expired")
 """Statuses of a batch that has ended."""
 
@@ -22,7 +22,7 @@ DAY_SECONDS: Final = 86_400
 """Age at which a batch expires; both vendors' protocols have this."""
 
 
-class BatchItem(msgspec.Struct, frozen=True, kw_only=True):
+class BatchedRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request of a batch.
 
     Attributes:
@@ -36,7 +36,7 @@ class BatchItem(msgspec.Struct, frozen=True, kw_only=True):
     body: msgspec.Raw
 
 
-class BatchResult(msgspec.Struct, frozen=True, kw_only=True):
+class BatchedAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to a request of a batch.
 
     Attributes:
@@ -57,7 +57,7 @@ class BatchResult(msgspec.Struct, frozen=True, kw_only=True):
         return 200 <= self.status < 300
 
 
-class Batch(msgspec.Struct, frozen=True, kw_only=True):
+class GatewayBatch(msgspec.Struct, frozen=True, kw_only=True):
     """State of a batch.
 
     Attributes:
@@ -77,7 +77,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     path: str
     subject: str
-    status: BatchStatus = "in_progress"
+    status: _Status = "in_progress"
     total: int
     completed: int = 0
     failed: int = 0
@@ -100,7 +100,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
         return self.created + DAY_SECONDS
 
 
-class BatchStorage:
+class GatewayBatchStorage:
     """Batches in a folder, a folder each. Its calls block.
 
     Args:
@@ -110,7 +110,7 @@ class BatchStorage:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def add(self, batch: Batch, items: Iterable[BatchItem]) -> None:
+    def add(self, batch: GatewayBatch, items: Iterable[BatchedRequest]) -> None:
         """Store a batch durably, its state last."""
         place = self._folder / batch.id
         place.mkdir(parents=True, mode=0o700)
@@ -118,12 +118,12 @@ class BatchStorage:
         replace_file(place / "requests.jsonl", lines, mode=0o600)
         self.write(batch)
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: GatewayBatch) -> None:
         """Replace the state of a batch."""
         path = self._folder / batch.id / "batch.json"
         replace_file(path, msgspec.json.encode(batch), mode=0o600)
 
-    def find(self, identity: str, subject: str, prefix: str) -> Batch:
+    def find(self, identity: str, subject: str, prefix: str) -> GatewayBatch:
         """Return a client's batch. Raises UnknownNameError.
 
         Args:
@@ -134,14 +134,14 @@ class BatchStorage:
             raise UnknownNameError(kind="batch", name=identity, known=())
         return batch
 
-    def survey(self, subject: str, prefix: str) -> list[Batch]:
+    def survey(self, subject: str, prefix: str) -> list[GatewayBatch]:
         """Return a client's batches of a protocol, the oldest first."""
         paths = self._folder.glob(f"{prefix}*") if self._folder.is_dir() else ()
         batches = filter(None, (self._read(path.name) for path in paths))
         own = (batch for batch in batches if batch.subject == subject)
         return sorted(own, key=lambda batch: (batch.created, batch.id))
 
-    def delete(self, batch: Batch) -> None:
+    def delete(self, batch: GatewayBatch) -> None:
         """Delete a batch that has ended."""
         place = self._folder / batch.id
         (place / "batch.json").unlink(missing_ok=True)  # first: without it, the rest is ignored
@@ -149,28 +149,28 @@ class BatchStorage:
             path.unlink(missing_ok=True)
         place.rmdir()
 
-    def read_items(self, batch: Batch) -> Iterator[BatchItem]:
+    def read_items(self, batch: GatewayBatch) -> Iterator[BatchedRequest]:
         """Yield the requests of a batch, in their order."""
-        decoder = msgspec.json.Decoder(BatchItem)
+        decoder = msgspec.json.Decoder(BatchedRequest)
         for line in read_regular(str(self._folder / batch.id / "requests.jsonl")).splitlines():
             yield decoder.decode(line)
 
-    def read_results(self, batch: Batch) -> list[BatchResult]:
+    def read_results(self, batch: GatewayBatch) -> list[BatchedAnswer]:
         """Return the results so far; a line that was cut by a crash is left out."""
         try:
             data = read_regular(str(self.locate_results(batch)))
         except FileNotFoundError:
             return []
-        results: dict[str, BatchResult] = {}
+        results: dict[str, BatchedAnswer] = {}
         for line in data.splitlines():
             try:
-                result = msgspec.json.decode(line, type=BatchResult)
+                result = msgspec.json.decode(line, type=BatchedAnswer)
             except UNREADABLE:
                 continue
             results.setdefault(result.custom_id, result)
         return list(results.values())
 
-    def append_result(self, batch: Batch, result: BatchResult) -> None:
+    def append_result(self, batch: GatewayBatch, result: BatchedAnswer) -> None:
         """Add a result durably."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         with open_handle(self.locate_results(batch), flags, 0o600) as file:
@@ -178,19 +178,19 @@ class BatchStorage:
             write_all(file.fileno(), b"\n" + msgspec.json.encode(result) + b"\n")
             os.fsync(file.fileno())
 
-    def locate_results(self, batch: Batch) -> Path:
+    def locate_results(self, batch: GatewayBatch) -> Path:
         """Return the path of the journal of results."""
         return self._folder / batch.id / "results.jsonl"
 
-    def locate_lock(self, batch: Batch) -> str:
+    def locate_lock(self, batch: GatewayBatch) -> str:
         """Return the path of the lock that the process which runs the batch holds."""
         return str(self._folder / batch.id / "lock")
 
-    def _read(self, identity: str) -> Batch | None:
+    def _read(self, identity: str) -> GatewayBatch | None:
         if not is_identity(identity):  # a client's text, which must not become a path
             return None
         try:
             data = read_regular(str(self._folder / identity / "batch.json"))
-            return msgspec.json.decode(data, type=Batch)
+            return msgspec.json.decode(data, type=GatewayBatch)
         except (FileNotFoundError, *UNREADABLE):
             return None
