@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from vibe_llms.daemons.asgi import HttpCall, refuse_body
-from vibe_llms.daemons.gateway.batches.files import FileStorage, UploadedFile
+from vibe_llms.daemons.gateway.batches.files import ClientFile, FileStorage
 from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.gateway.responses.items import compose_page
 from vibe_llms.daemons.gateway.responses.response_bodies import Fields
@@ -72,12 +72,12 @@ class FileEndpoints:
         await self._files.delete(file)
         await call.send_json({"id": file.id, "object": "file", "deleted": True})
 
-    async def _find(self, call: HttpCall, record: CallRecord) -> UploadedFile:
+    async def _find(self, call: HttpCall, record: CallRecord) -> ClientFile:
         await self._gateway.authorize(call, record)
         return await self._files.find(call.names["id"], record.subject)
 
 
-def _describe(file: UploadedFile) -> Fields:
+def _describe(file: ClientFile) -> Fields:
     return {
         "id": file.id,
         "object": "file",

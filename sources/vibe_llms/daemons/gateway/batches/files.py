@@ -23,7 +23,7 @@ _R = TypeVar("_R")
 _IDENTITY: Final = re.compile(r"[a-z]+[-_][0-9a-f]{24}")
 
 
-class UploadedFile(msgspec.Struct, frozen=True, kw_only=True):
+class ClientFile(msgspec.Struct, frozen=True, kw_only=True):
     """Metadata of a file.
 
     Attributes:
@@ -53,9 +53,9 @@ class FileStorage:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    async def add(self, data: bytes, *, name: str, purpose: str, subject: str) -> UploadedFile:
+    async def add(self, data: bytes, *, name: str, purpose: str, subject: str) -> ClientFile:
         """Store a file durably. Raises StoreError."""
-        file = UploadedFile(
+        file = ClientFile(
             id=generate_identity("file-"),
             name=name,
             purpose=purpose,
@@ -72,21 +72,21 @@ class FileStorage:
         await perform(write)
         return file
 
-    async def find(self, identity: str, subject: str) -> UploadedFile:
+    async def find(self, identity: str, subject: str) -> ClientFile:
         """Return the metadata of a client's file. Raises UnknownNameError."""
         file = await perform(self._read_metadata, identity)
         if file is None or file.subject != subject:
             raise UnknownNameError(kind="file", name=identity, known=())
         return file
 
-    async def read(self, file: UploadedFile) -> bytes:
+    async def read(self, file: ClientFile) -> bytes:
         """Return the content of a file. Raises StoreError."""
         return await perform(read_regular, str(self._folder / file.id))
 
-    async def survey(self, subject: str) -> list[UploadedFile]:
+    async def survey(self, subject: str) -> list[ClientFile]:
         """Return a client's files, the oldest first."""
 
-        def survey() -> list[UploadedFile]:
+        def survey() -> list[ClientFile]:
             paths = self._folder.glob("*.json") if self._folder.is_dir() else ()
             files = filter(None, (self._read_metadata(path.stem) for path in paths))
             own = (file for file in files if file.subject == subject)
@@ -94,7 +94,7 @@ class FileStorage:
 
         return await perform(survey)
 
-    async def delete(self, file: UploadedFile) -> None:
+    async def delete(self, file: ClientFile) -> None:
         """Delete a file. Raises StoreError."""
 
         def delete() -> None:
@@ -106,12 +106,12 @@ class FileStorage:
     def _locate_metadata(self, identity: str) -> Path:
         return self._folder / f"{identity}.json"
 
-    def _read_metadata(self, identity: str) -> UploadedFile | None:
+    def _read_metadata(self, identity: str) -> ClientFile | None:
         if not is_identity(identity):  # a client's text, which must not become a path
             return None
         try:
             data = read_regular(str(self._locate_metadata(identity)))
-            return msgspec.json.decode(data, type=UploadedFile)
+            return msgspec.json.decode(data, type=ClientFile)
         except (FileNotFoundError, *UNREADABLE):
             return None
 
