@@ -95,8 +95,8 @@ def ensure_host(call: HttpCall, hosts: Collection[str] | None) -> None:
 def ensure_page(call: HttpCall, hosts: Collection[str] | None) -> None:
     """Refuse requests from pages of other sites, including other ports of this machine.
 
-    A browser states the site of the page in ``Origin``. It sends simple requests before it checks
-    whether the page may read the response; by then the request would have had its effect.
+    A browser states the site of the page in ``Origin``. Browsers send simple requests before they
+    check whether the page may read the response. By then the request would have had its effect.
 
     Raises:
         AccessError: The page is of another site.
@@ -112,7 +112,7 @@ def ensure_page(call: HttpCall, hosts: Collection[str] | None) -> None:
 
 
 def _is_allowed(origin: str, host: str, hosts: Collection[str]) -> bool:
-    """Return whether an origin is that of this daemon (its Host header), or among the hosts."""
+    """Return whether an origin is this daemon (by the Host header), or one of the hosts."""
     if origin.lower() in hosts:
         return True
     default_port = _DEFAULT_PORTS.get(origin.partition("://")[0], "")

@@ -36,7 +36,7 @@ NOTHING: Final[Mapping[str, str]] = {}
 
 
 class HttpCall:
-    """One HTTP request, and its response.
+    """One HTTP request with its response.
 
     Attributes:
         method, path: The path is decoded and has no query.
@@ -126,7 +126,7 @@ class HttpCall:
         return secured.get("client_cert_name") or ""
 
     def divert(self, send: Send) -> HttpCall:
-        """Return the same request, with its body read, whose response goes to ``send``."""
+        """Return a copy of the request whose body is read and whose response goes to ``send``."""
         call = HttpCall(
             self.scope,
             self._receive,
@@ -266,7 +266,7 @@ class HttpCall:
         """Return a context that cancels the current task if the client disconnects.
 
         For the time before :meth:`watch_client`. Only the server of this package can detect a
-        disconnect then; with others it is detected when the body is read.
+        disconnect at that time; other servers detect a disconnect when the body is read.
         """
         on_gone = self.scope.get("extensions", {}).get(DISCONNECT_EXTENSION)
         if on_gone is None:

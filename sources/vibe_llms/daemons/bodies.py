@@ -85,7 +85,7 @@ def decode_lenient(decode: Callable[[bytes], _T], body: bytes) -> _T:
 
 
 def replace_field(body: bytes, name: str, value: str) -> bytes:
-    """Return a JSON object with a new value for one field; the others keep their bytes."""
+    """Return a JSON object with a new value for one field; all other fields keep their bytes."""
     try:
         fields: dict[str, Any] = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
     except msgspec.DecodeError:  # a lone surrogate, which only the standard library accepts

@@ -54,7 +54,7 @@ def add_health(
 
     async def show_name(call: HttpCall, record: CallRecord) -> None:
         if page and "text/html" in call.headers.get("accept", ""):
-            # Temporary: the same URL returns JSON to programs.
+            # Temporary, as this URL returns JSON to programs.
             headers = {"location": page, "vary": "accept", "cache-control": "no-store"}
             await call.answer(303, b"", headers, content_type="text/html")
         else:

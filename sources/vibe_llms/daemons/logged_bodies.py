@@ -33,7 +33,7 @@ class BodyBeginning:
         """Return the text, with keys redacted.
 
         Args:
-            credential: The client's own key, in any form.
+            credential: The client's key, in any encoding.
         """
         redacted, data = HIDDEN.encode(), bytes(self._data)
         if credential:

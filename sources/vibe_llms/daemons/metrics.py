@@ -34,7 +34,7 @@ _FLUSH_SECONDS: Final = 0.5
 
 
 class _Tally:
-    """Pending counts of requests with the same labels.
+    """Pending counts of requests with equal labels.
 
     The library takes a lock for each count, which would be a tenth of the time of a small request.
     """
@@ -200,7 +200,7 @@ class Metrics:
                 instruments.cents.labels(model).inc(tally.cents)
 
     def _name_model(self, record: CallRecord) -> str:
-        """Return the label of a request's model: its address, once it has answered a request."""
+        """Return the label of a request's model: its address, if it has answered before."""
         address = record.address
         if not address or address in self._models:
             return address

@@ -1,6 +1,6 @@
 """OpenAPI 3.1 description of a daemon (https://spec.openapis.org/oas/v3.1.1.html).
 
-Its paths are the routes; an :class:`ApiOperation` describes each of them. Schemas list only what a
+The paths are the routes; an :class:`ApiOperation` describes each route. Schemas list only what a
 request requires. For the other fields of a vendor's protocol, clients have the vendor's reference.
 """
 

@@ -40,16 +40,16 @@ class UpstreamAttempt:
 
 
 class CallRecord(msgspec.Struct, kw_only=True, eq=False):
-    """One request, filled in while it is processed.
+    """Record of one request, filled in while the request is processed.
 
     Attributes:
-        request_id: The gateway's id for it.
+        request_id: The gateway's id of the request.
         method, path: Of the HTTP request.
         route: Pattern of the path, such as ``/v1/responses/{id}``: a small number of values.
         started: Arrival, in seconds of the event loop's clock.
         client: The client's address.
         trace: Its ``traceparent`` header; empty without one.
-        subject: The client's name, as its authorizer calls it; empty without an authorizer.
+        subject: The client's name from the authorizer; empty without an authorizer.
         face: The client's protocol; empty if it has none.
         way: ``passthrough`` or ``translate``; empty if nothing was sent to an upstream.
         model: The model, as the client names it.

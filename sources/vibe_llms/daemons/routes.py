@@ -15,7 +15,7 @@ from vibe_llms.exceptions import ConverseError, ProviderFault
 from vibe_llms.foundation.attrs_classes import frozen
 
 Handler: TypeAlias = Callable[[HttpCall, CallRecord], Awaitable[None]]
-"""Answers one request; an error that it raises before its response becomes an error response."""
+"""Answers one request. An exception before the response becomes an error response."""
 
 ErrorWriter: TypeAlias = Callable[[ConverseError], ErrorAnswer]
 
@@ -26,8 +26,8 @@ class Route:
 
     Attributes:
         method: HTTP method.
-        pattern: The path, with ``{name}`` for a part without slashes and ``{name:path}`` for one
-            that may contain them.
+        pattern: The path, with ``{name}`` for a part without slashes and ``{name:path}`` for a part
+            that may contain slashes.
         handler: Answers the request.
         write_error: Writes errors in the protocol of the path's clients.
         choose_writer: Returns the error writer where clients of several protocols use the path.

@@ -315,7 +315,7 @@ class Service:
         return self._deadlines
 
     def _find_alias(self, call: HttpCall) -> tuple[Route | None, Mapping[str, str]]:
-        """Find the route of a path in another spelling, and set the path of the call to it."""
+        """Find the route of a path in another spelling, and correct the call's path."""
         for alias in self._survey_aliases(call.path):
             route, names = self._table.find(call.method, alias)
             if route is not None:

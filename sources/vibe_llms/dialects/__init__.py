@@ -1,7 +1,7 @@
 """Dialects: translation between our values and the vendors' protocols, in both directions.
 
 One package for each protocol. May import the messages, events and models. Must not know vendors,
-sockets and files: everything here is pure functions and state machines over plain data, which
+sockets and files: the package consists of pure functions and state machines over plain data, which
 providers and gateways share. Differences between vendors of one protocol are data (``quirks``),
 chosen by a provider.
 """
@@ -24,4 +24,4 @@ HOMES = {
     "produce_processors": "calling.requests",
     "touches_quirks": "serving.passthrough",
 }
-"""The public names of each package, and the module below it that defines them."""
+"""The public names of each package, with the modules that define the names."""

@@ -1,8 +1,8 @@
 """Detection of a client's media that cannot be decoded, which every vendor rejects.
 
-A dialect keeps undecodable data unchanged, so that its own vendor can judge them. For another
-vendor they could only be dropped, and an answer about an image that was never sent is worse than an
-error.
+A dialect keeps undecodable data unchanged, so that the vendor of the dialect can judge the data.
+For another vendor they could only be dropped, and an answer about an image that was never sent is
+worse than an error.
 """
 
 from __future__ import annotations

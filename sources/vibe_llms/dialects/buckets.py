@@ -64,24 +64,24 @@ def find_separate(
 
 
 def split_count(
-    whole: int | None, parts: Counts, separate: Collection[str] = ()
+    total: int | None, parts: Counts, separate: Collection[str] = ()
 ) -> tuple[int | None, dict[str, int | None]]:
     """Subtract parts from a total; return the rest, and the parts without overlaps.
 
-    A part that exceeds the total is not included in it. If parts only exceed it together, they
-    overlap.
+    A part that exceeds the total is not included in the total. If only the sum of the parts exceeds
+    the total, parts overlap.
 
     Args:
         separate: The names of parts that are known not to be included in the total.
     """
     if not any(parts.values()):  # as in many answers
-        return whole, dict(parts)
-    rest, split = whole, dict[str, int | None]()
+        return total, dict(parts)
+    remainder, split = total, dict[str, int | None]()
     for name, count in parts.items():
-        is_within = count is not None and whole is not None and 0 < count <= whole
-        if not is_within or name in separate or count is None or rest is None:
+        is_within = count is not None and total is not None and 0 < count <= total
+        if not is_within or name in separate or count is None or remainder is None:
             split[name] = count
             continue
-        split[name] = min(count, rest)
-        rest -= min(count, rest)
-    return rest, split
+        split[name] = min(count, remainder)
+        remainder -= min(count, remainder)
+    return remainder, split

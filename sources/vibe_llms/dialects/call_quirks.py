@@ -92,7 +92,7 @@ class SpeechQuirks:
     Attributes:
         path: The path after the base URL.
         default_voice: The voice if the request names none; empty if it must.
-        formats: The service's word for each format that it has, its default first.
+        formats: The service's word for each format; the default format is first.
         speed_field: Field of the speed; empty if there is none.
         instructions_field: Field of the instructions; empty if there is none.
         language_field: Field of the language; empty if there is none.

@@ -62,8 +62,8 @@ _FAULTS: Final[tuple[tuple[type[ConverseError], ProviderFault, int], ...]] = (
     (StreamTruncatedError, ProviderFault.SERVER, 502),
     (StoreUnavailableError, ProviderFault.OVERLOADED, 503),
 )
-"""Fault and status by the class of an error; the first match wins. Any other error is the server's
-own fault."""
+"""Fault and status by the class of an error; the first match wins. Any other error is a fault of
+the server."""
 
 REQUEST_LIMITS: Final = (
     "request_values",
@@ -88,7 +88,7 @@ _LIMITS: Final[Mapping[str, tuple[ProviderFault, int]]] = {
     "total_seconds": (ProviderFault.TIMEOUT, 504),
     "waiting_requests": (ProviderFault.OVERLOADED, 503),
 }
-"""Faults by the name of the limit: the client's, ours, or one that an upstream exceeded."""
+"""Faults by the name of the limit: a limit of the client, of this server or of an upstream."""
 
 
 STORE_RETRY_SECONDS: Final = 5.0
@@ -144,14 +144,14 @@ def _is_invalid_data(error: ConverseError) -> bool:
 def compose_error_message(error: ConverseError) -> str:
     """Return the message of an error for a client, without our internals.
 
-    A vendor's message is for the client. Our own files, addresses and settings are only for the
-    operator, who finds them in the log.
+    A vendor's message is for the client. Files, addresses and settings of this server are only for
+    the operator, who finds them in the log.
     """
     match error:
         case ProviderError():
             text = error.detail or "The vendor gave no reason."
         case ContextOverflowError() | RequestError(stage=Stage.PROVIDER):
-            text = error.describe()  # the vendor's message; the remedy is for our own users
+            text = error.describe()  # without the remedy, which is for users of this library
         case UnknownNameError():
             known = error.known if error.kind == "model" else ()
             text = UnknownNameError(kind=error.kind, name=error.name, known=known).describe()
@@ -212,7 +212,7 @@ class StreamWriter(abc.ABC):
     the assembler returns: a finished content has its item, and the last event has the response.
 
     Args:
-        native: The client's request, in its own format; some of its fields control the stream.
+        native: The client's request, in the client's format. Some fields control the stream.
         model: The model's name for the client.
         response_id: The id that the response must have; by default the vendor's, or a generated
             one.

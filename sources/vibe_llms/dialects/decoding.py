@@ -53,7 +53,7 @@ def decode_json(data: bytes) -> tuple[Any, tuple[LossEvent, ...]]:
     try:
         return msgspec.json.decode(data), ()
     except msgspec.DecodeError:
-        # Search for lone surrogates only after a failure: they are rare, and it takes time.
+        # Search for lone surrogates only after a failure: they are rare, and a search takes time.
         repaired = repair_surrogates(data)
         if repaired == data:
             raise
@@ -164,7 +164,7 @@ class ResponseDecoder(abc.ABC):
 
     def _receive(self, data: Any, read: Callable[[Any], None]) -> list[StreamEvent]:
         """Return the events of data, or of the bytes of their JSON."""
-        # Some gateways end every stream with it.
+        # Some gateways end every stream with this marker.
         if isinstance(data, bytes) and data.strip() == b"[DONE]":
             self.is_complete = self.is_complete or self.ends_by_mark
             return []
@@ -234,23 +234,22 @@ def find_cut_off_pair(data: bytes) -> re.Match[bytes] | None:
 
 
 def join_frames(first: bytes, second: bytes) -> tuple[bytes, bytes] | None:
-    """Move the first half of a surrogate pair to the next frame, if that begins with the other
-    half.
+    """Move the first half of a surrogate pair to the next frame.
 
     Returns:
-        Both frames; ``None`` if the second one does not begin with the other half.
+        Both frames, or ``None`` if the second frame does not begin with the other half.
     """
-    half, rest, last = find_cut_off_pair(first), None, 0
+    first_half, second_start, last = find_cut_off_pair(first), None, 0
     for found in _ESCAPE.finditer(second):
         is_first = second[found.start() - 1 : found.start()] == b'"' and last != found.start()
         if found[2] is not None and is_first and found[2][2:3] in b"cdefCDEF":
-            rest = found.start()
+            second_start = found.start()
             break
         last = found.end()
-    if half is None or rest is None:
+    if first_half is None or second_start is None:
         return None
-    shortened = first[: half.start()] + first[half.end() :]
-    return shortened, second[:rest] + half[0] + second[rest:]
+    shortened = first[: first_half.start()] + first[first_half.end() :]
+    return shortened, second[:second_start] + first_half[0] + second[second_start:]
 
 
 def repair_surrogates(data: bytes) -> bytes:

@@ -59,7 +59,7 @@ class ErrorData:
     Attributes:
         fault: The kind of error.
         message: The vendor's message.
-        status: The status of the answer, or the one in its body.
+        status: The HTTP status, or the status in the body.
         kind, code: The vendor's type and code.
         param: The invalid field of the request, as the vendor names it.
         request_id: The id of the request in the body, used if the headers have none.
@@ -202,7 +202,7 @@ def produce_overflow(
     """Make the error of an input that is too long.
 
     Args:
-        tokens: Its length, if the vendor reports it.
+        tokens: The length of the prompt, if the vendor reports it.
         limit: The maximum, if the vendor reports it.
     """
     return ContextOverflowError(

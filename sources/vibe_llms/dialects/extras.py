@@ -1,7 +1,7 @@
-"""Extras: a vendor's native fields in addition to the common ones, and how to merge both.
+"""Extras: a vendor's native fields in addition to the common fields, and how to merge both.
 
-The extras of an object contain the vendor's own fields under their own names. The names of our own
-notes begin with ``$``; a vendor's field with such a name is escaped.
+The extras of an object contain the vendor's fields under the vendor's names. Names of notes that
+dialects add begin with ``$``; a vendor's field with such a name is escaped.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from vibe_llms.messages.trusting import trusted
 _make_native: Final = trusted(Native)
 
 MARK: Final = "$"
-"""Prefix of our own notes in extras."""
+"""Prefix of the notes in extras that dialects add."""
 
 NAMELESS: Final[Mapping[str, Any]] = {"$nameless": True}
-"""Note on a call or a message without an id, so that it is returned without one."""
+"""Note on a call or a message that came without an id, and is returned without an id."""
 
 
 LENIENT: Final = "$lenient"
@@ -71,7 +71,7 @@ def merge(fields: Mapping[str, Any], extras: Mapping[str, Any]) -> dict[str, Any
 
 
 def remove_notes(extras: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the vendor's fields of extras under their own names, without our notes."""
+    """Return the vendor's fields of extras under the vendor's names, without notes of dialects."""
     return merge({}, extras)
 
 
@@ -85,7 +85,7 @@ REPORTED_AS: Final = "told"
 
 
 def is_mark(name: str) -> bool:
-    """Return whether a name in extras is that of one of our notes."""
+    """Return whether a name in extras is the name of a note of this library."""
     return name.startswith(MARK) and not name.startswith(2 * MARK)
 
 

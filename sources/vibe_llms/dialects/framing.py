@@ -16,9 +16,9 @@ ContentWithPath: TypeAlias = tuple[AnyContent, str]
 
 
 def survey_contents(canister: AnyCanister, path: str, ledger: Ledger) -> list[ContentWithPath]:
-    """Return the contents of a canister with their paths; put those of a document between marks.
+    """Return the contents of a canister with their paths; put a document between marks.
 
-    A mark is added to the text at that end, or is a text of its own if there is none.
+    A mark is added to the first or last text, or is a separate text if another content is there.
     """
     contents, added_at_start = canister.content, 0
     if isinstance(canister, DocumentCanister):

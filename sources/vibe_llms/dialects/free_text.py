@@ -26,36 +26,40 @@ def split_format(native: Native | None, path: str) -> tuple[JsonObject | None, N
         return None, native
     fields = read_native(native, path)
     if native.protocol == _RESPONSES:
-        form = _read_format(fields.get("format"))
-        rest = without(fields, "format")
+        text_format = _read_format(fields.get("format"))
+        other_fields = without(fields, "format")
     else:
         inner = fields.get("custom")
         inner = inner if isinstance(inner, Mapping) else {}
-        form = _read_chat_format(inner.get("format"))
+        text_format = _read_chat_format(inner.get("format"))
         inner = without(inner, "format")
-        rest = without(fields, "custom") | ({"custom": inner} if inner else {})
-    return (None, native) if form is None else (form, keep_native(native.protocol, rest))
+        other_fields = without(fields, "custom") | ({"custom": inner} if inner else {})
+    return (
+        (None, native)
+        if text_format is None
+        else (text_format, keep_native(native.protocol, other_fields))
+    )
 
 
-def write_chat_format(form: Mapping[str, Any]) -> dict[str, Any]:
+def write_chat_format(text_format: Mapping[str, Any]) -> dict[str, Any]:
     """Return a format as Chat Completions writes it."""
-    if form["type"] != "grammar":
-        return dict(form)
-    return {"type": "grammar", "grammar": without(form, "type")}
+    if text_format["type"] != "grammar":
+        return dict(text_format)
+    return {"type": "grammar", "grammar": without(text_format, "type")}
 
 
-def _read_format(form: Any) -> JsonObject | None:
+def _read_format(text_format: Any) -> JsonObject | None:
     """Return a known format unchanged; ``None`` for any other."""
-    match form:
+    match text_format:
         case {"type": "text"}:
             return {"type": "text"}
         case {"type": "grammar", "syntax": str(), "definition": str(), **more} if not more:
-            return dict(form)
+            return dict(text_format)
     return None
 
 
-def _read_chat_format(form: Any) -> JsonObject | None:
-    match form:
+def _read_chat_format(text_format: Any) -> JsonObject | None:
+    match text_format:
         case {"type": "grammar", "grammar": Mapping() as grammar, **more} if not more:
             return _read_format({"type": "grammar", **grammar})
-    return _read_format(form)
+    return _read_format(text_format)

@@ -1,8 +1,8 @@
 """Repair of conversations: brings them into the form that vendors require, and records the losses.
 
-In that form, each of our invocations has exactly one result, right after its turn, and ids are
-unique and valid for the vendor. A conversation in that form does not change, so repairing is
-idempotent.
+In that form, each invocation that this library executes has exactly one result, right after the
+turn, and ids are unique and valid for the vendor. A conversation in that form does not change, so
+repairing is idempotent.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class RepairedHistory:
         return zip(self.canisters, self.positions, strict=True)
 
     def walk(self) -> Iterator[tuple[AnyCanister, int, AnyCanister | None]]:
-        """Return each canister with the position of its original, and the canister after it."""
+        """Return each canister with the position of its original, and the next canister."""
         following = itertools.chain(self.canisters[1:], (None,))
         return zip(self.canisters, self.positions, following)  # noqa: B905  # may be empty
 
@@ -106,9 +106,10 @@ def repair_history(
 ) -> RepairedHistory:
     """Return the conversation in the form that vendors require.
 
-    A missing result is inserted, a result without its invocation becomes a user's message, a late
-    result moves to its turn, and an invalid id is replaced by an alias that is derived from it.
-    Each change is a loss in the ledger. Calls that a vendor executed itself do not change.
+    A missing result is inserted, a result without an invocation becomes a user's message, a late
+    result moves to the turn of its invocation, and an invalid id is replaced by an alias that is
+    derived from the id. Each change is a loss in the ledger. Calls that a vendor executed itself do
+    not change.
     """
     ledger.set_conversation(canisters)
     if _is_in_order(canisters, rules):
@@ -264,7 +265,7 @@ def _place_results(
     turn_numbers: Sequence[int],
     ledger: Ledger,
 ) -> Iterator[tuple[AnyCanister, int]]:
-    """Yield the results of a turn's invocations, in their own order, then inserted ones."""
+    """Yield the existing results of a turn's invocations in their order, then inserted results."""
     results = sorted((answers[index], index) for index in unanswered if index in answers)
     for position, index in results:
         if turn_numbers[index] != turn_numbers[position]:
@@ -327,7 +328,7 @@ def _find_aliases(
 
 
 def _derive_aliases(name: str, rules: HistoryRules) -> Iterator[str]:
-    """Yield possible aliases for an id; always the same ones for the same id."""
+    """Yield possible aliases for an id; equal ids have equal aliases."""
     length = rules.alias_length - len(rules.alias_prefix)
     for number in itertools.count():
         # Ids may contain lone surrogates.

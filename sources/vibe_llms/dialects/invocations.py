@@ -65,7 +65,8 @@ def holds_object(text: str) -> bool:
 
 _PROTOCOLS_WITH_CUSTOM_TOOLS: Final = frozenset({"chat_completions", "responses"})
 """Protocols with custom tools, which take free text. In any other protocol, an invocable without a
-schema is the vendor's own tool, which other vendors do not know and which we do not execute.
+schema is a tool of that protocol's vendor, which other vendors do not know and this library does
+not execute.
 """
 
 
@@ -107,7 +108,7 @@ class Offer:
         choice: A valid choice: ``none``, ``auto``, the name of a tool, or ``required`` if there are
             tools.
         invocables: All invocables, including those that the vendor does not support.
-        quirks: The vendor's quirks, in the dialect's own class.
+        quirks: The vendor's quirks, in the dialect's class for them.
         ledger: Records losses.
     """
 
@@ -195,7 +196,7 @@ https://developers.openai.com/api/docs/guides/structured-outputs (read 2026-11-2
 """
 
 _RESTRICTING_KEYWORDS: Final = ("type", "enum", "const", "anyOf", "$ref")
-"""Keywords that restrict a value. Without any of them there is nothing to enforce."""
+"""Keywords that restrict a value. Without a tool there is no schema to enforce."""
 
 
 def is_closed(schema: Any) -> bool:
@@ -232,7 +233,7 @@ def _is_closed_within(schema: Any) -> bool:
 
 
 _PARAMETERS: Final = "$parameters"
-"""Note with the original schema of a client's tool, if it was changed so that vendors accept it."""
+"""Note with the original schema of a client's tool, if the schema was changed for vendors."""
 
 
 def write_parameters(
@@ -274,7 +275,7 @@ def ensure_object_schema(schema: JsonObject) -> JsonObject:
 def is_sent_strict(
     invocable: InvocableDescription, native_fields: Mapping[str, Any], path: str, ledger: Ledger
 ) -> bool:
-    """Return whether to send a tool as strict; OpenAI rejects it if it cannot enforce the schema.
+    """Return whether to send a tool as strict; OpenAI rejects a schema that it cannot enforce.
 
     Args:
         native_fields: The tool's native data. A client of the protocol may require an unchanged

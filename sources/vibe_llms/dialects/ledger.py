@@ -28,8 +28,8 @@ class Ledger:
         protocol: The dialect.
         provider: The request's provider; empty for any provider of the dialect.
         losses: All losses so far, in order.
-        siblings: Other interfaces of the same service, each as a provider and its protocol. Files
-            that were uploaded to them are available here.
+        siblings: Other interfaces of the service, each as a provider and its protocol. Files that
+            were uploaded to another interface are available in this one.
     """
 
     protocol: str
@@ -52,7 +52,7 @@ class Ledger:
         self._add(LossKind.SYNTHESIZED, path, reason, is_routine=is_routine)
 
     def withhold(self, path: str, reason: str, *, is_routine: bool = False) -> None:
-        """Record that something is withheld from this vendor, but kept for its own vendor."""
+        """Record that a value is withheld from this vendor, but kept for its sender."""
         self._add(LossKind.WITHHELD, path, reason, is_routine=is_routine)
 
     def _add(self, kind: LossKind, path: str, reason: str, *, is_routine: bool) -> None:
@@ -90,8 +90,9 @@ class Ledger:
         other.
 
         Args:
-            canister: The canister with the native data. Its origin names their provider; without an
-                origin, they came with the request of a client of this protocol.
+            canister: The canister with the native data. The canister's origin names the provider of
+                the data. Without an origin, the data came with the request of a client of this
+                protocol.
         """
         if native is None or native.protocol != self.protocol:
             return False
@@ -219,7 +220,7 @@ class Ledger:
 
 
 def _list_names(fields: Mapping[str, Any]) -> str:
-    """Return the names of the fields that have a value, without our own notes.
+    """Return the names of the fields that have a value, without notes of dialects.
 
     Some notes contain a name under which their loss is reported.
     """
@@ -236,10 +237,10 @@ def reading_natives(canister: AnyCanister, path: str) -> Iterator[None]:
     """Convert errors caused by invalid native data to errors of the request.
 
     Native data come from vendors, but may have been edited later. Without native data, the
-    exception is a bug of ours, and is not converted.
+    exception is a bug of this library, and is not converted.
 
     Raises:
-        RequestError: Native data of the canister, or in it, are invalid.
+        RequestError: Native data of the canister or of a content are invalid.
     """
     try:
         yield

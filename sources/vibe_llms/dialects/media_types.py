@@ -1,7 +1,6 @@
-"""Checks whether a model supports a medium: by its kind, and by its type if the vendor lists types.
+"""Checks whether a model supports the kind of a medium and, if the vendor lists types, its type.
 
-If the support is unknown, the medium is sent. Media of the vendor's own protocol are passed
-through.
+If the support is unknown, the medium is sent. Media in the vendor's protocol are passed through.
 """
 
 from __future__ import annotations
@@ -123,7 +122,7 @@ def accepts_type(content: MediaContent, attributes: ModelAttributes) -> bool:
     kind = content.mime_type.partition(";")[0].strip().lower()
     is_external = content.data is None and content.content_id is None
     is_vague = kind.endswith("*") or kind == "application/octet-stream"
-    # Data at a URL or in an uploaded file may have another type than stated here.
+    # Data at a URL or in an uploaded file may have another type than the stated one.
     if types is None or (is_external and (is_vague or content.file_id is not None)):
         return True
     return any(fnmatchcase(kind, each) for each in types)
@@ -164,7 +163,7 @@ TYPES_BY_SUFFIX: Final = {
 
 
 def name_file(content: FileContent) -> str:
-    """Return a name for a file that needs one: vendors use its suffix."""
+    """Return a name for a file without one, because vendors use the suffix of the name."""
     for suffix, mime_type in TYPES_BY_SUFFIX.items():
         if mime_type == content.mime_type:
             return f"document.{suffix}"

@@ -1,7 +1,7 @@
 """Errors in OpenAI's format, for the clients of its two dialects.
 
 The status makes OpenAI's libraries raise the right class; code and type are more specific. A
-vendor's own values are kept if OpenAI's clients interpret them in the same way.
+vendor's values are kept if OpenAI's clients interpret them in the same way.
 """
 
 from __future__ import annotations

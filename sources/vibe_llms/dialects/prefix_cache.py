@@ -1,8 +1,8 @@
 """Prefix cache of conversations: messages that were read for an earlier request are not read again.
 
-An agent sends its whole conversation at each turn, each time a little longer. Its requests begin
-with the same bytes, and so with the same canisters. As the canisters keep their ids, their cached
-translation for a vendor can be found again.
+An agent sends its whole conversation at each turn, each time a little longer. Requests of a
+conversation begin with equal bytes, and so with equal canisters. As the canisters keep their ids,
+their cached translation for a vendor can be found again.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _MAX_FORKS: Final = 16
 """Maximum conversations of a client that begin with the same two messages."""
 
 _CacheKey: TypeAlias = tuple[str, str, int]
-"""Key of cached conversations: their client, their protocol, and a hash of their first messages."""
+"""Key of cached conversations: the client, the protocol, and a hash of the first messages."""
 
 _CANISTER_BYTES: Final = 1_300
-"""Memory of a canister without its texts, including its message's share of the cache."""
+"""Estimated memory of a cached canister, without texts and with the overhead of its message."""
 
 
 class ReaderState(Protocol):
@@ -121,7 +121,7 @@ class PrefixCache:
         return found or (None, None)
 
     def add(self, prefix: _Prefix, previous: _Prefix | None) -> None:
-        """Add the beginning of a conversation; it replaces a shorter one of the same."""
+        """Add the beginning of a conversation; it replaces a shorter beginning."""
         client = prefix.key[0]
         if previous is not None:
             self._remove(previous)
@@ -167,7 +167,7 @@ class PrefixCache:
 class ClientPrefixes:
     """The part of a cache that belongs to one client, whose messages no other client can find.
 
-    It is for one request: :meth:`commit` caches the messages that were read for it.
+    It serves one request: :meth:`commit` caches the messages of that request.
     """
 
     _cache: PrefixCache
@@ -219,8 +219,8 @@ class PrefixLookup:
 
         Args:
             count: Number of messages that it has read."""
-        rest = self._items[count:]
-        size = len(self._conversation) - (len(msgspec.json.encode(rest)) if rest else 1)
+        new_items = self._items[count:]
+        size = len(self._conversation) - (len(msgspec.json.encode(new_items)) if new_items else 1)
         self._new.insert(0, PrefixStage(count, size, reader))
 
     def finish(self) -> None:

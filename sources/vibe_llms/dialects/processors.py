@@ -1,4 +1,4 @@
-"""The four processors, which translate requests: each one translates one part, in both directions.
+"""The four processors, each of which translates one part of requests, in both directions.
 
 Their output is sent unchanged, so that replacing a processor changes only its part. A dialect
 provides all four (``produce_processors``); vendors and plugins replace those that differ.
@@ -174,7 +174,7 @@ class Dialect(Protocol):
         self,
         request: Request,
         attributes: ModelAttributes,
-        quirks: Any,  # of the dialect's own class
+        quirks: Any,  # an instance of the dialect's class
         *,
         provider: str = "",
         streaming: bool = False,

@@ -171,15 +171,14 @@ def read_each(
     context: object = None,
     cache: ClientPrefixes | None = None,
 ) -> _Reader:
-    """Read the items of a request in their order; return the reader that has read them.
+    """Read the items of a request in their order; return the reader with the canisters.
 
     Args:
         kind: The name of an item, for errors.
         field: The field with the items.
         protocol: The protocol whose reference defines the items.
         context: Other parts of the request that affect how the items are read, as plain data.
-        cache: Earlier requests of the same client. If one begins with the same items, these are not
-            read again.
+        cache: Cache of the client's earlier requests. A beginning that is equal is not read again.
 
     Raises:
         RequestError: An item is invalid; the error names its position.

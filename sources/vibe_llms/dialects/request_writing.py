@@ -26,7 +26,7 @@ class BodyDraft:
 
     Attributes:
         attributes: The model's attributes.
-        quirks: The vendor's quirks, in the dialect's own class.
+        quirks: The vendor's quirks, in the dialect's class for them.
         extras: The request's native data of this protocol.
         ledger: Records losses.
         streaming: Whether to stream the answer.
@@ -73,7 +73,7 @@ class RequestWriter:
 
         Args:
             attributes: The model's attributes.
-            quirks: The vendor's quirks, in the dialect's own class.
+            quirks: The vendor's quirks, in the dialect's class for them.
             provider: The request's provider: signatures of others are withheld. Empty for any
                 provider of the dialect.
             streaming: Whether to stream the answer.

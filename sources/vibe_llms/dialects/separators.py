@@ -1,8 +1,8 @@
 """Separators between texts in protocols with one text per message, also in streams.
 
 In some protocols a message has only one text and one reasoning. Consecutive pieces are joined
-directly. An empty line separates texts if there is another content between them. The result is the
-same with and without streaming.
+directly. An empty line separates texts if there is another content between them. Streamed and
+complete answers give equal results.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Separators:
         return BOUNDARY if has_reasoning and content.last_channel != channel else ""
 
     def _is_separated(self, content: GrowingContent) -> bool:
-        """Return whether there is another content between a text and the one before it."""
+        """Return whether there is another content between a text and the previous text."""
         is_separated = content.starts_canister or content.start.kind != "text"
         before = self._contents[: self._contents.index(content)]
         for each in reversed(before):

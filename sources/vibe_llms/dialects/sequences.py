@@ -44,7 +44,7 @@ ContentEvent = ContentDeltaEvent | ContentCitedEvent | ContentFinishedEvent
 
 
 class SequentialWriter(StreamWriter):
-    """Writes the contents of a response one after the other, in the order in which they began.
+    """Writes the contents of a response one after the other, in the order of their beginnings.
 
     A dialect writes each content. A content that continues after another one becomes a separate
     content, which is reported as a loss. Nothing is written before a content begins.

@@ -145,7 +145,7 @@ def describe_function(
 def describe_own_tool(
     protocol: str, tool: Mapping[str, Any], name: str, taken: TakenNames
 ) -> InvocableDescription:
-    """Return a vendor's own tool as an invocable with complete native data and a unique name."""
+    """Return a vendor's tool as an invocable with complete native data and a unique name."""
     return InvocableDescription(
         name=taken.find_free(name),
         description=str(tool.get("description") or ""),
@@ -155,7 +155,7 @@ def describe_own_tool(
 
 
 def repeat_usage(origin: Origin, protocol: str) -> dict[str, Any] | None:
-    """Return the vendor's own usage data, if it uses this protocol."""
+    """Return the vendor's usage data unchanged, if the vendor uses this protocol."""
     native = origin.usage.native if origin.usage is not None else None
     if native is None or origin.protocol != protocol:
         return None
@@ -212,7 +212,7 @@ def nativize_openai_usage(
 
 
 def keeps_native_stop_reason(origin: Origin, protocol: str) -> bool:
-    """Return whether the vendor's own stop reason can be sent, because it uses this protocol.
+    """Return whether the vendor uses this protocol, so that its stop reason can be sent.
 
     A stream that was closed has no stop reason, and must not look complete.
     """
@@ -237,7 +237,8 @@ def is_valid_control(name: str, value: JsonValue, attributes: ModelAttributes | 
     """Return whether a value in a request is valid for a control.
 
     Args:
-        attributes: The model's attributes, which define its controls; by default the common ones.
+        attributes: The model's attributes, which define its controls; by default the common
+            controls.
     """
     control = attributes.access_control(name) if attributes else _access_common_control(name)
     if control is None:

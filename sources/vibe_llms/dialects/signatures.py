@@ -4,8 +4,7 @@ Vendors sign or encrypt the reasoning of their models, and require it unchanged 
 A client of another protocol only returns the opaque field of that protocol: ``encrypted_content``,
 ``signature``, ``redacted_thinking.data``, ``thoughtSignature``, ``reasoning_details``. So a foreign
 signature is written into that field, in an envelope that names its vendor. In a canister, the
-envelope is the signature of a reasoning content, which each dialect writes into its field and reads
-from it.
+envelope is the signature of a reasoning content. Each dialect has a field for such a signature.
 
 The envelope also contains the signed text, because clients may shorten or drop that.
 """
@@ -94,8 +93,8 @@ def _seal(envelope: _Envelope) -> str:
 def _read_sealed(signature: str) -> _Envelope | None:
     """Return the envelope; ``None`` if it is damaged.
 
-    A client can forge an envelope, but gains nothing by that: it could send the same data in the
-    vendor's own protocol.
+    A client can forge an envelope, but gains nothing: it could send the data in the vendor's own
+    protocol.
     """
     try:
         envelope = _DECODER.decode(b64decode(signature.removeprefix(MARK), validate=True))
@@ -117,7 +116,7 @@ class WrappedItem:
     """An item of an answer for a client of another protocol.
 
     Attributes:
-        item: The item without its vendor's data, or with the envelope as its signature.
+        item: The item without the vendor's data, or with the envelope as its signature.
         carrier: Empty reasoning that holds the envelope, for items without a signature field.
     """
 
@@ -129,7 +128,7 @@ def wrap_item(item: FinishedItem, protocol: str, provider: str) -> WrappedItem:
     """Wrap a finished content or invocation of an answer.
 
     Args:
-        protocol: The client's protocol; data native to it needs no envelope.
+        protocol: The client's protocol; native data of this protocol need no envelope.
         provider: The provider of the answer.
     """
     native = getattr(item, "native", None)
@@ -147,13 +146,15 @@ def wrap_item(item: FinishedItem, protocol: str, provider: str) -> WrappedItem:
     fields = read_native(native, "item")
     if fields.keys().isdisjoint(_SIGNING):
         return WrappedItem(item=item)
-    rest = {name: value for name, value in fields.items() if name not in _SIGNING}
+    other_fields = {name: value for name, value in fields.items() if name not in _SIGNING}
     envelope.data = write_json({name: fields[name] for name in _SIGNING if name in fields})
     if isinstance(item, InvocationCanister):
         envelope.call = item.invocation_id
     else:
         envelope.is_text = True
-    unsigned = attrs.evolve(item, native=make_native(native.protocol, rest) if rest else None)
+    unsigned = attrs.evolve(
+        item, native=make_native(native.protocol, other_fields) if other_fields else None
+    )
     return WrappedItem(item=unsigned, carrier=ReasoningContent(signature=_seal(envelope)))
 
 
@@ -226,7 +227,8 @@ def unwrap_signatures(canisters: Sequence[AnyCanister]) -> tuple[AnyCanister, ..
             elif not envelope.is_text and not _read_text(content):
                 # A stream has sent the text before the signature, so the text is another content.
                 turn_id = canister.turn_id
-                # Put the envelope in place of that content, or leave it here if there is none.
+                # Put the envelope in place of that content, or keep it as a content if there is
+                # none.
                 first, *others = visible.pop((turn_id, envelope.readable), [position])
                 envelopes[first] = envelope
                 removed.update(others, {position} - {first})
@@ -242,7 +244,7 @@ def unwrap_signatures(canisters: Sequence[AnyCanister]) -> tuple[AnyCanister, ..
 
 
 _Position: TypeAlias = tuple[int, int]
-"""Index of a canister, and of a content in it."""
+"""Index of a canister, and index of a content in the canister."""
 
 
 def _have_envelopes(canisters: Sequence[AnyCanister]) -> bool:
@@ -262,7 +264,7 @@ def _has_envelope(canister: AnyCanister) -> bool:
 
 
 def _read_envelope(content: AnyContent) -> _Envelope | None:
-    """Return the envelope of a content; ``None`` if it has none, or a damaged one."""
+    """Return the envelope of a content; ``None`` if there is no envelope, or a damaged one."""
     if isinstance(content, ReasoningContent) and is_wrapped(content.signature):
         return _read_sealed(content.signature)
     return None
@@ -277,7 +279,7 @@ def _read_text(content: AnyContent) -> str:
 def _index_visible_reasoning(
     canisters: Sequence[AnyCanister],
 ) -> dict[tuple[str | None, str], list[_Position]]:
-    """Return the positions of reasoning without an envelope, by its turn and its joined text."""
+    """Return the positions of reasoning without an envelope, by turn and joined text."""
     index_by_text: dict[tuple[str | None, str], list[_Position]] = {}
     for canister_index, canister in enumerate(canisters):
         if not isinstance(canister, AssistantCanister):

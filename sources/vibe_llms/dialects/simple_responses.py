@@ -1,4 +1,4 @@
-"""Simple responses: one text, a stop reason, and usage, if the vendor reports it.
+"""Simple responses: one text, a stop reason, and optional usage.
 
 A dialect reads such a body with a typed decoder (``calling/simple_responses``), which rejects any
 other form. The general decoder reads any form, with the same result. A stream that is already

@@ -21,7 +21,7 @@ _UNFINISHED: Final[tuple[RunState, ...]] = ("queued", "working", "waiting", "due
 class Attachments:
     """Supervision of attached runs while the daemon runs.
 
-    After a restart of the daemon, their watchers have the same time to reconnect.
+    After a restart of the daemon, watchers of such runs have that time to reconnect.
 
     Args:
         runs: Runs of the daemon.

@@ -147,7 +147,8 @@ class ConversationHandlers:
                 hits, has_more, is_whole = await self.conversations.search_meaning(
                     search, limit=limit, subject=subject
                 )
-            except (DependencyError, TrustError) as error:  # the operator's remedy is in it
+            except (DependencyError, TrustError) as error:
+                # The error contains the operator's remedy.
                 raise refuse("by", f"Search by meaning is not set up here. {error}") from error
             if not is_whole:
                 notices.append("Not all conversations were compared yet; search again for more.")

@@ -30,7 +30,7 @@ WIRE_NAMES: Final[Mapping[str, str]] = {
     "invocation.finished": "tool.completed",
     "run.ended": "run.completed",
 }
-"""Names that clients receive for some events of the log; all others keep their names."""
+"""Names that clients receive for some events of the log; all other events keep their names."""
 
 VISIT_EVENT: Final = "visit.event"
 """Event type for events within a visit of a flow, which are in the visit's own log."""
@@ -56,16 +56,17 @@ def write_frame(line: LogLine) -> bytes:
 def write_frames(lines: bytes) -> bytes:
     """Write frames from lines of the log, each with its end.
 
-    A fast path for lines in our own format examines only their ends, and does not handle lines one
-    by one: that would cost more than all other work between the disk and the client.
+    A fast path for lines in the log's usual format examines only their ends. To handle lines one by
+    one would cost more than all other work between the disk and the client.
 
     Raises:
         MsgspecError, UnicodeDecodeError: A line cannot be read, as far as it is examined.
     """
     if not lines:
         return b""
-    # A crash may leave zeros in the middle of data that was not synced to disk. Our own lines have
-    # no carriage returns: a client would read the text after one as a field of the frame.
+    # A crash may leave zeros in the middle of data that was not synced to disk. Lines of the log
+    # have no carriage returns: a client would read the text after a carriage return as a field of
+    # the frame.
     first = None if b"\0" in lines or b"\r" in lines else _match(lines)
     if first is not None and lines.endswith(_LINE_ENDS):
         parts = _split(lines)
@@ -99,7 +100,7 @@ _CACHED_KINDS: Final = 256
 _is_plain: Final = re.compile(rb"[a-z_.]{1,64}").fullmatch
 _get_head: Final = _Heads().__getitem__
 _LINE_ENDS: Final = (b"}\n", b"}\t\n")
-"""Ends of a line, and of one that was appended together with others."""
+"""Ends of a line, and of a line that was appended together with other lines."""
 _HEAD: Final = (
     rb'\{"sequence":(\d+),"timestamp":"[^"]*","run_id":"[^"]*","event":\{"type":"([^"]*)"'
 )

@@ -38,7 +38,7 @@ class RouteRow:
         pattern: Pattern of the path.
         perform: Handler of the route.
         summary: Purpose of the route.
-        body: Schema of the request's body, if it has one.
+        body: Schema of the request's body, if the route has a body.
         answer: Schema of a JSON answer.
         queries: Schemas of the query parameters.
         request_headers: Schemas of the request headers that have an effect.

@@ -28,7 +28,7 @@ def describe_gateway(plugins: PluginManager) -> str:
 def refuse_foreign(configuration: Configuration) -> None:
     """Check that no other provider, and no tools of this process, are configured.
 
-    Built-in ones do not count: runs may not name them. MCP servers are allowed, including
+    Built-in ensembles do not count: runs may not name them. MCP servers are allowed, including
     programs that this daemon starts, because they work in separate processes.
 
     Raises:

@@ -128,7 +128,7 @@ def read_input(value: object) -> list[AnyCanister]:
 
 def write_error(error: ConverseError) -> ErrorAnswer:
     """Write an error in the format for clients of runs."""
-    if isinstance(error, UnknownConversationError):  # the same text for a missing and a foreign one
+    if isinstance(error, UnknownConversationError):  # a foreign run gets the text of a missing run
         error = UnknownConversationError(identity=error.identity)
     fault, status = classify_error(error)
     match error:
@@ -147,7 +147,7 @@ def write_error(error: ConverseError) -> ErrorAnswer:
         case ProviderError(provider=""):  # no provider was asked: the path is unknown
             error = RequestError(path="path", detail=error.detail, stage=Stage.FRAME)
     message = str(error) if status < 500 else error.describe()
-    if isinstance(error, StoreError) and status >= 500:  # its own message names hosts and files
+    if isinstance(error, StoreError) and status >= 500:  # the error's message names hosts and files
         message = compose_error_message(error)
     body = {
         "message": message,

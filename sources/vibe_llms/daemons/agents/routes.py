@@ -105,7 +105,7 @@ class RunHandlers:
                 queries=watch_queries,
                 request_headers={"Last-Event-ID": schemas.TEXT},
                 media_types=("text/event-stream",),
-                is_admitted=False,  # streams have a limit of their own
+                is_admitted=False,  # streams have a separate limit
             ),
             *self._list_rows(path),
         ]
@@ -181,7 +181,7 @@ class RunHandlers:
         ]
 
     def drain(self) -> None:
-        """End all event streams: they would last for as long as their clients stay connected."""
+        """End all event streams, which would otherwise last until their clients disconnect."""
         for task, call in tuple(self._streams.items()):
             call.disconnect(task)
 

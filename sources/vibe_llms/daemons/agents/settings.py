@@ -38,8 +38,8 @@ class AgentsSettings:
             port, such as ``localhost:5173``, or as a whole origin, such as ``tauri://localhost``.
             All others are refused.
         gateway: Address of the gateway that serves all models.
-        runner: URL of the database in which runs are queued for workers; by default the daemon
-            executes its own runs.
+        runner: URL of the database in which runs are queued for workers. By default there is no
+            queue: the daemon executes runs itself.
         queues: Queues of the runner from which the daemon takes runs itself, in the format of a
             worker's; an empty text leaves all to other workers.
     """

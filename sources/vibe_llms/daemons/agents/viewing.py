@@ -46,11 +46,11 @@ class KeyHolder:
         return self
 
     def admits(self, model: str) -> bool:
-        """Return False: no models are available here."""
+        """Return False: a daemon for viewing has no models."""
         return False
 
     async def reserve(self, demand: Demand) -> Reservation:
-        """Refuse to reserve a budget: no models are available here. Raises AccessError."""
+        """Refuse to reserve a budget: a daemon for viewing has no models. Raises AccessError."""
         raise AccessError(detail="This page cannot ask models.", fault=ProviderFault.PERMISSION)
 
     async def close(self) -> None:

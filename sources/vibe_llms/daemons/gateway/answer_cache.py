@@ -1,4 +1,4 @@
-"""Cache of answers for one model, and requests that share the answer of an equal one."""
+"""Cache of answers for one model, and requests that share the answer of an equal request."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FLIGHT_BYTES: Final = 16_777_216
 """Longest answer that is shared with waiting requests where no cache is configured."""
 
 _STORED_HEADERS: Final = frozenset({"content-type", "content-length", "x-vibe-losses"})
-"""Response headers that are stored with an answer; the others belong to one request."""
+"""Response headers that are stored with an answer; all other headers belong to one request."""
 
 _ENDS: Final[Mapping[str, tuple[bytes, ...]]] = {
     "chat_completions": (b"data: [DONE]",),
@@ -57,7 +57,7 @@ class StoredAnswer:
         return sum(map(len, self.pieces))
 
     async def send(self, call: HttpCall) -> None:
-        """Send the answer, in the same pieces."""
+        """Send the answer, in the pieces in which it arrived."""
         await call.begin(self.status, {**self.headers, "x-vibe-request-id": call.request_id})
         for piece in self.pieces[:-1]:
             await call.send(piece)
@@ -147,11 +147,11 @@ class AnswerRecorder:
 
 
 class ModelCache:
-    """Cached answers of one model, and its running requests, whose answers equal ones may share.
+    """Cached answers of one model, and running requests, whose answers equal requests may share.
 
     Args:
         cache: Limits of the cache; ``None`` stores nothing.
-        is_sharing: Send one of several equal requests; the others wait for its answer.
+        is_sharing: Send one of several equal requests; the other requests wait for the answer.
         clock: For the age of answers.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""Stages of a request that need no module of their own."""
+"""Stages of a request that are too short for separate modules."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _choose(call: GatewayCall, upstream: Upstream) -> Awaitable[None]:
 
 
 def cache(call: GatewayCall) -> Awaitable[None]:
-    """Answer from the model's cache, if its table has one."""
+    """Answer from the model's cache, if the model has a cache."""
     if call.plan is None or call.plan.answers is None:
         return call.proceed()
     from vibe_llms.daemons.gateway.caching import answer_from_cache

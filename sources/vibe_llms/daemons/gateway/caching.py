@@ -74,7 +74,7 @@ class RequestKeys:
 async def answer_from_cache(call: GatewayCall, answers: ModelCache) -> None:
     """Answer from the cache, or share the answer of an equal request that is under way.
 
-    Stored responses (see :func:`.storing.store`) have ids of their own and are never cached.
+    Stored responses (see :func:`.storing.store`) have unique ids and are never cached.
     """
     is_stored = call.face.is_stored and needs_storage(call.request)
     may_store = "no-store" not in call.http.headers.get("cache-control", "").lower()

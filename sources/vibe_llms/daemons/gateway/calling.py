@@ -44,7 +44,7 @@ async def answer_call(call: GatewayCall, *, client_format: ClientFormat[Any, Any
     """Answer a call: pass it through if the vendor uses the client's protocol, else translate it.
 
     Raises:
-        ConverseError: The upstream failed, or the call is invalid for it.
+        ConverseError: The upstream failed, or the call is invalid for the upstream.
     """
     model = cast(CallModel[Any, Any], call.upstream.model)
     if isinstance(model, RemoteCallModel) and model.protocol == client_format.protocol != "":
@@ -74,7 +74,7 @@ async def answer_call(call: GatewayCall, *, client_format: ClientFormat[Any, Any
 def _read(
     call: GatewayCall, client_format: ClientFormat[Any, Any]
 ) -> tuple[dict[str, Any], Translation[Any]]:
-    """Return the decoded body, and the normalized request in it. Raises ConverseError."""
+    """Return the decoded body and the normalized request. Raises ConverseError."""
     fields = call.request.fields
     native = decode_body(call.request.body) if fields is None else _decode_form(fields)
     ensure_bounds(native, call.gateway.request_limits)

@@ -38,8 +38,8 @@ class GatewayCall:
         record: Facts for logs, metrics and spans.
         face: The client's protocol.
         stages: The stages of the request, in order.
-        read: Parses the body. Each face has its own where the model is not a field of the body, but
-            for example a part of the path.
+        read: Parses the body. A face has a separate reader if the model is not a field of the body,
+            but for example a part of the path.
         grant: Set by ``authenticate``; ``None`` without an authorizer.
         request: Set by ``read``.
         plan: Set by ``route``: the targets to try; ``None`` if the gateway has no tables.

@@ -61,8 +61,8 @@ class Face:
         name: Used in logs and metrics.
         dialect: Translates the protocol.
         framing: Separates the events of a stream: ``sse`` or ``ndjson``.
-        forwarded_headers: Prefixes of the client headers that are forwarded to an upstream of the
-            same protocol.
+        forwarded_headers: Prefixes of the client headers that are forwarded to an upstream that
+            uses this protocol.
         streams_by_default: Whether an answer is a stream unless the request says otherwise.
         model_field: Field of a complete answer that names the model.
         id_header: Header in which client libraries look for the request id.
@@ -74,7 +74,7 @@ class Face:
             ``find_allowed``.
         knows_quirks: Whether some vendors of this protocol deviate from it, so that not every body
             can be passed through: the dialect has ``touches_quirks``.
-        keeps_unknown: Whether unknown fields are kept for a vendor of the same protocol: the
+        keeps_unknown: Whether unknown fields are kept for a vendor that uses this protocol: the
             dialect has ``normalize_same``.
         is_stored: Whether clients may refer to earlier responses.
         is_ours: Whether this is vibe-llms' own protocol: requests contain the accepted losses,
@@ -84,7 +84,7 @@ class Face:
     """
 
     name: str
-    dialect: Any  # a ServingDialect, as soon as all of them write streams
+    dialect: Any  # a ServingDialect, as soon as all dialects write streams
     framing: str = "sse"
     forwarded_headers: tuple[str, ...] = ()
     streams_by_default: bool = False

@@ -123,7 +123,7 @@ def raise_output(usage: Usage, tokens: int) -> Usage:
 
 
 def price_in_cents(usage: Usage | None, descriptor: ModelDescriptor) -> Decimal | None:
-    """Return the cost of a request; ``None`` if unknown. Own machines are free."""
+    """Return the cost of a request; ``None`` if unknown. Models on the user's machines are free."""
     provider, name = descriptor.price_key
     if provider in OWN_MACHINES:
         return Decimal(0)

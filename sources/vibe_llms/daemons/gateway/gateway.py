@@ -40,8 +40,8 @@ class Gateway:
     Attributes:
         router: The tables of the configuration file; ``None`` without any.
         request_limits: Limits on the counts in a translated request.
-        prefixes: Cache of normalized conversations, so that of a longer one only the new messages
-            are normalized.
+        prefixes: Cache of normalized conversations, so that only the new messages of a longer
+            conversation are normalized.
     """
 
     def __init__(

@@ -57,7 +57,7 @@ class KeepAliveStream:
         self._set_timer(SECONDS)
 
     async def _send_keep_alive(self) -> None:
-        with suppress(Exception):  # sending the next piece raises the same error
+        with suppress(Exception):  # sending the next piece raises this error again
             await self._call.send(self._keep_alive)
 
     async def close(self) -> None:

@@ -20,7 +20,7 @@ def write_ranked(losses: Iterable[Loss]) -> str:
 
 
 def write_losses(texts: list[str]) -> str:
-    """Return a JSON list of texts in ASCII; those beyond its limit are only counted."""
+    """Return a JSON list of texts in ASCII; texts beyond the limit are only counted."""
     if sum(map(len, texts)) <= _LOSSES_BYTES:  # a quick check: encoded texts are never shorter
         value = _write_ascii(texts)
         if len(value) <= _LOSSES_BYTES:

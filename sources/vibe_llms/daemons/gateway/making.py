@@ -81,17 +81,17 @@ def produce_service(
         authorizer: Authenticates clients; by default all are accepted.
         listeners: Called with the record of each completed request.
         file: The gateway's TOML file with the tables of models; :meth:`.Service.reload` reads them
-            again. Its other settings apply where the arguments leave them open.
+            again. Other settings in the file apply unless an argument overrides them.
         needs_models: Refuse a file without models, as after a reload.
         storage_limits: Limits on stored responses and conversations.
         tracing: Creates spans; by default, as configured.
-        keeps_contents: Add request and response bodies to records; ``log_contents`` in the file
-            does the same.
+        keeps_contents: Add request and response bodies to records; ``log_contents`` in the file has
+            the same effect.
         hosts: Accepted host names where there is no authorizer; ``None`` for any. Pages of these
             hosts may read responses, with or without an authorizer.
 
     Raises:
-        ConfigurationError: The file has mistakes; the error lists all of them.
+        ConfigurationError: The file has mistakes; the error lists every mistake.
     """
     application.restrict()
     tracing = tracing or _produce_tracing(application)

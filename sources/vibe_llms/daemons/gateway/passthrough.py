@@ -79,7 +79,7 @@ async def pass_through(call: GatewayCall) -> None:
     """
     model, request, record = call.upstream.model, call.request, call.record
     assert is_remote(model)
-    model = cast(RemoteModel, model)  # a RemoteCallModel has all attributes that are used here
+    model = cast(RemoteModel, model)  # a RemoteCallModel has all attributes that this function uses
     body, name = request.body, model.descriptor.name
     if request.rename is not None and request.model != name:
         body = request.rename(body, name)

@@ -35,7 +35,7 @@ class GatewayLimits(ServiceLimits):
     Attributes:
         messages: Maximum number of messages, items or contents of the conversation.
         parts: Maximum number of parts of all messages together.
-        tools: Maximum number of tools, including the vendor's own.
+        tools: Maximum number of tools, including tools of the vendor.
         choices: Maximum number of requested answers.
         schema_properties: Maximum number of properties in the schemas of all tools and of the
             answer together.

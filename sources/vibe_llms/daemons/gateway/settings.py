@@ -34,9 +34,9 @@ class GatewaySettings:
         responses: Limits on stored responses and conversations.
         authorizer: Authenticates clients; by default all are accepted.
         hosts: Further host names of the gateway. Without an authorizer, a gateway on loopback
-            refuses other names. Pages of these hosts may read its answers: ``localhost:5173``
-            admits one port, and an origin such as ``tauri://localhost`` an application without a
-            port.
+            refuses other names. Pages of these hosts may read the gateway's answers:
+            ``localhost:5173`` admits one port, and an origin such as ``tauri://localhost`` an
+            application without a port.
         log_contents: Log one line for each request, including request and response bodies.
         models: Names that clients may use, and their targets; without any, all names of the
             configuration are allowed.
@@ -78,7 +78,7 @@ def read_settings(path: Path, resolve: Callable[[str], object] | None = None) ->
             :meth:`.Application.resolve_address`.
 
     Raises:
-        ConfigurationError: The file has mistakes; the error lists all of them.
+        ConfigurationError: The file has mistakes; the error lists every mistake.
     """
     document = read_document(path)
     reader = document.produce_reader(path.parent)

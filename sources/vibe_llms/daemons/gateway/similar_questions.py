@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class SimilarQuestions:
     """Vectors of the last questions of requests, in memory.
 
-    Only requests of one *scope* are compared: they are equal in everything but the last question.
+    Only requests of one *scope* are compared: such requests differ only in the last question.
 
     Args:
         similarity: Minimum cosine of the angle between two vectors.
@@ -36,7 +36,7 @@ class SimilarQuestions:
         return len(self._keys)
 
     def find(self, scope: str, vector: bytes) -> tuple[str, float] | None:
-        """Return the key of the most similar question and its similarity, if it is enough."""
+        """Return the key of the most similar question, and the similarity, if it suffices."""
         if not self._keys:
             return None
         row = self._connection.execute(
@@ -50,10 +50,10 @@ class SimilarQuestions:
         return (self._keys[key], similarity) if similarity >= self._similarity else None
 
     def add(self, scope: str, vector: bytes, key: str) -> None:
-        """Add a question, or replace the one of the same key.
+        """Add a question, or replace the question with this key.
 
         Args:
-            key: That of its answer in the cache.
+            key: Key of the question's answer in the cache.
         """
         self.drop(key)
         if not self._keys:

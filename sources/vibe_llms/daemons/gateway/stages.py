@@ -1,10 +1,10 @@
 """The stages of a request to the gateway, in order: a new stage goes into these lists.
 
-A stage is a function of one value, the :class:`.GatewayCall`. It adds its results to the call, and
-performs the following stages by ``await call.proceed()``, as middleware does: code after that line
-runs once they have answered. A stage without such code is a plain function that returns
-``call.proceed()``, which saves a coroutine. A stage that raises a ``ConverseError`` ends the
-request; the service writes the error for the client.
+A stage is a function of one value, the :class:`.GatewayCall`. A stage adds its results to the call,
+and performs the following stages by ``await call.proceed()``, as middleware does: code after that
+line runs after the following stages have answered. A stage without such code is a plain function
+that returns ``call.proceed()``, which saves a coroutine. A stage that raises a ``ConverseError``
+ends the request; the service writes the error for the client.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ANSWER: Final[tuple[Stage, ...]] = (
     route,
     cache,
     fall_back,
-    # From here on, once for each upstream that is tried.
+    # The stages after this one run once for each upstream that is tried.
     store,
     account,
     ask,

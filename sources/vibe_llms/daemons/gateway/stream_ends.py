@@ -69,7 +69,7 @@ class EndWatch:
             self._last.append(data)
 
     def feed_whole(self, data: bytes) -> None:
-        """Keep the end of an answer that is one JSON value: an array of events, or all of it."""
+        """Keep the end of an answer that is one JSON value, possibly an array of events."""
         try:
             fields = msgspec.json.decode(data)
         except UNREADABLE:
@@ -108,7 +108,7 @@ class EndWatch:
 
 
 def is_error(fields: _Fields) -> bool:
-    """Return whether an event is an error; the field has the same name in all protocols."""
+    """Return whether an event is an error; the field has one name in all protocols."""
     if fields.get("type") == "response.failed":
         return True
     return fields.get("type") == "error" or bool(fields.get("error"))

@@ -43,7 +43,7 @@ class Tables:
         settings: The settings in use.
 
     Raises:
-        ConfigurationError: The file has mistakes; the error lists all of them.
+        ConfigurationError: The file has mistakes; the error lists every mistake.
     """
 
     def __init__(

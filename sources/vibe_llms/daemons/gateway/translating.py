@@ -44,10 +44,10 @@ STRICT_HEADER: Final = "x-vibe-strict"
 
 
 async def translate(call: GatewayCall) -> None:
-    """Ask the upstream through its provider, and write its answer in the client's protocol.
+    """Ask the upstream through its provider, and write the answer in the client's protocol.
 
     Raises:
-        ConverseError: The upstream failed, or the request is invalid for it.
+        ConverseError: The upstream failed, or the request is invalid for the upstream.
     """
     body, record = call.request.body, call.record
     IS_LARGE_REQUEST.set(len(body) >= LARGE_BYTES)  # for this task, and so for this request
@@ -92,7 +92,7 @@ def _normalize(
     prefixes: ClientPrefixes,
     repair_losses: tuple[Loss, ...],
 ) -> Request:
-    """Return the request to send upstream; record its losses, or refuse them in strict mode."""
+    """Return the request to send upstream; record losses, or refuse them in strict mode."""
     face, upstream, record = call.face, call.upstream, call.record
     if not face.is_ours:
         refuse_broken_schemas(native)
@@ -123,10 +123,10 @@ def is_strict(call: GatewayCall) -> bool:
 def _normalize_for(
     call: GatewayCall, native: dict[str, Any], prefixes: ClientPrefixes
 ) -> Translation[Request]:
-    """Normalize a request; keep unknown fields for a vendor of the same protocol."""
+    """Normalize a request; keep unknown fields for a vendor that uses the client's protocol."""
     model, dialect = call.upstream.model, call.face.dialect
     normalized: Translation[Request]
-    if call.face.is_ours:  # no cache: the canisters of a request have their own ids
+    if call.face.is_ours:  # no cache: each request has canisters with new ids
         normalized = dialect.normalize_request(native)
     elif call.face.keeps_unknown and can_pass_through(model, dialect.PROTOCOL):
         normalized = dialect.normalize_same(native, model.descriptor.attributes, prefixes)
@@ -145,7 +145,7 @@ def _find_added_limit(request: Request, upstream: Upstream) -> tuple[Loss, ...]:
 
 
 def offer_allowed(request: Request, allowed: frozenset[str] | None) -> Translation[Request]:
-    """Return a request with only those invocables that its client allows to be called.
+    """Return a request with only the invocables that the client allows to be called.
 
     Other protocols cannot express the restriction, and a model may call any tool it is offered.
 
@@ -223,7 +223,7 @@ async def _stream(call: GatewayCall, native: dict[str, Any], request: Request) -
             record.usage = raise_output(
                 record.usage, _count_output(stream.canisters, call.upstream)
             )
-    # The own protocol has an event for each loss.
+    # vibe-llms' own protocol has an event for each loss.
     trailer = ""
     if not face.is_ours:
         trailer = write_ranked((*losses[header_losses:], *writer.losses))
@@ -240,7 +240,7 @@ def _produce_writer(call: GatewayCall, native: dict[str, Any]) -> StreamWriter:
     """Return the writer of a streamed answer, in the client's protocol."""
     request = call.request
     original = native
-    if request.echo is not None:  # the body was expanded; the client expects its own fields
+    if request.echo is not None:  # expanded; the client expects the fields that it sent
         original = {**request.echo, "input": native.get("input")}
     writer: StreamWriter = call.face.dialect.StreamWriter(
         original,
@@ -270,10 +270,10 @@ def _note(event: StreamEvent, record: CallRecord, losses: list[Loss]) -> bool:
 def _find_receiver(
     stream: AsyncStream,
 ) -> Callable[[], Awaitable[Sequence[StreamEvent] | None]]:
-    """Return a function that receives the events of one read; it returns ``None`` at the end."""
+    """Return a function that returns the events of one read, and ``None`` at the end."""
     if isinstance(stream, ResponseStream):
         return stream.receive
-    events = aiter(stream)  # a provider with its own streams
+    events = aiter(stream)  # a provider with another class of streams
 
     async def receive() -> Sequence[StreamEvent] | None:
         event = await anext(events, None)

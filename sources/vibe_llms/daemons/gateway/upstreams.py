@@ -186,7 +186,8 @@ class Upstreams:
             model = await access_ranker(application, address)
         else:
             model = await application.access(genus, address)
-        # The stages of such calls use only its descriptor; the last stage casts it back.
+        # The stages of such calls use only the model's descriptor; the last stage casts the model
+        # back.
         return Upstream(cast("ConverserModel", model), strict)
 
     async def list_names(self) -> list[str]:

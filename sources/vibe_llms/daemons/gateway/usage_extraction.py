@@ -205,7 +205,7 @@ _FIELD: Final = msgspec.json.Decoder(_Field)
 
 
 class UsageExtractor:
-    """Reads one streamed answer for its usage.
+    """Reads the usage of one streamed answer.
 
     Args:
         protocol: Protocol of the answer.

@@ -1,4 +1,4 @@
-"""Request the usage of a Chat Completions stream, and remove it if the client did not request it.
+"""Request the usage of a Chat Completions stream, and hide it from clients that did not ask.
 
 Without this option, vendors do not report the usage of a stream. All other bytes are unchanged.
 """

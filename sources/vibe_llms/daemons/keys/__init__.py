@@ -1,9 +1,10 @@
 """Authorizer with bearer keys and budgets.
 
-It is registered by the same hook as authorizers of plugins. ``texts`` generates and checks keys,
-``register`` is the file of keys, ``bounds`` checks their limits, ``charges`` and ``journal`` record
-durably what each request uses, ``ledger`` has the sums over all processes, and ``authorizer`` is
-the interface for a daemon. Must not know the protocols of clients, nor the command line.
+Built-in keys are registered by the hook that plugins use for authorizers. ``texts`` generates and
+checks keys, ``register`` is the file of keys, ``bounds`` checks their limits, ``charges`` and
+``journal`` record durably what each request uses, ``ledger`` has the sums over all processes, and
+``authorizer`` is the interface for a daemon. Must not know the protocols of clients, nor the
+command line.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class KeyAuthorizer:
 
     Args:
         directory: Keys and sums, shared by all processes.
-        read_clock: Returns monotonic seconds, the same in all processes of a machine.
+        read_clock: Returns monotonic seconds, which are equal in all processes of a machine.
         read_time: Returns seconds since 1970.
         disk: Performs every change of the journal.
         compare: Compares digests in constant time.
@@ -157,7 +157,7 @@ class KeyAuthorizer:
             await asyncio.to_thread(self._ledger.close)
 
     async def _fold_regularly(self) -> None:
-        """Add the journal to the sums regularly; start a new one if it is long."""
+        """Add the journal to the sums regularly; start a new journal if the current one is long."""
         while True:
             await self._is_dirty.wait()
             await asyncio.sleep(_FOLDING_SECONDS)

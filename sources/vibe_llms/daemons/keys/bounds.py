@@ -30,9 +30,9 @@ class Slot(NamedTuple):
 def select_window(slots: Iterable[Slot], now: float) -> list[Slot]:
     """Return the slots of the last minute, oldest first.
 
-    A slot counts until all of its second is more than a minute ago, so no minute ever exceeds its
-    limit. Slots in the future were written before the machine restarted, when the clock was ahead;
-    they count as of now.
+    A slot counts until its second ended more than a minute ago, so no minute exceeds the limit.
+    Slots in the future were written before the machine restarted, when the clock was ahead; they
+    count as of now.
     """
     second = int(now)
     recent = [

@@ -17,7 +17,7 @@ _EXACT: Final = Context(prec=200, traps=[Inexact])
 NOTHING: Final = Decimal(0)
 
 MAX_TOKENS: Final = 2**40
-"""Bound for one request, so that millions of them can be added."""
+"""Upper bound for one request, so that the sum of millions of requests does not overflow."""
 
 MAX_CENTS: Final = Decimal(10**15)
 """Bound for one request: larger amounts have too many digits to be added exactly."""

@@ -42,14 +42,14 @@ _SCHEMA: Final = (
 
 
 def open_database(path: Path) -> sqlite3.Connection:
-    """Open the database for any thread; create it if it is missing.
+    """Open the database for any thread; create a missing database.
 
     Raises:
         StoreError: It cannot be opened, or belongs to another program.
     """
     with mapping_errors(path):
         make_folders(Disk(), str(path.parent))
-        # Create it under a lock, so that other processes never see half of it.
+        # Create the database under a lock, so that other processes never see a part of it.
         with locked(f"{path}.lock"):
             with suppress(FileExistsError):  # by default SQLite creates it readable for all users
                 open_handle(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600).close()

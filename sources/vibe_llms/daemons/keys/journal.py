@@ -149,7 +149,7 @@ class DeadJournal:
 
     @classmethod
     def lock(cls, path: Path) -> Self | None:
-        """Lock a journal; return ``None`` if a process still writes to it, or it is deleted."""
+        """Lock a journal; return ``None`` if it is deleted, or in use by another process."""
         try:
             return cls(path, locks.acquire(str(path), wait_seconds=0))
         except (StoreError, FileNotFoundError):
@@ -172,7 +172,7 @@ def _open_log(directory: Path, disk: Disk) -> Log:
         try:
             lock = locks.acquire(path)
         except FileNotFoundError:
-            continue  # another process locked and deleted it before this one
+            continue  # another process locked and deleted the journal first
         return Log(path, disk, lock=lock, file=lock)
 
 

@@ -1,7 +1,7 @@
 """Spending by key, model and day over all processes, as sums in SQLite.
 
 The journals of all processes are added to the sums (folded). Each byte of a journal counts once,
-because the offset is written in the same transaction. Requests of keys with limits are admitted in
+because sums and offset are written in one transaction. Requests of keys with limits are admitted in
 such a transaction, so that two processes cannot both use the last part of a budget.
 """
 
@@ -41,7 +41,7 @@ _PLACEHOLDERS: Final = ", ".join("?" * (3 + len(KeySpending._fields)))
 
 
 class SpendingBucket(NamedTuple):
-    """Requests whose spending is one sum: those of a key and a model on one day."""
+    """Requests whose spending is one sum: all requests of a key for a model on one day."""
 
     key: str
     day: str
@@ -74,7 +74,7 @@ class KeyLedger:
 
     Args:
         directory: Folder of the authorizer, shared by all processes.
-        read_clock: Returns monotonic seconds, the same in all processes of a machine.
+        read_clock: Returns monotonic seconds, which are equal in all processes of a machine.
         read_time: Returns seconds since 1970.
 
     Raises:
@@ -212,7 +212,7 @@ class KeyLedger:
             if path.stat().st_size == start:
                 return
             entries, end = read_entries(path, start)
-        except FileNotFoundError:  # another process has written it off; its name is never reused
+        except FileNotFoundError:  # another process has written it off
             return
         started: dict[int, Charge] = {}
         sums: dict[SpendingBucket, KeySpending] = {}
@@ -232,7 +232,7 @@ class KeyLedger:
         )
 
     def _end_reservation(self, journal: str, ended: EndedRequest) -> Charge | None:
-        """Delete a reservation, and correct the usage of its second; return its charge."""
+        """Delete a reservation, correct the usage of its second, and return the charge."""
         row = self._database.execute(
             "DELETE FROM reservations WHERE journal = ? AND number = ? RETURNING"
             " key, day, model, input_tokens, output_tokens, cents, second",

@@ -118,7 +118,7 @@ class Register:
         """Read the file; return the keys. Blocks on the disk.
 
         Raises:
-            ConfigurationError: The file has mistakes; the error lists all of them.
+            ConfigurationError: The file has mistakes; the error lists every mistake.
         """
         with self._lock:
             signature = self._read_signature()
@@ -150,7 +150,7 @@ class Register:
         """Revoke a key; return its public part and the key.
 
         Args:
-            word: Its public part, or its name.
+            word: Public part or name of the key.
 
         Raises:
             ConfigurationError: The file has mistakes; it was not changed.
@@ -220,7 +220,7 @@ def read_keys(path: str) -> dict[str, Key]:
 
 
 def find_key(keys: Mapping[str, Key], word: str) -> str:
-    """Find a key by its public part or name; prefer the valid one of a name.
+    """Find a key by its public part or name; of several keys with a name, prefer the valid one.
 
     Raises:
         UnknownNameError: The key is unknown.

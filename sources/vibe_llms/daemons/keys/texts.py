@@ -26,7 +26,7 @@ Compare: TypeAlias = Callable[[str, str], bool]
 """Compares two texts in constant time."""
 
 DUMMY_DIGEST: Final = sha256(secrets.token_bytes(32)).hexdigest()
-"""A random digest; unknown keys are compared with it, to take the same time as known ones."""
+"""A random digest. Unknown keys are compared with it, so that they take as long as known keys."""
 
 
 def generate_key() -> str:

@@ -1,13 +1,14 @@
 """HTTP/1.1 server for ASGI 3 applications, with limits and timeouts.
 
 A ``Server`` serves in the current event loop. ``run`` is for programs: it adds signals, worker
-processes, and a report when it is ready. ``ServerSettings`` is the ``[server]`` table of a file.
+processes, and a report when the server is ready. ``ServerSettings`` is the ``[server]`` table of a
+file.
 
 The server offers two ASGI extensions. ``scope["extensions"]["vibe_llms.disconnect"]`` is a function
 that takes a callback, which is called once and in the event loop when the client disconnects. So no
 task needs to wait in ``receive`` for that; under other servers, one has to. ``vibe_llms.drain``, in
-the scope of the lifespan, does the same for the start of the shutdown. The server knows nothing of
-the application that it serves.
+the scope of the lifespan, reports the start of the shutdown. The server knows nothing of the
+application that it serves.
 """
 
 from __future__ import annotations

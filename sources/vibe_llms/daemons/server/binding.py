@@ -58,10 +58,10 @@ def is_loopback(host: str) -> bool:
 
 
 def open_sockets(settings: ServerSettings, *, is_shared: bool = False) -> list[socket.socket]:
-    """Return listening sockets for all addresses of the host; for port 0, all on the same port.
+    """Return listening sockets for all addresses of the host; for port 0, all on one free port.
 
     Args:
-        is_shared: Allow other sockets with the same option to listen on the port, too.
+        is_shared: Allow other sockets with this option to listen on the port, too.
 
     Raises:
         ConfigurationError: The system does not allow it.
@@ -100,10 +100,10 @@ def open_sockets(settings: ServerSettings, *, is_shared: bool = False) -> list[s
 
 
 def open_shares(settings: ServerSettings) -> list[list[socket.socket]]:
-    """Return the sockets of each worker, all on the same port.
+    """Return the sockets of each worker, all on one port.
 
-    On Linux, each worker has its own, and the system distributes connections evenly. Elsewhere all
-    share the same sockets, and the fastest worker accepts most connections.
+    On Linux, each worker has separate sockets, and the system distributes connections evenly. On
+    other systems all workers share the sockets, and the fastest worker accepts most connections.
 
     Raises:
         ConfigurationError: The system does not allow it.

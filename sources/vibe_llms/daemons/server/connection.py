@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 _WAITING_REQUESTS: Final = 64
-"""Maximum of queued requests per connection; it is closed after the last of them."""
+"""Maximum of queued requests per connection. The connection is closed after the last one."""
 
 _PAUSE_ABOVE: Final = 8
 """Number of queued requests above which reading pauses."""
@@ -167,8 +167,8 @@ class IncomingConnection(asyncio.BufferedProtocol):
         self.service.forget(self)
         self._ignores_input = True
         self._abandon()
-        # Objects that refer to the connection would keep it and its data until the next garbage
-        # collection: after thousands of clients, that was most of the memory.
+        # Reference cycles would keep the connection and its data until the next garbage collection:
+        # after thousands of clients, such connections were most of the memory.
         self._reader.close()
         self._current = self._incoming = self._websocket = None
 
@@ -254,7 +254,7 @@ class IncomingConnection(asyncio.BufferedProtocol):
             self._upgrade: tuple[WebSocket | None, Scope, int] = (None, {}, MALFORMED)
             return
         try:
-            # Imported on demand: few users have it installed, and fewer need it.
+            # Imported on demand: few users have installed the package, and fewer need it.
             from vibe_llms.daemons.server.websocket import produce_websocket
         except ImportError:
             _logger.warning("WebSockets need an extra. %s", advise_extra("serve", "websockets"))

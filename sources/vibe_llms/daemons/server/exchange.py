@@ -1,4 +1,4 @@
-"""One request and its answer, as seen by an ASGI application."""
+"""One request and its answer, from the view of an ASGI application."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TRAILERS: Final = "http.response.trailers"
 
 
 class ServedExchange:
-    """Exchange of one request and its answer with the application.
+    """Exchange with the application: one request and its answer.
 
     Args:
         connection: Connection of the request.

@@ -100,7 +100,7 @@ def _read_size(value: bytes, previous: int | None) -> int:
 def _compose_template(names: tuple[bytes, ...]) -> tuple[bytes, tuple[tuple[int, bytes], ...]]:
     """Return a template of the lines, and the positions and names of headers for the framing.
 
-    Cached, as most answers have the same header names. Raises ValueError.
+    Cached, as most answers have one set of header names. Raises ValueError.
     """
     lines, framing = [], []
     for position, name in enumerate(names):

@@ -90,7 +90,7 @@ async def serve(
     on_ready: Callable[[Sequence[str]], object] | None = None,
     on_reload: Callable[[Application], object] | None = None,
 ) -> None:
-    """Do the same as :func:`run` in one process, in the current event loop."""
+    """Run the server like :func:`run`, but in one process and in the current event loop."""
     loop = asyncio.get_running_loop()
     must_stop = asyncio.Event()
     must_stop_at_once = asyncio.Event()
@@ -144,7 +144,7 @@ def find_loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
 
 def allow_connections(settings: ServerSettings) -> None:
     """Raise the limit of open files to the number that the connections may need, if allowed."""
-    # A request may have a connection of its own upstream.
+    # A request may have a separate upstream connection.
     needed = 2 * settings.connections + _OTHER_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY:

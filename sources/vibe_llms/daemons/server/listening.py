@@ -19,7 +19,7 @@ _ACCEPT_BATCH: Final = 16
 """Connections accepted in a row before other tasks run."""
 
 _MAX_SURPLUS: Final = 64
-"""Connections above the limit that get an error response; further ones are closed without one."""
+"""Connections above the limit that get an error response; further connections are just closed."""
 
 _PAUSE_SECONDS: Final = 0.5
 """Pause after an error that means that the system is out of resources."""

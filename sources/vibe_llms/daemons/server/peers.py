@@ -42,7 +42,7 @@ def _read_address(address: Any) -> tuple[str, int] | None:
 
 
 def _describe_tls(tls: ssl.SSLObject) -> dict[str, Any]:
-    """Return the extension ``tls`` of ASGI 3; from the client's chain, its own certificate only."""
+    """Return the extension ``tls`` of ASGI 3, with only the first certificate of a client."""
     encoded = tls.getpeercert(binary_form=True)
     certificate = tls.getpeercert() or {}
     subject = [

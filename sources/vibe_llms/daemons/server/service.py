@@ -33,7 +33,7 @@ class ServedConnection(Protocol):
 
 
 class ServedApplication:
-    """An application with its limits and its connections.
+    """An application, its limits and its connections.
 
     One sweep per second checks all connections for timeouts: a timer for each connection would
     have to be reset for each request.

@@ -34,17 +34,18 @@ class ServerSettings:
             and the tools daemon 8020.
         insecure: Allow access by anyone, from anywhere, without encryption.
         certificate: File with the certificate and its chain, in PEM; enables TLS, and disables
-            connections without it.
+            connections without TLS.
         key: File with the certificate's private key, if separate; unencrypted.
         client_authorities: Authorities whose certificates clients must have (mutual TLS).
         workers: Number of processes that serve the port.
-        connections: Maximum number of connections at once. A further one replaces the one whose
-            client has been idle for the longest time; if all are busy, it is answered with 503.
+        connections: Maximum number of connections at once. A further connection replaces the
+            connection whose client has been idle for the longest time; if all connections are busy,
+            the further one is answered with 503.
         backlog: Number of connections that the system queues before they are accepted.
         header_bytes: Maximum size of a request line and its headers together.
         head_seconds: Timeout for receiving these, and for the TLS handshake.
-        body_seconds: Timeout for receiving a body. It is suspended while the application does not
-            read the body, or has not invited it (``100-continue``).
+        body_seconds: Timeout for receiving a body. The timeout is suspended while the application
+            does not read the body, or has not yet asked for it (``100-continue``).
         idle_seconds: Timeout for a client's inactivity: between requests, or while it does not read
             an answer.
         total_seconds: Timeout for answering one request, for any application. A daemon's own
@@ -88,8 +89,8 @@ def override(settings: _Settings, values: Mapping[str, object]) -> _Settings:
     """Return settings with some values replaced, as by a command line.
 
     Args:
-        settings: Settings of a daemon, which keeps its own default port.
-        values: Values by field names; ``None`` for those that stay as they are.
+        settings: Settings of a daemon, with the daemon's default port.
+        values: Values by field names; ``None`` for settings that stay unchanged.
 
     Raises:
         ConfigurationError: The settings are invalid; names all faults.

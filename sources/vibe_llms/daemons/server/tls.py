@@ -34,7 +34,7 @@ class TlsFiles:
         self.context = produce_context(settings)
 
     def reload(self, *, always: bool = False) -> None:
-        """Reload the files if they were replaced; keep the old context if they are invalid.
+        """Reload the files if they were replaced; keep the old context if the files are invalid.
 
         Args:
             always: Reload them even if they were not replaced.

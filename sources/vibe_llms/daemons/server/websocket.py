@@ -44,7 +44,7 @@ class WebSocket:
     """WebSocket that carries messages in both directions.
 
     The timeouts of a request do not apply: a client that sends nothing for ``idle_seconds`` gets a
-    ping, and has the same time to answer it.
+    ping, and must answer within the same time.
 
     Attributes:
         due: Time of the next call of :meth:`check_timeouts`.
@@ -232,7 +232,7 @@ class WebSocket:
         message = self._inbox.popleft()
         if message["type"] == "websocket.receive":
             text = message.get("text")
-            # The same number that `_receive_frame` has added.
+            # The number that `_receive_frame` has added.
             size = len(message["bytes"]) if text is None else len(text.encode())
             self._buffered -= size + 1
             self._adjust()

@@ -1,9 +1,9 @@
-"""Worker processes that serve one port, and their supervisor.
+"""Worker processes that serve one port, and the supervisor of the processes.
 
 The sockets are opened once and inherited: if a worker dies, its pending connections are accepted
-by its successor. Workers are forked: they start with everything that was imported and read
-before, and each creates its own application. The package ``processes`` is for other programs, which
-must not inherit the sockets.
+by its successor. Workers are forked: they start with everything that was imported and read before,
+and each worker creates an application. The package ``processes`` is for other programs, which must
+not inherit the sockets.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from vibe_llms.foundation.attrs_classes import define
 _logger = logging.getLogger(__name__)
 
 RunWorker: TypeAlias = Callable[[Sequence[socket.socket], Callable[[], object]], None]
-"""Main function of a worker; takes its sockets, and a function that reports that it is ready."""
+"""Main function of a worker; takes the sockets, and a function to call when it is ready."""
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 _READY: Final = b"\0"
@@ -34,7 +34,7 @@ _STABLE_SECONDS: Final = 30.0
 """Lifetime after which a worker that ends is restarted at once: its start was not the cause."""
 
 _KILL_SECONDS: Final = 15.0
-"""Time that a worker may take to end beyond its own timeouts."""
+"""Time that a worker may take to end, in addition to the timeouts of its requests."""
 
 _ORPHANED_SECONDS: Final = 8.0
 """Time that a worker may continue after its supervisor has died."""
@@ -47,10 +47,10 @@ class _Worker:
     Attributes:
         sockets: Its listening sockets.
         process: Process id; 0 if it has to be started or restarted.
-        report_pipe: Read end of a pipe on which it reports that it is ready, or why not; -1 if
-            it is closed.
+        report_pipe: Read end of a pipe on which the worker reports that it is ready, or why not; -1
+            if the pipe is closed.
         report: Output received from the pipe.
-        started_at: Time of its start, or from which it may be restarted.
+        started_at: Time of the start, or time from which the worker may be restarted.
         pause_seconds: Pause before the next restart.
     """
 
@@ -64,7 +64,7 @@ class _Worker:
 
 
 class Supervisor:
-    """Supervisor that starts workers, restarts those that die, and stops all of them.
+    """Supervisor that starts workers, restarts workers that die, and stops all workers.
 
     Args:
         shares: Sockets of each worker; closed at the start of the shutdown.
@@ -96,7 +96,7 @@ class Supervisor:
         Raises:
             ConverseError: A worker cannot start at all.
         """
-        # A worker reads from one end: it reads the end of the stream once the supervisor has died.
+        # A worker reads from one end, and gets the end of the stream when the supervisor dies.
         self._lifeline = os.pipe()
         try:
             with _catch_signals() as inbox:

@@ -40,7 +40,7 @@ _METHODS: Final = {
 
 
 class RequestsInTransit:
-    """Requests in transit to sessions: a session ends only after it has received them.
+    """Requests in transit to sessions: a session ends only after it has received its requests.
 
     The package ``mcp`` answers a notification before it passes it to the session, and starts the
     answer to a request at the same time. If the session ended in between, both would fail after
@@ -131,7 +131,7 @@ class ToolEndpoint:
         ]
 
     async def start(self) -> None:
-        """Connect the offered ensembles, in a task of their own that also accepts sessions.
+        """Connect the offered ensembles, in a separate task that also accepts sessions.
 
         Raises:
             ConverseError: An ensemble cannot be connected.
@@ -161,7 +161,7 @@ class ToolEndpoint:
             await self._authorizer.close()
 
     def drain(self) -> None:
-        """End streams that only listen: they would last for as long as their clients stay."""
+        """End streams that only listen; they would last until their clients disconnect."""
         if self._server is not None:
             self._server.listening.close()
         for task, call in tuple(self._streams.items()):

@@ -1,4 +1,4 @@
-"""Build the tools daemon from its configuration: its ensembles and its endpoint."""
+"""Build the tools daemon from its configuration: the ensembles and the endpoint."""
 
 from __future__ import annotations
 

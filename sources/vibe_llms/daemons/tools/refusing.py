@@ -9,7 +9,7 @@ from vibe_llms.exceptions import ConfigurationError, Finding
 
 
 def leave_out_providers(configuration: Configuration) -> Configuration:
-    """Return a configuration without the providers of the user, their addresses and their keys."""
+    """Return a configuration without the user's providers, including addresses and keys."""
     settings = {
         name: setting
         for name, setting in configuration.settings.items()

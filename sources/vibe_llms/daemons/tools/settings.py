@@ -24,9 +24,9 @@ class ToolsServer(ServerSettings):
 class SessionLimits:
     """Limits of state that clients hold between their requests, in one process.
 
-    A client is identified by its name from the authorizer, or otherwise by its address. One client
-    gets at most as many waiting calls, resources and streams as are left for others; for sessions,
-    this holds for clients with a name only.
+    A client is identified by the name from the authorizer, or without a name by the address. One
+    client gets at most as many waiting calls, resources and streams as remain for all other
+    clients; for sessions, this holds for clients with a name only.
 
     Attributes:
         sessions: Maximum number of sessions at once.

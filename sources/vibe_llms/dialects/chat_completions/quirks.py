@@ -20,7 +20,7 @@ OPENAI_FIELDS: Final[Mapping[str, str]] = {
     "max_tokens": "max_completion_tokens",
     "parallel_invocations": "parallel_tool_calls",
 }
-"""OpenAI's own fields for the controls that have another name there."""
+"""OpenAI's fields for the controls that have another name in its protocol."""
 
 
 def _freeze(values: Iterable[str]) -> tuple[str, ...]:
@@ -36,17 +36,17 @@ class Quirks:
     """One vendor's differences from OpenAI; the defaults are OpenAI's own.
 
     Attributes:
-        fields: The provider's own field for a control, where its name differs; a dot leads into
-            an object, as in ``reasoning.effort``.
+        fields: The provider's field for a control, if its name differs. A dot separates an object
+            from its field, as in ``reasoning.effort``.
         supervisor_roles: The roles that are accepted for a system prompt, the usual one first.
         reasoning_field: Where earlier reasoning is sent back: a field such as
             ``reasoning_content``, or ``thinking`` for parts of the content; ``None`` sends back
             only what came from the provider itself.
         needs_reasoning: Whether a turn with tool calls is rejected without that field.
-        switches_thinking: Whether a field of its own switches thinking on and off, so that
-            ``none`` is not a value of the effort.
+        switches_thinking: Whether a separate field switches thinking on and off, so that ``none``
+            is not a value of the effort.
         takes_parts: Whether a message's content may be a list; otherwise texts are joined.
-        takes_refusals: Whether an earlier refusal has a field of its own.
+        takes_refusals: Whether an earlier refusal has a separate field.
         takes_null: Whether the content of a turn without text may be null; otherwise it is empty.
         takes_tools: Whether tools are supported at all.
         takes_custom: Whether custom tools, which take free text, are supported.

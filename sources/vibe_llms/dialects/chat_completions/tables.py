@@ -54,7 +54,7 @@ SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
 """Fields of each control, as vendors of this dialect name it."""
 
 REASONING_FIELDS: Final = ("reasoning", "reasoning_content")
-"""Fields of a message that have its reasoning as one text."""
+"""Fields of a message that contain the reasoning as one text."""
 
 REASONING_DETAILS: Final = "reasoning_details"
 """Field of a message that has its reasoning as a list of typed entries."""

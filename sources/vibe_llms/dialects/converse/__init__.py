@@ -1,8 +1,8 @@
-"""Our own protocol, between two instances of vibe-llms: lossless for requests and answers.
+"""Protocol between two instances of vibe-llms, lossless for requests and answers.
 
 May import the messages, events and models. Must not know providers, sockets and daemons. It has
-fewer names than the other dialects (decision 0098): it sends our own values as their codecs write
-them, so there are no differences between vendors.
+fewer names than the other dialects (decision 0098): it sends canisters and events as the library
+stores them, so there are no differences between vendors.
 """
 
 from __future__ import annotations

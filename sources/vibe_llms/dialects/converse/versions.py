@@ -12,8 +12,8 @@ PROTOCOL: Final = "converse"
 VERSION: Final = 1
 """Version of the protocol in each request, answer and stream.
 
-It is increased when an older side would misunderstand a newer one. Errors have the form
-``{"version": …, "error": …}`` in all versions.
+The version is increased when an older instance would misunderstand a newer one. Errors have the
+form ``{"version": …, "error": …}`` in all versions.
 """
 
 

@@ -33,11 +33,12 @@ def produce_vectors(
     Args:
         rows: Numbers, or the base64 text of little-endian 32-bit floats; one row for each text.
         usage: The reported usage.
-        reported_model: The model that the vendor names in its answer; empty if it names none.
+        reported_model: The model that is named in the answer; empty if there is none.
         losses: Losses of the translation.
 
     Raises:
-        ValueError: The number of rows is not that of the texts, or their lengths differ.
+        ValueError: The number of rows differs from the number of texts, or rows have different
+            lengths.
     """
     if len(rows) != len(request.texts):
         raise ValueError(f"{len(rows)} vectors for {len(request.texts)} texts")

@@ -1,7 +1,7 @@
 """Objects of the protocol as received: each key has two spellings.
 
 Vendors accept ``inlineData`` and ``inline_data``. Free objects (arguments, responses, schemas) keep
-their keys, so each function here changes one level only.
+their keys, so each function of this module changes one level only.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any
 
 
 def camelize(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return one object with its own keys in camel case."""
+    """Return an object with its keys in camel case; keys of nested objects stay."""
     if fields.__class__ is dict and "_" not in "".join(fields):  # fast path
         return dict(fields)
     return {_spell(key): value for key, value in fields.items()}
 
 
 def open_object(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Do the same as :func:`camelize`, and remove null fields."""
+    """Return an object as :func:`camelize` does, without its null fields."""
     opened = camelize(fields)
     if None in opened.values():
         return {name: value for name, value in opened.items() if value is not None}

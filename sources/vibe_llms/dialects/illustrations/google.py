@@ -56,7 +56,7 @@ class _Feedback(msgspec.Struct, rename="camel"):
 
 
 class GeneratedContent(msgspec.Struct, rename="camel"):
-    """An answer, or one event of a stream, as far as its media are concerned."""
+    """Media in an answer, or in one event of a stream."""
 
     candidates: list[_Candidate] | None = None
     prompt_feedback: _Feedback | None = None

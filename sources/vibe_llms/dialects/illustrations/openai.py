@@ -44,7 +44,7 @@ class _Image(msgspec.Struct):
 class _Answer(msgspec.Struct):
     data: list[_Image] | None = None
     images: list[_Image] | None = None
-    """SiliconFlow's name for the same."""
+    """SiliconFlow's name of the field."""
     output_format: str | None = None
     model: str | None = None
     usage: dict[str, Any] | None = None

@@ -28,7 +28,7 @@ _READ: Final = frozenset(
     }
 )
 _ROUTINE: Final = frozenset({"user", "safety_identifier", "moderation"})
-"""Bookkeeping, and fields about the vendor's own filter."""
+"""Bookkeeping, and fields about the vendor's filter."""
 
 
 def normalize(native: Mapping[str, Any]) -> Translation[IllustrationRequest]:

@@ -1,4 +1,4 @@
-"""Ollama's own chat, ``POST /api/chat``: one object, or one per line.
+"""Ollama's native chat, ``POST /api/chat``: the answer is one object, or one object per line.
 
 May import the messages, events and models. Must not know the server itself, its other calls, nor
 how bytes are transported. ``calling`` has the requests to servers, ``serving`` the answers to

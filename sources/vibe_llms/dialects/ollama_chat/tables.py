@@ -25,7 +25,7 @@ OPTIONS: Final = {
     "top_k": "top_k",
     "top_p": "top_p",
 }
-"""Controls by the name of their option; others have the same name."""
+"""Controls by the name of the option, if the names differ."""
 
 WITHOUT_PLACE: Final = frozenset(
     {

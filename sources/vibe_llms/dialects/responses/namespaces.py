@@ -194,7 +194,7 @@ def find_qualified_name(native: Native | None) -> QualifiedName | None:
 
 
 def write_qualified_name(tool: Mapping[str, Any], extras: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a tool under its name in its namespace, for :func:`group_by_namespace`."""
+    """Return a tool with its name in the namespace, for :func:`group_by_namespace`."""
     loaded_note = {LOADED_NOTE: True} if LOADED_NOTE in extras else {}
     note = extras.get(NAMESPACE_NOTE)
     if note is None:
@@ -234,16 +234,21 @@ def group_by_namespace(tools: Iterable[Mapping[str, Any]]) -> list[dict[str, Any
     for tool in tools:
         if LOADED_NOTE in tool:
             continue
-        note, plain = tool.get(NAMESPACE_NOTE), without(tool, NAMESPACE_NOTE)
+        note, plain_tool = tool.get(NAMESPACE_NOTE), without(tool, NAMESPACE_NOTE)
         if note is None:
-            grouped.append(plain)
+            grouped.append(plain_tool)
             continue
         name = note["name"]
         if name not in tools_by_namespace:
             tools_by_namespace[name] = []
-            rest = note.get("rest") or {}
+            namespace_fields = note.get("rest") or {}
             grouped.append(
-                {"type": "namespace", "name": name, **rest, "tools": tools_by_namespace[name]}
+                {
+                    "type": "namespace",
+                    "name": name,
+                    **namespace_fields,
+                    "tools": tools_by_namespace[name],
+                }
             )
-        tools_by_namespace[name].append(plain)
+        tools_by_namespace[name].append(plain_tool)
     return grouped

@@ -121,7 +121,7 @@ class SampleDecoder:
         self._pieces: list[bytes] = []
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Return the samples as they arrive, the first ones after a header."""
+        """Return the samples as they arrive, with a header before the first samples."""
         is_first = not self._pieces and not self._is_raw
         self._pieces.append(data)
         return [begin_wav(self._rate) + data] if is_first else [data]

@@ -23,7 +23,7 @@ DEFAULT_VOICE: Final = "JBFqnCBsd6RMkjVDRZzb"
 """The voice of the examples in the vendor's manual, which every account has."""
 _PCM: Final = "pcm_24000"
 FORMATS: Final = {"mp3": "mp3_44100_128", "wav": _PCM, "pcm": _PCM, "opus": "opus_48000_128"}
-"""The vendor's word for each format; samples become a WAV file here."""
+"""The vendor's word for each format. For WAV, samples are requested and get a header."""
 
 
 def produce_call_format() -> CallFormat[SpeechRequest, Speech]:

@@ -53,7 +53,7 @@ def produce_call_format(quirks: SpeechQuirks) -> CallFormat[SpeechRequest, Speec
 
 
 def choose_format(file_format: str | None, formats: Mapping[str, str]) -> str:
-    """Return a format that the service has: the wanted one, else its first."""
+    """Return a format of the service: the requested format, or else the first one."""
     if file_format is not None and file_format in formats:
         return file_format
     return next(iter(formats))
@@ -190,6 +190,6 @@ class _EventWriter:
 
 
 def write_event(event: JsonObject) -> bytes:
-    """Return a server-sent event with its type as its name."""
+    """Return a server-sent event, named by its type."""
     name = str(event["type"]).encode()
     return b"event: " + name + b"\ndata: " + msgspec.json.encode(event) + b"\n\n"

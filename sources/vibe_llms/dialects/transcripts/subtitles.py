@@ -34,6 +34,7 @@ def write_vtt(parts: Sequence[TranscriptPart]) -> bytes:
 
 
 def _write_time(seconds: float, point: str) -> str:
-    whole = round(seconds * 1000)
-    minutes, rest = divmod(whole, 60_000)
-    return f"{minutes // 60:02}:{minutes % 60:02}:{rest // 1000:02}{point}{rest % 1000:03}"
+    total_seconds, milliseconds = divmod(round(seconds * 1000), 1000)
+    total_minutes, seconds_part = divmod(total_seconds, 60)
+    hours, minutes = divmod(total_minutes, 60)
+    return f"{hours:02}:{minutes:02}:{seconds_part:02}{point}{milliseconds:03}"

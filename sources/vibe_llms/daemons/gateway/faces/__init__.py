@@ -1,1 +1,1 @@
-"""The protocols of clients: one module each, with its paths and where a request names its model."""
+"""The protocols of clients: a module each, with the paths and the place of the model's name."""

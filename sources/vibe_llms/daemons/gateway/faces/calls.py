@@ -135,7 +135,7 @@ def read_call(call: GatewayCall, body: bytes) -> ClientRequest:
 
 
 def read_deployment(call: GatewayCall, body: bytes) -> ClientRequest:
-    """Find the model in the path, where Azure's clients name it; it takes precedence."""
+    """Find the model in the path, where Azure's clients name it; the path takes precedence."""
     request, model = read_call(call, body), call.http.names["model"]
     if request.model == model:
         return request

@@ -81,8 +81,8 @@ async def _show_to_gemini(gateway: Gateway, call: HttpCall, record: CallRecord) 
 async def _find(gateway: Gateway, call: HttpCall, record: CallRecord) -> str:
     """Return the name of the model in the path, if it is listed or can be loaded.
 
-    Vendors do not list all models that they serve, and clients such as Claude Code look their model
-    up before they use it.
+    Vendors do not list all models that they serve, and some clients (Claude Code) request the
+    description of their model before they use it.
 
     Raises:
         AccessError: The client is unknown.
@@ -106,7 +106,7 @@ def _describe_to_gemini(name: str) -> dict[str, Any]:
 
 
 def _describe(name: str) -> dict[str, Any]:
-    # Fields of both protocols; clients ignore unknown ones.
+    # Fields of both protocols; clients ignore unknown fields.
     return {
         "id": name,
         "object": "model",

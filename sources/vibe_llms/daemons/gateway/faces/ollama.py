@@ -1,4 +1,4 @@
-"""Ollama's chat, its older endpoint for a prompt, and its lists of models: https://docs.ollama.com/api."""
+"""Ollama's chat, older endpoint for prompts, and lists of models: https://docs.ollama.com/api."""
 
 from __future__ import annotations
 

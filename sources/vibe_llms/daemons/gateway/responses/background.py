@@ -32,7 +32,7 @@ class BackgroundRun:
     """One background response.
 
     Attributes:
-        frames: Its events so far, each with its number.
+        frames: Events of the response so far, each with a number.
         is_over: Whether it has ended.
         status: HTTP status of its answer; 0 before.
     """
@@ -195,7 +195,7 @@ class Background:
                 return
 
     async def _settle(self, run: BackgroundRun) -> None:
-        """Write the end of the response, unless the sink has written it, and its events."""
+        """Write the events, and the end of the response unless the sink has written the end."""
         refusal = run.read_error() if run.status >= 400 else None
         has_begun = run.status > 0  # otherwise it was cancelled before its answer began
 

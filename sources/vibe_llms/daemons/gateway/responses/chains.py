@@ -1,7 +1,7 @@
 """Positions of responses in the conversation store.
 
 A response is a point in a conversation. A request that continues the end of a conversation is
-appended to it; one that continues an earlier point creates a fork.
+appended to the conversation. A request that continues an earlier point creates a fork.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Endpoints for clients' conversations and their items.
 
-Conversations are always stored in the gateway: the request that creates one names no model, so
-there is no upstream to store it.
+Conversations are always stored in the gateway: the request that creates a conversation names no
+model, so no upstream could store the conversation.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class Endings:
         return await self.write(fail_response(response))
 
     async def write(self, response: GatewayResponse) -> GatewayResponse:
-        """Write the end of a response unless it has one; return the current row.
+        """Write the end of a response that has not ended; return the current row.
 
         If the database is unusable, the end counts all the same, and is written later.
         """

@@ -26,7 +26,7 @@ _OMITTED_HEADERS = frozenset(
         b"upgrade",
     }
 )
-"""Headers of the client's connection and of its own body."""
+"""Headers about the client's connection and about the client's body."""
 
 
 class InnerCall:
@@ -62,7 +62,7 @@ class InnerCall:
             "path": path,
             "raw_path": path.encode(),
             "headers": headers,
-            # A client's certificate counts here, too.
+            # The client's certificate also authenticates the inner call.
             "extensions": {name: value for name, value in extensions.items() if name == "tls"},
             **(entries or {}),
         }

@@ -1,6 +1,6 @@
 """SQLite database of responses and conversations, and their owners.
 
-Several worker processes use it at once. Concurrent writes share one transaction, and one sync.
+Several worker processes use it at once. Concurrent writes share one transaction and one sync.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ _BUSY_TIMEOUT_SECONDS: Final = 10.0
 
 
 class ResponseDatabase:
-    """The database, in its own folder; opened on first use.
+    """The database, in a separate folder; opened on first use.
 
-    Each process that uses it is an owner of responses, and holds a lock on a file of its own while
-    it is alive.
+    Each process that uses the database is an owner of responses. While the process is alive, it
+    holds a lock on a file for that owner.
 
     Args:
         folder: Created if it is missing.
@@ -77,7 +77,7 @@ class ResponseDatabase:
     async def perform(self, work: Work[_T]) -> _T:
         """Do work in a transaction; its writes are durable when this returns.
 
-        Concurrent calls share the next transaction, so an error in one would fail all of them.
+        Concurrent calls share the next transaction, so an error in one call would fail all calls.
 
         Raises:
             StoreError: The disk is full, or the database is unusable.
@@ -110,7 +110,7 @@ class ResponseDatabase:
             self._folder / "responses.sqlite",
             timeout=_BUSY_TIMEOUT_SECONDS,
             isolation_level=None,
-            check_same_thread=False,  # only one task uses it, one thread at a time
+            check_same_thread=False,  # only one task uses the connection, one thread at a time
         )
         connection.row_factory = sqlite3.Row
         connection.execute("PRAGMA journal_mode = WAL")

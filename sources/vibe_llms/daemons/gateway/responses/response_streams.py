@@ -66,7 +66,7 @@ class ResponseReader:
         return {**self.response, "output": output}
 
     def _fill(self, index: int) -> Fields:
-        """Return an item; an incomplete one with its text so far."""
+        """Return an item; for an incomplete item, with the text so far."""
         item = self._items[index]
         texts = [
             "".join(deltas)
@@ -118,7 +118,7 @@ class ContinuationWriter:
 
 
 def _position(event: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the index of an event's item, and of the part in it."""
+    """Return the index of an event's item, and the index of the part in the item."""
     index, part = event.get("output_index"), event.get("content_index")
     return (index if isinstance(index, int) else 0, part if isinstance(part, int) else 0)
 

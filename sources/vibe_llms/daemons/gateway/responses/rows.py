@@ -122,7 +122,7 @@ def update_response(db: sqlite3.Connection, response: GatewayResponse) -> bool:
 
 
 def end_response(db: sqlite3.Connection, response: GatewayResponse) -> GatewayResponse:
-    """Record the end of a response unless it has one; return the current row."""
+    """Record the end of a response that has not ended; return the current row."""
     found = find_response(db, response.id)
     if found is None or not found.is_running:
         return found or response

@@ -30,7 +30,7 @@ _MANY_ITEMS: Final = 500
 """From this number on, items are read in a worker thread."""
 
 Memory: TypeAlias = dict[str, Chain]
-"""Memory of one lane (``stream_id``) of a WebSocket: its last response, by id."""
+"""Memory of one lane (``stream_id``) of a WebSocket: the last response, by id."""
 
 
 class UpstreamSink:
@@ -173,7 +173,7 @@ class StoreSink:
         try:
             await self._storage.store(row, is_new=not self._is_begun)
         except StoreError:
-            if not self._is_begun:  # the client never learns the id, so it could not delete it
+            if not self._is_begun:  # without the id, the client could not delete the response
                 with suppress(StoreError):
                     await self._storage.release(row.conversation)
             raise

@@ -52,7 +52,7 @@ class ResponseSockets:
         self._service = service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one socket until it is closed, or idle for an hour."""
+        """Serve one socket until it is closed or was idle for an hour."""
         await receive()  # websocket.connect
         call = HttpCall({**scope, "method": "GET"}, receive, send, request_id="", limit=0)
         record = CallRecord(request_id="", method="GET", path=call.path, started=0.0)
@@ -187,7 +187,7 @@ class _Socket:
 
 
 def _read_event(data: bytes) -> Fields:
-    """Decode the fields that are used here; the others keep their bytes."""
+    """Decode the fields that this module uses; all other fields keep their bytes."""
     data.decode()  # msgspec does not check raw values
     fields = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
     return {

@@ -104,7 +104,7 @@ class ResponseStorage:
             is_new: Whether it was not stored before.
 
         Raises:
-            StoreError: It could not be written, or another client has the same id.
+            StoreError: The response could not be written, or another client's response has this id.
         """
         write = rows.write_response if is_new else rows.update_response
         if not await self.registry.perform(partial(write, response=response)):
@@ -121,12 +121,12 @@ class ResponseStorage:
         return {each.id: each for each in chain.canisters}
 
     async def delete(self, response: GatewayResponse) -> None:
-        """Delete a response, and its conversation unless another row refers to it."""
+        """Delete a response, and its conversation unless another row refers to the conversation."""
         await self.registry.perform(partial(rows.remove_response, identity=response.id))
         await self.release(response.conversation)
 
     async def release(self, conversation: str) -> None:
-        """Delete a conversation from the store unless a row refers to it."""
+        """Delete a conversation from the store, unless a row refers to the conversation."""
         if not conversation:
             return
         if not await self.registry.perform(partial(rows.is_needed, identity=conversation)):

@@ -123,7 +123,7 @@ async def _choose_sink(call: GatewayCall, storage: ResponseStorage) -> ResponseS
 
 
 def _set_response_id(call: GatewayCall, identity: str | None, native: Fields) -> ClientRequest:
-    """Return the request with an id for its response, unless the upstream assigns one."""
+    """Return the request with an id for the response, unless the upstream assigns an id."""
     if can_pass_through(call.upstream.model, PROTOCOL):
         return call.request
     return replace(call.request, response_id=identity, echo=native)
@@ -181,7 +181,7 @@ def needs_storage(request: ClientRequest) -> bool:
 async def _find_chain(
     call: GatewayCall, storage: ResponseStorage, options: _StorageOptions
 ) -> Chain | None:
-    """Return the conversation that a request continues; ``None`` if none is stored here."""
+    """Return the conversation that a request continues, or ``None`` if it is not stored here."""
     subject, upstream = call.record.subject, call.upstream
     conversation = read_conversation(options.conversation)
     previous = options.previous_response_id
@@ -245,7 +245,7 @@ async def _read_conversation_chain(
 
 
 def stores_responses(upstream: Upstream) -> bool:
-    """Return whether an upstream stores its own responses."""
+    """Return whether an upstream stores responses itself."""
     model = upstream.model
     return can_pass_through(model, PROTOCOL) and model.keeps_responses
 
@@ -287,7 +287,7 @@ def _read_options(body: bytes) -> _StorageOptions:
 
 
 def _read_items(body: bytes) -> tuple[Fields, list[Any]]:
-    """Return a request without its input, and the items of its input. Raises RequestError."""
+    """Return a request without the input, and the items of the input. Raises RequestError."""
     native = decode_body(body)
     items = read_input(native.pop("input", None))
     return native, items

@@ -16,7 +16,7 @@ from vibe_llms.foundation.limits import Limits
 
 
 class ResponseSink(Protocol):
-    """Stores a response: either complete (:meth:`store`), or its beginning and then its end."""
+    """Stores a response: either complete (:meth:`store`), or the beginning and later the end."""
 
     @property
     def needs_answer(self) -> bool:

@@ -17,7 +17,8 @@ class CircuitSettings:
         failures: Failures within the window that open the circuit, so that the target is skipped.
         window_seconds: How long a failure counts.
         pause_seconds: How long the circuit stays open. Then one request is let through as a probe:
-            if it succeeds, the circuit closes, else it stays open as long again.
+            if the request succeeds, the circuit closes; if not, the circuit stays open for the same
+            time again.
     """
 
     failures: Count = 5

@@ -122,7 +122,7 @@ def _read(http: HttpCall, body: bytes) -> ClientRequest:
 
 
 def _read_deployment(request: ClientRequest, model: str) -> ClientRequest:
-    """Return the request for the model in its path, in place of the one in its body."""
+    """Return the request for the model in the path, which overrides the model in the body."""
     if request.model == model or request.rename is rename_model_in_form or not request.body:
         return replace(request, model=model)
     body = rename_model(request.body, model)

@@ -51,7 +51,7 @@ _Failure: TypeAlias = tuple[ConverseError, UpstreamErrorResponse | None]
 """The error, and the upstream's error response if it is in the client's protocol."""
 
 _Reached: TypeAlias = tuple[Target, Upstream | ConverseError]
-"""A target, and its model or the error of loading it."""
+"""A target, with its model, or the error of loading the model."""
 
 _LOGGER: Final = logging.getLogger("vibe_llms.daemons.gateway")
 
@@ -79,7 +79,7 @@ class FallbackChain:
         """Ask the targets in order until one has answered the client.
 
         Raises:
-            ConverseError: None of them could answer.
+            ConverseError: No target could answer.
         """
         reached = [(target, await self._reach(target)) for target in self._plan.targets]
         is_answered = False
@@ -254,7 +254,7 @@ class FallbackChain:
         verdict: ErrorVerdict,
         started: float,
     ) -> None:
-        """Record a failed attempt, and its consequences for the target and the next ones."""
+        """Record a failed attempt, and its consequences for this and the next targets."""
         error, now = failure[0], self._clock.read()
         if verdict.hold_seconds:
             target.hold(now + verdict.hold_seconds)

@@ -67,7 +67,7 @@ class StreamPreamble:
         self._read(self.data[self._read_bytes :])
 
     def _read(self, event: bytes) -> bool:
-        """Read an event; return whether it has no output, so that it is held back."""
+        """Read an event; return whether it has no output and must be held back."""
         lines = event.splitlines()
         data_lines = [line for line in lines if line.startswith(b"data:")]
         try:
@@ -99,7 +99,7 @@ def _is_empty(choices: list[Any]) -> bool:
 
 
 class FirstByteGate:
-    """Receives a response as ASGI messages, and passes it on from its first output.
+    """Receives a response as ASGI messages, and passes them on from the first output.
 
     Args:
         call: The client's response.

@@ -29,7 +29,7 @@ from vibe_llms.foundation.json_errors import UNREADABLE
 
 _TARGET_FAULTS: Final = frozenset(
     {
-        ProviderFault.AUTHENTICATION,  # the gateway's own key was rejected
+        ProviderFault.AUTHENTICATION,  # the key of the gateway was rejected
         ProviderFault.OVERLOADED,
         ProviderFault.QUOTA,
         ProviderFault.SERVER,

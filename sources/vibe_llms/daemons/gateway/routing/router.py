@@ -27,8 +27,8 @@ class ModelRoute:
     Attributes:
         name: The name.
         settings: Its table in the file.
-        groups: Its targets, then those of each fallback. All of a group are tried, in random order,
-            before the next group; see :func:`.targets.order_targets`.
+        groups: Targets of the model, then the targets of each fallback. All of a group are tried,
+            in random order, before the next group; see :func:`.targets.order_targets`.
         answers: Its cache; ``None`` if the table configures none.
     """
 
@@ -54,7 +54,7 @@ class TableRouter:
 
     Attributes:
         routes: By the names that clients use.
-        signatures: Origins of signatures that only their own provider accepts.
+        signatures: Origins of signatures, as only the provider that made a signature accepts it.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ def _name_target(configured: ConfiguredTarget) -> tuple[str, str]:
 
 
 def _access_target(configured: ConfiguredTarget, targets: dict[tuple[str, str], Target]) -> Target:
-    """Return the target of a configuration; add it if it is new."""
+    """Return the target of a configuration; add a target if the configuration is new."""
     name = _name_target(configured)
     if (target := targets.get(name)) is None:
         target = targets[name] = Target(configured)

@@ -51,7 +51,7 @@ class TargetSettings:
 
     Attributes:
         model: Address, as ``provider:name``.
-        weight: How often it is asked first, relative to the others of the list.
+        weight: How often the target is asked first, relative to the other targets of the list.
         concurrency: Concurrent requests in one worker process; unlimited by default.
         queue: Maximum number of requests that wait for these.
         queue_seconds: Longest time in the queue; then the next target is asked.
@@ -97,13 +97,14 @@ class ModelSettings:
     """A name that clients may use, and its targets.
 
     Attributes:
-        targets: One is asked first, at random by weight, then the others.
+        targets: The first target is chosen at random by weight; then the other targets are asked.
         fallback: Asked if no target answers, in this order: names of other tables, or targets.
         strict: Refuse requests whose translation would lose anything.
-        seconds: Time to the first byte of an answer, for targets without their own.
+        seconds: Time to the first byte of an answer, for targets without this setting.
         circuit: When to stop asking a failing target; by default never.
         cache: Limits of the answer cache; by default there is none.
-        single_flight: Send only one of several equal requests; the others wait for its answer.
+        single_flight: Send only one of several equal requests; the other requests wait for the
+            answer.
         passthrough: Further paths of the upstream that clients may use, such as ``/v1/embeddings``.
     """
 

@@ -1,7 +1,8 @@
 """Signatures that only one provider accepts: signed or encrypted reasoning, ids of stored objects.
 
-An answer may contain one, and a later request returns it. That request must go to the same
-provider, which is looked up by a hash of the signature; each worker process has its own table.
+An answer may contain a signature, and a later request returns it. That request must go to the
+provider of the answer, which is looked up by a hash of the signature. Each worker process has a
+separate table.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ _SIGNATURES: Final = re.compile(
     rb'"(?:signature|encrypted_content|thoughtSignature|thought_signature|previous_response_id'
     rb"|file_id|fileUri|file_uri|container)\"" + _JSON_TEXT
 )
-"""Fields of all protocols whose text belongs to one provider. In a user's text their quotes are
-escaped, so they do not match."""
+"""Fields of all protocols whose text belongs to one provider. In a user's text the quotes are
+escaped, so the text does not match."""
 
 _MARK: Final = MARK.encode()
 _ENVELOPES: Final = re.compile(_MARK + rb"[A-Za-z0-9+/_-]*")
@@ -37,8 +38,8 @@ _IDS: Final = re.compile(rb'"(?:id|name)"\s*:\s*"((?:resp|file|container|conv|fi
 def find_signatures(data: bytes) -> list[bytes]:
     """Return the hashes of the signatures in a request.
 
-    Envelopes, in which the gateway wraps signatures of other vendors, are ignored: they are
-    unwrapped only for their own vendor, so any target may answer.
+    Envelopes, in which the gateway wraps signatures of other vendors, are ignored: an envelope is
+    unwrapped only for the vendor of the signature, so any target may answer.
     """
     return [_hash(found) for found in _SIGNATURES.findall(data) if not found.startswith(_MARK)]
 

@@ -26,7 +26,7 @@ class ConfiguredTarget:
         owner: Name of its table.
         settings: Its own settings.
         provider: Provider of its model.
-        strict, seconds, circuit, passthrough: From the table, unless the target has its own.
+        strict, seconds, circuit, passthrough: Settings of the target, or else of the table.
     """
 
     owner: str
@@ -74,7 +74,7 @@ class Target:
         return 0.0 if settings is None else self._circuit.find_wait(settings, now)
 
     def hold(self, until: float) -> None:
-        """Send it no requests until a time, as its vendor has requested."""
+        """Send the target no requests until a time, as the vendor has requested."""
         self._held_until = max(self._held_until, until)
 
     async def enter(self) -> None:

@@ -69,7 +69,7 @@ _RESPONSE_FIELDS: Final = frozenset(
 
 
 class MessageReader:
-    """Decodes one message, and collects the events of its contents.
+    """Decodes one message and collects the events of the contents.
 
     Args:
         events: Receives the events.
@@ -89,13 +89,13 @@ class MessageReader:
         self.has_refused = False
         self.has_message = False
         self.calls = CallsTable()
-        # By the index of the content: its kind, its native fields, and its final value.
+        # Kind, native fields and final value of each content, by index.
         self._kinds: dict[int, ContentKind] = {}
         self._native_fields: dict[int, dict[str, Any]] = {}
         self._items: dict[int, FinishedItem] = {}
         self._thinking = Thinking()
         self._citations: list[Citation] = []
-        self._kept: dict[str, Any] = {}  # native fields of the message
+        self._message_fields: dict[str, Any] = {}  # native fields of the message
         self._audio: MessageAudio | None = None
         self._last_text: int | None = None
         self._reported_paths: set[str] = set()
@@ -105,8 +105,8 @@ class MessageReader:
         """True if the message has no content."""
         return not self._kinds and not self.calls.calls
 
-    def read(self, message: Mapping[str, Any], *, whole: bool) -> None:
-        """Decode a message or a delta: first its reasoning, then its text, then its calls.
+    def read(self, message: Mapping[str, Any], *, is_complete: bool) -> None:
+        """Decode a message or a delta: first the reasoning, then the text, then the calls.
 
         A model produces them in this order, whatever the order of the fields.
         """
@@ -115,23 +115,23 @@ class MessageReader:
         if not is_plain and any(map(message.get, _ALL_REASONING_FIELDS)):
             self._begin_calls()
             self._add_reasoning(self._thinking.read(message, len(self._kinds)))
-        self._read_content(message.get("content"), whole=whole)
+        self._read_content(message.get("content"), is_complete=is_complete)
         if refusal := message.get("refusal"):
             self.has_refused = True
             self._add("refusal", refusal)
         if not is_plain:
-            self._read_rest(message, whole=whole)
+            self._read_rest(message, is_complete=is_complete)
 
-    def _read_content(self, content: Any, *, whole: bool) -> None:
+    def _read_content(self, content: Any, *, is_complete: bool) -> None:
         if isinstance(content, str):
             if content:
                 self._add("text", content)
         elif isinstance(content, list) and all(isinstance(part, Mapping) for part in content):
-            self._read_parts(content, whole=whole)
+            self._read_parts(content, is_complete=is_complete)
         elif content:
-            self._kept["content"] = content
+            self._message_fields["content"] = content
 
-    def _read_rest(self, message: Mapping[str, Any], *, whole: bool) -> None:
+    def _read_rest(self, message: Mapping[str, Any], *, is_complete: bool) -> None:
         """Decode all fields except text: audio, images, sources, calls, and unknown ones."""
         if (audio := message.get("audio")) and not is_blank(audio):
             self._read_audio(audio)
@@ -141,21 +141,21 @@ class MessageReader:
             if isinstance(annotation, Mapping):
                 self.cite(read_citation(annotation))
             else:
-                append_piece(self._kept, {"annotations": message["annotations"]})
+                append_piece(self._message_fields, {"annotations": message["annotations"]})
         if any(map(is_empty, message.get("tool_calls") or ())):
             calls = [call for call in message["tool_calls"] if not is_empty(call)]
             message = {**message, "tool_calls": calls}
         for position, piece in enumerate(message.get("tool_calls") or ()):
-            if whole and not is_known(piece):
-                self._kept.setdefault("$calls", {})[str(position)] = piece
+            if is_complete and not is_known(piece):
+                self._message_fields.setdefault("$calls", {})[str(position)] = piece
             else:
-                self._read_call(piece, whole=whole)
+                self._read_call(piece, is_complete=is_complete)
         if (piece := message.get("function_call")) and not is_blank(piece):
             self._read_legacy_call(piece)
         self._keep_native_fields(message)
 
     def cite(self, citation: Citation) -> None:
-        """Put a citation on the last text; without a text it waits for the first one."""
+        """Put a citation on the last text; if there is no text yet, keep it for the first text."""
         if self._last_text is None:
             self._citations.append(citation)
         else:
@@ -173,18 +173,18 @@ class MessageReader:
             for citation in self._citations:
                 self._events.append(ContentCitedEvent(self._last_text, citation))
         for thought in self._thinking.finish():
-            self._native_fields[thought.index] = thought.kept
+            self._native_fields[thought.index] = thought.native_fields
         if self._audio is not None:
             self._items[self._audio.index] = self._audio.finish()
         for call in self.calls.calls:
             self._ensure_begun(call)
         self._place_kept()
-        message_native = keep_native(PROTOCOL, self._kept)
+        message_native = keep_native(PROTOCOL, self._message_fields)
         call_indexes = {call.index for call in self.calls.calls}
         for index, kind in self._kinds.items():
             native = self._compose_native(index, kind)
             item = self._items.get(index)
-            # A call becomes a canister of its own, without the fields of the message.
+            # A call becomes a separate canister, without the fields of the message.
             group_native = None if index in call_indexes else message_native
             self._events.append(
                 ContentFinishedEvent(
@@ -199,38 +199,38 @@ class MessageReader:
             self._events.append(LossEvent(loss=Loss(kind=kind, path=path, reason=reason)))
 
     def _compose_native(self, index: int, kind: ContentKind) -> Native | None:
-        kept = self._native_fields.get(index)
+        extras = self._native_fields.get(index)
         if kind == "reasoning":
-            return make_native(PROTOCOL, kept or {})
-        return keep_native(PROTOCOL, kept or {})
+            return make_native(PROTOCOL, extras or {})
+        return keep_native(PROTOCOL, extras or {})
 
     def _place_kept(self) -> None:
         """Keep the native fields of a message that has no content except calls.
 
         They are kept with the first call, or in the response if there is none.
         """
-        if not self._kept or len(self._kinds) > len(self.calls.calls):
+        if not self._message_fields or len(self._kinds) > len(self.calls.calls):
             return
         if self.calls.calls:
             call = self.calls.calls[0]
-            call.kept[MESSAGE] = self._kept
+            call.native_fields[MESSAGE] = self._message_fields
             assert call.index is not None
-            self._native_fields[call.index] = call.kept
+            self._native_fields[call.index] = call.native_fields
         else:
-            calls = list(self._kept.pop("$calls", {}).values())
+            calls = list(self._message_fields.pop("$calls", {}).values())
             unknown: dict[str, Any] = {"tool_calls": calls} if calls else {}
-            self.leftover = unknown | self._kept | self.leftover
-        self._kept = {}
+            self.leftover = unknown | self._message_fields | self.leftover
+        self._message_fields = {}
 
     def _keep_native_fields(self, message: Mapping[str, Any]) -> None:
         for name, value in message.items():
             if name in _DECODED_FIELDS:
                 if name in REASONING_FIELDS and value and not isinstance(value, str):
-                    append_piece(self._kept, {name: value})
+                    append_piece(self._message_fields, {name: value})
             elif name in _RESPONSE_FIELDS:
                 update(self.leftover, {name: value})
             elif value not in (None, "", [], {}):
-                append_piece(self._kept, {name: value})
+                append_piece(self._message_fields, {name: value})
 
     def _start(self, kind: ContentKind, index: int | None = None, **fields: Any) -> int:
         """Begin a content, by default with the next index; return its index."""
@@ -264,7 +264,7 @@ class MessageReader:
         for index, text, channel in pieces:
             self._events.append(ContentDeltaEvent(index, text, channel))  # type: ignore[arg-type]
 
-    def _read_parts(self, parts: Any, *, whole: bool) -> None:
+    def _read_parts(self, parts: Any, *, is_complete: bool) -> None:
         """Decode a content in parts; a part of another kind begins a new content."""
         are_plain_texts = True
         for part in parts:
@@ -272,44 +272,46 @@ class MessageReader:
             if kind == "thinking" and isinstance(part.get("thinking"), list):
                 are_plain_texts = False
                 self.text_index = None
-                if whole:
+                if is_complete:
                     self._thinking.end_part()
                 self._begin_calls()
-                self._add_reasoning(self._thinking.read_part(part, len(self._kinds), whole=whole))
+                self._add_reasoning(
+                    self._thinking.read_part(part, len(self._kinds), is_complete=is_complete)
+                )
                 continue
             self._thinking.end_part()
             if kind == "text" and isinstance(part.get("text"), str):
-                are_plain_texts = self._read_text(part, whole=whole) and are_plain_texts
+                are_plain_texts = self._read_text(part, is_complete=is_complete) and are_plain_texts
                 continue
             are_plain_texts = False
             self.text_index = None
             self._items[self._start("native")] = _keep_part(part)
-        if whole and are_plain_texts and len(parts) > 1:
-            self._kept["$parts"] = True
+        if is_complete and are_plain_texts and len(parts) > 1:
+            self._message_fields["$parts"] = True
 
-    def _read_text(self, part: Mapping[str, Any], *, whole: bool) -> bool:
+    def _read_text(self, part: Mapping[str, Any], *, is_complete: bool) -> bool:
         """Decode a part of text; return whether it has only text."""
-        rest = collect_extras(part, ("type", "text"))
+        extras = collect_extras(part, ("type", "text"))
         # Adjacent parts of a stream are pieces of one text, in a complete answer separate texts.
-        if whole or rest:
+        if is_complete or extras:
             self.text_index = None
-        if rest:
-            index = self._last_text = self._start("text", native=make_native(PROTOCOL, rest))
-            self._native_fields[index] = rest
+        if extras:
+            index = self._last_text = self._start("text", native=make_native(PROTOCOL, extras))
+            self._native_fields[index] = extras
             self._events.append(ContentDeltaEvent(index, part["text"]))
         else:
             self._add("text", part["text"])
-        return not rest
+        return not extras
 
     def _read_images(self, parts: Sequence[Any]) -> None:
-        """Decode generated images; if the list has anything else, keep it whole as native data."""
+        """Decode generated images; if the list has anything else, keep the list as native data."""
         images = [read_image(part) for part in parts if isinstance(part, Mapping)]
         if len(images) < len(parts) or None in images:
-            append_piece(self._kept, {"images": list(parts)})
+            append_piece(self._message_fields, {"images": list(parts)})
             return
         for image in filter(None, images):
-            kept = {} if image.native is None else _decode(image.native)
-            native = make_native(PROTOCOL, {"images": True, **kept})
+            extras = {} if image.native is None else _decode(image.native)
+            native = make_native(PROTOCOL, {"images": True, **extras})
             self._items[self._start("image")] = attrs.evolve(image, native=native)
 
     def _read_audio(self, audio: Mapping[str, Any]) -> None:
@@ -318,31 +320,39 @@ class MessageReader:
         for text, channel in self._audio.read(audio):
             self._events.append(ContentDeltaEvent(self._audio.index, text, channel))  # type: ignore[arg-type]
 
-    def _read_call(self, piece: Mapping[str, Any], *, whole: bool) -> None:
+    def _read_call(self, piece: Mapping[str, Any], *, is_complete: bool) -> None:
         kind = find_kind(piece)
         inner = dict(piece.get(kind) or {})
         name = inner.pop("name", None)
         arguments = inner.pop("input" if kind == "custom" else "arguments", None)
-        call = self.calls.add(piece, name) if whole else self.calls.access(piece, name, arguments)
+        call = (
+            self.calls.add(piece, name)
+            if is_complete
+            else self.calls.access(piece, name, arguments)
+        )
         if kind == "custom" or piece.get("type") == "custom":
             call.form = "text"
         other = "function" if kind == "custom" else "custom"
-        rest = collect_extras(piece, ("id", "index", kind))
-        if is_blank(rest.get(other)):
-            rest.pop(other, None)
-        if rest.get("type") in ("function", "custom"):
-            rest.pop("type", None)
-        append_piece(call.kept, {**rest, kind: inner} if any(inner.values()) else rest)
+        extras = collect_extras(piece, ("id", "index", kind))
+        if is_blank(extras.get(other)):
+            extras.pop(other, None)
+        if extras.get("type") in ("function", "custom"):
+            extras.pop("type", None)
+        append_piece(call.native_fields, {**extras, kind: inner} if any(inner.values()) else extras)
         self._add_arguments(call, arguments)
 
     def _read_legacy_call(self, piece: Mapping[str, Any]) -> None:
         """Decode a call in the format from before multiple calls; it has no id."""
-        legacy = next((call for call in self.calls.calls if "function_call" in call.kept), None)
+        legacy = next(
+            (call for call in self.calls.calls if "function_call" in call.native_fields), None
+        )
         if legacy is None:
-            legacy = StreamedToolCall(name=piece.get("name"), kept={"function_call": {}})
+            legacy = StreamedToolCall(name=piece.get("name"), native_fields={"function_call": {}})
             legacy.invocation_id = f"function_call_{self.response_id}"
             self.calls.calls.append(legacy)
-        append_piece(legacy.kept["function_call"], collect_extras(piece, ("name", "arguments")))
+        append_piece(
+            legacy.native_fields["function_call"], collect_extras(piece, ("name", "arguments"))
+        )
         self._add_arguments(legacy, piece.get("arguments"))
 
     def _add_arguments(self, call: StreamedToolCall, arguments: Any) -> None:
@@ -381,9 +391,9 @@ class MessageReader:
             invocation_id=call.invocation_id,
             name=call.name,
             form=call.form,
-            native=keep_native(PROTOCOL, call.kept),
+            native=keep_native(PROTOCOL, call.native_fields),
         )
-        self._native_fields[call.index] = call.kept
+        self._native_fields[call.index] = call.native_fields
         for arguments in call.pieces:
             self._events.append(ContentDeltaEvent(call.index, arguments, "arguments"))
 
@@ -399,7 +409,7 @@ class MessageReader:
 
 
 def _keep_part(part: Mapping[str, Any]) -> NativeContent:
-    """Keep a part whole: anything but text and reasoning has no common counterpart."""
+    """Keep a complete part: anything but text and reasoning has no common counterpart."""
     kind, text = str(part.get("type") or "part"), part.get("text")
     text = text if isinstance(text, str) else ""
     return NativeContent(kind=kind, native=make_native(PROTOCOL, part), text=text)

@@ -1,4 +1,4 @@
-"""Audio output of a model: its pieces, and its format."""
+"""Audio output of a model: pieces of audio and their format."""
 
 from __future__ import annotations
 

@@ -22,9 +22,9 @@ class StreamedToolCall:
     Attributes:
         index: Index of its content; ``None`` until it has begun.
         form: The intended format of its arguments.
-        pieces: All received pieces of the arguments; those before its beginning are not reported
-            yet.
-        kept: Fields without a common counterpart.
+        pieces: All received pieces of the arguments. Pieces before the call begins are reported
+            later.
+        native_fields: Fields without a common counterpart.
     """
 
     index: int | None = None
@@ -32,7 +32,7 @@ class StreamedToolCall:
     name: str | None = None
     form: Literal["json", "text"] = "json"
     pieces: list[str] = attrs.field(factory=list)
-    kept: dict[str, Any] = attrs.field(factory=dict)
+    native_fields: dict[str, Any] = attrs.field(factory=dict)
     _size: int = 0
     _scanned_pieces: int = 0
     _depth: int = 0
@@ -76,7 +76,7 @@ class StreamedToolCall:
 
 
 def find_kind(call: Mapping[str, Any]) -> Literal["function", "custom"]:
-    """Return the kind of a call; some calls have the fields of both kinds, one of them empty."""
+    """Return the kind of a call. Some calls have the fields of both kinds, but one is empty."""
     if call.get("function").__class__ is dict and "custom" not in call:  # fast path
         return "function"
     if is_blank(call.get("custom")):
@@ -114,7 +114,7 @@ class CallsTable:
     def access(
         self, piece: Mapping[str, Any], name: str | None, arguments: Any
     ) -> StreamedToolCall:
-        """Return the call of a piece; a new one if the piece begins it.
+        """Return the call to which a piece belongs; a new call if the piece begins a call.
 
         Some vendors give an id with each piece, some only with the first, some none, and some the
         same for all calls; some give the same index to all calls, some no index, and some number
@@ -156,7 +156,7 @@ class CallsTable:
             assert index is not None
             if not identity:
                 return at_index
-            # A piece without a name begins no call: some vendors give each piece an id of its own.
+            # A piece without a name does not begin a call: some vendors give each piece a new id.
             continues = not at_index.invocation_id or not name
             return self._by_both.get((index, identity), at_index if continues else None)
         if index is not None and name:

@@ -47,9 +47,9 @@ def read_image(part: Mapping[str, Any]) -> ImageContent | None:
     if not isinstance(url, str):
         return None
     known = ("url", "detail") if isinstance(detail, str) else ("url",)
-    kept, inner = collect_extras(part, ("type", "image_url")), collect_extras(source, known)
+    extras, inner = collect_extras(part, ("type", "image_url")), collect_extras(source, known)
     return ImageContent(
         **read_url(url, "image/*"),
         detail=detail if isinstance(detail, str) else None,
-        native=keep_native(PROTOCOL, {**kept, "image_url": inner} if inner else kept),
+        native=keep_native(PROTOCOL, {**extras, "image_url": inner} if inner else extras),
     )

@@ -1,6 +1,6 @@
 """Decoder of answers, streamed or not, to normalized stream events. Does no I/O.
 
-A complete response is decoded like a stream of one chunk, so that both give the same canisters.
+A complete response is decoded like a stream of one chunk, so both give equal canisters.
 Nothing is lost: fields without a common counterpart become native data of the message or the
 response.
 """
@@ -61,7 +61,7 @@ class _Choice(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 class _Chunk(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """Simple chunk: one piece of text, and fields that are the same in the whole stream."""
+    """Simple chunk: one piece of text, and fields that are the same in all chunks of a stream."""
 
     choices: list[_Choice]
     id: str | None = None
@@ -118,13 +118,13 @@ class Decoder(ResponseDecoder):
                 if len(choices) == 1 and choices[0].index == 0:
                     text = choices[0].delta.content
                     return [ContentDeltaEvent(index, text)] if text else []
-        return self._receive(data, partial(self._read, event=event, whole=False))
+        return self._receive(data, partial(self._read, event=event, is_complete=False))
 
     read_simple_response = staticmethod(read_simple_response)
     read_simple_stream = staticmethod(read_simple_stream)
 
     def _read_response(self, response: Mapping[str, Any]) -> None:
-        self._read(response, "", whole=True)
+        self._read(response, "", is_complete=True)
         if not self._begun:
             detail = f"{self._provider} sent an invalid response."
             raise ConverseError(detail=detail, stage=Stage.DECODE)
@@ -148,7 +148,7 @@ class Decoder(ResponseDecoder):
             native=keep_native(PROTOCOL, self._compose_leftover()),
         )
 
-    def _read(self, chunk: Mapping[str, Any], event: str, *, whole: bool) -> None:
+    def _read(self, chunk: Mapping[str, Any], event: str, *, is_complete: bool) -> None:
         if chunk.get("error") or event == "error" or chunk.get("object") == "error":
             self._fail(chunk)
         if "choices" not in chunk and "usage" not in chunk:
@@ -158,21 +158,21 @@ class Decoder(ResponseDecoder):
         if not choices and reports_error(chunk, within_answer=self._begun):
             self._fail(chunk)
         answer = None
-        if whole:
+        if is_complete:
             choices = _number_choices(choices)
             answer = _find_answer(choices)
             self._begin(chunk)
         for position, choice in enumerate(choices):
             if choice.get("error"):
                 self._fail(choice)
-            if whole and position != answer:
+            if is_complete and position != answer:
                 self._other_choices[position] = dict(choice)
-            elif not whole and choice.get("index"):
+            elif not is_complete and choice.get("index"):
                 self._keep_other(choice, choice["index"])
             else:
                 if not self._begun:
                     self._begin(chunk)
-                self._read_choice(choice, whole=whole)
+                self._read_choice(choice, is_complete=is_complete)
         self._read_usage(chunk)
         self._keep_native_fields(chunk)
 
@@ -203,17 +203,17 @@ class Decoder(ResponseDecoder):
         start = ResponseStartedEvent(response_id=response_id, model=model, native=native)
         self._events.append(start)
 
-    def _read_choice(self, choice: Mapping[str, Any], *, whole: bool) -> None:
+    def _read_choice(self, choice: Mapping[str, Any], *, is_complete: bool) -> None:
         delta, message = choice.get("delta"), choice.get("message")
-        rest = collect_extras(choice, CHOICE_READ)
+        extras = collect_extras(choice, CHOICE_READ)
         # Some stream a complete message instead of a delta.
-        if message is not None and (whole or delta is None):
-            self._answer.read(message, whole=whole)
+        if message is not None and (is_complete or delta is None):
+            self._answer.read(message, is_complete=is_complete)
             if delta is not None:
-                rest["delta"] = delta
+                extras["delta"] = delta
         elif delta:
-            self._answer.read(delta, whole=False)
-        update(self._choice, rest)
+            self._answer.read(delta, is_complete=False)
+        update(self._choice, extras)
         if choice.get("index"):
             self._choice["index"] = choice["index"]
         if choice.get("logprobs") is not None:
@@ -226,7 +226,7 @@ class Decoder(ResponseDecoder):
         self._matched_stop = choice.get("stop_reason") or self._matched_stop
 
     def _keep_other(self, choice: Mapping[str, Any], index: int) -> None:
-        """Collect another choice: the first is the answer, the others are kept whole."""
+        """Collect another choice: the first is the answer, all others are kept as native data."""
         other = self._other_choices.setdefault(index, {})
         piece = {name: value for name, value in choice.items() if name != "delta"}
         if choice.get("delta"):

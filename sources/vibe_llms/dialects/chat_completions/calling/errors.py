@@ -59,7 +59,7 @@ _MINIMAX_ERROR_TYPES: Final = {
     "2013": "badrequesterror",
     "2049": "authentication_error",
 }
-"""MiniMax's codes, and the error types of other hosts for the same errors."""
+"""MiniMax's codes, and the types that other hosts use for these errors."""
 _TITLE: Final = re.compile(r"<(?:title|h1)[^>]*>([^<]+)<", re.IGNORECASE)
 _TAG: Final = re.compile(r"<[^>]*>")
 
@@ -85,7 +85,7 @@ def reports_error(body: Mapping[str, Any], *, within_answer: bool = False) -> bo
         within_answer: Whether it comes within an answer, in which other fields have other meanings.
     """
     base = body.get("base_resp")
-    # MiniMax always sends status 200, and reports the real status here; 0 is success.
+    # MiniMax always sends status 200, and reports the real status in the body; 0 is success.
     if isinstance(base, Mapping) and base.get("status_code"):
         return True
     if within_answer:
@@ -122,7 +122,7 @@ def _simplify(body: object) -> object:
 
 
 def _format_item(item: Any) -> str:
-    """Format one of several errors, as FastAPI lists them: place and message."""
+    """Format an entry in a list of errors in FastAPI's format: the path and the message."""
     if not isinstance(item, Mapping) or "msg" not in item:
         return str(item)
     place = ".".join(str(step) for step in item.get("loc") or ())

@@ -62,18 +62,18 @@ def _write_tool(
         if text_format is not None:
             named["format"] = write_chat_format(text_format)
         return merge({"type": "custom", "custom": named}, ledger.read_sendable(native, path))
-    kept = {} if is_own else ledger.read_sendable(native, path)
-    function: dict[str, Any] = {**named, "parameters": write_parameters(invocable, kept)}
+    extras = {} if is_own else ledger.read_sendable(native, path)
+    function: dict[str, Any] = {**named, "parameters": write_parameters(invocable, extras)}
     if quirks.takes_strict:
-        if is_sent_strict(invocable, kept, path, ledger):
+        if is_sent_strict(invocable, extras, path, ledger):
             function["strict"] = True
-        elif kept.get(LENIENT):
+        elif extras.get(LENIENT):
             function["strict"] = False
     elif invocable.enforced:
         ledger.drop(f"{path}.enforced", "the vendor does not enforce schemas of arguments")
-    if _FUNCTIONS in kept:
-        return {_FUNCTIONS: merge(function, kept[_FUNCTIONS])}
-    return merge({"type": "function", "function": function}, kept)
+    if _FUNCTIONS in extras:
+        return {_FUNCTIONS: merge(function, extras[_FUNCTIONS])}
+    return merge({"type": "function", "function": function}, extras)
 
 
 _FUNCTIONS: Final = "functions"
@@ -87,7 +87,7 @@ def _compose(offer: Offer) -> dict[str, Any]:
         native.setdefault(field, []).append(tool.get(_FUNCTIONS, tool))
     if choice == "auto" or not native:  # the default
         return native
-    # All of them are in the older form, whose choice has another field.
+    # All tools are in the older format, which has another field for the choice.
     if "tools" not in native:
         native["function_call"] = choice if choice in CHOICES else {"name": choice}
     elif choice in tools:

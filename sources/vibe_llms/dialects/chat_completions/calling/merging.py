@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-# Some vendors repeat these with every piece: joining them would be wrong.
+# Some vendors repeat the values of these fields with every piece: joining would be wrong.
 _REPLACED: Final = frozenset({"index", "type", "id", "finish_reason", "role"})
 
 
 def append_piece(whole: dict[str, Any], piece: Mapping[str, Any]) -> None:
-    """Append a piece of an object to what was received of it.
+    """Append a piece of an object to the pieces received before.
 
     Texts and lists are extended, objects are merged, other values are replaced. Items of a list
     that have the same index are merged; null replaces nothing.

@@ -200,27 +200,27 @@ class _MessagesWriter:
         position: int,
     ) -> None:
         ledger, path = self.parts.ledger, locate(position)
-        kept = ledger.read_sendable(canister.native, path, canister)
-        as_parts = bool(kept.pop("$parts", False))
+        extras = ledger.read_sendable(canister.native, path, canister)
+        as_parts = bool(extras.pop("$parts", False))
         if isinstance(canister, ResultCanister):
-            message = self._write_result(canister, position, kept, as_parts=as_parts)
+            message = self._write_result(canister, position, extras, as_parts=as_parts)
         else:
             self._write_result_media()
-            message = self._write_text_message(canister, path, kept, as_parts=as_parts)
-        self.messages.append(merge(message, kept))
+            message = self._write_text_message(canister, path, extras, as_parts=as_parts)
+        self.messages.append(merge(message, extras))
         self.positions.append(position)
 
     def _write_text_message(
         self,
         canister: UserCanister | SupervisorCanister | DocumentCanister,
         path: str,
-        kept: dict[str, Any],
+        extras: dict[str, Any],
         *,
         as_parts: bool,
     ) -> dict[str, Any]:
         if isinstance(canister, SupervisorCanister):
             roles = self.parts.quirks.supervisor_roles
-            role = kept.pop("role", roles[0])
+            role = extras.pop("role", roles[0])
             if role == "developer" and role not in roles:
                 self.parts.ledger.coerce(path, f"the role {role} is sent as {roles[0]}")
                 role = roles[0]
@@ -231,7 +231,7 @@ class _MessagesWriter:
         return {"role": "user", "content": self.parts.write_content(contents, path, canister)}
 
     def _write_result(
-        self, canister: ResultCanister, position: int, kept: Mapping[str, Any], *, as_parts: bool
+        self, canister: ResultCanister, position: int, extras: Mapping[str, Any], *, as_parts: bool
     ) -> dict[str, Any]:
         parts, path = self.parts, locate(position)
         contents = survey_contents(canister, path, parts.ledger)
@@ -240,8 +240,8 @@ class _MessagesWriter:
             content = parts.write_content(contents, path, canister)
         else:
             media = [each for each in contents if isinstance(each[0], MEDIA_CLASSES)]
-            others = [each for each in contents if not isinstance(each[0], MEDIA_CLASSES)]
-            content = parts.write_texts(others, path, canister)
+            other_contents = [each for each in contents if not isinstance(each[0], MEDIA_CLASSES)]
+            content = parts.write_texts(other_contents, path, canister)
             if media:
                 for _, place in media:
                     parts.ledger.coerce(
@@ -249,10 +249,10 @@ class _MessagesWriter:
                     )
                 user_content = parts.write_content(media, path, canister)
                 self._result_media.append(({"role": "user", "content": user_content}, position))
-        if canister.is_error and not is_missing_note(canister) and "is_error" not in kept:
+        if canister.is_error and not is_missing_note(canister) and "is_error" not in extras:
             reason = "this protocol cannot mark a result as an error; only its text says so"
             parts.ledger.drop(f"{path}.is_error", reason)
-        if kept.get("role") == "function":
+        if extras.get("role") == "function":
             return {"role": "function", "name": canister.name, "content": content}
         message = {"role": "tool", "tool_call_id": canister.invocation_id, "content": content}
         if parts.quirks.names_results and canister.name:

@@ -1,4 +1,4 @@
-"""Contents as the parts of a message, or as its text if it supports only text."""
+"""Contents as the parts of a message, or as one text for messages without parts."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class PartsWriter:
         """Return the content of a user's message: a text if that is enough, otherwise parts.
 
         Raises:
-            CapabilityError: The model is known not to support one of them.
+            CapabilityError: The model is known not to support a content.
             RequestError: The bytes of a medium are missing.
         """
         written = (self.write_part(content, place, canister) for content, place in contents)
@@ -144,8 +144,8 @@ class PartsWriter:
     def _write_medium(
         self, content: MediaContent, path: str, canister: AnyCanister | None
     ) -> JsonObject | None:
-        kept = self.ledger.read_sendable(content.native, path, canister)
-        is_bare, kind = bool(kept.pop("$bare", False)), kept.pop("type", "")
+        extras = self.ledger.read_sendable(content.native, path, canister)
+        is_bare, kind = bool(extras.pop("$bare", False)), extras.pop("type", "")
         part, is_own = None, self.ledger.admits(content.native, canister)
         match content:
             case ImageContent() if content.file_id is None or has_payload(content) or content.url:
@@ -166,7 +166,7 @@ class PartsWriter:
         unnamed = () if isinstance(content, FileContent) else ("name",)
         names = (*unnamed, *_UNSUPPORTED_FIELDS.get(content.type, ()))
         self.ledger.omit(content, path, *names, reason=f"{content.type} content has no such field")
-        return merge(part, kept)
+        return merge(part, extras)
 
     def _find_file_part(self, content: FileContent) -> str:
         if has_payload(content) or content.url is None:
@@ -225,7 +225,7 @@ def write_image(content: ImageContent, path: str) -> JsonObject:
 
 
 def _write_file_url(kind: str, url: str, content: FileContent) -> JsonObject:
-    """Return a file by its URL, which Mistral expects directly, and others in an object."""
+    """Return a file by its URL. Mistral expects the URL directly, other vendors in an object."""
     part: dict[str, Any] = {"type": kind, kind: url if kind == "document_url" else {"url": url}}
     if content.name is not None:
         part[FILE_NAMES[kind]] = content.name

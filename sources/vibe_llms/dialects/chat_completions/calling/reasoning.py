@@ -18,8 +18,8 @@ from vibe_llms.messages.contents import ReasoningContent
 def note_plain_fields(details_text: str, texts: Mapping[str, str]) -> dict[str, Any]:
     """Return the native data about fields that have the reasoning beside its details.
 
-    They record the names of fields that repeat the text of the details, and the names and texts of
-    all others.
+    The native data record the names of fields that repeat the text of the details, and the names
+    and texts of all other fields.
     """
     repeating = [name for name, text in texts.items() if text == details_text]
     others = {name: text for name, text in texts.items() if text != details_text}
@@ -31,11 +31,11 @@ def join_texts(contents: Sequence[ReasoningContent]) -> str:
     return "".join(content.text or "".join(content.summary) for content in contents)
 
 
-def write_detail(content: ReasoningContent, rest: Mapping[str, Any]) -> dict[str, Any]:
+def write_detail(content: ReasoningContent, other_fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the entry of ``reasoning_details`` for a content.
 
     Args:
-        rest: The other fields of the entry, from the native data of the content.
+        other_fields: The other fields of the entry, from the native data of the content.
     """
     values_by_channel = {
         "text": content.text,
@@ -44,10 +44,10 @@ def write_detail(content: ReasoningContent, rest: Mapping[str, Any]) -> dict[str
     }
     fields = {
         name: values_by_channel[channel]
-        for name, channel in DETAIL_FIELDS.get(str(rest.get("type")), ())
-        if name not in rest and values_by_channel[channel]
+        for name, channel in DETAIL_FIELDS.get(str(other_fields.get("type")), ())
+        if name not in other_fields and values_by_channel[channel]
     }
-    return {**rest, **fields}
+    return {**other_fields, **fields}
 
 
 def write_envelope(envelope: str) -> dict[str, Any]:
@@ -55,18 +55,22 @@ def write_envelope(envelope: str) -> dict[str, Any]:
     return {"type": "reasoning.encrypted", "data": envelope, "format": "vibe-seal"}
 
 
-def write_thinking(content: ReasoningContent, rest: Mapping[str, Any]) -> dict[str, Any]:
+def write_thinking(content: ReasoningContent, other_fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the part of a message for a reasoning content.
 
     Args:
-        rest: The other fields of the part, from the native data of the content.
+        other_fields: The other fields of the part, from the native data of the content.
     """
-    items = rest.get("thinking")
+    items = other_fields.get("thinking")
     if isinstance(items, list):
         text = "".join(item["text"] for item in items if is_text(item))
         if content.text != text:
-            rest = without(rest, "thinking")  # the text was changed later
-    return {"type": "thinking", "thinking": [{"type": "text", "text": content.text}], **rest}
+            other_fields = without(other_fields, "thinking")  # the text was changed later
+    return {
+        "type": "thinking",
+        "thinking": [{"type": "text", "text": content.text}],
+        **other_fields,
+    }
 
 
 def is_text(item: Any) -> bool:

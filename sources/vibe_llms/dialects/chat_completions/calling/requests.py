@@ -19,7 +19,7 @@ from vibe_llms.messages.requests import Request
 
 
 def _compose_body(draft: BodyDraft) -> dict[str, Any]:
-    request, parts, kept = draft.request, draft.parts, draft.extras
+    request, parts, extras = draft.request, draft.parts, draft.extras
     quirks: Quirks = draft.quirks
     schema = nativize_schema(request.schema, quirks)
     body: dict[str, Any] = {
@@ -30,11 +30,11 @@ def _compose_body(draft: BodyDraft) -> dict[str, Any]:
         **schema.value,
     }
     _drop_parallel(body, draft)
-    _restore_choice(body, kept, request)
-    if _is_unenforced(request.schema, kept, quirks):
+    _restore_choice(body, extras, request)
+    if _is_unenforced(request.schema, extras, quirks):
         reason = "the vendor enforces only closed schemas whose properties are all required"
         draft.ledger.coerce("schema", reason)
-    _restore_format(body, kept, request, quirks)
+    _restore_format(body, extras, request, quirks)
     if schema.losses and request.schema is not None:
         draft.ledger.losses += schema.losses
         _describe_schema(
@@ -42,16 +42,16 @@ def _compose_body(draft: BodyDraft) -> dict[str, Any]:
             request.schema,
             has_one_system_message=not accepts_late_instructions(draft.attributes),
         )
-    return _complete(body, kept, quirks, streaming=draft.streaming)
+    return _complete(body, extras, quirks, streaming=draft.streaming)
 
 
 def _complete(
-    body: dict[str, Any], kept: dict[str, Any], quirks: Quirks, *, streaming: bool
+    body: dict[str, Any], extras: dict[str, Any], quirks: Quirks, *, streaming: bool
 ) -> dict[str, Any]:
     """Add native data, and the parameters of streaming."""
-    options = kept.pop("$stream_options", None) or kept.get("stream_options") or {}
-    explicit_defaults = kept.pop("$said", {})
-    body = merge({**explicit_defaults, **body}, without(kept, "stream", "stream_options"))
+    options = extras.pop("$stream_options", None) or extras.get("stream_options") or {}
+    explicit_defaults = extras.pop("$said", {})
+    body = merge({**explicit_defaults, **body}, without(extras, "stream", "stream_options"))
     if streaming:
         body["stream"] = True
     if streaming and quirks.stream_options:
@@ -69,20 +69,20 @@ def _drop_parallel(body: dict[str, Any], draft: BodyDraft) -> None:
         draft.ledger.drop(f"controls.{control}", "the request has no invocables")
 
 
-def _restore_choice(body: dict[str, Any], kept: dict[str, Any], request: Request) -> None:
-    """Restore the client's form of the choice, if it still means the same."""
-    choice = kept.pop("$choice", None)
+def _restore_choice(body: dict[str, Any], extras: dict[str, Any], request: Request) -> None:
+    """Restore the choice as the client wrote it, if its meaning has not changed."""
+    choice = extras.pop("$choice", None)
     if choice is not None and choice["meant"] == request.invocation_choice:
         body["tool_choice"] = choice["said"]
 
 
 def _restore_format(
-    body: dict[str, Any], kept: dict[str, Any], request: Request, quirks: Quirks
+    body: dict[str, Any], extras: dict[str, Any], request: Request, quirks: Quirks
 ) -> None:
     """Restore the client's form of the answer's format, if the schema is still of that kind."""
-    schema_format = kept.pop("$wanted", None)
-    has_other_format = "response_format" in kept
-    other_format = kept.pop("response_format", None)
+    schema_format = extras.pop("$wanted", None)
+    has_other_format = "response_format" in extras
+    other_format = extras.pop("response_format", None)
     takes_schemas = quirks.schema_form == "json_schema"
     if schema_format is not None and request.schema is not None and takes_schemas:
         inner = {**schema_format["json_schema"], "schema": request.schema}
@@ -91,11 +91,11 @@ def _restore_format(
         body["response_format"] = other_format
 
 
-def _is_unenforced(schema: JsonObject | None, kept: Mapping[str, Any], quirks: Quirks) -> bool:
+def _is_unenforced(schema: JsonObject | None, extras: Mapping[str, Any], quirks: Quirks) -> bool:
     """Return whether a schema is sent without strict enforcement, which the vendor supports."""
     is_strict = quirks.takes_strict and quirks.schema_form == "json_schema"
     is_plain = schema is None or schema == {"type": "object"}
-    return is_strict and not is_plain and "$wanted" not in kept and not is_closed(schema)
+    return is_strict and not is_plain and "$wanted" not in extras and not is_closed(schema)
 
 
 def _describe_schema(

@@ -46,7 +46,10 @@ class _Choice(msgspec.Struct, gc=False):
 
 
 class _Answer(msgspec.Struct, gc=False):
-    """A response; unknown fields are kept, except those that change its meaning."""
+    """A response.
+
+    Unknown fields are kept, except fields that change the meaning of the response.
+    """
 
     id: Word
     model: Word
@@ -72,9 +75,9 @@ def read_simple_response(body: bytes) -> SimpleResponse | None:
         fields: dict[str, Any] = msgspec.json.decode(body)
     except UNREADABLE:
         return None
-    rest = collect_extras(fields, TOP_READ)
+    extras = collect_extras(fields, TOP_READ)
     if choice_rest := collect_extras(fields["choices"][0], CHOICE_READ):
-        rest["choices"] = [choice_rest]
+        extras["choices"] = [choice_rest]
     return SimpleResponse(
         answer.id,
         answer.model,
@@ -82,7 +85,7 @@ def read_simple_response(body: bytes) -> SimpleResponse | None:
         None if answer.usage is None else normalize_usage(answer.usage),
         reason,
         choice.finish_reason,
-        keep_native(PROTOCOL, rest),
+        keep_native(PROTOCOL, extras),
     )
 
 

@@ -25,12 +25,12 @@ class Thought:
 
     Attributes:
         index: Index of the content.
-        kept: Its native data.
+        native_fields: Its native data.
         texts: The pieces of its readable text so far.
     """
 
     index: int
-    kept: dict[str, Any]
+    native_fields: dict[str, Any]
     texts: list[str] = attrs.field(factory=list)
     signature: str = ""
 
@@ -67,7 +67,8 @@ class Thinking:
         for name in REASONING_FIELDS:
             text = message.get(name)
             if isinstance(text, str) and text:
-                # Some send the same text in two fields: it is one content, returned in both.
+                # Some vendors send one text in two fields: it becomes one content, which is
+                # returned in both.
                 by_text.setdefault(text, []).append(name)
         readable = "".join(text for _, text, channel in pieces if channel != "signature")
         for text, names in by_text.items():
@@ -80,22 +81,24 @@ class Thinking:
                 index = self._find_free_index(index)
         return pieces
 
-    def read_part(self, part: Mapping[str, Any], index: int, *, whole: bool) -> list[Piece]:
+    def read_part(self, part: Mapping[str, Any], index: int, *, is_complete: bool) -> list[Piece]:
         """Return the pieces in a part of the content, which continues the part before it."""
-        rest = {name: value for name, value in part.items() if name not in ("type", "thinking")}
+        other_fields = {
+            name: value for name, value in part.items() if name not in ("type", "thinking")
+        }
         if self._part is None:
             self._inner = []
             self._part = self._add(index, {"part": {}})
-        self._part.kept["part"].update(rest)
+        self._part.native_fields["part"].update(other_fields)
         pieces = []
         for item in part["thinking"]:
             if is_text(item):
                 pieces.append((self._part.index, item["text"], "text"))
             if not is_text(item) or len(item) > 2:  # kept unchanged
-                self._part.kept["part"]["thinking"] = self._inner
+                self._part.native_fields["part"]["thinking"] = self._inner
             self._inner.append(item)
-        if whole and len(self._inner) != 1:
-            self._part.kept["part"]["thinking"] = self._inner
+        if is_complete and len(self._inner) != 1:
+            self._part.native_fields["part"]["thinking"] = self._inner
         return pieces
 
     def end_part(self) -> None:
@@ -105,57 +108,61 @@ class Thinking:
     def open(self, thought: Thought) -> dict[str, Any]:
         """Return the native data of a content at its beginning.
 
-        They include the names of plain fields that repeat its detail.
+        The native data include the names of plain fields that repeat the detail.
         """
-        has_echoes = "detail" in thought.kept and bool(self._echoes)
-        return thought.kept | ({"fields": list(self._echoes)} if has_echoes else {})
+        has_echoes = "detail" in thought.native_fields and bool(self._echoes)
+        return thought.native_fields | ({"fields": list(self._echoes)} if has_echoes else {})
 
     def finish(self) -> Sequence[Thought]:
         """Return the contents, each with its native data."""
         if self._details:
             details_text = "".join("".join(thought.texts) for thought in self._details)
             echoes = {name: "".join(texts) for name, texts in self._echoes.items()}
-            self._details[0].kept |= note_plain_fields(details_text, echoes)
+            self._details[0].native_fields |= note_plain_fields(details_text, echoes)
         return self.thoughts
 
     def _read_detail(self, piece: Mapping[str, Any], index: int) -> list[Piece]:
         text_fields = DETAIL_FIELDS.get(str(piece.get("type")), ())
         names = {name for name, _ in text_fields}
-        rest = {name: value for name, value in piece.items() if name not in names}
+        other_fields = {name: value for name, value in piece.items() if name not in names}
         not_texts = {
             name: piece[name]
             for name in names
             if name in piece and not isinstance(piece[name], str)
         }
-        thought = self._access_detail(rest, index)
-        kept = thought.kept["detail"]
+        thought = self._access_detail(other_fields, index)
+        native_fields = thought.native_fields["detail"]
         # Later pieces may have null for the first one's values.
-        kept |= {
-            name: value for name, value in rest.items() if value is not None or name not in kept
+        native_fields |= {
+            name: value
+            for name, value in other_fields.items()
+            if value is not None or name not in native_fields
         }
-        kept |= {name: value for name, value in not_texts.items() if name not in kept}
+        native_fields |= {
+            name: value for name, value in not_texts.items() if name not in native_fields
+        }
         pieces = []
         for name, channel in text_fields:
             text = piece.get(name)
             if not isinstance(text, str) or not text:
                 if text == "" and not thought.texts and channel != "signature":
-                    kept.setdefault(name, "")
+                    native_fields.setdefault(name, "")
                 continue
-            kept.pop(name, None)
+            native_fields.pop(name, None)
             if channel == "signature":
                 thought.signature += text
-                text = thought.signature  # each replaces the one before, so return all of it
+                text = thought.signature  # replaces the previous signature, so return all of it
             else:
                 thought.texts.append(text)
             pieces.append((thought.index, text, channel))
         return pieces
 
-    def _access_detail(self, rest: Mapping[str, Any], index: int) -> Thought:
+    def _access_detail(self, other_fields: Mapping[str, Any], index: int) -> Thought:
         """Return the content of a detail, which continues the last of its type, index and id."""
         last = self._details[-1] if self._details else None
         if last is not None:
-            before = last.kept["detail"]
-            if all(before.get(name) == rest.get(name) for name in ("type", "index", "id")):
+            before = last.native_fields["detail"]
+            if all(before.get(name) == other_fields.get(name) for name in ("type", "index", "id")):
                 return last
         thought = self._add(index, {"detail": {}})
         self._details.append(thought)
@@ -167,8 +174,8 @@ class Thinking:
             self._plain[key] = self._add(index, {"fields": list(names)})
         return self._plain[key]
 
-    def _add(self, index: int, kept: dict[str, Any]) -> Thought:
-        self.thoughts.append(Thought(index, kept))
+    def _add(self, index: int, native_fields: dict[str, Any]) -> Thought:
+        self.thoughts.append(Thought(index, native_fields))
         return self.thoughts[-1]
 
     def _find_free_index(self, index: int) -> int:

@@ -54,7 +54,7 @@ class TurnWriter:
     parts: PartsWriter
     _content: list[JsonObject] = attrs.field(factory=list)
     fields: dict[str, Any] = attrs.field(factory=dict)
-    _kept: dict[str, Any] = attrs.field(factory=dict)
+    _extras: dict[str, Any] = attrs.field(factory=dict)
     _calls: list[JsonObject] = attrs.field(factory=list)
     _details: list[tuple[ReasoningContent, dict[str, Any]]] = attrs.field(factory=list)
     _envelopes: list[str] = attrs.field(factory=list)
@@ -66,7 +66,7 @@ class TurnWriter:
     _joined_paths: dict[str, None] = attrs.field(factory=dict)
     """Paths of the contents whose texts are joined, in order."""
     _is_separated: bool = False
-    """Whether the next text must be separated from the one before it."""
+    """Whether the next text must be separated from the previous text."""
 
     def write(self, turn: Sequence[HistoryEntry]) -> dict[str, Any]:
         """Return the message. Raises RequestError."""
@@ -84,23 +84,23 @@ class TurnWriter:
         if self._calls and not all(map(_is_carrier, canister.content)):
             reason = "content after an invocation of the same turn is moved before it"
             ledger.coerce(path, reason)
-        self._kept = self._kept | ledger.read_sendable(canister.native, path, canister)
+        self._extras = self._extras | ledger.read_sendable(canister.native, path, canister)
         self._is_separated = True
         for index, content in enumerate(canister.content):
             self._add(content, f"{path}.content[{index}]", canister)
 
     def add_invocation(self, canister: InvocationCanister, path: str) -> None:
         """Add a call."""
-        kept = self.parts.ledger.read_sendable(canister.native, path, canister)
-        # A message with only calls has no content: its native data were kept with its first call.
-        self._kept = self._kept | kept.pop(MESSAGE, {})
+        extras = self.parts.ledger.read_sendable(canister.native, path, canister)
+        # A message with only calls has no content: the first call keeps the message's native data.
+        self._extras = self._extras | extras.pop(MESSAGE, {})
         if canister.content:
             reason = "an invocation can contain only its arguments"
             self.parts.ledger.drop(f"{path}.content", reason)
         # A call in the older form is returned in that form.
-        if "function_call" in kept:
+        if "function_call" in extras:
             function = {"name": canister.name, "arguments": write_arguments(canister, PROTOCOL)}
-            self.fields["function_call"] = merge(function, kept["function_call"])
+            self.fields["function_call"] = merge(function, extras["function_call"])
             return
         call: dict[str, Any] = {"id": canister.invocation_id, "type": "function"}
         if canister.form == "json":
@@ -118,26 +118,28 @@ class TurnWriter:
             self.parts.ledger.coerce(path, reason)
             arguments = write_json({"input": canister.arguments})
             call["function"] = {"name": canister.name, "arguments": arguments}
-        self._calls.append(merge(call, kept))
+        self._calls.append(merge(call, extras))
 
     def compose(self, path: str) -> dict[str, Any]:
         """Return the message."""
-        kept = self._kept
-        content = self._join(as_parts=bool(kept.pop("$parts", False)))
+        extras = self._extras
+        content = self._join(as_parts=bool(extras.pop("$parts", False)))
         message: dict[str, Any] = {"role": "assistant", "content": content}
         if self._details:
-            message[REASONING_DETAILS] = [write_detail(item, rest) for item, rest in self._details]
+            message[REASONING_DETAILS] = [
+                write_detail(item, other_fields) for item, other_fields in self._details
+            ]
         if self._envelopes:
             message.setdefault(REASONING_DETAILS, []).extend(map(write_envelope, self._envelopes))
         for name in self._plain_fields:
             message[name] = join_texts([item for item, _ in self._details])
         message |= self.fields
         self._ensure_reasoning(message, path)
-        for position, call in kept.pop("$calls", {}).items():
+        for position, call in extras.pop("$calls", {}).items():
             self._calls.insert(int(position), call)  # native blocks, at their positions
         if self._calls:
             message["tool_calls"] = self._calls
-        return merge(message, kept)
+        return merge(message, extras)
 
     def _join(self, *, as_parts: bool) -> Any:
         """Return the content: a text if that is enough, null if there is none."""
@@ -180,9 +182,9 @@ class TurnWriter:
                 self.add_audio(content, path, canister)
             case ImageContent() if self.is_generated_image(content, path, canister):
                 ledger.omit(content, path, "name", reason="a generated image has no such field")
-                kept = ledger.read_sendable(content.native, path, canister)
-                kept.pop("images", None)
-                image = merge(write_image(content, path), kept)
+                extras = ledger.read_sendable(content.native, path, canister)
+                extras.pop("images", None)
+                image = merge(write_image(content, path), extras)
                 self.fields.setdefault("images", []).append(image)
             case ImageContent() | AudioContent() | VideoContent() | FileContent() if ledger.admits(
                 content.native, canister
@@ -225,20 +227,20 @@ class TurnWriter:
                 self.fields.setdefault("annotations", []).append(annotation)
 
     def _write_refusal(self, content: RefusalContent, path: str, canister: AnyCanister) -> None:
-        kept = self.parts.ledger.read_sendable(content.native, path, canister)
-        if kept.get("type") == "refusal":
-            self._content.append({"type": "refusal", "refusal": content.text, **kept})
+        extras = self.parts.ledger.read_sendable(content.native, path, canister)
+        if extras.get("type") == "refusal":
+            self._content.append({"type": "refusal", "refusal": content.text, **extras})
             return
         if self.parts.quirks.takes_refusals:
             self.fields["refusal"] = self.fields.get("refusal", "") + content.text
         else:
             self._content.append({"type": "text", "text": content.text})
             self.parts.ledger.coerce(path, "a refusal is sent as text")
-        for name in kept:
+        for name in extras:
             self.parts.ledger.drop(f"{path}.native", f"{name}: a refusal has only a text")
 
     def has_audio_field(self, content: AudioContent) -> bool:
-        """Return whether audio has a field of its own, instead of a part of the content."""
+        """Return whether audio has a separate field, instead of a part of the content."""
         return content.file_id is not None
 
     def add_audio(self, content: AudioContent, path: str, canister: AnyCanister) -> None:
@@ -246,8 +248,8 @@ class TurnWriter:
         ledger = self.parts.ledger
         if ledger.admits(content.native, canister):
             is_clients = canister.origin is None
-            kept = ledger.read_sendable(content.native, path, canister) if is_clients else {}
-            self.fields["audio"] = {"id": content.file_id, **kept}
+            extras = ledger.read_sendable(content.native, path, canister) if is_clients else {}
+            self.fields["audio"] = {"id": content.file_id, **extras}
         elif content.transcript:
             self._content.append({"type": "text", "text": content.transcript})
             ledger.coerce(path, "audio is sent as its transcript")
@@ -256,19 +258,19 @@ class TurnWriter:
 
     def _write_reasoning(self, content: ReasoningContent, path: str, canister: AnyCanister) -> None:
         ledger, native = self.parts.ledger, content.native
-        kept = {} if native is None else read_native(native, path)
+        extras = {} if native is None else read_native(native, path)
         if ledger.admits(native, canister):
-            self._report_unsupported_fields(content, kept, path)
-            if "part" in kept:
-                self._content.append(write_thinking(content, kept["part"]))
+            self._report_unsupported_fields(content, extras, path)
+            if "part" in extras:
+                self._content.append(write_thinking(content, extras["part"]))
                 return
-            if "detail" in kept:
-                self._details.append((content, kept["detail"]))
-                self._plain_fields += map(str, kept.get("fields", ()))
-                self.fields |= kept.get("told", {})
+            if "detail" in extras:
+                self._details.append((content, extras["detail"]))
+                self._plain_fields += map(str, extras.get("fields", ()))
+                self.fields |= extras.get("told", {})
                 return
-            if "fields" in kept:
-                for name in kept["fields"]:
+            if "fields" in extras:
+                for name in extras["fields"]:
                     self.fields[name] = self.fields.get(name, "") + content.text
                 return
         elif is_wrapped(content.signature):
@@ -278,27 +280,27 @@ class TurnWriter:
                 ledger.withhold(
                     f"{path}.signature", "only the vendor that signed it can read the signature"
                 )
-            if names := ", ".join(sorted(kept.keys() - {"fields"})):
+            if names := ", ".join(sorted(extras.keys() - {"fields"})):
                 ledger.withhold(
                     f"{path}.native",
                     f"{names}: only the vendor that produced it can read it",
-                    is_routine=all(is_bookkeeping(*field) for field in kept.items()),
+                    is_routine=all(is_bookkeeping(*field) for field in extras.items()),
                 )
         if not _is_carrier(content):
             self._write_foreign_reasoning(content, path)
 
     def _report_unsupported_fields(
-        self, content: ReasoningContent, kept: Mapping[str, Any], path: str
+        self, content: ReasoningContent, extras: Mapping[str, Any], path: str
     ) -> None:
         """Record the fields of reasoning that its original form in a message does not have."""
         supported = {"text"}
-        if "detail" in kept:
-            fields = DETAIL_FIELDS.get(str(kept["detail"].get("type")), ())
+        if "detail" in extras:
+            fields = DETAIL_FIELDS.get(str(extras["detail"].get("type")), ())
             supported = {channel for _, channel in fields}
         names = [name for name in ("text", "summary", "signature") if name not in supported]
         reason = "the vendor's form of this reasoning has no such field"
         self.parts.ledger.omit(content, path, *names, reason=reason)
-        for name in sorted(kept.keys() - {"part", "detail", "fields", "told"}):
+        for name in sorted(extras.keys() - {"part", "detail", "fields", "told"}):
             self.parts.ledger.drop(f"{path}.native", f"{name}: reasoning has no such field")
 
     def _write_foreign_reasoning(self, content: ReasoningContent, path: str) -> None:

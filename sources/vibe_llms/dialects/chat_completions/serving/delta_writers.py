@@ -22,23 +22,23 @@ REASONING: Final = "reasoning_content"
 
 
 def find_delta_writer(
-    start: ContentStartedEvent, channel: str, kept: Mapping[str, Any], position: int
+    start: ContentStartedEvent, channel: str, extras: Mapping[str, Any], position: int
 ) -> DeltaWriter | None:
     """Return the function that writes a content's pieces; ``None`` for pieces that are not sent.
 
     Args:
-        kept: The content's native data, as known at its beginning.
+        extras: The content's native data, as known at its beginning.
         position: For an invocation, its index among the calls of the message.
     """
     match start.kind:
         case "text" if channel == "text":
-            return partial(_write_text_part, kept) if kept else _write_text
+            return partial(_write_text_part, extras) if extras else _write_text
         case "refusal" if channel == "text":
             return _write_refusal
         case "reasoning":
-            return _find_reasoning_writer(channel, kept)
+            return _find_reasoning_writer(channel, extras)
         case "invocation" if channel == "arguments":
-            if "function_call" in kept:
+            if "function_call" in extras:
                 return _write_legacy_arguments
             is_custom = start.form == "text"
             return partial(_write_custom_input if is_custom else _write_arguments, position)
@@ -46,18 +46,18 @@ def find_delta_writer(
 
 
 def begin_call(
-    start: ContentStartedEvent, kept: Mapping[str, Any], position: int
+    start: ContentStartedEvent, extras: Mapping[str, Any], position: int
 ) -> dict[str, Any]:
     """Return the delta with which an invocation begins."""
-    if "function_call" in kept:
-        function = merge({"name": start.name, "arguments": ""}, kept["function_call"])
+    if "function_call" in extras:
+        function = merge({"name": start.name, "arguments": ""}, extras["function_call"])
         return {"function_call": function}
     call: dict[str, Any] = {"index": position, "id": start.invocation_id, "type": "function"}
     if start.form == "text":
         call |= {"type": "custom", "custom": {"name": start.name, "input": ""}}
     else:
         call["function"] = {"name": start.name, "arguments": ""}
-    return {"tool_calls": [merge(call, without(kept, MESSAGE))]}
+    return {"tool_calls": [merge(call, without(extras, MESSAGE))]}
 
 
 def is_message_text(write_delta: DeltaWriter | None) -> bool:
@@ -74,8 +74,8 @@ def _write_text(text: str) -> dict[str, Any]:
     return {"content": text}
 
 
-def _write_text_part(kept: Mapping[str, Any], text: str) -> dict[str, Any]:
-    return {"content": [merge({"type": "text", "text": text}, kept)]}
+def _write_text_part(extras: Mapping[str, Any], text: str) -> dict[str, Any]:
+    return {"content": [merge({"type": "text", "text": text}, extras)]}
 
 
 def _write_refusal(text: str) -> dict[str, Any]:
@@ -94,21 +94,21 @@ def _write_legacy_arguments(text: str) -> dict[str, Any]:
     return {"function_call": {"arguments": text}}
 
 
-def _find_reasoning_writer(channel: str, kept: Mapping[str, Any]) -> DeltaWriter | None:
-    if "part" in kept:
-        rest = without(kept["part"], "thinking")
-        return partial(_write_reasoning_part, rest) if channel == "text" else None
-    if "detail" in kept:
-        detail = kept["detail"]
+def _find_reasoning_writer(channel: str, extras: Mapping[str, Any]) -> DeltaWriter | None:
+    if "part" in extras:
+        other_fields = without(extras["part"], "thinking")
+        return partial(_write_reasoning_part, other_fields) if channel == "text" else None
+    if "detail" in extras:
+        detail = extras["detail"]
         text_fields = DETAIL_FIELDS.get(str(detail.get("type")), ())
         fields = {detail_channel: name for name, detail_channel in text_fields}
         if channel not in fields:
             return None
-        names = kept.get("fields", ()) if channel != "signature" else ()
+        names = extras.get("fields", ()) if channel != "signature" else ()
         return partial(_write_reasoning_detail, detail, fields[channel], tuple(names))
-    if "fields" in kept:
+    if "fields" in extras:
         return (
-            partial(_write_reasoning_fields, tuple(kept["fields"])) if channel == "text" else None
+            partial(_write_reasoning_fields, tuple(extras["fields"])) if channel == "text" else None
         )
     return _write_reasoning if channel in ("text", "summary") else None
 
@@ -127,6 +127,6 @@ def _write_reasoning_detail(
     return {**dict.fromkeys(names, text), REASONING_DETAILS: [{**detail, field: text}]}
 
 
-def _write_reasoning_part(rest: Mapping[str, Any], text: str) -> dict[str, Any]:
-    part = {"type": "thinking", "thinking": [{"type": "text", "text": text}], **rest}
+def _write_reasoning_part(other_fields: Mapping[str, Any], text: str) -> dict[str, Any]:
+    part = {"type": "thinking", "thinking": [{"type": "text", "text": text}], **other_fields}
     return {"content": [part]}

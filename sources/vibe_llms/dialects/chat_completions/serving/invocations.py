@@ -45,13 +45,13 @@ def _normalize_tool(tool: Mapping[str, Any], taken_names: TakenNames) -> Invocab
                 return _normalize_function(tool)
         case {"type": "custom", "custom": {"name": str(name), **inner}, **rest} if name:
             description = inner.pop("description", None)
-            kept = {**rest, "custom": inner} if inner else rest
+            extras = {**rest, "custom": inner} if inner else rest
             if name not in taken_names and isinstance(description, str | None):
                 return InvocableDescription(
                     name=name,
                     description=description or "",
                     schema=None,
-                    native=make_native(PROTOCOL, kept),
+                    native=make_native(PROTOCOL, extras),
                 )
     name = str(tool.get("name") or tool.get("type") or "tool")
     return describe_own_tool(PROTOCOL, tool, name, taken_names)
@@ -63,18 +63,18 @@ def _is_function(tool: Mapping[str, Any]) -> bool:
 
 
 def _normalize_function(tool: Mapping[str, Any], field: str = "function") -> InvocableDescription:
-    kept, function = collect_extras(tool, ("type", "function")), tool["function"]
+    extras, function = collect_extras(tool, ("type", "function")), tool["function"]
     strict = function.get("strict")
     enforced, known = strict is True, ("name", "description", "parameters")
     inner = collect_extras(function, (*known, "strict") if isinstance(strict, bool) else known)
     if inner or field == "functions":
-        kept[field] = inner
+        extras[field] = inner
     if strict is False:
-        kept[LENIENT] = True
+        extras[LENIENT] = True
     schema = function.get("parameters")
     if enforced and not is_closed(schema):
-        kept[AS_IT_IS] = True
-    return describe_function(PROTOCOL, function, schema, kept, enforced=enforced)
+        extras[AS_IT_IS] = True
+    return describe_function(PROTOCOL, function, schema, extras, enforced=enforced)
 
 
 def _normalize_choice(native: Mapping[str, Any]) -> str:

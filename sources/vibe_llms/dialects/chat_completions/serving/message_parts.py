@@ -40,13 +40,13 @@ def read_reasoning(message: Mapping[str, Any]) -> list[ReasoningContent]:
 
 def read_detail(detail: Mapping[str, Any]) -> ReasoningContent:
     """Return the content of one entry of ``reasoning_details``."""
-    rest = dict(detail)
+    other_fields = dict(detail)
     fields: dict[str, Any] = {}
     for name, channel in DETAIL_FIELDS.get(str(detail.get("type")), ()):
-        if isinstance(rest.get(name), str) and rest[name]:
-            value = rest.pop(name)
+        if isinstance(other_fields.get(name), str) and other_fields[name]:
+            value = other_fields.pop(name)
             fields[channel] = (value,) if channel == "summary" else value
-    return ReasoningContent(**fields, native=make_native(PROTOCOL, {"detail": rest}))
+    return ReasoningContent(**fields, native=make_native(PROTOCOL, {"detail": other_fields}))
 
 
 def attach_fields(
@@ -59,12 +59,14 @@ def attach_fields(
 
     first = details[0]
     assert first.native is not None
-    kept = msgspec.json.decode(first.native.data) | note_plain_fields(join_texts(details), texts)
+    native_fields = msgspec.json.decode(first.native.data) | note_plain_fields(
+        join_texts(details), texts
+    )
     first_with_note = ReasoningContent(
         text=first.text,
         summary=first.summary,
         signature=first.signature,
-        native=make_native(PROTOCOL, kept),
+        native=make_native(PROTOCOL, native_fields),
     )
     return [first_with_note, *details[1:]]
 
@@ -95,11 +97,11 @@ def read_part(part: Any) -> AnyContent:
     if part.__class__ is not dict and not isinstance(part, Mapping):
         raise TypeError(f"a part must be an object, not {type(part).__name__}")
     kind = str(part.get("type", "part"))
-    rest = collect_extras(part, ("type", kind))
+    extras = collect_extras(part, ("type", kind))
     read = _READERS.get(kind)
     content: AnyContent | None = read_image(part) if kind == "image_url" else None
     if read is not None:
-        content = read(part.get(kind), rest)
+        content = read(part.get(kind), extras)
     if content is not None:
         return content
     text = part.get("text")
@@ -108,34 +110,34 @@ def read_part(part: Any) -> AnyContent:
     )
 
 
-def _read_text(text: Any, rest: dict[str, Any]) -> AnyContent | None:
+def _read_text(text: Any, extras: dict[str, Any]) -> AnyContent | None:
     if not isinstance(text, str):
         return None
-    return make_text(text, keep_native(PROTOCOL, rest))
+    return make_text(text, keep_native(PROTOCOL, extras))
 
 
-def _read_refusal(text: Any, rest: dict[str, Any]) -> AnyContent | None:
+def _read_refusal(text: Any, extras: dict[str, Any]) -> AnyContent | None:
     if not isinstance(text, str):
         return None
-    return RefusalContent(text, native=make_native(PROTOCOL, {"type": "refusal", **rest}))
+    return RefusalContent(text, native=make_native(PROTOCOL, {"type": "refusal", **extras}))
 
 
-def _read_thinking(inner: Any, rest: dict[str, Any]) -> AnyContent | None:
-    return read_thinking(inner, rest) if isinstance(inner, list) else None
+def _read_thinking(inner: Any, extras: dict[str, Any]) -> AnyContent | None:
+    return read_thinking(inner, extras) if isinstance(inner, list) else None
 
 
-def read_thinking(inner: list[Any], rest: Mapping[str, Any]) -> ReasoningContent:
+def read_thinking(inner: list[Any], extras: Mapping[str, Any]) -> ReasoningContent:
     """Return a part of reasoning, as in Mistral's format; its references are kept."""
     is_one_text = len(inner) == 1 and all(
         isinstance(item, Mapping) and item.keys() == {"type", "text"} and item["type"] == "text"
         for item in inner
     )
     text = "".join(str(item.get("text", "")) for item in inner if isinstance(item, Mapping))
-    part = dict(rest) if is_one_text else {**rest, "thinking": inner}
+    part = dict(extras) if is_one_text else {**extras, "thinking": inner}
     return ReasoningContent(text=text, native=make_native(PROTOCOL, {"part": part}))
 
 
-def _read_audio(value: Any, rest: dict[str, Any]) -> AnyContent | None:
+def _read_audio(value: Any, extras: dict[str, Any]) -> AnyContent | None:
     """Decode Base64 audio; Mistral sends no format, or a URL."""
     data_and_fields = _split(value, "data")
     if data_and_fields is None:
@@ -150,30 +152,30 @@ def _read_audio(value: Any, rest: dict[str, Any]) -> AnyContent | None:
     is_bare = isinstance(value, str)
     is_url = is_bare and data.startswith(("http:", "https:", "data:"))
     fields = read_url(data, mime_type) if is_url else read_payload(data, mime_type)
-    kept = _nest("input_audio", inner, rest) | ({"$bare": True} if is_bare else {})
+    native_fields = _nest("input_audio", inner, extras) | ({"$bare": True} if is_bare else {})
     keep = keep_native if audio_format else make_native  # a client may omit the format
-    return AudioContent(**fields, native=keep(PROTOCOL, kept))
+    return AudioContent(**fields, native=keep(PROTOCOL, native_fields))
 
 
-def _read_audio_url(value: Any, rest: dict[str, Any]) -> AnyContent | None:
+def _read_audio_url(value: Any, extras: dict[str, Any]) -> AnyContent | None:
     url_and_fields = _split(value, "url")
     if url_and_fields is None:
         return None
     url, inner = url_and_fields
-    kept = _nest("audio_url", inner, {"type": "audio_url", **rest})
-    return AudioContent(**read_url(url, "audio/*"), native=make_native(PROTOCOL, kept))
+    native_fields = _nest("audio_url", inner, {"type": "audio_url", **extras})
+    return AudioContent(**read_url(url, "audio/*"), native=make_native(PROTOCOL, native_fields))
 
 
-def _read_video(value: Any, rest: dict[str, Any]) -> AnyContent | None:
+def _read_video(value: Any, extras: dict[str, Any]) -> AnyContent | None:
     url_and_fields = _split(value, "url")
     if url_and_fields is None:
         return None
     url, inner = url_and_fields
-    kept = _nest("video_url", inner, rest)
-    return VideoContent(**read_url(url, "video/*"), native=make_native(PROTOCOL, kept))
+    native_fields = _nest("video_url", inner, extras)
+    return VideoContent(**read_url(url, "video/*"), native=make_native(PROTOCOL, native_fields))
 
 
-def _read_file(file: Any, rest: dict[str, Any]) -> AnyContent | None:
+def _read_file(file: Any, extras: dict[str, Any]) -> AnyContent | None:
     inner = collect_extras(file, ()) if isinstance(file, Mapping) else {}
     fields: dict[str, Any] = {"mime_type": "application/octet-stream"}
     if isinstance(inner.get("file_id"), str):
@@ -183,15 +185,15 @@ def _read_file(file: Any, rest: dict[str, Any]) -> AnyContent | None:
         bare = None if file_data.startswith("data:") else decode_bare(file_data)
         fields |= bare or read_url(file_data, "application/octet-stream")
         if bare:
-            rest = {**rest, "$bare": True}
+            extras = {**extras, "$bare": True}
         elif not file_data.startswith("data:"):
-            rest = {**rest, "type": "file"}  # some vendors accept a URL there, others do not
+            extras = {**extras, "type": "file"}  # some vendors accept a URL there, others do not
     if len(fields) == 1:
         return None
     name = inner.pop("filename") if isinstance(inner.get("filename"), str) else None
     # Uploaded files keep even empty native data: these show which vendor has the file.
     keep = make_native if "file_id" in fields else keep_native
-    return FileContent(**fields, name=name, native=keep(PROTOCOL, _nest("file", inner, rest)))
+    return FileContent(**fields, name=name, native=keep(PROTOCOL, _nest("file", inner, extras)))
 
 
 def decode_bare(text: str) -> dict[str, Any] | None:
@@ -200,21 +202,21 @@ def decode_bare(text: str) -> dict[str, Any] | None:
     return None if data is None else {"mime_type": "application/octet-stream", "data": data}
 
 
-def _read_file_url(kind: str, value: Any, rest: dict[str, Any]) -> AnyContent | None:
+def _read_file_url(kind: str, value: Any, extras: dict[str, Any]) -> AnyContent | None:
     """Decode a file in Perplexity's and Mistral's format: by its URL, or as bare Base64."""
     url_and_fields = _split(value, "url")
     if url_and_fields is None:
         return None
     url, inner = url_and_fields
-    kept = _nest(kind, inner, {"type": kind, **rest})
+    native_fields = _nest(kind, inner, {"type": kind, **extras})
     mime_type = "application/pdf" if kind == "pdf_url" else "application/octet-stream"
     bare = None if ":" in url else decode_bare(url)
     if bare:
-        kept["$bare"] = True
+        native_fields["$bare"] = True
     name_field = FILE_NAMES[kind]
-    name = kept.pop(name_field) if isinstance(kept.get(name_field), str) else None
+    name = native_fields.pop(name_field) if isinstance(native_fields.get(name_field), str) else None
     return FileContent(
-        **(bare or read_url(url, mime_type)), name=name, native=make_native(PROTOCOL, kept)
+        **(bare or read_url(url, mime_type)), name=name, native=make_native(PROTOCOL, native_fields)
     )
 
 
@@ -230,8 +232,8 @@ _READERS: Final[Mapping[str, Callable[[Any, dict[str, Any]], AnyContent | None]]
 """Decoder of each type of part; returns ``None`` for invalid parts."""
 
 
-def _nest(name: str, inner: Mapping[str, Any], rest: Mapping[str, Any]) -> dict[str, Any]:
-    return {**rest, name: inner} if inner else dict(rest)
+def _nest(name: str, inner: Mapping[str, Any], extras: Mapping[str, Any]) -> dict[str, Any]:
+    return {**extras, name: inner} if inner else dict(extras)
 
 
 def _split(value: Any, name: str) -> tuple[str, dict[str, Any]] | None:

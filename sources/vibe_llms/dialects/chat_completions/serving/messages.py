@@ -43,7 +43,7 @@ _TURN_FIELDS: Final = _COMMON_TURN_FIELDS | {
     REASONING_DETAILS,
     *REASONING_FIELDS,
 }
-"""Fields of each message that are read; others are its native data."""
+"""Fields that are read from each message; all other fields are native data."""
 
 _CALL_FIELDS: Final = {kind: frozenset({"id", kind}) for kind in ("function", "custom")}
 _TYPED_CALL_FIELDS: Final = {kind: known | {"type"} for kind, known in _CALL_FIELDS.items()}
@@ -51,7 +51,7 @@ _CALL_OBJECT_FIELDS: Final = {
     "function": frozenset({"name", "arguments"}),
     "custom": frozenset({"name", "input"}),
 }
-"""Fields of a call, and of the object in it, by the call's kind."""
+"""Fields of a call, and of the object in the call, by the call's kind."""
 
 
 def normalize_messages(
@@ -59,10 +59,10 @@ def normalize_messages(
 ) -> Translation[tuple[AnyCanister, ...]]:
     """Return the canisters of a request's ``messages``.
 
-    Lossless; invocations without an id get one, and are returned without it.
+    Lossless. Invocations without an id get an id, and are returned without one.
 
     Args:
-        cache: Earlier requests of the same client; a beginning that is equal is not read again.
+        cache: Cache of the client's earlier requests. A beginning that is equal is not read again.
 
     Raises:
         RequestError: A message is invalid.
@@ -95,33 +95,33 @@ class _MessagesReader(ConversationReader):
         """Add the canisters of one message."""
         match message["role"]:
             case "user":
-                contents, kept = _read_text_message(message, _TEXT_FIELDS)
-                self.add_user(contents, keep_native(PROTOCOL, kept) if kept else None)
+                contents, extras = _read_text_message(message, _TEXT_FIELDS)
+                self.add_user(contents, keep_native(PROTOCOL, extras) if extras else None)
             case "assistant":
                 self._read_turn(message)
             case "tool":
                 self._read_result(message)
             case "system" | "developer" as role:
-                contents, kept = _read_text_message(message, _TEXT_FIELDS)
+                contents, extras = _read_text_message(message, _TEXT_FIELDS)
                 if role != "system":
-                    kept["role"] = role
-                self.add_supervisor(contents, keep_native(PROTOCOL, kept))
+                    extras["role"] = role
+                self.add_supervisor(contents, keep_native(PROTOCOL, extras))
             case "function":
                 self._read_legacy_result(message)
             case str():  # a model's template may have other roles
-                contents, kept = _read_text_message(message, _UNKNOWN_ROLE_FIELDS)
-                self.add_supervisor(contents, keep_native(PROTOCOL, kept))
+                contents, extras = _read_text_message(message, _UNKNOWN_ROLE_FIELDS)
+                self.add_supervisor(contents, keep_native(PROTOCOL, extras))
             case role:
                 raise TypeError(f"unknown role {role!r}")
 
     def _read_result(self, message: Mapping[str, Any]) -> None:
-        contents, kept = _read_text_message(message, _RESULT_FIELDS)
+        contents, extras = _read_text_message(message, _RESULT_FIELDS)
         identity = str(message.get("tool_call_id") or "")
         if not identity:
             if not self._unanswered:
                 raise TypeError("it has no id of a call")
             identity = self._unanswered.pop(0)  # calls without ids are answered in order
-        self.add_result(contents, identity, self.names.get(identity), keep_native(PROTOCOL, kept))
+        self.add_result(contents, identity, self.names.get(identity), keep_native(PROTOCOL, extras))
 
     def _generate_id(self, path: str) -> str:
         reason = "the client sent no id; one was generated"
@@ -129,46 +129,48 @@ class _MessagesReader(ConversationReader):
         return f"call_{len(self.losses)}"
 
     def _read_legacy_result(self, message: Mapping[str, Any]) -> None:
-        contents, kept = _read_text_message(message, _LEGACY_RESULT_FIELDS)
+        contents, extras = _read_text_message(message, _LEGACY_RESULT_FIELDS)
         identity, name = f"function_call_{self.legacy}", str(message["name"])
-        self.add_result(contents, identity, name, keep_native(PROTOCOL, kept))
+        self.add_result(contents, identity, name, keep_native(PROTOCOL, extras))
 
     def _read_turn(self, message: Mapping[str, Any]) -> None:
         turn_id = produce_identity()
-        contents, kept = _read_model_message(message)
+        contents, extras = _read_model_message(message)
         calls = message.get("tool_calls") or ()
         known = calls and [call for call in calls if is_known(call)]
         if len(known) != len(calls):
-            kept["$calls"] = {
+            extras["$calls"] = {
                 str(position): call for position, call in enumerate(calls) if not is_known(call)
             }
         legacy = message.get("function_call")
         has_legacy = legacy is not None and not is_blank(legacy)
         if contents or not (known or has_legacy):
-            self.add_answer(contents, turn_id, keep_native(PROTOCOL, kept) if kept else None)
-            kept = {}
+            self.add_answer(contents, turn_id, keep_native(PROTOCOL, extras) if extras else None)
+            extras = {}
         # Without contents, no other canister could keep the message's native data.
         for call in known:
-            self._read_call(call, turn_id, kept)
-            kept = {}
+            self._read_call(call, turn_id, extras)
+            extras = {}
         if has_legacy:
-            self._read_legacy_call(message["function_call"], turn_id, kept)
+            self._read_legacy_call(message["function_call"], turn_id, extras)
 
     def _read_call(self, call: Mapping[str, Any], turn_id: str, message: JsonObject) -> None:
-        identity, name, arguments, form, kept = read_call(call)
+        identity, name, arguments, arguments_format, extras = read_call(call)
         if not identity:
             identity = self._generate_id("tool_calls")
             self._unanswered.append(identity)
         self.names[identity] = name
         if message:
-            kept[MESSAGE] = message
-        self.add_call(identity, name, arguments, turn_id, keep_native(PROTOCOL, kept), form)
+            extras[MESSAGE] = message
+        self.add_call(
+            identity, name, arguments, turn_id, keep_native(PROTOCOL, extras), arguments_format
+        )
 
     def _read_legacy_call(
         self, function: Mapping[str, Any], turn_id: str, message: JsonObject
     ) -> None:
         self.legacy += 1
-        kept = {"function_call": collect_extras(function, ("name", "arguments"))} | (
+        extras = {"function_call": collect_extras(function, ("name", "arguments"))} | (
             {MESSAGE: message} if message else {}
         )
         self.add_call(
@@ -176,7 +178,7 @@ class _MessagesReader(ConversationReader):
             function["name"],
             function["arguments"],
             turn_id,
-            make_native(PROTOCOL, kept),
+            make_native(PROTOCOL, extras),
         )
 
 
@@ -187,16 +189,22 @@ def read_call(
     kind = find_kind(call)
     inner = call[kind]
     arguments_field = "arguments" if kind == "function" else "input"
-    kept = collect_extras(inner, _CALL_OBJECT_FIELDS[kind])
+    inner_extras = collect_extras(inner, _CALL_OBJECT_FIELDS[kind])
     arguments = inner.get(arguments_field) or ""
     if not isinstance(arguments, str):  # servers with templates accept data
-        kept[arguments_field] = arguments
+        inner_extras[arguments_field] = arguments
         arguments = write_json(arguments)
-    rest = collect_extras(
+    extras = collect_extras(
         call, _TYPED_CALL_FIELDS[kind] if call.get("type") == kind else _CALL_FIELDS[kind]
     )
-    form: Literal["json", "text"] = "json" if kind == "function" else "text"
-    return call.get("id"), inner["name"], arguments, form, {**rest, kind: kept} if kept else rest
+    arguments_format: Literal["json", "text"] = "json" if kind == "function" else "text"
+    return (
+        call.get("id"),
+        inner["name"],
+        arguments,
+        arguments_format,
+        {**extras, kind: inner_extras} if inner_extras else extras,
+    )
 
 
 def _read_text_message(
@@ -206,11 +214,11 @@ def _read_text_message(
     content = message.get("content")
     if len(message) == 2 and content.__class__ is str and content and known is _TEXT_FIELDS:
         return (make_text(content),), {}  # fast path: there are no other fields
-    kept = collect_extras(message, known)
+    extras = collect_extras(message, known)
     contents = read_content(content)
     if len(contents) > 1 and message["role"] != "user":  # a user's contents are always parts
-        kept["$parts"] = True
-    return contents, kept
+        extras["$parts"] = True
+    return contents, extras
 
 
 def read_content(content: str | Sequence[Any] | None) -> Sequence[AnyContent]:
@@ -230,7 +238,7 @@ def _read_model_message(message: Mapping[str, Any]) -> tuple[Sequence[AnyContent
         return read_content(content), {}
     if (content is None or content.__class__ is str) and _has_only_content_and_calls(message):
         return read_content(content), {}
-    kept = collect_extras(message, _TURN_FIELDS)
+    extras = collect_extras(message, _TURN_FIELDS)
     parts = [_mark_as_own_part(each) for each in read_content(message.get("content"))]
     contents: list[AnyContent] = [*read_reasoning(message), *parts]
     if isinstance(message.get("refusal"), str) and message["refusal"]:
@@ -241,12 +249,12 @@ def _read_model_message(message: Mapping[str, Any]) -> tuple[Sequence[AnyContent
         value = message.get(name)
         is_reasoning = isinstance(value, str) and value
         if value is not None and not is_reasoning:
-            kept[name] = value  # some vendors require reasoning, even if empty
+            extras[name] = value  # some vendors require reasoning, even if empty
     if message.get("annotations"):
-        _attach_citations(contents, message["annotations"], kept)
+        _attach_citations(contents, message["annotations"], extras)
     if len(parts) > 1:
-        kept["$parts"] = True
-    return contents, kept
+        extras["$parts"] = True
+    return contents, extras
 
 
 def _has_only_content_and_calls(message: Mapping[str, Any]) -> bool:
@@ -267,7 +275,7 @@ def _mark_as_own_part(content: AnyContent) -> AnyContent:
 
 
 def _attach_citations(
-    contents: list[AnyContent], annotations: Sequence[Any], kept: dict[str, Any]
+    contents: list[AnyContent], annotations: Sequence[Any], extras: dict[str, Any]
 ) -> None:
     """Put the citations on the last text; without a text they are kept as native data."""
     are_known = all(isinstance(annotation, Mapping) for annotation in annotations)
@@ -276,7 +284,7 @@ def _attach_citations(
             citations = [read_citation(annotation) for annotation in annotations]
             contents[index] = attrs.evolve(content, citations=citations)
             return
-    kept["annotations"] = annotations
+    extras["annotations"] = annotations
 
 
 def _read_audio(audio: Mapping[str, Any]) -> AudioContent:

@@ -184,7 +184,7 @@ def normalize_same(
 ) -> Translation[Request]:
     """Return a request for another vendor of the protocol.
 
-    A control that the model is not known to have stays in its field: the vendor may know it.
+    An unknown control of the model stays in its field, because the vendor may know the control.
     """
     read = normalize_request(native, cache=cache)
     request = read.value
@@ -195,8 +195,10 @@ def normalize_same(
     }
     if not unknown:
         return read
-    kept = {} if request.native is None else read_native(request.native, "request")
-    kept |= {field: native[field] for field in list_fields(native, unknown)}
+    extras = {} if request.native is None else read_native(request.native, "request")
+    extras |= {field: native[field] for field in list_fields(native, unknown)}
     controls = {name: value for name, value in request.controls.items() if name not in unknown}
-    rest = evolve_unchecked(request, controls=controls, native=keep_native(PROTOCOL, kept))
-    return Translation(rest, read.losses)
+    merged_request = evolve_unchecked(
+        request, controls=controls, native=keep_native(PROTOCOL, extras)
+    )
+    return Translation(merged_request, read.losses)

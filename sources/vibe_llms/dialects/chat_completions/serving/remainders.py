@@ -80,7 +80,7 @@ def find_rest(
         if remaining is None:
             losses.append(_describe_difference(f"message.{name}"))
         elif name == "content" and len(remaining) == 1 and _is_text_part(remaining[0]):
-            rest[name] = remaining[0]["text"]  # as all plain texts before it were sent
+            rest[name] = remaining[0]["text"]  # a single text is sent as a text, not as a list
         elif remaining:
             rest[name] = remaining
     calls = message.get("tool_calls") or ()
@@ -165,7 +165,7 @@ def _leave_out(fields: Mapping[str, Any], names: Sequence[str]) -> _Fields:
 
 
 def _find_remaining_items(items: list[Any], streamed: Sequence[Any]) -> list[Any] | None:
-    """Return the remaining items; ``None`` if the streamed ones are not their beginning."""
+    """Return the remaining items; ``None`` if the items do not begin with the streamed items."""
     position = _find_last_reasoning(streamed)
     if position is None or position >= len(items):
         return _subtract_items(items, streamed)

@@ -52,7 +52,7 @@ def normalize_request(
     Args:
         attributes: The model's attributes, which define its controls; by default all controls of
             the dialect are known.
-        cache: Earlier requests of the same client; a beginning that is equal is not read again.
+        cache: Cache of the client's earlier requests. A beginning that is equal is not read again.
 
     Raises:
         RequestError: The request is invalid.
@@ -62,21 +62,21 @@ def normalize_request(
     tools = normalize_invocables(native)
     schema = normalize_schema(native)
     invocables, choice = tools.value
-    kept = collect_extras(native, (*_READ_ELSEWHERE, *list_fields(native, controls.value)))
+    extras = collect_extras(native, (*_READ_ELSEWHERE, *list_fields(native, controls.value)))
     if native.get("tool_choice") and not compare_choice(native, choice, invocables):
-        kept["$choice"] = {"said": native["tool_choice"], "meant": choice}
+        extras["$choice"] = {"said": native["tool_choice"], "meant": choice}
         if is_simplified(native["tool_choice"], choice):
-            kept["$choice"][REPORTED_AS] = "tool_choice"
+            extras["$choice"][REPORTED_AS] = "tool_choice"
     if choice != "auto" and native.get("tools"):
-        kept.pop("function_call", None)
-    kept |= _keep_format(native, schema.value) | _keep_options(native)
+        extras.pop("function_call", None)
+    extras |= _keep_format(native, schema.value) | _keep_options(native)
     explicit_defaults = {
-        name: kept.pop(name) for name, value in _DEFAULTS.items() if kept.get(name) == value
+        name: extras.pop(name) for name, value in _DEFAULTS.items() if extras.get(name) == value
     }
     if explicit_defaults:
-        kept["$said"] = explicit_defaults
-    model, rest = str(native.get("model") or ""), keep_native(PROTOCOL, kept)
-    return compose_request(messages, controls.value, tools, schema, native=rest, model=model)
+        extras["$said"] = explicit_defaults
+    model, native_data = str(native.get("model") or ""), keep_native(PROTOCOL, extras)
+    return compose_request(messages, controls.value, tools, schema, native=native_data, model=model)
 
 
 def _keep_format(native: Mapping[str, Any], schema: JsonObject | None) -> dict[str, Any]:
@@ -101,8 +101,8 @@ def _keep_format(native: Mapping[str, Any], schema: JsonObject | None) -> dict[s
 def _keep_options(native: Mapping[str, Any]) -> dict[str, Any]:
     """Return the stream options without ``include_usage``: usage is always requested."""
     options = native.get("stream_options")
-    rest = collect_extras(options, ("include_usage",)) if isinstance(options, Mapping) else {}
-    return {"$stream_options": rest} if rest else {}
+    extras = collect_extras(options, ("include_usage",)) if isinstance(options, Mapping) else {}
+    return {"$stream_options": extras} if extras else {}
 
 
 def normalize_controls(

@@ -58,8 +58,8 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     metadata = response.metadata
     origin = metadata.origin
     ledger = Ledger(protocol=PROTOCOL)
-    kept = ledger.read_sendable(metadata.native, "metadata")
-    rest, *others = kept.pop("choices", [{}])
+    extras = ledger.read_sendable(metadata.native, "metadata")
+    first_choice, *other_choices = extras.pop("choices", [{}])
     message = _write_message(response, ledger)
     first = {"index": 0, "message": message}
     first["finish_reason"] = _find_finish_reason(origin, message, ledger)
@@ -69,13 +69,13 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
         "created": _find_creation_time(response),
         "model": origin.model,
     }
-    body["choices"] = [merge(first, rest), *others]
+    body["choices"] = [merge(first, first_choice), *other_choices]
     if origin.usage is not None:
         names = {"input_name": "prompt_tokens", "output_name": "completion_tokens"}
         body["usage"] = repeat_usage(origin, PROTOCOL) or nativize_openai_usage(
             origin.usage, **names, ledger=ledger
         )
-    return Translation(merge(body, kept), ledger.losses)
+    return Translation(merge(body, extras), ledger.losses)
 
 
 def _write_message(response: Response, ledger: Ledger) -> dict[str, Any]:
@@ -102,8 +102,8 @@ class _AnswerWriter(TurnWriter):
     def _write_citation(
         self, citation: Citation, path: str, canister: AnyCanister
     ) -> Mapping[str, Any]:
-        if kept := self.parts.ledger.read_sendable(citation.native, path, canister):
-            return kept
+        if extras := self.parts.ledger.read_sendable(citation.native, path, canister):
+            return extras
         begin, end = self._find_span()
         if citation.start is not None or citation.end is not None:
             end = begin + (citation.end or 0)
@@ -145,7 +145,7 @@ class _AnswerWriter(TurnWriter):
 
 
 def _find_finish_reason(origin: Origin, message: Mapping[str, Any], ledger: Ledger) -> str | None:
-    """Return the finish reason: the vendor's own if it uses this protocol."""
+    """Return the finish reason; unchanged if the vendor uses this protocol."""
     if keeps_native_stop_reason(origin, PROTOCOL):
         return origin.native_stop_reason
     finish_reason = _FINISH_REASONS.get(origin.stop_reason, "stop")

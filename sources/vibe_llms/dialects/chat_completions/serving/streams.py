@@ -64,12 +64,12 @@ class _Content(GrowingContent):
     """A content in progress.
 
     Attributes:
-        kept: Its native data, if its vendor uses this protocol.
+        native_fields: Native data of the content, if the vendor uses this protocol.
         position: For an invocation, its index among the calls of the message.
         sent_signature: The part of its signature that was sent.
     """
 
-    kept: dict[str, Any]
+    native_fields: dict[str, Any]
     position: int
     sent_signature: str = ""
 
@@ -102,7 +102,7 @@ class StreamWriter(client_answers.StreamWriter):
         self._record_piece = pieces.append
 
     def write(self, event: StreamEvent) -> bytes:
-        """Return the frames for an event, complete ones; usually one, perhaps none."""
+        """Return the complete frames for an event: usually one, sometimes none."""
         if isinstance(event, ContentDeltaEvent):
             text = event.text
             if event.index == self._index and event.channel == self._channel and text:
@@ -152,17 +152,17 @@ class StreamWriter(client_answers.StreamWriter):
 
     def _begin(self, event: ContentStartedEvent) -> bytes:
         is_call = event.kind == "invocation" and event.owner is Owner.OURS
-        kept = _open_native(event.native)
-        content = self._contents[event.index] = _Content(event, kept, self._calls)
+        extras = _open_native(event.native)
+        content = self._contents[event.index] = _Content(event, extras, self._calls)
         self._separators.add(content)
         written = self._open(calls=is_call)
         if event.kind == "native":
             self._unfinished_natives.append(event.index)
         if not is_call:
             return written
-        if "function_call" not in kept:
+        if "function_call" not in extras:
             self._calls += 1
-        delta = begin_call(event, kept, content.position)
+        delta = begin_call(event, extras, content.position)
         return written + self._send(delta)
 
     def _send(self, delta: dict[str, Any]) -> bytes:
@@ -176,12 +176,14 @@ class StreamWriter(client_answers.StreamWriter):
         if content is None or content.start.owner is not Owner.OURS:
             return b""
         channel, text = event.channel, event.text
-        write_delta = find_delta_writer(content.start, channel, content.kept, content.position)
+        write_delta = find_delta_writer(
+            content.start, channel, content.native_fields, content.position
+        )
         if write_delta is None:
             return b""
-        is_part = content.start.kind == "text" or "part" in content.kept
+        is_part = content.start.kind == "text" or "part" in content.native_fields
         if is_part and any(each < event.index for each in self._unfinished_natives):
-            self._waiting.append(event)  # a content before it is known only at its end
+            self._waiting.append(event)  # an earlier content is still incomplete
             return b""
         if channel == "signature":  # each piece is the whole signature so far
             text, content.sent_signature = text.removeprefix(content.sent_signature), text
@@ -204,7 +206,7 @@ class StreamWriter(client_answers.StreamWriter):
         return "" if self._has_parts else separator
 
     def _finish(self, event: ContentFinishedEvent) -> bytes:
-        """Write a content without deltas, and contents that waited for it."""
+        """Write a content without deltas, and then the contents that waited for its end."""
         content, item = self._contents[event.index], event.item
         if event.index in self._unfinished_natives:
             return self._write_native_part(event.index, item)
@@ -224,7 +226,7 @@ class StreamWriter(client_answers.StreamWriter):
                 return b""
 
     def _write_native_part(self, index: int, item: FinishedItem) -> bytes:
-        """Write a part of an unknown kind, and then the contents that waited for it."""
+        """Write a part of an unknown kind, and then the contents that waited for its end."""
         self._unfinished_natives.remove(index)
         frames = []
         if isinstance(item, NativeContent) and item.native.protocol == PROTOCOL:
@@ -238,12 +240,12 @@ class StreamWriter(client_answers.StreamWriter):
         assert event.response is not None  # the assembler guarantees it
         written = nativize_response(event.response)
         body: dict[str, Any] = dict(written.value)
-        answer, *others = body["choices"]
-        rest, losses = find_rest(answer["message"], self._streamed.join())
+        answer, *other_choices = body["choices"]
+        remaining_delta, losses = find_rest(answer["message"], self._streamed.join())
         self.losses += [*written.losses, *losses]
         frames = [self._open()]
-        frames += [self._send(rest)] if rest else []
-        for position, other in enumerate(others, 1):
+        frames += [self._send(remaining_delta)] if remaining_delta else []
+        for position, other in enumerate(other_choices, 1):
             frames += self._write_other(other, position)
         late_fields = {
             name: value

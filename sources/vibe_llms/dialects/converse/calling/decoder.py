@@ -41,8 +41,8 @@ _decode_piece: Final = msgspec.json.Decoder(_Piece).decode
 class Decoder(ResponseDecoder):
     """Decodes the events of a stream, or one complete answer.
 
-    The last event has a response without canisters: only the metadata of the other side. Its number
-    of attempts is reduced to those that were not reported as retry events.
+    The last event has a response without canisters: only the metadata of the other side. The number
+    of attempts excludes attempts that were reported as retry events.
 
     Args:
         provider: The provider, for errors.

@@ -1,4 +1,4 @@
-"""A request to the other side, which translates it for its own provider."""
+"""A request to another instance of vibe-llms, which translates the request for a provider."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def nativize_request(
     """Return the body: the request, and whether to stream its answer. Lossless.
 
     Args:
-        attributes: The model's attributes; its name is its address on the other side.
+        attributes: The model's attributes. The name is the model's address in the other instance.
         quirks: Unused.
         provider: The request's provider.
         streaming: Whether to stream the answer.
@@ -61,7 +61,7 @@ def nativize_request(
     model = ModelDescriptor(provider=provider, name=name, attributes=attributes)
     parts = nativize_parts(request, model, processors or produce_processors(quirks))
     plain = produce_converter().unstructure
-    rest = {field: plain(getattr(request, field)) for field in _REST}
+    other_fields = {field: plain(getattr(request, field)) for field in _REST}
     body: JsonObject = {
         "version": VERSION,
         "stream": streaming,
@@ -71,7 +71,7 @@ def nativize_request(
             **parts.controls,
             **parts.invocations,
             "schema": request.schema,  # not converted: the order of its properties matters
-            **rest,
+            **other_fields,
         },
     }
     return Translation(body, parts.losses)

@@ -44,7 +44,7 @@ class ReportedModel:
 
     Attributes:
         address: Its address there, such as ``anthropic:claude-opus-5``.
-        model: The model behind it; the same unless the address is an alias.
+        model: Address of the model. It differs if the address is an alias.
         values: Its attributes there.
     """
 

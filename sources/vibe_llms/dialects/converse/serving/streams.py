@@ -1,4 +1,4 @@
-"""A streamed answer: server-sent events, each with one of our events, as its codec writes it."""
+"""A streamed answer: server-sent events, each with one encoded stream event of this library."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def nativize_models(models: Mapping[str, ModelDescriptor]) -> JsonObject:
     The names of our files are left out, as they mean nothing to the other side.
 
     Args:
-        models: By their addresses here, which may be aliases.
+        models: The models by their addresses in this configuration, which may be aliases.
     """
     return {
         "version": VERSION,

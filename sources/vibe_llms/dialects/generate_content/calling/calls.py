@@ -61,5 +61,5 @@ class StreamedFunctionCall:
 
 def read_call_extras(part: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a part with ``functionCall`` other than id, name and arguments."""
-    rest = collect_extras(camelize(part["functionCall"]), _CALL_FIELDS)
-    return without(part, "functionCall") | ({"functionCall": rest} if rest else {})
+    extras = collect_extras(camelize(part["functionCall"]), _CALL_FIELDS)
+    return without(part, "functionCall") | ({"functionCall": extras} if extras else {})

@@ -1,11 +1,11 @@
 """Decoder of answers, streamed or not, to normalized stream events. Does no I/O.
 
 A stream is a series of responses whose parts are increments; a complete response is decoded like a
-stream of one. So adjacent plain texts, and adjacent plain thoughts, are one content in either:
-the pieces of one part look like several parts. A part with any other field (usually a signature) is
-a content of its own, even if its text is empty. A text ends with the response, as its citations
-come last. A blocked prompt is a response without contents, ``FILTERED``, whose reason and ratings
-are native data.
+stream of one. So adjacent plain texts, and adjacent plain thoughts, are one content in either: the
+pieces of one part look like several parts. A part with any other field (usually a signature) is a
+separate content, even if its text is empty. A text ends with the response, as its citations come
+last. A blocked prompt is a response without contents, ``FILTERED``, whose reason and ratings are
+native data.
 """
 
 from __future__ import annotations
@@ -332,9 +332,7 @@ class Decoder(ResponseDecoder):
         return StreamedFunctionCall(index=index, extras={} if piece.get("id") else dict(NAMELESS))
 
     def _digest_chunk(self) -> str:
-        """Return a substitute for the response's id: the same if the same response is decoded
-        again.
-        """
+        """Derive an id from the response, so that decoding a response again gives the same id."""
         # The digest includes the usage of input, which differs for each turn of a conversation.
         written = json.dumps(self._chunk, sort_keys=True).encode()
         return hashlib.sha256(written).hexdigest()[:16]

@@ -87,7 +87,7 @@ def _locate(segment: Mapping[str, Any], texts: Sequence[str]) -> tuple[int, int 
     """
     segment_text = segment.get("text")
     begin, end = segment.get("startIndex") or 0, segment.get("endIndex")
-    # The text that the segment names comes first, then all others in their order.
+    # The text that the segment names comes first, then all other texts in their order.
     part_index = segment.get("partIndex", 0)
     order = sorted(range(len(texts)), key=lambda index: index != part_index)
     if end is not None:

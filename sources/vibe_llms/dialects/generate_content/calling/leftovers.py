@@ -38,11 +38,11 @@ class Leftovers:
         """Add the first candidate; keys in camel case."""
         self.reason = _ensure_text(candidate.get("finishReason")) or self.reason
         self.first |= collect_extras(candidate, ("content", "finishReason"))
-        if rest := collect_extras(content, ("parts", "role")):
-            self.first["content"] = rest
+        if extras := collect_extras(content, ("parts", "role")):
+            self.first["content"] = extras
 
     def add_candidate(self, candidate: Mapping[str, Any], position: int) -> None:
-        """Add one of the other candidates, whole; its plain texts are joined."""
+        """Add a complete candidate after the first one; its plain texts are joined."""
         index = candidate.get("index", position)
         other = self._other_candidates.setdefault(index, {})
         content = camelize(candidate.get("content") or {})

@@ -30,7 +30,7 @@ def read_media(part: Mapping[str, Any]) -> MediaContent | None:
     if not isinstance(part[name], Mapping):
         return None
     source = camelize(part[name])
-    rest = without(source, "data", "fileUri", "mimeType", "displayName")
+    other_fields = without(source, "data", "fileUri", "mimeType", "displayName")
     mime_type = source.get("mimeType") or ""
     uri = source.get("fileUri")
     fields: dict[str, Any] = {"name": source.get("displayName")}
@@ -49,7 +49,7 @@ def read_media(part: Mapping[str, Any]) -> MediaContent | None:
         return None
     if not mime_type:
         mime_type = _guess_default_type(uri)
-    extras = without(part, name) | ({name: rest} if rest else {})
+    extras = without(part, name) | ({name: other_fields} if other_fields else {})
     # Uploaded files keep even empty native data: these show which vendor has the file.
     keep = make_native if "file_id" in fields else keep_native
     native = keep(PROTOCOL, extras)

@@ -2,8 +2,8 @@
 
 A content has everything from one role until the other role begins: the results of one turn share a
 content, and so does everything of one turn of a model. Contents that were separate in a client's
-request stay separate. Instructions at the beginning become ``systemInstruction``; later ones are
-sent as the user's text, as the protocol has no field for them.
+request stay separate. Instructions at the beginning become ``systemInstruction``. Later
+instructions are sent as the user's text, because the protocol has no field for them.
 """
 
 from __future__ import annotations
@@ -171,10 +171,10 @@ class ContentsWriter:
         if not self.parts.ledger.admits(native, canister):
             return None
         try:
-            kept = msgspec.json.decode(native.data, type=_Signature)
+            fields = msgspec.json.decode(native.data, type=_Signature)
         except UNREADABLE:
             return None
-        return kept.thoughtSignature or None
+        return fields.thoughtSignature or None
 
     def write(self, entry: HistoryEntry) -> None:
         """Write one canister of a repaired conversation. Raises RequestError."""
@@ -212,7 +212,7 @@ class ContentsWriter:
     def _access_content(
         self, canister: AnyCanister, path: str, joined: bool | None
     ) -> WrittenContent:
-        """Return the content for a canister: the last one, or a new one."""
+        """Return the protocol's content for a canister: the last content, or a new one."""
         if isinstance(canister, SupervisorCanister):
             if not self.contents:
                 self.system = self.system or WrittenContent("")

@@ -178,7 +178,7 @@ class PartsWriter:
     def write_media(
         self, content: MediaContent, path: str, canister: AnyCanister
     ) -> dict[str, Any] | None:
-        """Do the same as :meth:`write`, for media."""
+        """Write a medium; see :meth:`write`."""
         text = read_unsupported_file(content, self.attributes, path, self.ledger)
         if text is not None:
             return {"text": text}
@@ -222,7 +222,7 @@ class PartsWriter:
     def write_thought(
         self, content: ReasoningContent, path: str, canister: AnyCanister
     ) -> dict[str, Any] | None:
-        """Do the same as :meth:`write`, for reasoning."""
+        """Write reasoning; see :meth:`write`."""
         if not self.ledger.admits(content.native, canister):
             self.ledger.withhold(path, "the vendor cannot use reasoning of another model")
             return None

@@ -1,6 +1,6 @@
 """Whole requests: the body.
 
-The body is the same streamed or not, and does not name the model: the path does both.
+The path names the model and decides whether the answer is streamed; the body does neither.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def write_result(
     """Return the part of a result, and the parts that must follow it.
 
     Args:
-        takes_media: Whether media may be in the response itself; otherwise they follow it.
+        takes_media: Whether media may be in the response itself; if not, media follow the response.
     """
     texts: list[TextualContent] = []
     media_parts: list[dict[str, Any]] = []

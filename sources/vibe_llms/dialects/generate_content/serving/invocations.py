@@ -76,7 +76,7 @@ def find_allowed(native: Mapping[str, Any]) -> frozenset[str] | None:
     if not allowed or not isinstance(allowed, list):
         return None
     names = frozenset(map(str, allowed))
-    # A single allowed function is a choice of its own, and not a limit.
+    # A single allowed function is a choice of that function, not a limit.
     is_single = _read_choice(config, {*names}) in allowed
     return None if is_single else names
 
@@ -88,10 +88,10 @@ def remove_choice(native: dict[str, Any], choice: str) -> dict[str, Any]:
         config.pop("allowedFunctionNames", None)
     if choice != "auto" or str(config.get("mode", "")).upper() == "VALIDATED":
         config.pop("mode", None)
-    rest = without(camelize(native.get("toolConfig") or {}), "functionCallingConfig")
+    other_fields = without(camelize(native.get("toolConfig") or {}), "functionCallingConfig")
     if config:
-        rest["functionCallingConfig"] = config
-    return without(native, "toolConfig") | ({"toolConfig": rest} if rest else {})
+        other_fields["functionCallingConfig"] = config
+    return without(native, "toolConfig") | ({"toolConfig": other_fields} if other_fields else {})
 
 
 def normalize_schema(native: Mapping[str, Any]) -> Translation[JsonObject | None]:

@@ -54,7 +54,7 @@ def normalize_messages(
     Lossless: other fields become native data of the content or canister.
 
     Args:
-        cache: Earlier requests of the same client; a beginning that is equal is not read again.
+        cache: Cache of the client's earlier requests. A beginning that is equal is not read again.
 
     Raises:
         RequestError: A content is invalid.
@@ -154,9 +154,9 @@ class _ContentsReader(ConversationReader):
         identity = call.get("id") or f"call_{produce_identity()}"
         name = call.get("name") or ""
         self._unanswered.add(PendingInvocation(identity, name))
-        kept = {**read_call_extras(part), **wrapper, **({} if call.get("id") else NAMELESS)}
+        extras = {**read_call_extras(part), **wrapper, **({} if call.get("id") else NAMELESS)}
         arguments = write_json(call.get("args") or {})
-        self.add_call(identity, name, arguments, turn_id, keep_native(PROTOCOL, kept))
+        self.add_call(identity, name, arguments, turn_id, keep_native(PROTOCOL, extras))
 
     def _read_input(self, parts: Sequence[dict[str, Any]], extras: dict[str, Any]) -> None:
         contents: list[AnyContent] = []
@@ -199,7 +199,7 @@ def _compose_wrapper(role: str, previous: str | None, extras: dict[str, Any]) ->
     if previous is None:
         # Otherwise a result that begins a content would join the results before it.
         return extras | ({"joined": False} if role == "result" else {})
-    # Adjacent results are joined by default; any others need a note that they were joined.
+    # Adjacent results are joined by default; other results need a note that they were joined.
     are_both_results = previous == role == "result"
     return {} if are_both_results else {"joined": True}
 
@@ -228,12 +228,12 @@ def _read_result(
     """
     block = camelize(part["functionResponse"])
     response = block.get("response")
-    rest = collect_extras(block, _RESPONSE_FIELDS)
+    response_extras = collect_extras(block, _RESPONSE_FIELDS)
     is_plain = response.__class__ is dict and response.keys() == _OUTPUT_FIELDS
     is_error = not is_plain and _is_error_response(response)
     extras = without(part, "functionResponse")
-    if rest:
-        extras["functionResponse"] = rest
+    if response_extras:
+        extras["functionResponse"] = response_extras
     if content:
         extras["content"] = dict(content)
     media = [read_content(each) for each in block.get("parts") or ()]

@@ -36,7 +36,7 @@ def normalize_request(
     Args:
         attributes: The model's attributes: parameters that are not its controls are kept as native
             data.
-        cache: Earlier requests of the same client; a beginning that is equal is not read again.
+        cache: Cache of the client's earlier requests. A beginning that is equal is not read again.
 
     Raises:
         RequestError: The request is invalid.
@@ -44,13 +44,13 @@ def normalize_request(
     fields = camelize(native)
     canisters = normalize_messages(fields, cache)
     invocables = normalize_invocables(fields)
-    controls, rest = split_controls(fields, attributes)
+    controls, other_fields = split_controls(fields, attributes)
     schema = normalize_schema(fields)
     descriptions, choice = invocables.value
-    rest = remove_schema(without(rest, "contents", "systemInstruction", "tools"))
+    other_fields = remove_schema(without(other_fields, "contents", "systemInstruction", "tools"))
     if any(description.schema is not None for description in descriptions):
-        rest = remove_choice(rest, choice)
-    extras = {name: value for name, value in rest.items() if value is not None}
+        other_fields = remove_choice(other_fields, choice)
+    extras = {name: value for name, value in other_fields.items() if value is not None}
     if not extras.get("generationConfig"):
         extras.pop("generationConfig", None)
     native_data = keep_native(PROTOCOL, extras)
@@ -73,15 +73,15 @@ def split_controls(
     native: Mapping[str, Any], attributes: ModelAttributes | None
 ) -> tuple[dict[str, JsonValue], dict[str, Any]]:
     """Return the controls in a request, and its other parameters."""
-    rest = camelize(native)
-    config = camelize(rest.pop("generationConfig", None) or {})
+    other_fields = camelize(native)
+    config = camelize(other_fields.pop("generationConfig", None) or {})
     if thinking := camelize(config.pop("thinkingConfig", None) or {}):
         config["thinkingConfig"] = thinking
     if config:
-        rest["generationConfig"] = config
+        other_fields["generationConfig"] = config
     controls: dict[str, JsonValue] = {}
     for name, place in PLACES.items():
-        value = look_up(rest, place)
+        value = look_up(other_fields, place)
         if name == "reasoning_effort":
             value = str(value).lower()
             if value not in LEVELS:
@@ -89,5 +89,5 @@ def split_controls(
         # A budget of -1 lets the model choose, which has no common counterpart.
         if value is not None and is_valid_control(name, value, attributes):
             controls[name] = value
-            take(rest, place)
-    return controls, rest
+            take(other_fields, place)
+    return controls, other_fields

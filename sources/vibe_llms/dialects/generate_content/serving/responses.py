@@ -49,11 +49,11 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     origin = response.metadata.origin
     is_ours = origin.protocol == PROTOCOL
     parts = _write_parts(response, ledger)
-    rest = ledger.read_sendable(response.metadata.native, "response")
-    first, *others = rest.pop("candidates", [{}])
+    extras = ledger.read_sendable(response.metadata.native, "response")
+    first, *other_candidates = extras.pop("candidates", [{}])
     reason = _find_finish_reason(origin, parts, ledger)
     body: dict[str, Any] = {}
-    blocked = (rest.get("promptFeedback") or {}).get("blockReason")
+    blocked = (extras.get("promptFeedback") or {}).get("blockReason")
     # A blocked prompt has no candidate at all.
     if parts or not blocked or blocked != reason:
         candidate: dict[str, Any] = {"content": {"role": "model", "parts": parts}}
@@ -61,7 +61,7 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
         grounding = {} if is_ours else write_grounding(_find_texts(response))
         if grounding:
             candidate["groundingMetadata"] = grounding
-        body["candidates"] = [merge(candidate, first), *others]
+        body["candidates"] = [merge(candidate, first), *other_candidates]
     if origin.usage is not None:
         body["usageMetadata"] = repeat_usage(origin, PROTOCOL) or nativize_usage(
             origin.usage, ledger
@@ -69,7 +69,7 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     body["modelVersion"] = origin.model
     if origin.response_id:
         body["responseId"] = origin.response_id
-    return Translation(merge(body, rest), ledger.losses)
+    return Translation(merge(body, extras), ledger.losses)
 
 
 def _find_finish_reason(

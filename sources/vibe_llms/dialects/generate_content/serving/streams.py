@@ -183,10 +183,10 @@ class StreamWriter(SequentialWriter):
         self.losses[:] = [*translation.losses, *self._continuation_losses]
         body = {**translation.value, **self._repeat_fields()}
         if "candidates" in body:
-            first, *others = body["candidates"]
+            first, *other_candidates = body["candidates"]
             # The vendor, too, sends the finish reason with an empty text.
             content = {**first["content"], "parts": [{"text": ""}]}
-            body["candidates"] = [{**first, "content": content, "index": 0}, *others]
+            body["candidates"] = [{**first, "content": content, "index": 0}, *other_candidates]
         return self._frame(body) + (b"\r\n]" if self._array else b"")
 
 

@@ -49,7 +49,7 @@ class BlocksWriter:
         """Return the blocks of a canister's contents.
 
         Raises:
-            CapabilityError: The model is known not to support one of them.
+            CapabilityError: The model is known not to support a content.
             RequestError: The bytes of a medium are missing.
         """
         blocks = []

@@ -92,7 +92,7 @@ def normalize_citation(native: Mapping[str, Any]) -> Citation:
 def nativize_citations(
     citations: Iterable[Citation], path: str, canister: AnyCanister | None, ledger: Ledger
 ) -> list[dict[str, Any]]:
-    """Return the vendor's own citations; it accepts no others."""
+    """Return the citations of this vendor; it accepts no citations of other vendors."""
     native = []
     for index, citation in enumerate(citations):
         citation_path = f"{path}.citations[{index}]"

@@ -1,8 +1,8 @@
 """Decoder of answers, streamed or not, to normalized stream events. It does no I/O.
 
-A complete response is decoded like a stream of complete blocks, so that both give the same
-canisters. As a stream may have thousands of events that continue a text, there is a fast path for
-their exact form. Events in any other form are decoded by the general path.
+A complete response is decoded like a stream of complete blocks, so both give equal canisters. As a
+stream may have thousands of events that continue a text, there is a fast path for their exact form.
+Events in any other form are decoded by the general path.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Decoder(ResponseDecoder):
         self._native: dict[str, Any] = {}
 
     def decode(self, data: Mapping[str, Any] | bytes, event: str = "") -> list[StreamEvent]:
-        """Return our events for one event of the stream, which is data or the bytes of its JSON.
+        """Return the stream events for an event of the vendor, given as data or as JSON.
 
         Args:
             event: The name of the event in the stream, overridden by the type in the data.
@@ -186,7 +186,7 @@ class Decoder(ResponseDecoder):
             self._events.append(UsageEvent(usage=normalize_usage(self._usage)))
 
     def _begin_block(self, index: int, block: Mapping[str, Any]) -> None:
-        # If a block was not ended, the next one with the same index ends it.
+        # A block without an end is ended by the next block with its index.
         if index in self._open_blocks:
             self._finish_block(index)
         growing_block = begin_block(self._block_count, block, self._names)
@@ -214,8 +214,8 @@ class Decoder(ResponseDecoder):
         if not block.add_delta(kind, delta):
             self._keep_event(kind, fields, block.index)
             return
-        rest = collect_extras(delta, ("type", *_KNOWN_DELTAS[kind]))
-        if rest or block.kind == "native":
+        extras = collect_extras(delta, ("type", *_KNOWN_DELTAS[kind]))
+        if extras or block.kind == "native":
             self._keep_event(kind, fields, block.index)
             if block.kind == "native":
                 return

@@ -92,7 +92,7 @@ FAULTS_BY_TYPE: Final = {
 """Faults by ``error.type``: the vendor's ``ErrorType``, and those of compatible servers."""
 
 _FAULTS_BY_STATUS: Final = {499: ProviderFault.UNKNOWN, 501: _I}
-"""Statuses with another meaning here than elsewhere."""
+"""Statuses with another meaning in this protocol than in HTTP."""
 
 _VAGUE_TYPES: Final = frozenset({"api_error", "invalid_request_error"})
 """Types that many errors share, so that the status is more specific."""

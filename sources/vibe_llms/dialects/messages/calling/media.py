@@ -1,4 +1,4 @@
-"""Images and documents, with the sources of their data, in both directions."""
+"""Images, documents and the sources of their data, in both directions."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ def normalize_image(block: Mapping[str, Any]) -> ImageContent | None:
     source = _read_source(block.get("source"), "image/*")
     if source is None:
         return None
-    facts, rest = source
-    extras = collect_extras(block, ("type", "source")) | ({"source": rest} if rest else {})
+    facts, source_extras = source
+    extras = collect_extras(block, ("type", "source")) | (
+        {"source": source_extras} if source_extras else {}
+    )
     return ImageContent(**facts, native=_produce_native(facts, extras))
 
 
@@ -33,9 +35,9 @@ def normalize_document(block: Mapping[str, Any]) -> FileContent | None:
     source = _read_source(block.get("source"), "application/pdf")
     if source is None:
         return None
-    facts, rest = source
+    facts, source_extras = source
     extras = collect_extras(block, ("type", "source", "title", "context"))
-    extras |= {"source": rest} if rest else {}
+    extras |= {"source": source_extras} if source_extras else {}
     return FileContent(
         **facts,
         title=read_text(block.get("title")),
@@ -65,16 +67,16 @@ def _read_source(source: Any, mime_type: str) -> tuple[dict[str, Any], dict[str,
             data = decode_base64(text)
             if data is None:
                 return None
-            rest = collect_extras(source, ("type", "media_type", "data"))
+            extras = collect_extras(source, ("type", "media_type", "data"))
             if is_text(media_type):  # otherwise it would be sent back as text
-                rest["type"] = "base64"
-            return {"mime_type": media_type, "data": data}, rest
+                extras["type"] = "base64"
+            return {"mime_type": media_type, "data": data}, extras
         case {"type": "text", "data": str(text)}:
             media_type = read_text(source.get("media_type")) or "text/plain"
-            rest = collect_extras(source, ("type", "media_type", "data"))
+            extras = collect_extras(source, ("type", "media_type", "data"))
             if media_type != "text/plain":  # otherwise it would be sent back as plain text
-                rest["type"] = "text"
-            return _read_text_source(text, rest, media_type)
+                extras["type"] = "text"
+            return _read_text_source(text, extras, media_type)
         case {"type": "url", "url": str(url)}:
             return {"mime_type": mime_type, "url": url}, collect_extras(source, ("type", "url"))
         case {"type": "file", "file_id": str(file_id)}:
@@ -84,19 +86,19 @@ def _read_source(source: Any, mime_type: str) -> tuple[dict[str, Any], dict[str,
             return _read_text_source(text, collect_extras(source, ("content",)))
         case {"type": "content", "content": [*parts]} if parts and all(map(_is_text_part, parts)):
             texts = [part["text"] for part in parts]
-            rest = {
+            extras = {
                 **collect_extras(source, ("content",)),
                 "lengths": [len(text) for text in texts],
             }
-            return _read_text_source(_PARTS_SEPARATOR.join(texts), rest)
+            return _read_text_source(_PARTS_SEPARATOR.join(texts), extras)
     return None
 
 
 def _read_text_source(
-    text: str, rest: dict[str, Any], mime_type: str = "text/plain"
+    text: str, extras: dict[str, Any], mime_type: str = "text/plain"
 ) -> tuple[dict[str, Any], dict[str, Any]] | None:
     try:
-        return {"mime_type": mime_type, "data": text.encode("utf-8")}, rest
+        return {"mime_type": mime_type, "data": text.encode("utf-8")}, extras
     except UnicodeEncodeError:
         return None
 
@@ -144,19 +146,19 @@ def nativize_document(
 
 
 def _write_file_source(
-    content: FileContent, path: str, rest: dict[str, Any], ledger: Ledger
+    content: FileContent, path: str, extras: dict[str, Any], ledger: Ledger
 ) -> dict[str, Any]:
-    lengths = rest.pop("lengths", None)
-    is_text_source = is_text(content.mime_type) or rest.get("type") in ("text", "content")
-    if content.data is None or not is_text_source or rest.get("type") == "base64":
-        return merge(_write_source(content, path), rest)
+    lengths = extras.pop("lengths", None)
+    is_text_source = is_text(content.mime_type) or extras.get("type") in ("text", "content")
+    if content.data is None or not is_text_source or extras.get("type") == "base64":
+        return merge(_write_source(content, path), extras)
     text = _decode_text(content.data, path, ledger)
-    if rest.get("type") == "content":
-        return {"content": _split(text, lengths), **rest}
-    if content.mime_type != "text/plain" and "type" not in rest:
+    if extras.get("type") == "content":
+        return {"content": _split(text, lengths), **extras}
+    if content.mime_type != "text/plain" and "type" not in extras:
         ledger.coerce(f"{path}.mime_type", f"{content.mime_type} is sent as text/plain")
-    media_type = content.mime_type if "type" in rest else "text/plain"
-    return {"type": "text", "media_type": media_type, "data": text, **rest}
+    media_type = content.mime_type if "type" in extras else "text/plain"
+    return {"type": "text", "media_type": media_type, "data": text, **extras}
 
 
 def _decode_text(data: bytes, path: str, ledger: Ledger) -> str:

@@ -1,8 +1,8 @@
 """Translation of canisters to the messages of a request.
 
-The order of all contents is kept. A turn of the model is one message, and its results and the
-user's next contents are the next message. If a client had other boundaries between its messages,
-these are restored.
+The order of all contents is kept. A turn of the model is one message. The results of the turn and
+the user's next contents are the next message. Other boundaries between messages in the client's
+request are restored.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from vibe_llms.messages.losses import Translation
 from vibe_llms.models.attributes import ModelAttributes
 
 RULES: Final = HistoryRules(id_pattern=r"[a-zA-Z0-9_-]+", alias_prefix="toolu_")
-"""The pattern is the vendor's own. It rejects any other id with status 400."""
+"""The pattern is from the vendor's reference. It rejects any other id with status 400."""
 
 _INTERRUPTING_REASONS: Final = frozenset(
     {
@@ -67,7 +67,7 @@ def nativize_canisters(
 
     Args:
         provider: The request's provider; signatures of others are withheld.
-        continuation: Whether the model continues its own last turn.
+        continuation: Whether the model continues its last turn.
 
     Raises:
         CapabilityError: The model is known not to support a content.
@@ -318,7 +318,7 @@ class _MessagesWriter:
         extras, shared = self._split_extras(canister, path)
         content = self.blocks.write(canister.content, path, canister)
         content = self._add_to_last(content, shared, path)
-        # If a client's message began here, the role is in its extras.
+        # If a client's message began with this canister, the role is in the extras.
         self._add("user", path, content, extras, follows_result and "role" not in extras)
 
     def _write_result(self, canister: ResultCanister, path: str) -> None:
@@ -395,26 +395,26 @@ def write_execution(canister: AnyCanister, path: str, ledger: Ledger) -> list[Bl
 
 
 def _write_document(canister: DocumentCanister, path: str, blocks: BlocksWriter) -> list[Block]:
-    """Return the blocks of a document: one with its texts and images, then one for each file."""
+    """Return the blocks of a document: one with all texts and images, then one for each file."""
     title = {} if canister.title is None else {"title": canister.title}
     framed: list[Block] = []
-    others: list[Block] = []
+    file_blocks: list[Block] = []
     for index, content in enumerate(canister.content):
         block = blocks.write_content(content, f"{path}.content[{index}]", canister)
         if block is None:
             continue
         if isinstance(content, FileContent):
-            others.append({**title, **block})
+            file_blocks.append({**title, **block})
         elif block["type"] in ("text", "image"):
             framed.append(block)
         else:
-            others.append(block)
+            file_blocks.append(block)
     if not framed:
-        return others
+        return file_blocks
     source: Block = {"type": "content", "content": framed}
     if len(framed) == 1 and framed[0].keys() == {"type", "text"}:
         source = {"type": "text", "media_type": "text/plain", "data": framed[0]["text"]}
-    return [{"type": "document", "source": source, **title}, *others]
+    return [{"type": "document", "source": source, **title}, *file_blocks]
 
 
 def _is_our_result(canister: AnyCanister | None) -> bool:

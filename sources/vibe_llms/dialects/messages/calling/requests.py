@@ -117,7 +117,7 @@ def _check_budget(body: Mapping[str, Any], extras: Mapping[str, Any]) -> None:
 
 
 def _complete_limit(body: dict[str, Any], draft: BodyDraft) -> None:
-    """Set the maximum answer, if it is missing: that of the model, if known."""
+    """Set the maximum length of the answer, if it is missing, to the model's limit, if known."""
     if "max_tokens" in body:
         return
     limit = draft.attributes.access_value("output_limit_tokens")

@@ -1,4 +1,4 @@
-"""Conversion of schemas to the subset that the vendor enforces; it rejects all others.
+"""Conversion of schemas to the subset that the vendor enforces; the vendor rejects other schemas.
 
 In that subset, every object is closed, and bounds of numbers, lengths and lists are unsupported:
 https://platform.claude.com/docs/en/build-with-claude/structured-outputs (read 2026-11-26).

@@ -1,7 +1,7 @@
 """Errors in Anthropic's format.
 
-The status makes the vendor's libraries raise the right class, and a code a subclass of it. The own
-values of another vendor are kept if clients interpret them in the same way.
+The status makes the vendor's libraries raise the right class, and a code a subclass of it. Another
+vendor's values are kept if clients interpret them in the same way.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _FAULTS_WITH_OWN_TYPE: Final = frozenset(
         ProviderFault.RATE_LIMITED,
     }
 )
-"""Faults that always have a type of their own."""
+"""Faults that always have a distinct type."""
 
 _NO_BUDGET_CODE: Final = "enforced_spend_limit_reached"
 """The code of an exhausted budget; with status 429 the library has a class for it."""
@@ -90,7 +90,7 @@ def compose_error(error: ConverseError, status: int | None = None) -> JsonObject
 
 
 def _keeps_vendor_type(error: ProviderError, fault: ProviderFault) -> bool:
-    """Return whether to keep another vendor's type, which may have another meaning here."""
+    """Return whether to keep another vendor's type, whose meaning may differ."""
     meaning = FAULTS_BY_TYPE.get(error.vendor_type or "")
     return meaning is not None and (meaning is fault or fault not in _FAULTS_WITH_OWN_TYPE)
 
@@ -102,7 +102,7 @@ def _compose(fields: JsonObject, message: str, **others: JsonValue) -> JsonObjec
 def _compose_specific(
     error: ConverseError, fault: ProviderFault, fields: JsonObject, message: str
 ) -> JsonObject:
-    """Return the error; for kinds without a type of their own, the message shows the kind."""
+    """Return the error. If the kind has no type of this protocol, the message shows the kind."""
     if not isinstance(error, ContextOverflowError):
         return _compose(
             fields, f"{_BLOCKED_PREFIX}{message}" if fault is ProviderFault.BLOCKED else message

@@ -22,16 +22,16 @@ def normalize_invocables(
     native: Mapping[str, Any],
 ) -> Translation[tuple[tuple[InvocableDescription, ...], str]]:
     """Return the descriptions and the choice in a client's request."""
-    rest = dict(native)
-    invocables = take_invocables(rest)
-    return Translation((invocables, take_choice(rest, invocables)))
+    other_fields = dict(native)
+    invocables = take_invocables(other_fields)
+    return Translation((invocables, take_choice(other_fields, invocables)))
 
 
-def take_invocables(rest: dict[str, Any]) -> tuple[InvocableDescription, ...]:
+def take_invocables(request_fields: dict[str, Any]) -> tuple[InvocableDescription, ...]:
     """Remove the tools from a request and return them."""
     invocables: list[InvocableDescription] = []
     used_names = TakenNames(CHOICES)
-    for tool in rest.pop("tools", None) or ():
+    for tool in request_fields.pop("tools", None) or ():
         invocables.append(_read_tool(tool, used_names))
         used_names.add(invocables[-1].name)
     return tuple(invocables)
@@ -50,15 +50,15 @@ def _read_tool(tool: Mapping[str, Any], used_names: TakenNames) -> InvocableDesc
 
 
 def _name_own_tool(tool: Mapping[str, Any]) -> str:
-    """Return a name for a vendor's own tool; sets of tools have no name of their own."""
+    """Return a name for a vendor's tool; for a set of tools, a name is composed."""
     kind = str(tool.get("type") or "tool")
     server = tool.get("mcp_server_name")
     return str(tool.get("name") or (f"{kind}:{server}" if server else kind))
 
 
-def take_choice(rest: dict[str, Any], invocables: Sequence[InvocableDescription]) -> str:
+def take_choice(request_fields: dict[str, Any], invocables: Sequence[InvocableDescription]) -> str:
     """Remove the tool choice from a request and return it; an unknown choice is not removed."""
-    choice = rest.get("tool_choice")
+    choice = request_fields.get("tool_choice")
     if not isinstance(choice, Mapping):
         return "auto"
     kind, names = choice.get("type"), {invocable.name for invocable in invocables}
@@ -71,9 +71,9 @@ def take_choice(rest: dict[str, Any], invocables: Sequence[InvocableDescription]
         return our_choice if our_choice == "none" else "auto"
     extras = collect_extras(choice, ("type", "name"))
     if extras:
-        rest["tool_choice"] = extras
+        request_fields["tool_choice"] = extras
     else:
-        del rest["tool_choice"]
+        del request_fields["tool_choice"]
     return our_choice
 
 
@@ -82,26 +82,29 @@ def normalize_schema(native: Mapping[str, Any]) -> Translation[JsonObject | None
     return Translation(take_schema(dict(native)))
 
 
-def take_schema(rest: dict[str, Any]) -> JsonObject | None:
+def take_schema(request_fields: dict[str, Any]) -> JsonObject | None:
     """Remove the schema from a request, or from its older field, and return it."""
-    match rest:
+    match request_fields:
         case {
             "output_config": {
                 "format": {"type": "json_schema", "schema": dict(schema)} as output_format
             }
         }:
             extras = collect_extras(output_format, ("type", "schema"))
-            config = collect_extras(rest["output_config"], ("format",)) | (
+            config = collect_extras(request_fields["output_config"], ("format",)) | (
                 {"format": extras} if extras else {}
             )
-            del rest["output_config"]
-            rest |= {"output_config": config} if config else {}
+            del request_fields["output_config"]
+            request_fields |= {"output_config": config} if config else {}
         case {"output_format": {"type": "json_schema", "schema": dict(schema)} as output_format}:
             if extras := collect_extras(output_format, ("type", "schema")):
-                rest["output_config"] = {**(rest.get("output_config") or {}), "format": extras}
-            del rest["output_format"]
+                request_fields["output_config"] = {
+                    **(request_fields.get("output_config") or {}),
+                    "format": extras,
+                }
+            del request_fields["output_format"]
         case _:
             return None
     if not can_be_enforced(schema):
-        rest[AS_IT_IS] = True
+        request_fields[AS_IT_IS] = True
     return schema

@@ -46,8 +46,7 @@ def normalize_messages(
     """Return the canisters of a request's ``system`` and ``messages``.
 
     Args:
-        cache: Earlier requests of the same client. If one begins with the same messages, these are
-            not read again.
+        cache: Cache of the client's earlier requests. A beginning that is equal is not read again.
 
     Raises:
         RequestError: A message is invalid.
@@ -73,7 +72,7 @@ class _MessagesReader(ConversationReader):
     _names: dict[str, str] = attrs.field(factory=dict)
 
     def read_system(self, content: Any) -> None:
-        """Add the request's own instructions."""
+        """Add the instructions of the request."""
         self.add_supervisor(_read_contents(content), None)
 
     def read(self, message: Mapping[str, Any], index: int) -> None:
@@ -84,7 +83,7 @@ class _MessagesReader(ConversationReader):
             case "user":
                 previous = self.canisters[-1] if self.canisters else None
                 if isinstance(previous, ResultCanister) and previous.owner is Owner.OURS:
-                    extras["role"] = "user"  # otherwise both would be sent back as one message
+                    extras["role"] = "user"  # otherwise the two messages would be sent back as one
                 self._read_user(content, extras)
             case "assistant":
                 self._read_turn(content, extras)

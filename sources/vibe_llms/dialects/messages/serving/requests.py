@@ -37,19 +37,18 @@ def normalize_request(
     Args:
         attributes: The model's attributes, which define its controls; by default all controls of
             the dialect are used.
-        cache: Earlier requests of the same client. If one begins with the same messages, these are
-            not read again.
+        cache: Cache of the client's earlier requests. A beginning that is equal is not read again.
 
     Raises:
         RequestError: The request is invalid.
     """
     canisters = normalize_messages(native, cache)
-    rest = collect_extras(native, ("system", "messages", "model", "stream"))
-    controls = take_controls(rest, attributes)
-    invocables = take_invocables(rest)
-    described = Translation((invocables, take_choice(rest, invocables)))
-    schema = Translation(take_schema(rest))
-    model, other_fields = str(native.get("model") or ""), keep_native(PROTOCOL, rest)
+    request_fields = collect_extras(native, ("system", "messages", "model", "stream"))
+    controls = take_controls(request_fields, attributes)
+    invocables = take_invocables(request_fields)
+    described = Translation((invocables, take_choice(request_fields, invocables)))
+    schema = Translation(take_schema(request_fields))
+    model, other_fields = str(native.get("model") or ""), keep_native(PROTOCOL, request_fields)
     return compose_request(canisters, controls, described, schema, native=other_fields, model=model)
 
 
@@ -66,57 +65,61 @@ def normalize_controls(
 
 
 def take_controls(
-    rest: dict[str, Any], attributes: ModelAttributes | None = None
+    request_fields: dict[str, Any], attributes: ModelAttributes | None = None
 ) -> dict[str, JsonValue]:
     """Remove the controls from a request and return them."""
     found_controls: dict[str, JsonValue] = {}
     for name in (*SAME_NAMES, *OTHER_NAMES):
         field = OTHER_NAMES.get(name, name)
-        if rest.get(field) is not None and is_valid_control(name, rest[field], attributes):
-            found_controls[name] = rest.pop(field)
-    if rest.get("tools"):
-        disabled = look_up(rest, ("tool_choice", "disable_parallel_tool_use"))
+        if request_fields.get(field) is not None and is_valid_control(
+            name, request_fields[field], attributes
+        ):
+            found_controls[name] = request_fields.pop(field)
+    if request_fields.get("tools"):
+        disabled = look_up(request_fields, ("tool_choice", "disable_parallel_tool_use"))
         if isinstance(disabled, bool) and is_valid_control(
             "parallel_invocations", True, attributes
         ):
-            take(rest, ("tool_choice", "disable_parallel_tool_use"))
+            take(request_fields, ("tool_choice", "disable_parallel_tool_use"))
             found_controls["parallel_invocations"] = not disabled
-    return found_controls | _take_reasoning(rest, attributes)
+    return found_controls | _take_reasoning(request_fields, attributes)
 
 
 def _take_reasoning(
-    rest: dict[str, Any], attributes: ModelAttributes | None
+    request_fields: dict[str, Any], attributes: ModelAttributes | None
 ) -> dict[str, JsonValue]:
     found_controls: dict[str, JsonValue] = {}
-    kind = look_up(rest, ("thinking", "type"))
-    budget = look_up(rest, ("thinking", "budget_tokens"))
-    effort = look_up(rest, ("output_config", "effort"))
+    kind = look_up(request_fields, ("thinking", "type"))
+    budget = look_up(request_fields, ("thinking", "budget_tokens"))
+    effort = look_up(request_fields, ("output_config", "effort"))
     adaptive = attributes is not None and thinks_adaptively(attributes)
     if kind == "enabled" and is_valid_control("reasoning_budget_tokens", budget, attributes):
-        take(rest, ("thinking", "budget_tokens"))
-        take(rest, ("thinking", "type"))
+        take(request_fields, ("thinking", "budget_tokens"))
+        take(request_fields, ("thinking", "type"))
         found_controls["reasoning_budget_tokens"] = budget
     if isinstance(effort, str) and is_valid_control("reasoning_effort", effort, attributes):
         if adaptive and kind == "adaptive":
-            take(rest, ("thinking", "type"))
+            take(request_fields, ("thinking", "type"))
         # For an adaptive model, our control also turns thinking on, but the effort alone does not.
         if not adaptive or kind == "adaptive":
-            take(rest, ("output_config", "effort"))
+            take(request_fields, ("output_config", "effort"))
             found_controls["reasoning_effort"] = effort
     elif (
         effort is None
         and kind == "disabled"
         and is_valid_control("reasoning_effort", "none", attributes)
     ):
-        take(rest, ("thinking", "type"))
+        take(request_fields, ("thinking", "type"))
         found_controls["reasoning_effort"] = "none"
-    return found_controls | _take_summary(rest, attributes)
+    return found_controls | _take_summary(request_fields, attributes)
 
 
-def _take_summary(rest: dict[str, Any], attributes: ModelAttributes | None) -> dict[str, JsonValue]:
-    display = look_up(rest, ("thinking", "display"))
+def _take_summary(
+    request_fields: dict[str, Any], attributes: ModelAttributes | None
+) -> dict[str, JsonValue]:
+    display = look_up(request_fields, ("thinking", "display"))
     value = _SUMMARIES.get(str(display), display)
     if display is None or not is_valid_control("reasoning_summary", value, attributes):
         return {}
-    take(rest, ("thinking", "display"))
+    take(request_fields, ("thinking", "display"))
     return {"reasoning_summary": value}

@@ -74,7 +74,7 @@ _DELTA_FIELDS: Final = ("stop_reason", "stop_sequence", "stop_details", "contain
 
 
 class StreamWriter(SequentialWriter):
-    """Writes events of this protocol: blocks one after the other, each with its deltas.
+    """Writes the events of this protocol: a block with its deltas, then the next block.
 
     Calls that a vendor executed itself, media and other contents without deltas are sent complete.
     """

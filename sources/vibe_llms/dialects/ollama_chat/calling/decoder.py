@@ -1,8 +1,8 @@
 """Decoder of answers, streamed or not, to normalized stream events. Does no I/O.
 
-A complete response is decoded like a stream of one line, so that both give the same canisters. A
-message has one text and one reasoning, in any pieces; they end when the response does. Invocations
-arrive complete.
+A complete response is decoded like a stream of one line, so both give equal canisters. A message
+has one text and one reasoning, in any pieces; they end when the response does. Invocations arrive
+complete.
 """
 
 from __future__ import annotations
@@ -76,14 +76,14 @@ class Decoder(ResponseDecoder):
         self._count = 0
         self._calls = 0
         self._open: dict[ContentKind, int] = {}
-        self._rest: dict[str, Any] = {}
-        self._message_rest: dict[str, Any] = {}
+        self._extras: dict[str, Any] = {}
+        self._message_extras: dict[str, Any] = {}
 
     def decode(self, data: Mapping[str, Any] | bytes, event: str = "") -> list[StreamEvent]:
         """Return the events of one line, given as data or as the bytes of their JSON.
 
         Args:
-            event: Unused here: lines have no names.
+            event: Unused, because lines have no names.
 
         Raises:
             ConverseError: The line is invalid, or is an error of the server.
@@ -108,20 +108,20 @@ class Decoder(ResponseDecoder):
         return not self._has_message
 
     def _end(self) -> ResponseFinishedEvent:
-        group = keep_native(PROTOCOL, self._message_rest)
+        group = keep_native(PROTOCOL, self._message_extras)
         for index in self._open.values():
             self._events.append(ContentFinishedEvent(index=index, group_native=group))
             group = None  # only the first content: all share one canister
-        rest = self._rest
+        extras = self._extras
         if group is not None:  # there is no content for the native data
-            rest = {**rest, "message": self._message_rest}
+            extras = {**extras, "message": self._message_extras}
         reason = STOP_REASONS.get(self._reason or "", StopReason.UNKNOWN)
         if reason is StopReason.ANSWERED and self._calls:
             reason = StopReason.INVOCATION  # servers do not report it
         return ResponseFinishedEvent(
             stop_reason=reason,
             native_stop_reason=self._reason,
-            native=keep_native(PROTOCOL, rest),
+            native=keep_native(PROTOCOL, extras),
         )
 
     def _read(self, data: Mapping[str, Any]) -> None:
@@ -145,7 +145,7 @@ class Decoder(ResponseDecoder):
         reason = data.get("done_reason")
         self._reason = None if reason is None else str(reason)
         if self._created is not None:
-            self._rest["created_at"] = self._created
+            self._extras["created_at"] = self._created
         usage = normalize_usage(data)
         if usage is not None:
             self._events.append(UsageEvent(usage=usage))
@@ -153,9 +153,9 @@ class Decoder(ResponseDecoder):
     def _keep(self, data: Mapping[str, Any]) -> None:
         """Keep native fields; log probabilities come with each piece of text."""
         for name, value in collect_extras(data, _KNOWN_FIELDS).items():
-            earlier = self._rest.get(name)
+            earlier = self._extras.get(name)
             if name != "logprobs" or not isinstance(earlier, list):
-                self._rest[name] = list(value) if isinstance(value, list) else value
+                self._extras[name] = list(value) if isinstance(value, list) else value
             elif isinstance(value, list):
                 earlier += value
 
@@ -175,7 +175,7 @@ class Decoder(ResponseDecoder):
         for call in message.get("tool_calls") or ():
             if not is_blank(call):
                 self._read_invocation(call)
-        self._message_rest |= collect_extras(message, COMMON_FIELDS)
+        self._message_extras |= collect_extras(message, COMMON_FIELDS)
 
     def _read_deltas(self, message: _Message) -> list[StreamEvent]:
         """Decode a simple line like :meth:`_read_message`, faster."""
@@ -200,7 +200,7 @@ class Decoder(ResponseDecoder):
     def _read_images(self, images: object) -> None:
         media = read_media(images)
         if media is None:
-            self._message_rest["images"] = images
+            self._message_extras["images"] = images
             return
         for item in media:
             index = self._take_index()
@@ -221,7 +221,7 @@ class Decoder(ResponseDecoder):
         )
 
     def _generate_id(self, name: str, arguments: str) -> str:
-        """Make a unique id: the same if the same response is decoded again."""
+        """Derive an id from the response, so that decoding a response again gives the same id."""
         path = f"message.tool_calls[{self._calls}].id"
         reason = "the server sent no id of the invocation; one was generated"
         loss = Loss(kind=LossKind.SYNTHESIZED, path=path, reason=reason)

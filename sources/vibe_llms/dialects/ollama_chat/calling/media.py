@@ -1,4 +1,4 @@
-"""Images and audio of this dialect: Base64 without a type, in the same field."""
+"""Images and audio of this dialect: Base64 without a media type, in one field."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vibe_llms.messages.signatures import recognize
 
 
 def read_media(images: object) -> list[MediaContent] | None:
-    """Decode the ``images`` of a message; ``None`` if one of them is not plain Base64."""
+    """Decode the ``images`` of a message; ``None`` if an entry is not plain Base64."""
     if not isinstance(images, Sequence) or isinstance(images, str):
         return None
     contents: list[MediaContent] = []

@@ -161,7 +161,7 @@ class MessagesWriter:
         return message
 
     def write_turn(self, turn: Sequence[HistoryEntry]) -> list[dict[str, Any]]:
-        """Return the single message of a turn; none if nothing of it can be sent."""
+        """Return the single message of a turn, or ``None`` if no part of the turn can be sent."""
         fields = MessageFields()
         calls: list[JsonObject] = []
         extras: dict[str, Any] = {}
@@ -197,13 +197,13 @@ class MessagesWriter:
         )
         function = {"name": canister.name, "arguments": self._write_arguments(canister, path)}
         call: dict[str, Any] = {"id": canister.invocation_id, "function": function}
-        kept = self.ledger.read_sendable(canister.native, path, canister)
-        if kept.keys() & NAMELESS.keys():
+        call_extras = self.ledger.read_sendable(canister.native, path, canister)
+        if call_extras.keys() & NAMELESS.keys():
             del call["id"]
             self._without_ids.add(canister.invocation_id)
         with reading_natives(canister, path):
-            extras |= kept.pop("message", {})
-            call = merge(call, kept)
+            extras |= call_extras.pop("message", {})
+            call = merge(call, call_extras)
         self._names[canister.invocation_id] = canister.name
         return call
 

@@ -39,7 +39,7 @@ class MessageFields:
     """The fields of a message, as far as they are collected.
 
     Attributes:
-        is_separated: Whether the next text must be separated from the one before it.
+        is_separated: Whether the next text must be separated from the previous text.
     """
 
     texts: list[str] = attrs.field(factory=list)

@@ -23,7 +23,7 @@ from vibe_llms.models.attributes import ModelAttributes
 __all__ = ["PROTOCOL", "StreamWriter", "nativize_error", "nativize_response", "normalize_request"]
 
 _OTHER_FIELDS: Final = ("prompt", "system", "images", "messages", "tools")
-"""Fields that become messages, and fields that the call does not have: its server ignores them."""
+"""Fields that become messages, and fields that the server ignores."""
 
 
 @refuse_invalid("The request", "Ollama's /api/generate")
@@ -36,7 +36,7 @@ def normalize_request(
 
     Args:
         attributes: The model's attributes; by default all common controls are known.
-        cache: Earlier requests of the same client; a prompt is too short to use them.
+        cache: Unused: a prompt is too short for the cache of earlier requests.
 
     Raises:
         RequestError: It is invalid, or there is nothing to answer, as in a request that only loads
@@ -66,7 +66,7 @@ def _rename_fields(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class StreamWriter(streams.StreamWriter):
-    """Writes the lines of one response; the last one is marked as done."""
+    """Writes the lines of one response; the last line is marked as done."""
 
     def _rename_fields(self, message: Mapping[str, Any]) -> dict[str, Any]:
         return _rename_fields(message)

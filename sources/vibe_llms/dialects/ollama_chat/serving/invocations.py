@@ -43,14 +43,14 @@ def _normalize_tool(tool: Mapping[str, Any], path: str, losses: list[Loss]) -> I
         del extras["type"]
     name, description = function["name"], function.get("description")
     if not isinstance(description, str) or not description.strip():
-        description = name  # required here, but a client may omit it
+        description = name  # required by this library, but a client may omit it
         reason = "it has no description; its name is used"
         losses.append(Loss(kind=LossKind.SYNTHESIZED, path=path, reason=reason))
     schema = function.get("parameters")
     if not isinstance(schema, Mapping):
         schema = NO_ARGUMENTS
-    schema, kept = keep_parameters(schema)
-    extras |= kept
+    schema, schema_extras = keep_parameters(schema)
+    extras |= schema_extras
     if inner := collect_extras(function, ("name", "description", "parameters")):
         extras["function"] = inner
     return InvocableDescription(

@@ -35,7 +35,7 @@ def normalize_messages(
     Invocations without ids get ids derived from their positions.
 
     Args:
-        cache: Earlier requests of the same client; a beginning that is equal is not read again.
+        cache: Cache of the client's earlier requests. A beginning that is equal is not read again.
 
     Raises:
         RequestError: A message is invalid.
@@ -97,14 +97,14 @@ class _MessagesReader(ConversationReader):
             self.add_answer(contents, turn_id, keep_native(PROTOCOL, extras))
             extras = {}
         for number, call in enumerate(calls):
-            name, arguments, kept = read_call(call)
+            name, arguments, call_extras = read_call(call)
             place = f"messages[{index}].tool_calls[{number}]"
             self.losses += report_text_arguments(call, place)
             identity = call.get("id") or self._generate_id(place)
             if extras:
-                kept["message"], extras = extras, {}
+                call_extras["message"], extras = extras, {}
             self._unanswered.add(PendingInvocation(identity, name, identity != call.get("id")))
-            self.add_call(identity, name, arguments, turn_id, keep_native(PROTOCOL, kept))
+            self.add_call(identity, name, arguments, turn_id, keep_native(PROTOCOL, call_extras))
 
     def _read_result(self, contents: list[AnyContent], extras: dict[str, Any], index: int) -> None:
         client_id = extras.pop("tool_call_id", None)

@@ -35,7 +35,7 @@ def normalize_request(
 
     Args:
         attributes: The model's attributes; by default all common controls are known.
-        cache: Earlier requests of the same client; a beginning that is equal is not read again.
+        cache: Cache of the client's earlier requests. A beginning that is equal is not read again.
 
     Raises:
         RequestError: It is invalid, or there is nothing to answer, as in a request that only loads
@@ -48,8 +48,8 @@ def normalize_request(
     extras |= collect_extras(native, _COMMON_FIELDS)
     if native.get("format") and schema.value is None:
         extras["format"] = native["format"]
-    model, rest = str(native.get("model") or ""), keep_native(PROTOCOL, extras)
-    return compose_request(messages, controls, tools, schema, native=rest, model=model)
+    model, native_data = str(native.get("model") or ""), keep_native(PROTOCOL, extras)
+    return compose_request(messages, controls, tools, schema, native=native_data, model=model)
 
 
 def normalize_controls(

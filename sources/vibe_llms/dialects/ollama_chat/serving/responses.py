@@ -67,7 +67,7 @@ def _write_message(response: Response, ledger: Ledger) -> JsonObject:
 
 
 def _find_creation_time(response: Response) -> str:
-    """Return the time of the response: that of its first canister."""
+    """Return the time of the response: the time of the first canister."""
     first = next(iter(response.canisters), None)
     return format_time(first.timestamp if first else response.request.canisters[-1].timestamp)
 

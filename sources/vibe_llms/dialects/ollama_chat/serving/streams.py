@@ -52,7 +52,7 @@ _FIELDS: Final = {
 
 
 class StreamWriter(client_answers.StreamWriter):
-    """Writes the lines of one response; the last one is marked as done."""
+    """Writes the lines of one response; the last line is marked as done."""
 
     content_type = "application/x-ndjson"
     ending, takes_comments = b"\n", False
@@ -74,7 +74,7 @@ class StreamWriter(client_answers.StreamWriter):
         self._record_piece = self._sent["content"].append
 
     def write(self, event: StreamEvent) -> bytes:
-        """Return the frames for an event, complete ones; usually one, perhaps none."""
+        """Return the complete frames for an event: usually one, sometimes none."""
         if isinstance(event, ContentDeltaEvent):
             text = event.text
             if event.index == self._index and event.channel == self._channel and text:
@@ -165,12 +165,12 @@ class StreamWriter(client_answers.StreamWriter):
         written = nativize_response(event.response)
         body: dict[str, Any] = dict(written.value)
         self.losses += written.losses
-        rest = self._find_rest(body["message"])
-        line = self._write_line(rest) if rest else b""
+        message_fields = self._find_rest(body["message"])
+        line = self._write_line(message_fields) if message_fields else b""
         return line + self._write_line({}, **without(body, "message", "model"))
 
     def _find_rest(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        rest = without(message, "role", "tool_calls", *self._sent)
+        message_fields = without(message, "role", "tool_calls", *self._sent)
         for name, pieces in self._sent.items():
             whole, sent = message.get(name) or "", "".join(pieces)
             if not whole.startswith(sent):
@@ -178,5 +178,5 @@ class StreamWriter(client_answers.StreamWriter):
                 path = f"message.{name}"
                 self.losses.append(Loss(kind=LossKind.COERCED, path=path, reason=reason))
             elif whole != sent:
-                rest[name] = whole[len(sent) :]
-        return rest
+                message_fields[name] = whole[len(sent) :]
+        return message_fields

@@ -1,4 +1,4 @@
-"""The audio of a response: at most one, beside its items."""
+"""The audio of a response: at most one, separate from the items."""
 
 from __future__ import annotations
 

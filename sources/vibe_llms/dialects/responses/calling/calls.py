@@ -30,7 +30,7 @@ from vibe_llms.messages.contents import ImageContent
 
 
 def produce_item_id(prefix: str, identity: str, count: int = 0) -> str:
-    """Return an id in the vendor's format, derived from ours."""
+    """Return an id in the vendor's format, derived from the id of a canister."""
     text = re.sub("[^A-Za-z0-9_-]", "", identity)[:48]  # with the prefix, below the 64 allowed
     return f"{prefix}_{text}_{count}" if count else f"{prefix}_{text}"
 
@@ -40,8 +40,9 @@ class CallsWriter:
     """Writes invocations, and results in the form of their invocations.
 
     Attributes:
-        is_answer: Whether they are in a response, where each item needs an id of its own.
-        qualified_names: The qualified names of tools in namespaces, by their names here.
+        is_answer: Whether the items are in a response, where each item needs a unique id.
+        qualified_names: The qualified names of tools in namespaces, by their names in the
+            conversation.
     """
 
     parts: PartsWriter
@@ -54,18 +55,20 @@ class CallsWriter:
         """The ledger for losses."""
         return self.parts.ledger
 
-    def write_plain(self, canister: InvocationCanister, kept: dict[str, Any]) -> dict[str, Any]:
+    def write_plain(
+        self, canister: InvocationCanister, native_fields: dict[str, Any]
+    ) -> dict[str, Any]:
         """Return the item of a usual invocation of a request.
 
         Args:
-            kept: The id and the status of its item, if known.
+            native_fields: The id and the status of its item, if known.
         """
         item = {
             "type": "function_call",
             "call_id": canister.invocation_id,
             "name": canister.name,
             "arguments": write_arguments(canister, PROTOCOL),
-            **kept,
+            **native_fields,
         }
         self._written[canister.invocation_id] = item
         return item
@@ -135,7 +138,7 @@ class CallsWriter:
     def _write_hosted(
         self, canister: InvocationCanister, path: str, extras: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Return the vendor's own item, with the common fields that were changed later."""
+        """Return the vendor's item, with the common fields that were changed later."""
         item = dict(extras)
         original = hosted.read_call(item)
         if original.arguments != canister.arguments:
@@ -161,8 +164,10 @@ class CallsWriter:
         self.ledger.drop(f"{path}.arguments", "this call cannot represent changed arguments")
 
     def write_result(self, canister: ResultCanister, path: str) -> dict[str, Any] | None:
-        """Return the item of a result; ``None`` if its call includes it, or, with a loss, if it is
-        not sent.
+        """Return the item of a result.
+
+        The item is ``None`` if the item of the call includes the result, or, with a loss, if the
+        result is not sent.
         """
         if canister.owner is Owner.VENDOR:
             return self._write_vendor_result(canister, path)

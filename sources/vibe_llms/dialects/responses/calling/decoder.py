@@ -1,9 +1,9 @@
 """Decoder of answers, streamed or not, to normalized stream events. Does no I/O.
 
-Each item of a response is a group of contents. While it is streamed, its deltas are passed on; at
-its end the vendor sends it again as a whole, and that copy is authoritative. A complete response is
-decoded in the same way, without deltas, so that both give the same canisters. Items are identified
-by their index in the response: some vendors change their ids during a stream.
+Each item of a response is a group of contents. While an item is streamed, its deltas are passed on.
+At the end, the vendor sends a complete copy of the item, which is authoritative. A complete
+response is decoded in the same way, without deltas, so both give equal canisters. Items are
+identified by their index in the response, as some vendors change the ids during a stream.
 """
 
 from __future__ import annotations

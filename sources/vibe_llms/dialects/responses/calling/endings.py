@@ -44,7 +44,7 @@ class ResponseOutline:
 
 @frozen
 class ResponseEnding:
-    """The stop reason of a response, ours and the vendor's, and its native data."""
+    """The stop reason of a response, the vendor's word for the reason, and native data."""
 
     stop_reason: StopReason
     native_reason: str | None
@@ -62,21 +62,21 @@ def read_ending(
     status, details = response.get("status") or "completed", response.get("incomplete_details")
     detail_fields = details if isinstance(details, Mapping) else {}
     reason = detail_fields.get("reason")
-    rest = collect_extras(response, COMMON_FIELDS) | collect_extras(event, _EVENT_FIELDS)
+    extras = collect_extras(response, COMMON_FIELDS) | collect_extras(event, _EVENT_FIELDS)
     if status == "incomplete" and isinstance(reason, str):
         other_details = collect_extras(detail_fields, ("reason",))
-        rest |= {"incomplete_details": other_details} if other_details else {}
+        extras |= {"incomplete_details": other_details} if other_details else {}
         stop_reason, native_reason = INCOMPLETE_REASONS.get(reason, StopReason.UNKNOWN), reason
     elif status != "completed":
-        rest |= {"status": status, "incomplete_details": details}
+        extras |= {"status": status, "incomplete_details": details}
         stop_reason, native_reason = (
             _STOP_REASONS_BY_STATUS.get(status, StopReason.UNKNOWN),
             str(status),
         )
     else:
-        rest |= {"incomplete_details": details} if details is not None else {}
+        extras |= {"incomplete_details": details} if details is not None else {}
         stop_reason, native_reason = _find_completed_reason(outline), status
-    return ResponseEnding(stop_reason, native_reason, make_native(PROTOCOL, rest))
+    return ResponseEnding(stop_reason, native_reason, make_native(PROTOCOL, extras))
 
 
 def _find_completed_reason(outline: ResponseOutline) -> StopReason:

@@ -1,9 +1,9 @@
 """Tools that the vendor defines: their calls and results, as canisters.
 
-Some are executed by the vendor; their results are in the same item. Others are left to us (a
-computer, a shell, patches, approvals of a tool on another server): these are our own invocations,
-although they have no schema. In both cases the whole item is kept with the invocation, to be
-returned to the vendor.
+Some tools are executed by the vendor; the results are in the item of the call. Other tools are left
+to the client (a computer, a shell, patches, approvals of a tool on another server): their calls are
+invocations for this library, although they have no schema. In both cases the whole item is kept
+with the invocation, to be returned to the vendor.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ OUTPUTS_BY_CALL: Final = {
     "shell_call": "shell_call_output",
     "tool_search_call": "tool_search_output",
 }
-"""Type of the answering item for each type of call that may be ours."""
+"""Type of the answering item for each type of call that the client may have to execute."""
 
 _WRAPPER_FIELDS: Final = frozenset(
     {"type", "id", "call_id", "status", "created_by", "caller", "fingerprint", "execution"}
@@ -69,11 +69,11 @@ _RESULT_FIELDS: Final = frozenset({"outputs", "result", "results", "output", "er
 def read_call(item: Mapping[str, Any]) -> InvocationCanister:
     """Return the invocation for a call of a vendor's tool.
 
-    The image of ``image_generation_call`` is not kept with it: it is in the result.
+    The image of ``image_generation_call`` is in the result, so the call does not keep it.
     """
     kind = str(item["type"])
-    form, arguments = _read_arguments(item)
-    kept = {**item, "result": None} if _find_image(item) is not None else item
+    arguments_format, arguments = _read_arguments(item)
+    native_fields = {**item, "result": None} if _find_image(item) is not None else item
     name = CALLS.get(kind) or kind.removesuffix("_call")
     if kind == "mcp_call" and isinstance(item.get("name"), str):
         name = item["name"]
@@ -81,9 +81,9 @@ def read_call(item: Mapping[str, Any]) -> InvocationCanister:
         invocation_id=identify(item),
         name=name,
         arguments=arguments,
-        form="text" if form == "text" else "json",
+        form="text" if arguments_format == "text" else "json",
         owner=find_owner(item),
-        native=make_native(PROTOCOL, kept),
+        native=make_native(PROTOCOL, native_fields),
     )
 
 
@@ -106,7 +106,7 @@ def find_owner(item: Mapping[str, Any]) -> Owner:
     if kind == "shell_call":
         environment = item.get("environment")
         place = environment.get("type") if isinstance(environment, Mapping) else None
-        # There are several kinds of containers, and all of them are the vendor's.
+        # There are several kinds of containers, and the vendor owns all of them.
         return Owner.VENDOR if str(place).startswith("container") else Owner.OURS
     return Owner.VENDOR
 
@@ -124,8 +124,8 @@ def _read_arguments(item: Mapping[str, Any]) -> tuple[str, str]:
         case {"arguments": Mapping() as arguments}:
             return "json", write_json(arguments)
     not_arguments = _WRAPPER_FIELDS | _RESULT_FIELDS
-    rest = {name: value for name, value in item.items() if name not in not_arguments}
-    return "json", write_json(rest)
+    other_fields = {name: value for name, value in item.items() if name not in not_arguments}
+    return "json", write_json(other_fields)
 
 
 def read_included_result(
@@ -191,14 +191,14 @@ def _find_image(item: Mapping[str, Any]) -> ImageContent | None:
 def read_tool_output(item: Mapping[str, Any], owner: Owner) -> ResultCanister:
     """Return the result in an item that answers a call of a vendor's tool."""
     kind = str(item["type"])
-    contents, kept = _read_output_contents(item)
+    contents, native_fields = _read_output_contents(item)
     return ResultCanister(
         contents,
         invocation_id=identify(item),
         name=OUTPUTS.get(kind) or kind.removesuffix("_output").removesuffix("_call"),
         is_error=item.get("status") == "failed" or item.get("approve") is False,
         owner=owner,
-        native=make_native(PROTOCOL, kept),
+        native=make_native(PROTOCOL, native_fields),
     )
 
 

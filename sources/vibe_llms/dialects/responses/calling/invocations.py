@@ -40,7 +40,7 @@ def _write_tool(
         extras = ledger.read_sendable(native, path)
         return write_qualified_name(merge({"type": "custom", **named}, extras), extras)
     extras = ledger.read_sendable(invocable.native, path)
-    if SEARCH_NOTE in extras:  # the search for tools, which has a type of its own
+    if SEARCH_NOTE in extras:  # the search for tools, which has a separate type
         search = {**extras[SEARCH_NOTE], **describe(invocable), "parameters": invocable.schema}
         return search | ({LOADED_NOTE: True} if LOADED_NOTE in extras else {})
     is_strict = is_sent_strict(invocable, extras, path, ledger)

@@ -1,8 +1,8 @@
 """The vendor's rules for the order of items around reasoning.
 
-Reasoning belongs to the model's next item: alone it is rejected. Reasoning that is known only by
-its id can be found only if the vendor stored it; otherwise the next item is sent without its id,
-too, since the vendor would look for the reasoning.
+Reasoning belongs to the model's next item: alone it is rejected. A reference to reasoning by its id
+works only if the vendor stored the reasoning. If not, the reasoning is omitted, and the next item
+is sent without its id, as the id would make the vendor look for the reasoning.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def settle_reasoning(
     Args:
         is_stored: Whether the vendor may know earlier items by their ids.
     """
-    kept: list[dict[str, Any]] = []
+    settled: list[dict[str, Any]] = []
     has_lost_reasoning = False
     for each, is_followed in zip(written, _find_followed(written), strict=True):
         item = each.item
@@ -50,15 +50,15 @@ def settle_reasoning(
         elif has_lost_reasoning and "id" in item and _can_lose_id(item):
             item = {name: value for name, value in item.items() if name != "id"}
             ledger.withhold(f"{each.path}.native", "id: it would require the reasoning before it")
-        kept.append(item)
-    return kept
+        settled.append(item)
+    return settled
 
 
 def _can_lose_id(item: dict[str, Any]) -> bool:
-    """Return whether an item can be sent without its id: other items do not refer to it by its id.
+    """Return whether an item can be sent without its id, as no other item refers to that id.
 
-    Results refer to a call by its ``call_id``. Answers to an approval request, and results of calls
-    that the vendor executed, refer to it by its id.
+    Results refer to the ``call_id`` of a call. Answers to an approval request, and results of calls
+    that the vendor executed, refer to the id of an item.
     """
     return item.get("type") in (None, "message") or "call_id" in item
 
@@ -81,7 +81,7 @@ def _find_followed(written: Sequence[WrittenItem]) -> list[bool]:
 
 
 def _is_models(item: dict[str, Any]) -> bool:
-    """Return whether an item is one of the model, or of the vendor on its behalf."""
+    """Return whether an item is from the model, or from the vendor on the model's behalf."""
     kind = str(item.get("type") or "message")
     if kind == "message":
         return item.get("role") == "assistant"

@@ -53,11 +53,11 @@ def read_item(
     owners: Mapping[str, Owner],
     names: Mapping[QualifiedName, str] = _NO_NAMES,
 ) -> list[AnyCanister]:
-    """Return the canisters of an item: one, or a call and its result if it includes both.
+    """Return the canisters of an item: one, or two if the item is a call with its result.
 
     Args:
         owners: Executors of earlier calls, by their ids.
-        names: Names here of tools in namespaces, by their qualified names.
+        names: Names in the conversation of tools in namespaces, by qualified name.
 
     Raises:
         KeyError, TypeError, AttributeError: The item is invalid.
@@ -113,19 +113,19 @@ _MESSAGE_FIELDS: Final = frozenset({"role", "content", "type"})
 def read_input_message(item: Mapping[str, Any]) -> tuple[Sequence[AnyContent], Native | None]:
     """Return the contents of a message for the model, and its native data."""
     contents = _read_contents(item.get("content"), "input_text")
-    rest = collect_extras(item, _MESSAGE_FIELDS)
+    extras = collect_extras(item, _MESSAGE_FIELDS)
     if item["role"] == "developer":
-        rest = {"role": "developer", **rest}
-    return contents, keep_native(PROTOCOL, rest)
+        extras = {"role": "developer", **extras}
+    return contents, keep_native(PROTOCOL, extras)
 
 
 def read_model_message(item: Mapping[str, Any]) -> tuple[Sequence[AnyContent], Native | None]:
     """Return the contents of the model's message, and its native data."""
     contents = _read_contents(item.get("content"), "output_text")
-    rest = collect_extras(item, _MESSAGE_FIELDS)
+    extras = collect_extras(item, _MESSAGE_FIELDS)
     if len(contents) > 1 and not item.get("id"):  # otherwise an id would be generated
-        rest |= NAMELESS
-    return contents, keep_native(PROTOCOL, rest)
+        extras |= NAMELESS
+    return contents, keep_native(PROTOCOL, extras)
 
 
 def _read_contents(content: Any, text_type: str) -> Sequence[AnyContent]:
@@ -144,15 +144,15 @@ def _read_reasoning(item: Mapping[str, Any]) -> AnyCanister:
     # Parts with other fields than their text are kept, too.
     are_plain = {"summary": _are_plain(summary), "content": _are_plain(content)}
     known = (name for name in _REASONING_FIELDS if item.get(name) and are_plain.get(name, True))
-    rest = collect_extras(item, ("type", *known))
+    extras = collect_extras(item, ("type", *known))
     texts = [part["text"] for part in content]
     if len(texts) > 1 and are_plain["content"]:
-        rest["$lengths"] = [len(text) for text in texts]  # to split them again
+        extras["$lengths"] = [len(text) for text in texts]  # to split them again
     reasoning = ReasoningContent(
         text="".join(texts),
         summary=tuple(part["text"] for part in summary),
         signature=item.get("encrypted_content") or None,
-        native=make_native(PROTOCOL, rest),
+        native=make_native(PROTOCOL, extras),
     )
     return AssistantCanister((reasoning,))
 
@@ -189,13 +189,13 @@ def read_call(item: Mapping[str, Any], names: Mapping[QualifiedName, str]) -> di
     call_id = item.get("call_id")
     name, note = name_call(item, names)
     known = _CALL_FIELDS[item["type"]] if call_id else _CALL_FIELDS[item["type"]] - {"call_id"}
-    rest = collect_extras(item, known | {"namespace"} if note else known)
+    extras = collect_extras(item, known | {"namespace"} if note else known)
     return {
         "invocation_id": str(call_id or item.get("id") or ""),
         "name": name,
         "arguments": arguments,
         "form": "text" if is_custom else "json",
-        "native": keep_native(PROTOCOL, rest | note),
+        "native": keep_native(PROTOCOL, extras | note),
     }
 
 
@@ -203,14 +203,14 @@ def read_output(item: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of the canister of a function's result."""
     output, name = item.get("output"), item.get("name")
     contents = () if output == "" else _read_contents(output, "input_text")
-    rest = collect_extras(item, _RESULT_FIELDS)
+    extras = collect_extras(item, _RESULT_FIELDS)
     if item["type"] == "custom_tool_call_output":
-        rest[CUSTOM_NOTE] = True
+        extras[CUSTOM_NOTE] = True
     return {
         "content": contents,
         "invocation_id": str(item.get("call_id") or ""),
         "name": name if isinstance(name, str) else None,
-        "native": keep_native(PROTOCOL, rest),
+        "native": keep_native(PROTOCOL, extras),
     }
 
 

@@ -28,15 +28,15 @@ ANY_FILE: Final = "application/octet-stream"
 
 def read_image(part: Mapping[str, Any]) -> ImageContent | None:
     """Return the image of an ``input_image`` or of a screenshot; ``None`` without a source."""
-    rest = collect_extras(part, ("type", "detail"))
+    extras = collect_extras(part, ("type", "detail"))
     url, file_id, detail = part.get("image_url"), part.get("file_id"), part.get("detail")
     if isinstance(url, str) and url:
-        del rest["image_url"]
-        native = keep_native(PROTOCOL, rest)
+        del extras["image_url"]
+        native = keep_native(PROTOCOL, extras)
         return ImageContent(**read_url(url, "image/*"), detail=detail, native=native)
     if isinstance(file_id, str):
-        del rest["file_id"]
-        native = make_native(PROTOCOL, rest)
+        del extras["file_id"]
+        native = make_native(PROTOCOL, extras)
         return ImageContent(mime_type="image/*", file_id=file_id, detail=detail, native=native)
     return None
 
@@ -55,36 +55,36 @@ def write_image(content: ImageContent, path: str, extras: Mapping[str, Any]) -> 
 
 def read_file(part: Mapping[str, Any]) -> FileContent | None:
     """Return the document of an ``input_file``; ``None`` without a source or if invalid."""
-    rest = collect_extras(part, ("type", "filename"))
+    extras = collect_extras(part, ("type", "filename"))
     file_id, url, data = (part.get(name) for name in ("file_id", "file_url", "file_data"))
     name = part.get("filename")
     name = name if isinstance(name, str) else None
     mime_type = _guess_type(name)
     if isinstance(data, str):
-        del rest["file_data"]
-        return _read_file_data(data, name, mime_type, rest)
+        del extras["file_data"]
+        return _read_file_data(data, name, mime_type, extras)
     if isinstance(file_id, str):
-        del rest["file_id"]
-        native: Native | None = make_native(PROTOCOL, rest)
+        del extras["file_id"]
+        native: Native | None = make_native(PROTOCOL, extras)
         return FileContent(mime_type=mime_type, file_id=file_id, name=name, native=native)
     if isinstance(url, str):
-        del rest["file_url"]
-        native = keep_native(PROTOCOL, rest)
+        del extras["file_url"]
+        native = keep_native(PROTOCOL, extras)
         return FileContent(mime_type=mime_type, url=url, name=name, native=native)
     return None
 
 
 def _read_file_data(
-    data: str, name: str | None, mime_type: str, rest: dict[str, Any]
+    data: str, name: str | None, mime_type: str, extras: dict[str, Any]
 ) -> FileContent | None:
     if data.startswith("data:"):  # undecodable data are passed on, for the vendor to judge
         return FileContent(
-            **read_url(data, mime_type), name=name, native=keep_native(PROTOCOL, rest)
+            **read_url(data, mime_type), name=name, native=keep_native(PROTOCOL, extras)
         )
     bare = decode_base64(data)
     if bare is None:
         return None
-    native = make_native(PROTOCOL, rest | {"$bare": True})
+    native = make_native(PROTOCOL, extras | {"$bare": True})
     return FileContent(mime_type=mime_type, data=bare, name=name, native=native)
 
 

@@ -66,16 +66,16 @@ def read_part(part: Any, text_type: str) -> AnyContent:
 
 
 def _read_text(part: Mapping[str, Any], kind: str, text: str, text_type: str) -> TextualContent:
-    rest = collect_extras(part, _TEXT)
-    if not rest.get("logprobs", True):
-        del rest["logprobs"]  # an empty list of them is ignored
+    extras = collect_extras(part, _TEXT)
+    if not extras.get("logprobs", True):
+        del extras["logprobs"]  # an empty list of log probabilities is ignored
     if kind != text_type:
-        rest["type"] = kind
+        extras["type"] = kind
     annotations = part.get("annotations")
     if not annotations:
-        return make_text(text, keep_native(PROTOCOL, rest))
+        return make_text(text, keep_native(PROTOCOL, extras))
     citations = [read_citation(annotation) for annotation in annotations]
-    return TextualContent(text, citations=citations, native=keep_native(PROTOCOL, rest))
+    return TextualContent(text, citations=citations, native=keep_native(PROTOCOL, extras))
 
 
 @define
@@ -94,7 +94,7 @@ class PartsWriter:
         """Return the content of a message or a result: a text if that is enough, otherwise parts.
 
         Raises:
-            CapabilityError: The model is known not to support one of them.
+            CapabilityError: The model is known not to support a content.
             RequestError: The bytes of a medium are missing.
         """
         contents = survey_contents(canister, path, self.ledger)

@@ -69,7 +69,7 @@ REDUNDANT: Final = frozenset(
 """Events that only repeat the data of others."""
 
 NO_INDEX: Final = -1
-"""Stands for a missing index: items without one come one after the other."""
+"""Stands for a missing index: items without an index are streamed one after the other."""
 
 _CHANGING_FIELDS: Final = ("content", "encrypted_content", "role", "status", "summary", "type")
 """Fields of a streamed item whose initial values differ from the final ones."""
@@ -110,12 +110,12 @@ class _ItemState:
 
     Attributes:
         group: Group of its contents.
-        id: Its id in the event that began it.
-        contents: Its contents, in the order in which they began.
+        id: Id of the item in its first event.
+        contents: Contents of the item, in the order of their first events.
         addresses: From the kind and the vendor's index of a part to its content.
         waiting: Arguments of a call that arrived before its name.
         first_copy: The item in its first event, if it is not streamed.
-        native: Fields of its first event without a common field, if it is streamed.
+        native: Native fields of the first event, if the item is streamed.
         summary: The vendor's index of the summary in progress, if there are several.
     """
 
@@ -288,7 +288,7 @@ class ItemsTable:
     ) -> _ItemState:
         """Return the streamed item of a copy; a new one if there is none.
 
-        It is found by its index, then by its id, then by order: ids may repeat, or change.
+        An item is found by its index, then by its id, then by order, as ids may repeat or change.
         """
         at_index = self._by_output_index.get(position)
         with_id = next((state for state in waiting if state.id == item.get("id")), None)
@@ -381,7 +381,7 @@ class ItemsTable:
         if state is None and not isinstance(output_index, int):
             state = self._find_by_id(event.get("item_id"))
             if state is None and self._order and not self._order[-1].is_done:
-                state = self._order[-1]  # neither index nor id: it continues the last one
+                state = self._order[-1]  # without index and id, an event continues the last item
         return state or self._open(output_index, event.get("item_id"))
 
     def _find_by_id(self, identity: Any) -> _ItemState | None:

@@ -23,7 +23,7 @@ def write_reasoning(
 ) -> dict[str, Any] | None:
     """Return the item; ``None``, with a loss, if the vendor would reject it.
 
-    A vendor accepts its own reasoning unchanged, and usually rejects that of others.
+    A vendor accepts its own reasoning unchanged, and usually rejects reasoning of other vendors.
     """
     ledger = parts.ledger
     if ledger.admits(content.native, canister):
@@ -59,7 +59,7 @@ def _write(content: ReasoningContent, lengths: Any) -> dict[str, Any]:
     """Return the item of a reasoning content.
 
     Args:
-        lengths: The lengths of the parts into which its text is split; empty for one part.
+        lengths: The lengths of the parts into which the text is split; empty for one part.
     """
     item: dict[str, Any] = {
         "type": "reasoning",
@@ -68,10 +68,10 @@ def _write(content: ReasoningContent, lengths: Any) -> dict[str, Any]:
     if content.text:
         texts = [content.text]
         if sum(lengths) == len(content.text):
-            texts, rest = [], content.text
+            texts, remaining_text = [], content.text
             for length in lengths:
-                texts.append(rest[:length])
-                rest = rest[length:]
+                texts.append(remaining_text[:length])
+                remaining_text = remaining_text[length:]
         item["content"] = [{"type": "reasoning_text", "text": text} for text in texts]
     if content.signature is not None:
         item["encrypted_content"] = content.signature

@@ -39,7 +39,7 @@ def _compose_body(draft: BodyDraft) -> dict[str, Any]:
         native = merge(native, part)
     native = merge(native, _remove_outdated_extras(request, extras))
     _restore_format(native, request, extras)
-    # A client that omits ``store`` and ``include`` leaves them to the vendor: they are null here.
+    # If a client omits ``store`` or ``include``, the vendor decides; then the value is null.
     native = {name: value for name, value in native.items() if value is not None}
     if not native["input"] and _continues_stored(native):
         del native["input"]

@@ -167,7 +167,7 @@ def read_simple_stream(body: bytes) -> SimpleResponse | None:
     created, answer, text = events[0].response, events[-1].response, events[-4].text
     pieces = tuple([event.delta for event in events if event.letter == "d"])
     copies = (events[-2].item.content[0].text, answer.output[0].content[0].text)
-    # If copies or ids differ, the general decoder decides which of them is correct.
+    # If copies or ids differ, the general decoder decides which copy is correct.
     are_equal = "".join(pieces) == text == copies[0] == copies[1]
     if not are_equal or (created.id, created.model) != (answer.id, answer.model):
         return None

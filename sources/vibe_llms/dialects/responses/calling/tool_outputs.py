@@ -22,10 +22,11 @@ def write_tool_output(
 
     Args:
         kind: The type of the expected item.
-        extras: Fields of the vendor's own item, if the result came as one.
+        extras: Fields of the vendor's item, if the result came as an item.
     """
     if extras.get("type") == kind:
-        # The vendor's own item has further fields; common fields that were changed replace its own.
+        # The vendor's item has further fields; common fields that were changed replace fields of
+        # the item.
         if _is_unchanged(result, extras):
             name = "approval_request_id" if kind == "mcp_approval_response" else "call_id"
             return {**extras, **({name: result.invocation_id} if extras.get(name) else {})}
@@ -35,7 +36,7 @@ def write_tool_output(
 
 
 def _is_unchanged(result: ResultCanister, extras: Mapping[str, Any]) -> bool:
-    """Return whether the result is still the same as in the vendor's item."""
+    """Return whether the result is unchanged since it was read from the vendor's item."""
     original = read_tool_output(extras, Owner.OURS)
     return original.content == result.content and original.is_error == result.is_error
 

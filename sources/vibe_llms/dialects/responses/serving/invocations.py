@@ -28,7 +28,7 @@ from vibe_llms.messages.losses import Loss, LossKind, Translation
 
 _NOTHING: Final[Mapping[str, Any]] = {}
 _Pair: TypeAlias = tuple[InvocableDescription, Mapping[str, Any]]
-"""A tool's description, and the client's own form of it."""
+"""A tool's description, and the tool as the client described it."""
 
 
 def normalize_invocables(
@@ -121,29 +121,29 @@ def _normalize_plain(tool: Mapping[str, Any], notes: dict[str, Any]) -> Invocabl
     Args:
         notes: Notes about it.
     """
-    rest = collect_extras(tool, ("type", "name", "description")) | notes
+    extras = collect_extras(tool, ("type", "name", "description")) | notes
     if tool["type"] == "custom":
         description = str(tool.get("description") or "")
-        native = make_native(PROTOCOL, rest)
+        native = make_native(PROTOCOL, extras)
         return InvocableDescription(
             name=tool["name"], description=description, schema=None, native=native
         )
-    schema, enforced = rest.pop("parameters", None), rest.pop("strict", None)
+    schema, enforced = extras.pop("parameters", None), extras.pop("strict", None)
     if enforced is True and not is_closed(schema):
-        rest[AS_IT_IS] = True
+        extras[AS_IT_IS] = True
     if enforced is None:  # the vendor then enforces the schema as far as possible
-        rest["strict"] = None
+        extras["strict"] = None
     schema = schema if isinstance(schema, Mapping) else None
-    return describe_function(PROTOCOL, tool, schema, rest, enforced=enforced is True)
+    return describe_function(PROTOCOL, tool, schema, extras, enforced=enforced is True)
 
 
 def _normalize_search(
     tool: Mapping[str, Any], name: str, notes: dict[str, Any]
 ) -> InvocableDescription:
     """Return a client's tool search as a function for any model."""
-    kept = {SEARCH_NOTE: without(tool, "description", "parameters"), **notes}
+    extras = {SEARCH_NOTE: without(tool, "description", "parameters"), **notes}
     function = {"name": name, "description": tool.get("description")}
-    return describe_function(PROTOCOL, function, tool["parameters"], kept)
+    return describe_function(PROTOCOL, function, tool["parameters"], extras)
 
 
 def _normalize_choice(native: Mapping[str, Any], pairs: Sequence[_Pair]) -> str:

@@ -40,12 +40,13 @@ _ELSEWHERE: Final = Origin(provider="elsewhere", model="unknown")
 
 
 class OpenItems:
-    """Opens one item after the other, and closes each with all of its data.
+    """Opens an item, and closes it with its complete data before the next item.
 
     Args:
         frames: Writes the events.
         ledger: Records losses.
-        qualified_names: The qualified names of tools in namespaces, by their names here.
+        qualified_names: The qualified names of tools in namespaces, by their names in the
+            conversation.
 
     Attributes:
         item: The open one.
@@ -117,14 +118,16 @@ class OpenItems:
         """Return the frame that ends the open item.
 
         Args:
-            body: All of it; the id is that of its beginning.
+            body: The complete item, with the id of its first event.
         """
         item = self.item
         assert item is not None
         self.item = None
-        whole = {**body, "id": item.identity}
-        self.written.append(whole)
-        return self._frames.write("response.output_item.done", output_index=item.index, item=whole)
+        complete_item = {**body, "id": item.identity}
+        self.written.append(complete_item)
+        return self._frames.write(
+            "response.output_item.done", output_index=item.index, item=complete_item
+        )
 
     def join_message(self, start: ContentStartedEvent) -> bytes:
         """Open the message of a content, unless it is open."""

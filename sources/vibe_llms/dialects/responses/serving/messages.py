@@ -42,7 +42,7 @@ def normalize_messages(
     """Return the canisters of a request's ``instructions`` and ``input``.
 
     Args:
-        cache: Earlier requests of the same client; a beginning that is equal is not read again.
+        cache: Cache of the client's earlier requests. A beginning that is equal is not read again.
 
     Raises:
         RequestError: An item is invalid.

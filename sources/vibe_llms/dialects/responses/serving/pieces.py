@@ -55,7 +55,7 @@ _SUMMARY_SEPARATOR: Final = "\n\n"
 
 
 class PiecesWriter:
-    """Writes one content after the other into their items.
+    """Writes contents, one after the other, into items.
 
     Args:
         frames: Writes the events.
@@ -73,7 +73,7 @@ class PiecesWriter:
         self.channel = ""
         self._start: ContentStartedEvent | None = None
         self._texts: dict[str, list[str]] = {}
-        """The written text of the content, by channel; for summaries, that of the last one."""
+        """The written text of the content, by channel; for summaries, of the last one."""
         self._citations: list[Citation] = []
         self._annotation_count = self._summary_index = 0
         self._splits_summaries = False
@@ -167,7 +167,7 @@ class PiecesWriter:
         return written
 
     def end(self, event: ContentFinishedEvent) -> bytes:
-        """Return the frames with which a content ends; its item is missing if it is ended early."""
+        """Return the frames at the end of a content; without an item if the content ends early."""
         written = self._end(event)
         self.channel = ""
         return written
@@ -216,8 +216,8 @@ class PiecesWriter:
         )
 
     def _end_reasoning(self, reasoning: ReasoningContent, path: str) -> bytes:
-        whole = self._items.write([AssistantCanister((reasoning,))], path)
-        if self._items.item is None and not whole:
+        complete_item = self._items.write([AssistantCanister((reasoning,))], path)
+        if self._items.item is None and not complete_item:
             return b""
         written = (
             b"" if self._items.item is not None else self._items.open("reasoning", _EMPTY_REASONING)
@@ -230,7 +230,7 @@ class PiecesWriter:
             written += self.add("text", reasoning.text)
         written += self._end_channel()
         return written + self._items.end(
-            whole[0] if whole else {"type": "reasoning", "summary": []}
+            complete_item[0] if complete_item else {"type": "reasoning", "summary": []}
         )
 
     def _end_call(self, call: InvocationCanister, path: str) -> bytes:
@@ -238,18 +238,21 @@ class PiecesWriter:
         if item is None:  # another vendor has executed it
             return b""
         if item.kind not in _ARGUMENT_FIELDS:
-            item.canisters.append(call)  # its result may be within it
+            item.canisters.append(call)  # the item may contain its result
             return b""
-        whole = self._items.write_call(call, path)
+        complete_item = self._items.write_call(call, path)
         field = _ARGUMENT_FIELDS[item.kind]
-        text = whole[field]
+        text = complete_item[field]
         written = b"" if "arguments" in self._texts or not text else self.add("arguments", text)
-        fields = {field: text, **({"name": whole["name"]} if item.kind == "function_call" else {})}
+        fields = {
+            field: text,
+            **({"name": complete_item["name"]} if item.kind == "function_call" else {}),
+        }
         event_name = _EVENT_NAMES[item.kind, "arguments"]
         return (
             written
             + self._frames.write_about(f"{event_name}.done", item, **fields)
-            + self._items.end(whole)
+            + self._items.end(complete_item)
         )
 
     def _end_result(self, result: ResultCanister, path: str) -> bytes:

@@ -34,13 +34,13 @@ def normalize_request(
 ) -> Translation[Request]:
     """Return a client's request; other fields are kept as native data.
 
-    So are ``previous_response_id`` and ``conversation``: the vendor then puts its stored items
-    before those of the request.
+    So are ``previous_response_id`` and ``conversation``, with which the vendor puts stored items
+    before the items of the request.
 
     Args:
         attributes: The model's attributes, which define its controls; ``None`` uses all possible
             controls.
-        cache: Earlier requests of the same client; a beginning that is equal is not read again.
+        cache: Cache of the client's earlier requests. A beginning that is equal is not read again.
 
     Raises:
         RequestError: The request is invalid.
@@ -48,31 +48,34 @@ def normalize_request(
     canisters = normalize_messages(native, cache)
     invocables = normalize_invocables(native)
     schema = normalize_schema(native)
-    controls, rest = split_controls(native, attributes)
+    controls, other_fields = split_controls(native, attributes)
     name = str(native.get("model") or "")
     model = str(attrs.evolve(attributes.address, name=name)) if attributes and name else name
-    extras = make_native(PROTOCOL, _collect_extras(rest, *invocables.value))
+    extras = make_native(PROTOCOL, _collect_extras(other_fields, *invocables.value))
     return compose_request(canisters, controls, invocables, schema, native=extras, model=model)
 
 
 def _collect_extras(
-    rest: dict[str, Any], invocables: Sequence[InvocableDescription], choice: str
+    other_fields: dict[str, Any], invocables: Sequence[InvocableDescription], choice: str
 ) -> dict[str, Any]:
-    if nativize_invocables(invocables, choice).value.get("tool_choice") == rest.get("tool_choice"):
-        rest.pop("tool_choice", None)
-    text = rest.get("text")
+    if nativize_invocables(invocables, choice).value.get("tool_choice") == other_fields.get(
+        "tool_choice"
+    ):
+        other_fields.pop("tool_choice", None)
+    text = other_fields.get("text")
     if isinstance(text, Mapping) and isinstance(text.get("format"), Mapping):
-        rest["text"] = {**text, "format": _collect_format(text["format"])}
-    if is_instruction_text(rest.get("instructions")):
-        del rest["instructions"]
-    # The vendor decides about parameters that the client omits; null disables our own defaults.
-    extras = {"store": None, "include": None, **collect_extras(rest, _READ_ELSEWHERE)}
+        other_fields["text"] = {**text, "format": _collect_format(text["format"])}
+    if is_instruction_text(other_fields.get("instructions")):
+        del other_fields["instructions"]
+    # The vendor decides about parameters that the client omits; null disables the defaults of this
+    # library.
+    extras = {"store": None, "include": None, **collect_extras(other_fields, _READ_ELSEWHERE)}
     # Notes for writing the request in this protocol again: a default that the client sent, and the
     # common choice for which the native one was sent.
     if extras.get("tool_choice") == "auto":
         extras["$said"] = {"tool_choice": extras.pop("tool_choice")}
-    if rest.get("stream_options"):
-        extras["$stream_options"] = rest["stream_options"]
+    if other_fields.get("stream_options"):
+        extras["$stream_options"] = other_fields["stream_options"]
     return extras | ({"$choice": choice} if "tool_choice" in extras else {})
 
 
@@ -101,14 +104,14 @@ def split_controls(
             uses all possible controls.
     """
     controls: dict[str, JsonValue] = {}
-    rest: dict[str, Any] = dict(parameters)
+    other_fields: dict[str, Any] = dict(parameters)
     for name, place in PLACES.items():
-        value = look_up(rest, place)
+        value = look_up(other_fields, place)
         if value is not None and is_valid_control(name, value, attributes):
-            controls[name] = take(rest, place)
+            controls[name] = take(other_fields, place)
     names = {each.name for each in attributes.controls} if attributes else set()
-    # Controls that this protocol does not have stay in `rest`.
+    # Controls that this protocol does not have stay in `other_fields`.
     for name in names - PLACES.keys() - WITHOUT_PLACE:
-        if rest.get(name) is not None and name in parameters:
-            controls[name] = rest.pop(name)
-    return controls, rest
+        if other_fields.get(name) is not None and name in parameters:
+            controls[name] = other_fields.pop(name)
+    return controls, other_fields

@@ -52,7 +52,7 @@ _REQUIRED_FIELDS: Final[Mapping[str, Any]] = {
     "tool_choice": "auto",
     "tools": [],
 }
-"""Fields of each response, with their values if the request did not set them."""
+"""Fields of each response, with the values for fields that the request did not set."""
 
 EMPTY_MESSAGE: Final[Mapping[str, Any]] = {
     "type": "message",
@@ -116,7 +116,7 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
         )
     extras = ledger.read_sendable(metadata.native, "native")
     if "status" in extras:
-        del native["incomplete_details"]  # the vendor's own are in the extras, too
+        del native["incomplete_details"]  # the vendor's fields are in the extras, too
     return Translation(merge(native, extras), ledger.losses)
 
 
@@ -126,7 +126,8 @@ def produce_items_writer(
     """Return the writer for the items of an answer.
 
     Args:
-        qualified_names: The qualified names of tools in namespaces, by their names here.
+        qualified_names: The qualified names of tools in namespaces, by their names in the
+            conversation.
     """
     parts = PartsWriter(UNKNOWN_MODEL, Quirks(), ledger)
     return ItemsWriter(parts=parts, is_answer=True, qualified_names=qualified_names)

@@ -1,8 +1,8 @@
 """A streamed answer in the vendor's format: items, their parts, and the whole at the end.
 
-A message stays open while contents belong to it. A call that a vendor executed stays open until its
-result is known, as both may be one item. At its end an item is written again as a whole, and all
-items are in the response at the end, under their earlier ids.
+A message stays open while contents belong to it. A call that a vendor executed stays open until the
+result is known, as call and result may be one item. When an item ends, it is written again
+completely. The last event contains all items, with unchanged ids.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class StreamWriter(SequentialWriter):
         return super().write(event)
 
     def fail(self, error: ConverseError) -> bytes:
-        """Return the events that report an error: one about the error, and the last one."""
+        """Return the events that report an error: an event about the error, and the last event."""
         report = compose_openai_error(error, conversation_field="input", status=None)
         begun = self._ensure_begun()
         code = report.get("code") or _DEFAULT_CODE
@@ -149,12 +149,12 @@ class StreamWriter(SequentialWriter):
 
 
 def _restore_streamed_ids(
-    whole: list[dict[str, Any]], streamed: list[dict[str, Any]]
+    complete_items: list[dict[str, Any]], streamed: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """Return the items of the whole answer under their streamed ids."""
-    if [item["type"] for item in whole] != [item["type"] for item in streamed]:
+    if [item["type"] for item in complete_items] != [item["type"] for item in streamed]:
         return streamed
     return [
         {**item, "id": sent["id"]} if "id" in sent else item
-        for item, sent in zip(whole, streamed, strict=True)
+        for item, sent in zip(complete_items, streamed, strict=True)
     ]
