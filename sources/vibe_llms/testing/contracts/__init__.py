@@ -22,12 +22,14 @@ from vibe_llms.foundation.lazy_imports import produce_attribute_access
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from vibe_llms.testing.contracts.authorizers import AuthorizerContract
+    from vibe_llms.testing.contracts.call_models import CallModelContract
     from vibe_llms.testing.contracts.provider import ProviderContract
     from vibe_llms.testing.contracts.simulated import SimulatedContract
     from vibe_llms.testing.contracts.stores import StoreContract
 
 __all__ = [
     "AuthorizerContract",
+    "CallModelContract",
     "ProviderContract",
     "SimulatedContract",
     "StoreContract",
@@ -37,6 +39,7 @@ __getattr__, __dir__ = produce_attribute_access(
     __name__,
     {
         "AuthorizerContract": "authorizers",
+        "CallModelContract": "call_models",
         "ProviderContract": "provider",
         "SimulatedContract": "simulated",
         "StoreContract": "stores",
