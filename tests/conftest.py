@@ -10,10 +10,10 @@ from importlib.util import find_spec
 
 import pytest
 
-from support.quality.node_programs import find_lack
+from support.quality.node_programs import find_missing
 from support.quality.properties import draw_seed, load_profile
-from support.stores.object_server import find_lack as find_objects_lack
-from support.stores.postgresql_programs import find_lack as find_postgresql_lack
+from support.stores.object_server import find_missing as find_objects_lack
+from support.stores.postgresql_programs import find_missing as find_postgresql_lack
 
 pytest_plugins = ["vibe_llms.testing.pytest_plugin"]
 
@@ -72,7 +72,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for mark, module in {"parquet": "pyarrow", "schemathesis": "schemathesis"}.items():
         if find_spec(module) is None:
             reasons[mark] = f"{module} is not installed"
-    if lack := find_lack():
+    if lack := find_missing():
         reasons["node"] = lack
     if lack := find_postgresql_lack():
         reasons["postgresql"] = lack

@@ -27,7 +27,7 @@ from pathlib import Path
 import loopback
 import psutil
 
-from support.stores.postgresql_programs import find_lack
+from support.stores.postgresql_programs import find_missing
 from vibe_llms.agents.batches import open_batches
 from vibe_llms.application import Application
 from vibe_llms.batches.batches import Batches
@@ -176,7 +176,7 @@ def main() -> None:
     """Prints the table."""
     with loopback.run_server() as url:
         asyncio.run(compare_sqlite(url))
-        if lack := find_lack():
+        if lack := find_missing():
             print(f"PostgreSQL is left out: {lack}")
         else:
             asyncio.run(compare_workers(f"{url}/late"))

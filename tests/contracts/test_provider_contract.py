@@ -11,7 +11,7 @@ from typing import ClassVar
 import attrs
 import pytest
 
-from support.gateways.far_sides import FarSide
+from support.gateways.remote_gateways import RemoteGateway
 from support.quality.properties import sample
 from support.vendors.embedded import acquire_shared_weights, keep_loaded
 from vibe_llms.testing.contracts import ProviderContract, SimulatedContract, simulated
@@ -178,7 +178,7 @@ class TestRemote(ProviderContract):
     @contextlib.contextmanager
     def prepare(self, directory: Path) -> Iterator[World]:
         """Start the other side, and configure the provider to call it."""
-        with FarSide({"model": "scripted:echo"}).run_in_thread() as far:
+        with RemoteGateway({"model": "scripted:echo"}).run_in_thread() as far:
             settings = {"base_url": far.url, "api_key": CANARY}
             yield World(
                 module=self.module, name=self.name, settings=settings, directory=directory / "world"
@@ -199,7 +199,7 @@ class TestRemoteVendor(SimulatedContract):
         """Starts both, one behind the other."""
         with super().prepare(directory) as world:
             settings = {**world.settings, "api_key": "theirs"}
-            far = FarSide({"providers": {"anthropic": settings}})
+            far = RemoteGateway({"providers": {"anthropic": settings}})
             with far.run_in_thread():
                 ours = {**world.settings, "base_url": far.url}
                 yield attrs.evolve(world, settings=ours)

@@ -21,7 +21,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))  # as the tests themselves have it
 
 from support.flows.flow_tasks import compose_task
-from support.runs.killing import World, cut_power, live
+from support.runs.killing import World, cut_power, run_child
 from support.runs.scripting import write_script
 from vibe_llms.conversations import DirectoryStore, verify
 from vibe_llms.events.engine import GenerationDoubtedEvent, GenerationFailedEvent
@@ -196,13 +196,13 @@ def play_once_killed(
     """Kills the first run at a step, and leaves the second alone; ``None`` after the last step."""
     world = begin(root)
     judge = Judge(world, wanted)
-    if live(world, at, lambda: act(world, example), tears=tears) is not None:
+    if run_child(world, at, lambda: act(world, example), tears=tears) is not None:
         return None
     if loses_power:
         cut_power(world, random.Random(at))
     else:
         judge.look()
-    assert live(world, 0, lambda: act(world, example), tears=False) is not None
+    assert run_child(world, 0, lambda: act(world, example), tears=False) is not None
     return judge.conclude()
 
 
@@ -213,7 +213,7 @@ def play_often_killed(root: Path, example: str, wanted: World, dice: random.Rand
     deaths = 0
     while True:
         at, tears = dice.randint(1, 90), dice.random() < 0.5
-        if live(world, at, lambda: act(world, example), tears=tears) is not None:
+        if run_child(world, at, lambda: act(world, example), tears=tears) is not None:
             break
         deaths += 1
         judge.look()

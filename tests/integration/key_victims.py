@@ -15,8 +15,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # as the tests themselves have it
 
-from support.gateways.key_holders import arrive, use, want
-from support.runs.killing import Guillotine, World
+from support.gateways.key_holders import produce_arrival, produce_demand, produce_usage
+from support.runs.killing import KillPoint, World
 from vibe_llms.daemons.keys.authorizer import KeyAuthorizer
 from vibe_llms.exceptions import AccessError
 from vibe_llms.plugins.specification.daemons import Authorizer
@@ -31,15 +31,15 @@ def say(word: str) -> None:
 
 async def ask(authorizer: Authorizer, key: str, turn: int) -> None:
     """Asks once: three are answered, and the fourth is not sent."""
-    grant = await authorizer.authorize(arrive(key))
-    reservation = await grant.reserve(want(cents="0.5"))
+    grant = await authorizer.authorize(produce_arrival(key))
+    reservation = await grant.reserve(produce_demand(cents="0.5"))
     await asyncio.sleep(0)
     if turn % 4 == 3:
         await reservation.release()
         return
     say("sent")
     await asyncio.sleep(0)
-    await reservation.settle(use(), Decimal("0.25"))
+    await reservation.settle(produce_usage(), Decimal("0.25"))
     say("settled")
 
 
@@ -61,7 +61,7 @@ async def hammer(directory: Path, keys: list[str]) -> None:
 
 async def step(directory: Path, at: int, key: str) -> None:
     """Asks five times, from making the authorizer to its end."""
-    guillotine = Guillotine(World(directory), at, tears=True)
+    guillotine = KillPoint(World(directory), at, tears=True)
     guillotine.mount()
     authorizer = KeyAuthorizer(directory / "keys")
     for turn in range(5):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from support.gateways.far_sides import FarSide, ask_far
+from support.gateways.remote_gateways import RemoteGateway, open_remote_world
 from support.screens.command_line import VIBE, produce_environment
 from vibe_llms.application import Application
 from vibe_llms.daemons.gateway.making import produce_service
@@ -21,13 +21,13 @@ from vibe_llms.messages.requests import Request
 
 
 @pytest.fixture(scope="module")
-def far() -> Iterator[FarSide]:
+def far() -> Iterator[RemoteGateway]:
     """A far side with scripts for models."""
-    with FarSide({"model": "scripted:echo"}).run_in_thread() as running:
+    with RemoteGateway({"model": "scripted:echo"}).run_in_thread() as running:
         yield running
 
 
-def run_vibe(home: Path, far: FarSide, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run_vibe(home: Path, far: RemoteGateway, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Performs ``vibe`` as somebody who has configured the far side."""
     file = home / "config.toml"
     file.write_text(f'[providers.remote]\nbase_url = "{far.url}"\n', encoding="utf-8")
@@ -45,7 +45,7 @@ def run_vibe(home: Path, far: FarSide, *arguments: str) -> subprocess.CompletedP
 @pytest.mark.parametrize("arguments", [(), ("--no-stream",)])
 @pytest.mark.parametrize("address", ["remote", "remote:scripted:echo"])
 def test_a_model_of_the_far_side_answers(
-    tmp_path: Path, far: FarSide, address: str, arguments: tuple[str, ...]
+    tmp_path: Path, far: RemoteGateway, address: str, arguments: tuple[str, ...]
 ) -> None:
     """By its address there, or as the far side's default."""
     outcome = run_vibe(tmp_path, far, "ask", "-m", address, *arguments, "Hello over there.")
@@ -54,7 +54,9 @@ def test_a_model_of_the_far_side_answers(
 
 
 @pytest.mark.slow
-def test_it_is_among_the_providers_and_its_models_are_listed(tmp_path: Path, far: FarSide) -> None:
+def test_it_is_among_the_providers_and_its_models_are_listed(
+    tmp_path: Path, far: RemoteGateway
+) -> None:
     """As those of any vendor that tells of its models."""
     providers = run_vibe(tmp_path, far, "providers")
     listed = run_vibe(tmp_path, far, "models", "list", "--provider", "remote", "--refresh")
@@ -65,7 +67,7 @@ def test_it_is_among_the_providers_and_its_models_are_listed(tmp_path: Path, far
 
 
 @pytest.mark.slow
-def test_what_is_known_of_a_model_says_where_from(tmp_path: Path, far: FarSide) -> None:
+def test_what_is_known_of_a_model_says_where_from(tmp_path: Path, far: RemoteGateway) -> None:
     """When the far side is asked; nobody asks it unbidden."""
     asked = len(far.records)
     silent = run_vibe(tmp_path, far, "models", "show", "remote:scripted:echo", "--json")
@@ -81,7 +83,9 @@ def test_what_is_known_of_a_model_says_where_from(tmp_path: Path, far: FarSide) 
 
 
 @pytest.mark.slow
-def test_a_mistake_costs_one_line_and_the_same_exit_code(tmp_path: Path, far: FarSide) -> None:
+def test_a_mistake_costs_one_line_and_the_same_exit_code(
+    tmp_path: Path, far: RemoteGateway
+) -> None:
     """As it would if it had been made here."""
     outcome = run_vibe(tmp_path, far, "ask", "-m", "remote:scripted:nope", "Hi.")
     here = run_vibe(tmp_path, far, "ask", "-m", "scripted:nope", "Hi.")
@@ -128,11 +132,11 @@ async def test_both_sides_prove_who_they_are(tmp_path: Path) -> None:
 @pytest.mark.weights
 async def test_the_embedded_model_answers_as_it_does_here(weights: Path, tmp_path: Path) -> None:
     """The same words, streamed and whole, with what it used; and the same count beforehand."""
-    far = FarSide({"providers": {"local": {"path": str(weights)}}})
+    far = RemoteGateway({"providers": {"local": {"path": str(weights)}}})
     request = Request(
         canisters=[UserCanister("Name a colour.")], controls={"temperature": 0, "max_tokens": 12}
     )
-    async with ask_far(tmp_path, far, model="local:smollm2") as world:
+    async with open_remote_world(tmp_path, far, model="local:smollm2") as world:
         streamed = await world.ask(request)
         whole = await world.ask(request, stream=False)
         count = await world.model.tokenizer.count_request(request, world.model.descriptor)

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from support.daemons.run_daemons import serving
 from support.flows.flow_tasks import compose_task
-from support.gateways.gateway_files import Routed
+from support.gateways.gateway_files import RoutedGateway
 from support.gateways.gateways import serve_gateway
 from support.runs.scripting import write_script
 from vibe_llms.application import Application
@@ -108,7 +108,7 @@ async def test_tables_name_files_and_their_successor_takes_them_back(tmp_path: P
     script = write_script(tmp_path, {"contents": [{"text": "Played."}]})
     table = f'[models.play]\ntargets = ["scripted:{script}"]\n'
     async with Simulator() as first, Simulator() as second:
-        routed = Routed(tmp_path, first, second)
+        routed = RoutedGateway(tmp_path, first, second)
         async with routed.run(table):
             assert (await routed.ask(model="play")).status == 200
             assert (await routed.ask(model=f"scripted:{script}")).status == 404
@@ -125,7 +125,7 @@ async def test_a_file_that_is_cut_does_not_open_all_models(
     """Neither where it is read again, nor where a worker is begun again."""
     table = '[models.quick]\ntargets = ["first:gpt-5.5"]\n'
     async with Simulator() as first, Simulator() as second:
-        routed = Routed(tmp_path, first, second)
+        routed = RoutedGateway(tmp_path, first, second)
         async with routed.run(table):
             for _ in range(2):
                 routed.file.write_text(left)

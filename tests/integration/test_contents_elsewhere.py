@@ -16,7 +16,7 @@ import pytest
 from support.stores.disks import HastyDisk
 from support.stores.object_server import ObjectServer, access_object_server
 from support.stores.postgresql_server import access_server, produce_url
-from support.stores.stored import change, describe
+from support.stores.stored import change_at_random, describe
 from vibe_llms.conversations import DirectoryStore, verify
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.proof import collect_content, plan_collection
@@ -188,7 +188,7 @@ def test_040_a_store_is_copied_there_and_back(
     """From a directory into a bucket, from there into a database alone, and back."""
     source = DirectoryStore(tmp_path / "source", disk=HastyDisk())
     back = DirectoryStore(tmp_path / "back", disk=HastyDisk())
-    change(source, seed, 12)
+    change_at_random(source, seed, 12)
     with opened(tmp_path / "alone") as alone:
         reports = [
             copy_store(source, store),
@@ -207,7 +207,7 @@ def test_041_content_of_one_database_is_moved_there_and_back(
 ) -> None:
     """It is read back from there before it leaves; what cannot be read stays, and is told."""
     with opened(tmp_path) as alone:
-        change(alone, 3, 12)
+        change_at_random(alone, 3, 12)
         say(alone)
         before, count = describe(alone), count_rows(alone)
         for source, target, where in ((alone, store, count), (store, alone, 0)):

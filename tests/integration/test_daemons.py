@@ -11,8 +11,8 @@ from functools import partial
 import attrs
 import pytest
 
-from support.gateways.gateways import become
-from support.network.serving import Served, compose
+from support.gateways.gateways import wait_until
+from support.network.serving import Served, compose_request
 from vibe_llms.daemons.admission import ServiceLimits
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.health import add_health
@@ -65,9 +65,9 @@ async def test_what_takes_too_long_is_told_so_before_the_server_loses_patience()
 
     limits = ServiceLimits(total_seconds=0.2)
     async with running(limits, dawdle=dawdle, drip=drip) as daemon:
-        answer = await (await daemon.connect()).ask(compose(path="/dawdle"))
+        answer = await (await daemon.connect()).ask(compose_request(path="/dawdle"))
         cut = await daemon.connect()
-        await cut.write(compose(path="/drip"))
+        await cut.write(compose_request(path="/drip"))
         dripped = await asyncio.wait_for(cut.read_all(), 60)
 
     assert answer.status == 504
@@ -92,8 +92,8 @@ async def test_the_time_of_a_request_begins_when_it_comes(
     async with running(limits, hold=hold) as daemon:
         clients = [await daemon.connect() for _ in range(2)]
         for client in clients:
-            await client.write(compose(path="/hold"))
-        await become(lambda: daemon.service.waiting_count == 1)
+            await client.write(compose_request(path="/hold"))
+        await wait_until(lambda: daemon.service.waiting_count == 1)
         ahead = 300.0  # which is the time of both, and not of one after the other
         answers = [await asyncio.wait_for(client.read(), 60) for client in clients]
 
@@ -110,13 +110,13 @@ async def test_a_client_that_leaves_the_queue_is_noticed_there() -> None:
 
     async with running(ServiceLimits(requests=1), hold=hold) as daemon:
         first, second = await daemon.connect(), await daemon.connect()
-        await first.write(compose(path="/hold"))
-        await become(lambda: daemon.service.busy_count == 1)
-        await second.write(compose(path="/hold"))
-        await become(lambda: daemon.service.waiting_count == 1)
+        await first.write(compose_request(path="/hold"))
+        await wait_until(lambda: daemon.service.busy_count == 1)
+        await second.write(compose_request(path="/hold"))
+        await wait_until(lambda: daemon.service.waiting_count == 1)
         second.leave()
 
-        await become(lambda: daemon.service.waiting_count == 0, seconds=2)
+        await wait_until(lambda: daemon.service.waiting_count == 0, seconds=2)
         assert [each.error for each in daemon.records] == ["client-gone"]
         assert daemon.records[0].status == 499
         go.set()
@@ -139,17 +139,17 @@ async def test_who_has_had_to_wait_is_answered_as_others_are() -> None:
 
     async with running(ServiceLimits(requests=1), hold=hold) as daemon:
         first, second = await daemon.connect(), await daemon.connect()
-        await first.write(compose(path="/hold"))
-        await become(lambda: daemon.service.busy_count == 1)
-        await second.write(compose(path="/hold"))
-        await become(lambda: daemon.service.waiting_count == 1)
+        await first.write(compose_request(path="/hold"))
+        await wait_until(lambda: daemon.service.busy_count == 1)
+        await second.write(compose_request(path="/hold"))
+        await wait_until(lambda: daemon.service.waiting_count == 1)
         go.set()
-        await become(lambda: len(begun) == 2)
+        await wait_until(lambda: len(begun) == 2)
         second.leave()
-        await become(lambda: len(daemon.server.connections) == 1)
+        await wait_until(lambda: len(daemon.server.connections) == 1)
         go.set()
 
-        await become(lambda: len(ended) == 2)
+        await wait_until(lambda: len(ended) == 2)
 
 
 @pytest.mark.slow
@@ -168,10 +168,10 @@ async def test_who_is_sent_away_before_anything_was_said_is_to_come_again() -> N
     async with running(watch=watch) as daemon:
         clients = [await daemon.connect() for _ in range(2)]
         for client, path in zip(clients, ("/watch", "/watch?begun=yes"), strict=True):
-            await client.write(compose(path=path))
-        await become(lambda: len(standing) == 2)
+            await client.write(compose_request(path=path))
+        await wait_until(lambda: len(standing) == 2)
         draining = asyncio.create_task(daemon.server.drain())
-        await become(lambda: not daemon.service.is_ready)
+        await wait_until(lambda: not daemon.service.is_ready)
         for call, task in standing:
             call.disconnect(task)
         assert [(await client.read()).status for client in clients] == [503, 503]
@@ -190,12 +190,12 @@ async def test_it_is_not_ready_from_the_moment_that_it_drains() -> None:
 
     async with running(drip=drip) as daemon:
         client = await daemon.connect()
-        assert (await client.ask(compose(path="/readyz"))).status == 200
-        await client.write(compose(path="/drip") + compose(path="/readyz"))
+        assert (await client.ask(compose_request(path="/readyz"))).status == 200
+        await client.write(compose_request(path="/drip") + compose_request(path="/readyz"))
         await client.read_head()
         await client.read_chunk()
         draining = asyncio.create_task(daemon.server.drain())
-        await become(lambda: not daemon.service.is_ready)
+        await wait_until(lambda: not daemon.service.is_ready)
         go.set()
         assert await client.read_chunk() == b""
         answer = await client.read()
@@ -216,11 +216,11 @@ async def test_a_client_that_leaves_while_it_is_told_of_an_error_is_taken_down()
 
     async with running(refuse=refuse) as daemon:
         client = await daemon.connect()
-        await client.write(compose(path="/refuse"))
-        await become(lambda: daemon.service.busy_count == 1)
+        await client.write(compose_request(path="/refuse"))
+        await wait_until(lambda: daemon.service.busy_count == 1)
         client.leave()
         left.set()
-        await become(lambda: daemon.records)
+        await wait_until(lambda: daemon.records)
 
     (record,) = daemon.records
     assert record.error == "client-gone"
@@ -233,14 +233,14 @@ async def test_it_says_what_it_is(method: str) -> None:
     async with running() as daemon:
         client = await daemon.connect()
         for path in ("/", "/healthz", "/readyz", "/metrics", "/openapi.json"):
-            answer = await client.ask(compose(method, path), method=method)
+            answer = await client.ask(compose_request(method, path), method=method)
             assert answer.status == 200, path
             assert int(answer.headers["content-length"]) > 0
             assert bool(answer.body) is (method == "GET")
-        refused = await client.ask(compose("POST", "/", body=b""))
+        refused = await client.ask(compose_request("POST", "/", body=b""))
         assert refused.status == 405
         assert refused.headers["allow"] == "GET, HEAD"
         if method == "GET":
-            told = json.loads((await client.ask(compose(path="/"))).body)
+            told = json.loads((await client.ask(compose_request(path="/"))).body)
             assert told["version"] == __version__
             assert told["description"] == "/openapi.json"

@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from support.gateways.accounts import Account
-from support.gateways.gateways import become, produce_application, serve_gateway
+from support.gateways.gateways import produce_application, serve_gateway, wait_until
 from support.network.wire_servers import Connection, serve
 from vibe_llms.daemons.logs import describe
 from vibe_llms.daemons.records import CallRecord
@@ -49,7 +49,7 @@ async def test_what_an_upstream_refuses_is_given_back(
         url = f"{address}/v1/chat/completions"
         async with session.post(url, json={"model": model, **ASKED}) as told:
             assert told.status == int(status[:3])
-        await become(lambda: account.told)
+        await wait_until(lambda: account.told)
     assert account.told == ["released"]
 
 
@@ -64,7 +64,7 @@ async def test_what_was_cut_counts(tmp_path: Path, model: str) -> None:
         url = f"{address}/v1/chat/completions"
         async with session.post(url, json={"model": model, **ASKED}) as told:
             assert told.status == 502
-        await become(lambda: account.told)
+        await wait_until(lambda: account.told)
     assert account.told == ["settled"]
 
 
@@ -160,7 +160,7 @@ async def test_what_was_said_before_a_cut_counts(tmp_path: Path, path: str) -> N
         with suppress(aiohttp.ClientError):
             async with session.post(address + path, json=body) as told:
                 await told.read()
-        await become(lambda: records)
+        await wait_until(lambda: records)
     [(usage, _)] = account.used
     assert usage is not None
     assert (usage.input_tokens, usage.cache_read_tokens) == (41, 7)
@@ -185,7 +185,7 @@ async def test_what_came_to_its_end_is_no_estimate(tmp_path: Path) -> None:
         for path in ("/v1/messages", "/v1/chat/completions"):
             async with session.post(address + path, json=body) as told:
                 await told.read()
-        await become(lambda: len(records) == 2)
+        await wait_until(lambda: len(records) == 2)
     assert [usage and usage.total_output_tokens for usage, _ in account.used] == [3, 3]
     assert not any(each.is_estimated for each in records)
 
@@ -244,7 +244,7 @@ async def test_a_stream_tells_what_it_used(
     ):
         async with session.post(f"{address}/v1/chat/completions", json=body) as told:
             said = await told.read()
-        await become(lambda: account.used or not has_account)
+        await wait_until(lambda: account.used or not has_account)
     assert said == b"".join([*SAID, *([USED] if sees else []), DONE])
     usages = [usage and usage.total_output_tokens for usage, _ in account.used]
     assert usages == ([4] if has_account else [])
@@ -267,6 +267,6 @@ async def test_a_count_is_a_request(tmp_path: Path, model: str) -> None:
     async with asking(count, tmp_path, account) as address, aiohttp.ClientSession() as session:
         async with session.post(f"{address}/v1/messages/count_tokens", json=body) as told:
             assert (await told.json())["input_tokens"]
-        await become(lambda: account.told)
+        await wait_until(lambda: account.told)
     assert [(each.model, each.cents) for each in account.demands] == [(model, 0)]
     assert account.used == [(Usage(input_tokens=0, output_tokens=0), 0)]

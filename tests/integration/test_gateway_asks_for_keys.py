@@ -14,7 +14,15 @@ import openai
 import pytest
 
 from support.gateways.gateways import produce_application, serve_gateway
-from support.gateways.key_holders import Clocks, enter, give_key, open_authorizer, total, use, want
+from support.gateways.key_holders import (
+    ManualClocks,
+    create_key,
+    open_authorizer,
+    open_grant,
+    produce_demand,
+    produce_usage,
+    sum_spending,
+)
 from vibe_llms.daemons.keys.ledger import KeyAccount
 from vibe_llms.daemons.keys.register import Register
 from vibe_llms.testing.simulator import Say, Simulator
@@ -52,7 +60,7 @@ class Door:
 async def door(tmp_path: Path) -> AsyncIterator[Door]:
     """One whose authorizer is the one that ships."""
     keys = tmp_path / "keys"
-    authorizer = open_authorizer(keys, Clocks())
+    authorizer = open_authorizer(keys, ManualClocks())
     async with Simulator() as simulator:
         application = produce_application(tmp_path, simulator.url)
         async with serve_gateway(application, authorizer=authorizer) as address:
@@ -62,7 +70,7 @@ async def door(tmp_path: Path) -> AsyncIterator[Door]:
 @pytest.mark.slow
 async def test_a_key_that_is_taken_back_asks_nothing_more(door: Door) -> None:
     """Over a socket that is open, neither; what was begun before ends, and counts."""
-    key = give_key(door.folder)
+    key = create_key(door.folder)
     text = "All the water of the sea, which is deep. " * 5
     asked: Any = {"model": GPT, "messages": [{"role": "user", "content": "Talk."}]}
     async with (
@@ -86,7 +94,7 @@ async def test_a_key_that_is_taken_back_asks_nothing_more(door: Door) -> None:
             said += chunk.choices[0].delta.content or "" if chunk.choices else ""
     assert said == text
     assert len(door.simulator.requests) == 2
-    assert total(door.survey()).requests == 2
+    assert sum_spending(door.survey()).requests == 2
 
 
 async def _hear(socket: Any) -> AsyncIterator[Any]:
@@ -100,7 +108,7 @@ async def _hear(socket: Any) -> AsyncIterator[Any]:
 
 async def test_nobody_is_answered_without_a_key(door: Door) -> None:
     """401, as of the vendor, and nothing is sent."""
-    give_key(door.folder)
+    create_key(door.folder)
 
     with pytest.raises(openai.AuthenticationError) as caught:
         await door.ask("vk-nobody")
@@ -117,7 +125,7 @@ async def test_nobody_is_answered_without_a_key(door: Door) -> None:
 @pytest.mark.parametrize("options", [{}, {"max_completion_tokens": 200}])
 async def test_what_is_asked_is_counted_with_its_price(door: Door, options: dict[str, Any]) -> None:
     """Whether the request says how long its answer may be or not."""
-    key = give_key(door.folder, cents_per_day=1000)
+    key = create_key(door.folder, cents_per_day=1000)
 
     answer = await door.ask(key, **options)
 
@@ -132,9 +140,11 @@ async def test_what_is_asked_is_counted_with_its_price(door: Door, options: dict
 
 async def test_a_budget_that_is_reached_is_a_clear_429(door: Door) -> None:
     """In the shape of each face, with when to come again, and before anything is sent."""
-    key = give_key(door.folder, cents_per_day=1)
-    grant = await enter(door.authorizer, key)
-    await (await grant.reserve(want(cents="0.9"))).settle(use(), Decimal("0.875"))
+    key = create_key(door.folder, cents_per_day=1)
+    grant = await open_grant(door.authorizer, key)
+    await (await grant.reserve(produce_demand(cents="0.9"))).settle(
+        produce_usage(), Decimal("0.875")
+    )
 
     with pytest.raises(openai.RateLimitError) as caught:
         await door.ask(key, max_completion_tokens=300)
@@ -154,7 +164,7 @@ async def test_a_budget_that_is_reached_is_a_clear_429(door: Door) -> None:
 
 async def test_a_rate_and_a_model_that_is_not_for_it(door: Door) -> None:
     """429 with the seconds to wait, and 403."""
-    key = give_key(door.folder, requests_per_minute=1, models=("openai*",))
+    key = create_key(door.folder, requests_per_minute=1, models=("openai*",))
     await door.ask(key)
 
     with pytest.raises(openai.RateLimitError) as caught:
@@ -163,4 +173,4 @@ async def test_a_rate_and_a_model_that_is_not_for_it(door: Door) -> None:
         await door.ask(key, model=CLAUDE)
 
     assert 60 <= int(caught.value.response.headers["retry-after"]) <= 61
-    assert total(door.survey()).requests == 1
+    assert sum_spending(door.survey()).requests == 1

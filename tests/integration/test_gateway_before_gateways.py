@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from support.gateways.accounts import Account
-from support.gateways.gateways import become, produce_application, serve_gateway
+from support.gateways.gateways import produce_application, serve_gateway, wait_until
 from vibe_llms.testing.simulator import Say, Simulator
 
 ALIASES = 'quick = "anthropic:claude-sonnet-5"\nslow = "openai_responses:gpt-5.5"'
@@ -36,7 +36,7 @@ async def test_prices_come_over(tmp_path: Path, name: str, between: int) -> None
         body = {"model": name, "messages": [{"role": "user", "content": "Name a sea."}]}
         async with session.post(f"{url}/v1/chat/completions", json=body) as told:
             assert told.status == 200, await told.text()
-        await become(lambda: len(account.used) == between + 1)
+        await wait_until(lambda: len(account.used) == between + 1)
     [(usage, cents)] = set(account.used)  # each of them knows the same
     assert usage is not None
     assert usage.output_tokens

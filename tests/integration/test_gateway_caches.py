@@ -10,8 +10,8 @@ import openai
 import pytest
 
 from support.gateways.authorizers import FriendAuthorizer
-from support.gateways.gateway_files import Routed, hold_answers
-from support.gateways.gateways import become
+from support.gateways.gateway_files import RoutedGateway, hold_answers
+from support.gateways.gateways import wait_until
 from vibe_llms.testing.simulator import Say, Simulator
 
 CACHED = '[models.quick]\ntargets = ["first:gpt-5.5"]\ncache = { seconds = 600 }\n'
@@ -19,14 +19,14 @@ FLOWN = '[models.quick]\ntargets = ["first:gpt-5.5"]\nsingle_flight = true\n'
 
 
 @pytest.fixture
-async def routed(tmp_path: Path) -> AsyncIterator[Routed]:
+async def routed(tmp_path: Path) -> AsyncIterator[RoutedGateway]:
     """A gateway that does not run yet."""
     async with Simulator() as first, Simulator() as second:
-        yield Routed(tmp_path, first, second)
+        yield RoutedGateway(tmp_path, first, second)
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_an_equal_request_is_answered_equally(routed: Routed, stream: bool) -> None:
+async def test_an_equal_request_is_answered_equally(routed: RoutedGateway, stream: bool) -> None:
     async with routed.run(CACHED):
         routed.first.enqueue(Say("The North Sea, and some more words."))
         first = await routed.ask(stream=stream)
@@ -45,7 +45,7 @@ async def test_an_equal_request_is_answered_equally(routed: Routed, stream: bool
     assert routed.records[1].usage is None
 
 
-async def test_an_official_client_reads_a_stream_that_was_kept(routed: Routed) -> None:
+async def test_an_official_client_reads_a_stream_that_was_kept(routed: RoutedGateway) -> None:
     async with routed.run(CACHED):
         routed.first.enqueue(Say("The North Sea."))
         client = openai.AsyncOpenAI(base_url=f"{routed.address}/v1", api_key="x", max_retries=0)
@@ -74,7 +74,9 @@ async def test_an_official_client_reads_a_stream_that_was_kept(routed: Routed) -
         {"unheard_of": 1},
     ],
 )
-async def test_a_request_that_differs_is_another(routed: Routed, fields: dict[str, object]) -> None:
+async def test_a_request_that_differs_is_another(
+    routed: RoutedGateway, fields: dict[str, object]
+) -> None:
     async with routed.run(CACHED):
         await routed.ask(stream=True)
         answer = await routed.ask(stream=True, **fields)
@@ -82,18 +84,18 @@ async def test_a_request_that_differs_is_another(routed: Routed, fields: dict[st
 
 
 @pytest.mark.parametrize("fault", ["server_error", "rate_limit", "no_terminator", "cut_at_chunk=2"])
-async def test_nothing_is_kept_that_is_no_whole_answer(routed: Routed, fault: str) -> None:
+async def test_nothing_is_kept_that_is_no_whole_answer(routed: RoutedGateway, fault: str) -> None:
     async with routed.run(CACHED):
         routed.first.switch(fault)
         await asyncio.gather(routed.ask(stream=True), return_exceptions=True)
-        await become(lambda: routed.records)
+        await wait_until(lambda: routed.records)
         assert routed.records[0].cache == "miss"
         routed.first.switch("")
         answer = await routed.ask(stream=True)
     assert answer.headers["x-vibe-cache"] == "miss"
 
 
-async def test_who_asks_for_it_is_neither_kept_nor_given_what_is(routed: Routed) -> None:
+async def test_who_asks_for_it_is_neither_kept_nor_given_what_is(routed: RoutedGateway) -> None:
     async with routed.run(CACHED):
         for _ in range(2):
             answer = await routed.ask({"cache-control": "no-store"})
@@ -105,12 +107,12 @@ async def test_who_asks_for_it_is_neither_kept_nor_given_what_is(routed: Routed)
 
 
 async def test_equal_requests_at_once_are_sent_once(
-    routed: Routed, monkeypatch: pytest.MonkeyPatch
+    routed: RoutedGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     is_over = hold_answers(monkeypatch)
     async with routed.run(FLOWN):
         asking = asyncio.gather(*(routed.ask() for _ in range(5)))
-        await become(lambda: routed.service.busy_count == 5 and routed.first.requests)
+        await wait_until(lambda: routed.service.busy_count == 5 and routed.first.requests)
         is_over.set()
         heard = await asking
         assert len(routed.first.requests) == 1
@@ -121,34 +123,34 @@ async def test_equal_requests_at_once_are_sent_once(
 
 
 async def test_nobody_waits_where_that_is_not_switched_on(
-    routed: Routed, monkeypatch: pytest.MonkeyPatch
+    routed: RoutedGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     is_over = hold_answers(monkeypatch)
     async with routed.run(CACHED):
         asking = asyncio.gather(routed.ask(), routed.ask())
-        await become(lambda: len(routed.first.requests) == 2)
+        await wait_until(lambda: len(routed.first.requests) == 2)
         is_over.set()
         await asking
 
 
 async def test_who_waited_for_one_that_left_asks_itself(
-    routed: Routed, monkeypatch: pytest.MonkeyPatch
+    routed: RoutedGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     is_over = hold_answers(monkeypatch)
     async with routed.run(FLOWN):
         leader = asyncio.create_task(routed.ask())
-        await become(lambda: routed.first.requests)
+        await wait_until(lambda: routed.first.requests)
         follower = asyncio.create_task(routed.ask())
-        await become(lambda: routed.service.busy_count == 2)
+        await wait_until(lambda: routed.service.busy_count == 2)
         leader.cancel()
-        await become(lambda: len(routed.first.requests) == 2)
+        await wait_until(lambda: len(routed.first.requests) == 2)
         is_over.set()
         answer = await follower
     assert (answer.status, answer.headers["x-vibe-cache"]) == (200, "miss")
     assert len(routed.first.requests) == 2
 
 
-async def test_who_may_not_ask_gets_nothing_that_is_kept(routed: Routed) -> None:
+async def test_who_may_not_ask_gets_nothing_that_is_kept(routed: RoutedGateway) -> None:
     authorizer = FriendAuthorizer()
     async with routed.run(CACHED, authorizer=authorizer):
         for _ in range(3):
@@ -158,7 +160,7 @@ async def test_who_may_not_ask_gets_nothing_that_is_kept(routed: Routed) -> None
     assert authorizer.told == ["reserve", "settle"]
 
 
-async def test_each_attempt_is_accounted_for(routed: Routed) -> None:
+async def test_each_attempt_is_accounted_for(routed: RoutedGateway) -> None:
     authorizer = FriendAuthorizer()
     tables = '[models.quick]\ntargets = ["first:gpt-5.5"]\nfallback = ["second:gpt-5.5"]\n'
     async with routed.run(tables, authorizer=authorizer):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from support.gateways.gateway_files import Routed
+from support.gateways.gateway_files import RoutedGateway
 from vibe_llms.application import Application
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.daemons.gateway.similar_questions import SimilarQuestions
@@ -34,15 +34,15 @@ def compose(*texts: str, **fields: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-async def routed(tmp_path: Path) -> AsyncIterator[Routed]:
+async def routed(tmp_path: Path) -> AsyncIterator[RoutedGateway]:
     """A gateway that does not run yet, whose embedder counts words."""
     async with Simulator() as first, Simulator() as second:
-        routed = Routed(tmp_path, first, second)
+        routed = RoutedGateway(tmp_path, first, second)
         configure(routed, "scripted:words")
         yield routed
 
 
-def configure(routed: Routed, embedder: str) -> None:
+def configure(routed: RoutedGateway, embedder: str) -> None:
     """Configures the gateway's embedder, before all tables of the file."""
     folder = routed.file.parent
     file = folder / "vibe.toml"
@@ -55,7 +55,9 @@ def configure(routed: Routed, embedder: str) -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_similar_question_gets_the_answer_and_is_told(routed: Routed, stream: bool) -> None:
+async def test_a_similar_question_gets_the_answer_and_is_told(
+    routed: RoutedGateway, stream: bool
+) -> None:
     async with routed.run(CACHED.format(0.8)):
         routed.first.enqueue(Say("95 meters."))
         first = await routed.ask(stream=stream, **compose(QUESTION))
@@ -78,20 +80,20 @@ async def test_a_similar_question_gets_the_answer_and_is_told(routed: Routed, st
         compose(SIMILAR, max_completion_tokens=7),
     ],
 )
-async def test_anything_else_must_be_equal(routed: Routed, other: dict[str, Any]) -> None:
+async def test_anything_else_must_be_equal(routed: RoutedGateway, other: dict[str, Any]) -> None:
     async with routed.run(CACHED.format(0.8)):
         await routed.ask(**compose(QUESTION))
         assert (await routed.ask(**other)).headers[CACHE] == "miss"
     assert len(routed.first.requests) == 2
 
 
-async def test_the_threshold_counts(routed: Routed) -> None:
+async def test_the_threshold_counts(routed: RoutedGateway) -> None:
     async with routed.run(CACHED.format(0.999)):
         await routed.ask(**compose(QUESTION))
         assert (await routed.ask(**compose(SIMILAR))).headers[CACHE] == "miss"
 
 
-async def test_a_client_that_wants_a_new_answer_gets_one(routed: Routed) -> None:
+async def test_a_client_that_wants_a_new_answer_gets_one(routed: RoutedGateway) -> None:
     async with routed.run(CACHED.format(0.8)):
         await routed.ask(**compose(QUESTION))
         headers = {"cache-control": "no-cache"}
@@ -101,7 +103,7 @@ async def test_a_client_that_wants_a_new_answer_gets_one(routed: Routed) -> None
 
 
 async def test_without_an_embedder_the_answer_comes_from_the_model(
-    routed: Routed, caplog: pytest.LogCaptureFixture
+    routed: RoutedGateway, caplog: pytest.LogCaptureFixture
 ) -> None:
     configure(routed, "scripted:gone")
     async with routed.run(CACHED.format(0.8)):
@@ -111,7 +113,9 @@ async def test_without_an_embedder_the_answer_comes_from_the_model(
 
 
 @pytest.mark.parametrize("similarity", ["0", "1.5", '"high"', "-1"])
-async def test_a_similarity_outside_of_its_range_is_named(routed: Routed, similarity: str) -> None:
+async def test_a_similarity_outside_of_its_range_is_named(
+    routed: RoutedGateway, similarity: str
+) -> None:
     with pytest.raises(ConfigurationError, match="similarity"):
         async with routed.run(CACHED.format(similarity)):
             pass

@@ -16,7 +16,7 @@ import pytest
 from support.gateways.crowds import CLIENTS, Crowd, find_faults, survey
 from support.gateways.gateways import produce_application, serve_gateway
 from support.gateways.hostile_upstreams import find_key_folder, gateway_process, start
-from support.gateways.key_holders import Clocks, give_key, open_authorizer, total
+from support.gateways.key_holders import ManualClocks, create_key, open_authorizer, sum_spending
 from vibe_llms.testing.simulator import Say, Simulator
 
 
@@ -33,7 +33,7 @@ async def test_kills_under_load_lose_nothing_and_hide_nothing(
     """Workers and then all of it, at random moments; what comes next is answered each time."""
     dice = random.Random(7)
     async with gateway_process(tmp_path, workers=2) as process:
-        process.key = give_key(process.keys, "bob", **bounds)
+        process.key = create_key(process.keys, "bob", **bounds)
         crowd = Crowd(process)
         asking = [asyncio.create_task(crowd.go_on(number)) for number in range(CLIENTS)]
         for _ in range(3):
@@ -65,7 +65,7 @@ async def test_a_full_disk_refuses_and_sends_nothing(tmp_path: Path) -> None:
     """What cannot be written down is not asked; with room again, all goes on."""
     async with gateway_process(tmp_path) as process:
         crowd = Crowd(process)
-        bounded = give_key(process.keys, "bob", requests_per_minute=1000)
+        bounded = create_key(process.keys, "bob", requests_per_minute=1000)
         assert [await crowd.ask(), await crowd.ask(bounded)] == [200, 200]
         before = process.count_upstream()
         running = psutil.Process(process.running.pid)
@@ -79,26 +79,26 @@ async def test_a_full_disk_refuses_and_sends_nothing(tmp_path: Path) -> None:
         assert refused == [500] * 4
         assert [await crowd.ask(), await crowd.ask(bounded)] == [200, 200]
         await process.end()
-        whole = total(survey(process.keys))
+        whole = sum_spending(survey(process.keys))
         assert (whole.requests, whole.perhaps_requests) == (4, 0)
 
 
-def jump_ahead(clocks: Clocks) -> None:
+def jump_ahead(clocks: ManualClocks) -> None:
     clocks.wall += 3_600
 
 
-def jump_back(clocks: Clocks) -> None:
+def jump_back(clocks: ManualClocks) -> None:
     clocks.wall -= 86_400 * 400
 
 
 @pytest.mark.parametrize("jump", [jump_ahead, jump_back])
 async def test_a_clock_that_jumps_opens_no_door(
-    tmp_path: Path, jump: Callable[[Clocks], None]
+    tmp_path: Path, jump: Callable[[ManualClocks], None]
 ) -> None:
     """Nor keeps one closed: a minute is one that has passed."""
-    clocks = Clocks()
+    clocks = ManualClocks()
     authorizer = open_authorizer(tmp_path / "keys", clocks)
-    key = give_key(tmp_path / "keys", requests_per_minute=1)
+    key = create_key(tmp_path / "keys", requests_per_minute=1)
     async with Simulator() as simulator:
         application = produce_application(tmp_path, simulator.url)
         async with (

@@ -15,7 +15,7 @@ import openai
 import pytest
 import trustme
 
-from support.gateways.gateways import become, produce_application, serve_gateway
+from support.gateways.gateways import produce_application, serve_gateway, wait_until
 from support.network.wire_servers import Connection, Server, serve
 from vibe_llms.daemons.admission import ServiceLimits
 from vibe_llms.daemons.records import CallRecord
@@ -129,12 +129,12 @@ async def test_who_leaves_ends_what_is_upstream(
         aiohttp.ClientSession() as session,
     ):
         asking = asyncio.create_task(_ask_and_wait(session, address, model, streaming))
-        await become(lambda: upstream.connections and upstream.connections[0].requests)
+        await wait_until(lambda: upstream.connections and upstream.connections[0].requests)
         if streaming:
-            await become(lambda: asking.get_name() == "begun" or asking.done())
+            await wait_until(lambda: asking.get_name() == "begun" or asking.done())
         asking.cancel()
         await asyncio.wait_for(upstream.connections[0].closed.wait(), 60)
-        await become(lambda: records)
+        await wait_until(lambda: records)
     assert records[0].error == "client-gone"
 
 
@@ -218,7 +218,7 @@ async def test_an_answer_whose_last_event_lacks_its_end_is_whole(
         parts = {"contents": [{"parts": [{"text": "Name a sea."}]}]}
         async with session.post(f"{address}{path}", json=parts) as told:
             assert (await told.read()).endswith(end or b"}")
-        await become(lambda: len(records) == 2)
+        await wait_until(lambda: len(records) == 2)
     for record in records:
         assert record.usage is not None
         assert record.usage.output_tokens == 4
@@ -282,7 +282,7 @@ async def test_too_much_at_once_is_told_to_come_again(tmp_path: Path) -> None:
         aiohttp.ClientSession() as session,
     ):
         first = asyncio.create_task(_ask_and_wait(session, address, CARRIED, False))
-        await become(lambda: upstream.connections)
+        await wait_until(lambda: upstream.connections)
         async with ask(session, address, CARRIED) as told:
             assert told.status == 503
             assert "requests = 1" in (await told.json())["error"]["message"]

@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from support.gateways.gateways import become, produce_application, serve_gateway
+from support.gateways.gateways import produce_application, serve_gateway, wait_until
 from vibe_llms.daemons.gateway.request_limits import GatewayLimits
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.dialects import chat_completions
@@ -221,7 +221,7 @@ async def test_others_are_answered_while_a_large_request_is_read(
         aiohttp.ClientSession(address) as session,
     ):
         asking = asyncio.create_task(session.post(place("chat"), json=ask("chat", 3_000)))
-        await become(lambda: reading.threads)
+        await wait_until(lambda: reading.threads)
         async with session.get("/healthz") as health:
             assert health.status == 200
         reading.may_end.set()
@@ -255,10 +255,10 @@ async def test_a_client_that_leaves_ends_the_reading_of_its_request(
     async with serve_gateway(application, records) as address:
         async with aiohttp.ClientSession(address) as session:
             asking = asyncio.create_task(session.post(place("chat"), json=ask("chat", 3_000)))
-            await become(lambda: reading.threads)
+            await wait_until(lambda: reading.threads)
             asking.cancel()
-        await become(lambda: reading.is_broken_off)
-        await become(lambda: records)
+        await wait_until(lambda: reading.is_broken_off)
+        await wait_until(lambda: records)
         reading.may_end.set()
         async with (
             aiohttp.ClientSession(address) as session,

@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from support.gateways.gateways import produce_application, serve_gateway
-from support.vendors.long_talks import FIELDS, write_body, write_said, write_talk
+from support.vendors.long_talks import FIELDS, write_body, write_conversation, write_message
 from vibe_llms.testing.simulator import Say, Simulator
 
 PATHS = {
@@ -24,11 +24,11 @@ BYTES = ("vibe_read_conversations_bytes", "vibe_written_conversations_bytes")
 
 def produce_bodies(protocol: str) -> list[dict[str, Any]]:
     """Return requests of which each goes on with the one before; the last repeats one."""
-    talk = write_talk(protocol, 12, with_tools=True)
+    talk = write_conversation(protocol, 12, with_tools=True)
     bodies = []
     for number in range(4):
-        talk = [*talk, *write_talk(protocol, 1, with_tools=bool(number % 2))[1:]]
-        asked = [*talk, write_said(protocol, "user", "And then?")]
+        talk = [*talk, *write_conversation(protocol, 1, with_tools=bool(number % 2))[1:]]
+        asked = [*talk, write_message(protocol, "user", "And then?")]
         bodies.append({**write_body(protocol, asked), "stream": False})
     field = FIELDS.get(protocol, "messages")
     for body in bodies:

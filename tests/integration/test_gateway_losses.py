@@ -16,7 +16,7 @@ from aiohttp.test_utils import TestServer
 from google import genai
 from yarl import URL
 
-from support.gateways.gateway_files import Routed
+from support.gateways.gateway_files import RoutedGateway
 from support.gateways.gateways import produce_application, serve_gateway
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.messages.losses import LossGrade, rank_losses
@@ -233,7 +233,7 @@ async def test_a_stream_by_way_of_a_table_tells_them_too(tmp_path: Path) -> None
     application.router.add_route("*", "/{path:.*}", answer)
     async with TestServer(application) as server, Simulator() as second:
         url = str(server.make_url("")).rstrip("/")
-        routed = Routed(tmp_path, second, second, url=url)
+        routed = RoutedGateway(tmp_path, second, second, url=url)
         tables = '[models.quick]\ntargets = ["claudia:claude-sonnet-5"]\n'
         tables += "cache = { seconds = 60 }\n"
         async with routed.run(tables):

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from support.gateways.gateways import become, produce_application, serve_gateway
+from support.gateways.gateways import produce_application, serve_gateway, wait_until
 from support.quality.node_programs import FOLDER_VARIABLE, NODE
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.testing.simulator import Invoke, Say, ScriptedAnswer, Simulator
@@ -182,7 +182,7 @@ async def test_who_leaves_midway_is_left_by_the_upstream(
     """What was begun stands still for ever: only that the client went ends it."""
     simulator.enqueue(Say("The North Sea, or the Baltic. " * 9), simulate="stall_at_chunk=9")
     assert await ask(client, upstream, stream=True, leave=True) == {"left": True}
-    await become(lambda: simulator.requests[-1].disconnected_at and records)
+    await wait_until(lambda: simulator.requests[-1].disconnected_at and records)
     assert [record.error for record in records] == ["client-gone"]
 
 

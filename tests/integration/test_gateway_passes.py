@@ -15,8 +15,8 @@ from aiohttp.test_utils import TestServer
 
 from support.gateways.accounts import Account
 from support.gateways.authorizers import FriendAuthorizer
-from support.gateways.gateway_files import Routed
-from support.gateways.gateways import become
+from support.gateways.gateway_files import RoutedGateway
+from support.gateways.gateways import wait_until
 from vibe_llms.testing.simulator import Simulator
 
 JSON = {"content-type": "application/json"}
@@ -78,7 +78,7 @@ def vendor() -> Vendor:
 
 
 @pytest.fixture
-async def routed(tmp_path: Path, vendor: Vendor) -> AsyncIterator[Routed]:
+async def routed(tmp_path: Path, vendor: Vendor) -> AsyncIterator[RoutedGateway]:
     """A gateway that does not run yet."""
     application = web.Application()
     application.router.add_route("*", "/{rest:.*}", vendor.answer)
@@ -86,16 +86,18 @@ async def routed(tmp_path: Path, vendor: Vendor) -> AsyncIterator[Routed]:
     await server.start_server()
     first = Simulator()
     async with Simulator() as second:
-        routed = Routed(tmp_path, first, second, url=str(server.make_url("")).rstrip("/"))
+        routed = RoutedGateway(tmp_path, first, second, url=str(server.make_url("")).rstrip("/"))
         yield routed
     await server.close()
 
 
-def produce_client(routed: Routed) -> openai.AsyncOpenAI:
+def produce_client(routed: RoutedGateway) -> openai.AsyncOpenAI:
     return openai.AsyncOpenAI(base_url=f"{routed.address}/v1", api_key="x", max_retries=0)
 
 
-async def test_embeddings_are_carried_with_what_they_used(routed: Routed, vendor: Vendor) -> None:
+async def test_embeddings_are_carried_with_what_they_used(
+    routed: RoutedGateway, vendor: Vendor
+) -> None:
     async with routed.run(TABLES), produce_client(routed) as client:
         answer = await client.embeddings.create(
             model="vectors", input="A sea.", encoding_format="float"
@@ -117,7 +119,7 @@ async def test_embeddings_are_carried_with_what_they_used(routed: Routed, vendor
 
 
 async def test_embeddings_are_carried_where_azures_clients_look(
-    routed: Routed, vendor: Vendor
+    routed: RoutedGateway, vendor: Vendor
 ) -> None:
     """The deployment is the model, whatever the body says, or if it says nothing."""
     place = "/openai/deployments/vectors/embeddings?api-version=2024-10-21"
@@ -139,7 +141,7 @@ async def test_embeddings_are_carried_where_azures_clients_look(
     assert named == ["embedding-1"] * 3
 
 
-async def test_embeddings_of_ollamas_are_carried(routed: Routed, vendor: Vendor) -> None:
+async def test_embeddings_of_ollamas_are_carried(routed: RoutedGateway, vendor: Vendor) -> None:
     """By the path of its own, without a key, as the server has none."""
     async with routed.run(TABLES), aiohttp.ClientSession(routed.address) as session:
         asked = {"model": "near", "input": "A sea."}
@@ -159,7 +161,7 @@ async def test_embeddings_of_ollamas_are_carried(routed: Routed, vendor: Vendor)
     )
 
 
-async def test_files_go_where_they_are_kept(routed: Routed, vendor: Vendor) -> None:
+async def test_files_go_where_they_are_kept(routed: RoutedGateway, vendor: Vendor) -> None:
     async with routed.run(TABLES), produce_client(routed) as client:
         made = await client.files.create(file=("a.txt", b"A sea."), purpose="user_data")
         await client.files.retrieve(made.id)
@@ -176,7 +178,9 @@ async def test_files_go_where_they_are_kept(routed: Routed, vendor: Vendor) -> N
 
 
 @pytest.mark.parametrize("path", ["/v1/images/variations", "/v1/files/a/b", "/v1/files/%2e%2e"])
-async def test_what_no_table_allows_is_not_there(routed: Routed, vendor: Vendor, path: str) -> None:
+async def test_what_no_table_allows_is_not_there(
+    routed: RoutedGateway, vendor: Vendor, path: str
+) -> None:
     import yarl
 
     async with routed.run(TABLES):
@@ -186,7 +190,7 @@ async def test_what_no_table_allows_is_not_there(routed: Routed, vendor: Vendor,
     assert vendor.heard == []
 
 
-async def test_a_new_file_may_allow_more(routed: Routed, vendor: Vendor) -> None:
+async def test_a_new_file_may_allow_more(routed: RoutedGateway, vendor: Vendor) -> None:
     async with routed.run(TABLES):
         routed.file.write_text(TABLES.replace('"/v1/files",', '"/v1/files", "/v1/rerank",'))
         routed.service.reload()
@@ -197,7 +201,7 @@ async def test_a_new_file_may_allow_more(routed: Routed, vendor: Vendor) -> None
     assert [path for _, path, _, _ in vendor.heard] == ["/v1/rerank"]
 
 
-async def test_what_is_carried_is_accounted_for(routed: Routed, vendor: Vendor) -> None:
+async def test_what_is_carried_is_accounted_for(routed: RoutedGateway, vendor: Vendor) -> None:
     authorizer = FriendAuthorizer()
     async with routed.run(TABLES, authorizer=authorizer):
         client = produce_client(routed).with_options(api_key="friend")
@@ -212,7 +216,7 @@ async def test_what_is_carried_is_accounted_for(routed: Routed, vendor: Vendor) 
 
 @pytest.mark.parametrize("streamed", [True, False])
 async def test_completions_of_a_text_are_accounted_for(
-    routed: Routed, vendor: Vendor, streamed: bool
+    routed: RoutedGateway, vendor: Vendor, streamed: bool
 ) -> None:
     """Streamed ones, too, whose client hears nothing of that."""
     account = Account()
@@ -226,7 +230,7 @@ async def test_completions_of_a_text_are_accounted_for(
             path = f"{routed.address}/v1/audio/transcriptions"
             async with routed.session.post(path, json={"model": "kept"}) as told:
                 assert told.status == 200
-        await become(lambda: account.used)
+        await wait_until(lambda: account.used)
     [(usage, _)] = account.used
     assert usage is not None
     assert (usage.input_tokens, usage.output_tokens) == (3, 2)
@@ -247,7 +251,7 @@ async def test_completions_of_a_text_are_accounted_for(
     ],
 )
 async def test_what_other_paths_have_used_is_read_where_it_is_told(
-    routed: Routed, vendor: Vendor, told: dict[str, Any], tokens: tuple[int, int] | None
+    routed: RoutedGateway, vendor: Vendor, told: dict[str, Any], tokens: tuple[int, int] | None
 ) -> None:
     vendor.told = told
     path = "/v1/audio/transcriptions"

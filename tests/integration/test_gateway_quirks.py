@@ -10,7 +10,7 @@ from typing import Any
 import openai
 import pytest
 
-from support.gateways.gateway_files import Routed
+from support.gateways.gateway_files import RoutedGateway
 from support.gateways.gateways import produce_application, serve_gateway
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.testing.simulator import Invoke, Say, ScriptedAnswer, Simulator
@@ -198,7 +198,7 @@ async def test_a_fallback_is_asked_in_its_own_words(tmp_path: Path) -> None:
     async with Simulator() as first, Simulator() as second:
         url = f"{second.access_url('mistral')}/v1"
         mistral = f'[providers.mistral]\nbase_url = "{url}"\napi_key = "sk-m"\n'
-        routed = Routed(tmp_path, first, second, providers=mistral)
+        routed = RoutedGateway(tmp_path, first, second, providers=mistral)
         tables = '[models.quick]\ntargets = ["first:gpt-5.5"]\n'
         tables += 'fallback = ["mistral:mistral-large-2512"]\n'
         async with routed.run(tables):

@@ -15,7 +15,7 @@ import aiohttp
 import attrs
 import pytest
 
-from support.gateways.gateways import become, produce_application, serve_gateway
+from support.gateways.gateways import produce_application, serve_gateway, wait_until
 from support.network.wire_servers import Connection, serve
 from support.quality.properties import STEP
 from vibe_llms.daemons.records import CallRecord
@@ -131,7 +131,7 @@ async def test_what_is_carried_arrives_as_it_was(tmp_path: Path, name: str, size
             async with session.post(f"{address}{path}", json=body, headers=headers) as told:
                 said = await told.read()
             assert said == upstream.body, exchange["id"]
-            await become(lambda: len(records) == count + 1)  # it is told of when all is done  # noqa: B023
+            await wait_until(lambda: len(records) == count + 1)  # it is told of when all is done  # noqa: B023
             assert told.status == exchange["status"]
             assert told.headers["content-type"] == exchange["content_type"]
             assert told.headers["x-said"] == "yes"
@@ -164,7 +164,7 @@ async def test_what_is_translated_says_the_same(tmp_path: Path, name: str, other
             path = compose_path(name, model, exchange)
             async with session.post(f"{address}{path}", json=body) as told:
                 heard = await told.read()
-            await become(lambda: len(records) == index + 1)  # noqa: B023
+            await wait_until(lambda: len(records) == index + 1)  # noqa: B023
             record = records[-1]
             if told.status == 400:  # the model takes no such content, and that is said
                 assert record.error == "capability", (exchange["id"], heard)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from support.gateways.gateway_files import Routed
+from support.gateways.gateway_files import RoutedGateway
 from vibe_llms.daemons.server.launching import serve
 from vibe_llms.daemons.server.settings import ServerSettings
 from vibe_llms.testing.simulator import Simulator
@@ -21,13 +21,13 @@ SECOND = '[models.quick]\ntargets = ["second:gpt-5.5"]\n'
 
 
 @pytest.fixture
-async def routed(tmp_path: Path) -> AsyncIterator[Routed]:
+async def routed(tmp_path: Path) -> AsyncIterator[RoutedGateway]:
     """A gateway that does not run yet."""
     async with Simulator() as first, Simulator() as second:
-        yield Routed(tmp_path, first, second)
+        yield RoutedGateway(tmp_path, first, second)
 
 
-async def test_a_new_file_holds_for_what_comes_from_now_on(routed: Routed) -> None:
+async def test_a_new_file_holds_for_what_comes_from_now_on(routed: RoutedGateway) -> None:
     async with routed.run(FIRST):
         await routed.ask()
         routed.file.write_text(SECOND + '[models.other]\ntargets = ["first:gpt-5.5"]\n')
@@ -38,7 +38,7 @@ async def test_a_new_file_holds_for_what_comes_from_now_on(routed: Routed) -> No
 
 
 async def test_a_broken_file_leaves_the_one_before_in_force(
-    routed: Routed, caplog: pytest.LogCaptureFixture
+    routed: RoutedGateway, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with routed.run(FIRST):
         routed.file.write_text('[models.quick]\ntargets = ["nobody:x"]\nweigth = 3\n')
@@ -50,7 +50,7 @@ async def test_a_broken_file_leaves_the_one_before_in_force(
     assert "weigth" in told
 
 
-async def test_what_is_known_of_a_target_outlives_the_file(routed: Routed) -> None:
+async def test_what_is_known_of_a_target_outlives_the_file(routed: RoutedGateway) -> None:
     circuit = "circuit = { failures = 1, pause_seconds = 600 }\n"
     tables = FIRST + 'fallback = ["second:gpt-5.5"]\n' + circuit
     async with routed.run(tables):
@@ -63,7 +63,7 @@ async def test_what_is_known_of_a_target_outlives_the_file(routed: Routed) -> No
 
 
 @pytest.mark.slow
-async def test_a_signal_in_the_middle_of_many_requests_drops_none(routed: Routed) -> None:
+async def test_a_signal_in_the_middle_of_many_requests_drops_none(routed: RoutedGateway) -> None:
     routed.file.write_text(FIRST, encoding="utf-8")
     service = routed.produce()
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()

@@ -14,7 +14,7 @@ from typing import Any
 import openai
 import pytest
 
-from support.gateways.gateways import become, produce_application, serve_gateway
+from support.gateways.gateways import produce_application, serve_gateway, wait_until
 from vibe_llms.daemons.gateway.responses import background as responses_background
 from vibe_llms.daemons.gateway.responses.registry import ResponseDatabase
 from vibe_llms.testing.simulator import Invoke, Say, Simulator
@@ -161,7 +161,7 @@ async def test_what_was_not_asked_for_as_a_stream_is_none(
     """Neither while it is answered nor after that; and nobody waits to hear so."""
     simulator.enqueue(Say(LONG), simulate="stall_at_chunk=8")
     begun = await client.responses.create(model=CARRIED, input="Talk.", background=True)
-    await become(lambda: simulator.requests)
+    await wait_until(lambda: simulator.requests)
     for _ in range(2):
         with pytest.raises(openai.BadRequestError, match="not requested with background and"):
             await client.responses.retrieve(begun.id, stream=True)
@@ -212,7 +212,7 @@ async def test_a_response_whose_end_cannot_be_kept_has_failed(
         assert _read_status(file, identity) == "in_progress"
 
         disk["is_full"] = False
-        await become(lambda: _read_status(file, identity) == "failed")
+        await wait_until(lambda: _read_status(file, identity) == "failed")
 
 
 def _read_status(file: Path, identity: str) -> str:
@@ -227,7 +227,7 @@ async def test_an_answer_in_the_background_is_cancelled(
 ) -> None:
     simulator.enqueue(Say(LONG), simulate="stall_at_chunk=8")
     begun = await client.responses.create(model=model, input="Talk.", background=True)
-    await become(lambda: simulator.requests)
+    await wait_until(lambda: simulator.requests)
     cancelled = await client.responses.cancel(begun.id)
     assert cancelled.status == "cancelled"
     assert (await client.responses.retrieve(begun.id)).status == "cancelled"

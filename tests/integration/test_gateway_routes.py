@@ -16,8 +16,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from support.gateways.gateway_files import Heard, Routed, hold_answers
-from support.gateways.gateways import become
+from support.gateways.gateway_files import GatewayAnswer, RoutedGateway, hold_answers
+from support.gateways.gateways import wait_until
 from vibe_llms.foundation.clocks import Clock
 from vibe_llms.testing.simulator import Say, Simulator, Think
 
@@ -32,13 +32,13 @@ def stop_clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 @pytest.fixture
-async def routed(tmp_path: Path) -> AsyncIterator[Routed]:
+async def routed(tmp_path: Path) -> AsyncIterator[RoutedGateway]:
     """A gateway that does not run yet."""
     async with Simulator() as first, Simulator() as second:
-        yield Routed(tmp_path, first, second)
+        yield RoutedGateway(tmp_path, first, second)
 
 
-async def test_a_name_leads_to_its_target(routed: Routed) -> None:
+async def test_a_name_leads_to_its_target(routed: RoutedGateway) -> None:
     async with routed.run('[models.quick]\ntargets = ["first:gpt-5.5"]\n'):
         routed.first.enqueue(Say("The North Sea."))
         client = openai.AsyncOpenAI(base_url=f"{routed.address}/v1", api_key="x", max_retries=0)
@@ -76,7 +76,7 @@ IN_STREAMS = [
     + [(True, *case) for case in IN_STREAMS],
 )
 async def test_the_next_target_answers_where_one_fails(
-    routed: Routed, stream: bool, fault: str, told: str
+    routed: RoutedGateway, stream: bool, fault: str, told: str
 ) -> None:
     async with routed.run(BOTH):
         routed.first.switch(fault)
@@ -94,7 +94,7 @@ async def test_the_next_target_answers_where_one_fails(
 
 
 @pytest.mark.slow
-async def test_a_fallback_may_speak_another_protocol(routed: Routed) -> None:
+async def test_a_fallback_may_speak_another_protocol(routed: RoutedGateway) -> None:
     tables = '[models.quick]\ntargets = ["first:gpt-5.5"]\nfallback = ["big"]\n'
     tables += '[models.big]\ntargets = ["claude:claude-opus-4-5"]\n'
     async with routed.run(tables):
@@ -105,7 +105,7 @@ async def test_a_fallback_may_speak_another_protocol(routed: Routed) -> None:
     assert routed.records[0].way == "translate"
 
 
-async def test_a_time_out_is_one_too(routed: Routed) -> None:
+async def test_a_time_out_is_one_too(routed: RoutedGateway) -> None:
     tables = BOTH.replace('"first:gpt-5.5"', '{ model = "first:gpt-5.5", seconds = 0.2 }')
     async with routed.run(tables):
         routed.first.switch("slow=60000")
@@ -116,7 +116,7 @@ async def test_a_time_out_is_one_too(routed: Routed) -> None:
 
 
 @pytest.mark.slow
-async def test_what_has_begun_in_time_may_take_its_time(routed: Routed) -> None:
+async def test_what_has_begun_in_time_may_take_its_time(routed: RoutedGateway) -> None:
     tables = BOTH.replace('"first:gpt-5.5"', '{ model = "first:gpt-5.5", seconds = 1 }')
     async with routed.run(tables):
         routed.first.enqueue(Say("one two three four five six seven eight"), simulate="slow=200")
@@ -140,7 +140,7 @@ async def test_a_vendor_that_has_nothing_left_is_passed_over(tmp_path: Path) -> 
     application.router.add_post("/v1/chat/completions", answer)
     async with TestServer(application) as server, Simulator() as second:
         url = str(server.make_url("")).rstrip("/")
-        routed = Routed(tmp_path, Simulator(), second, url=url)
+        routed = RoutedGateway(tmp_path, Simulator(), second, url=url)
         async with routed.run(BOTH):
             for _ in range(3):
                 assert (await routed.ask()).status == 200
@@ -149,7 +149,7 @@ async def test_a_vendor_that_has_nothing_left_is_passed_over(tmp_path: Path) -> 
     assert [each.attempts[0].error for each in routed.records] == ["", *["rate-limited"] * 2]
 
 
-async def test_an_overlong_context_goes_to_the_next_that_takes_more(routed: Routed) -> None:
+async def test_an_overlong_context_goes_to_the_next_that_takes_more(routed: RoutedGateway) -> None:
     larger = '"second:gpt-4o", "second:gpt-4.1"'
     async with routed.run(f'[models.quick]\ntargets = ["first:gpt-4o"]\nfallback = [{larger}]\n'):
         routed.first.switch("context_overflow")
@@ -159,24 +159,24 @@ async def test_an_overlong_context_goes_to_the_next_that_takes_more(routed: Rout
     assert [each.body["model"] for each in routed.second.requests] == ["gpt-4.1"]
 
 
-async def test_what_is_wrong_with_a_request_is_told_at_once(routed: Routed) -> None:
+async def test_what_is_wrong_with_a_request_is_told_at_once(routed: RoutedGateway) -> None:
     async with routed.run(BOTH):
         answer = await routed.ask(messages=[{"role": "nobody", "content": "A sea?"}])
     assert answer.status == 400
     assert routed.second.requests == []
 
 
-async def test_nothing_is_asked_again_behind_the_first_byte(routed: Routed) -> None:
+async def test_nothing_is_asked_again_behind_the_first_byte(routed: RoutedGateway) -> None:
     async with routed.run(BOTH):
         routed.first.enqueue(Say("one two three four five six"), simulate="cut_at_chunk=2")
         with pytest.raises(aiohttp.ClientPayloadError):
             await routed.ask(stream=True)
-        await become(lambda: routed.records)
+        await wait_until(lambda: routed.records)
     assert routed.second.requests == []
     assert routed.records[0].error
 
 
-async def test_the_last_error_is_told_as_it_came(routed: Routed) -> None:
+async def test_the_last_error_is_told_as_it_came(routed: RoutedGateway) -> None:
     async with routed.run(BOTH):
         routed.first.switch("server_error")
         routed.second.switch("rate_limit")
@@ -188,7 +188,7 @@ async def test_the_last_error_is_told_as_it_came(routed: Routed) -> None:
 
 
 async def test_a_vendor_that_says_when_is_let_alone_until_then(
-    routed: Routed, monkeypatch: pytest.MonkeyPatch
+    routed: RoutedGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stop_clock(monkeypatch)
     async with routed.run('[models.quick]\ntargets = ["first:gpt-5.5"]\n'):
@@ -202,7 +202,7 @@ async def test_a_vendor_that_says_when_is_let_alone_until_then(
 
 
 async def test_a_target_that_fails_is_let_alone_and_tried_again(
-    routed: Routed, monkeypatch: pytest.MonkeyPatch
+    routed: RoutedGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = stop_clock(monkeypatch)
     tables = BOTH + "circuit = { failures = 2, pause_seconds = 30 }\n"
@@ -219,11 +219,11 @@ async def test_a_target_that_fails_is_let_alone_and_tried_again(
 
 
 async def test_more_than_its_queue_takes_goes_on_or_is_refused(
-    routed: Routed, monkeypatch: pytest.MonkeyPatch
+    routed: RoutedGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     is_over, ended = hold_answers(monkeypatch), list[int]()
 
-    async def ask() -> Heard:
+    async def ask() -> GatewayAnswer:
         answer = await routed.ask()
         ended.append(answer.status)
         return answer
@@ -231,7 +231,7 @@ async def test_more_than_its_queue_takes_goes_on_or_is_refused(
     target = '{ model = "first:gpt-5.5", concurrency = 1, queue = 1 }'
     async with routed.run(f"[models.quick]\ntargets = [{target}]\n"):
         asking = asyncio.gather(*(ask() for _ in range(4)))
-        await become(lambda: ended == [503, 503])
+        await wait_until(lambda: ended == [503, 503])
         is_over.set()
         answers = await asking
     assert sorted(answer.status for answer in answers) == [200, 200, 503, 503]
@@ -241,7 +241,7 @@ async def test_more_than_its_queue_takes_goes_on_or_is_refused(
 
 
 async def test_clients_of_anthropic_hear_of_it_in_its_words(
-    routed: Routed, monkeypatch: pytest.MonkeyPatch
+    routed: RoutedGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     is_over = hold_answers(monkeypatch)
     target = '{ model = "claude:claude-opus-4-5", concurrency = 1 }'
@@ -255,7 +255,7 @@ async def test_clients_of_anthropic_hear_of_it_in_its_words(
 
         async with client:
             answered = asyncio.create_task(ask())
-            await become(lambda: routed.second.requests)
+            await wait_until(lambda: routed.second.requests)
             with pytest.raises(anthropic.APIStatusError) as caught:
                 await ask()
             is_over.set()
@@ -265,7 +265,7 @@ async def test_clients_of_anthropic_hear_of_it_in_its_words(
     assert refused.body["error"]["type"] in ("overloaded_error", "api_error")  # type: ignore[index,call-overload]
 
 
-async def test_weights_share_the_requests_out(routed: Routed) -> None:
+async def test_weights_share_the_requests_out(routed: RoutedGateway) -> None:
     targets = '{ model = "first:gpt-5.5", weight = 3 }, "second:gpt-5.5"'
     async with routed.run(f"[models.quick]\ntargets = [{targets}]\n"):
         for _ in range(60):
@@ -275,7 +275,9 @@ async def test_weights_share_the_requests_out(routed: Routed) -> None:
     assert routed.second.requests  # but once in 30 million runs
 
 
-async def converse(routed: Routed, turns: list[dict[str, Any]]) -> tuple[int, dict[str, Any]]:
+async def converse(
+    routed: RoutedGateway, turns: list[dict[str, Any]]
+) -> tuple[int, dict[str, Any]]:
     """Asks in Messages, with thinking."""
     body = {"model": "quick", "max_tokens": 2000, "messages": turns}
     body["thinking"] = {"type": "enabled", "budget_tokens": 1024}
@@ -288,7 +290,7 @@ USER = {"role": "user", "content": "A sea?"}
 TWO_VENDORS = '[models.quick]\ntargets = ["claude:claude-opus-4-5", "claudia:claude-opus-4-5"]\n'
 
 
-async def test_what_a_vendor_has_sealed_goes_back_to_it(routed: Routed) -> None:
+async def test_what_a_vendor_has_sealed_goes_back_to_it(routed: RoutedGateway) -> None:
     async with routed.run(TWO_VENDORS):
         routed.first.enqueue(Think("Which one?"), Say("The North Sea."))
         routed.second.enqueue(Think("Which one?"), Say("The North Sea."))
@@ -304,7 +306,7 @@ async def test_what_a_vendor_has_sealed_goes_back_to_it(routed: Routed) -> None:
     assert other.requests == []
 
 
-async def test_whose_seal_it_is_that_nobody_remembers_is_tried_out(routed: Routed) -> None:
+async def test_whose_seal_it_is_that_nobody_remembers_is_tried_out(routed: RoutedGateway) -> None:
     said = [SEALED, {"type": "text", "text": "The North Sea."}]
     tables = '[models.quick]\ntargets = ["first:gpt-5.5"]\nfallback = ["claude:claude-opus-4-5"]\n'
     async with routed.run(tables):

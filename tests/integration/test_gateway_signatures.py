@@ -12,7 +12,7 @@ import anthropic
 import openai
 import pytest
 
-from support.gateways.gateway_files import Routed
+from support.gateways.gateway_files import RoutedGateway
 from support.gateways.gateways import produce_application, serve_gateway
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.dialects.signatures import MARK
@@ -263,7 +263,7 @@ async def test_a_sealed_conversation_returns_to_its_vendor_first(
         tables = '[models.quick]\ntargets = ["claude:claude-sonnet-4-5"]\n'
         tables += 'fallback = ["first:gpt-5.5"]\n[models.later]\n'
         tables += 'targets = ["first:gpt-5.5"]\nfallback = ["claude:claude-sonnet-4-5"]\n'
-        routed = Routed(tmp_path, first, second)
+        routed = RoutedGateway(tmp_path, first, second)
         async with routed.run(tables):
             second.enqueue(CALL)
             asked: dict[str, Any] = {"reasoning_effort": "high", "model": "quick"}

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from support.gateways.gateway_files import Heard, Routed
+from support.gateways.gateway_files import GatewayAnswer, RoutedGateway
 from vibe_llms.testing.simulator import Say, Simulator
 
 TABLES = """
@@ -70,7 +70,7 @@ COMMENT = b": PROCESSING\n\n"
 
 
 @asynccontextmanager
-async def produce_routed(folder: Path, pieces: list[bytes]) -> AsyncIterator[Routed]:
+async def produce_routed(folder: Path, pieces: list[bytes]) -> AsyncIterator[RoutedGateway]:
     """A gateway whose first upstream streams these pieces, and whose second says Baltic."""
 
     async def handle(request: web.Request) -> web.StreamResponse:
@@ -85,17 +85,17 @@ async def produce_routed(folder: Path, pieces: list[bytes]) -> AsyncIterator[Rou
     async with Simulator() as first, Simulator() as second, TestServer(upstream) as server:
         second.enqueue(Say("Baltic."))
         url = str(server.make_url("")).rstrip("/")
-        routed = Routed(folder, first, second, url=url)
+        routed = RoutedGateway(folder, first, second, url=url)
         async with routed.run(TABLES):
             yield routed
 
 
-async def ask(routed: Routed, model: str, path: str) -> Heard:
+async def ask(routed: RoutedGateway, model: str, path: str) -> GatewayAnswer:
     body: dict[str, Any] = {"messages": [{"role": "user", "content": "A sea?"}]}
     body |= {"model": model, "stream": True}
     body |= {"max_tokens": 50} if path == "/v1/messages" else {}
     async with routed.session.post(routed.address + path, json=body) as answer:
-        return Heard(answer.status, answer.headers, await answer.read())
+        return GatewayAnswer(answer.status, answer.headers, await answer.read())
 
 
 @pytest.mark.slow

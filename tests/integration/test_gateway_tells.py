@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from support.gateways.gateways import become, produce_application, serve_gateway
+from support.gateways.gateways import produce_application, serve_gateway, wait_until
 from support.gateways.hostile_upstreams import gateway_process
 from support.network.wire_servers import Connection, serve
 from vibe_llms.daemons.logged_bodies import MAX_BYTES, BodyBeginning
@@ -58,7 +58,7 @@ async def test_a_line_tells_of_each_request_and_not_what_was_said(tmp_path: Path
             url = f"{address}/v1/chat/completions"
             async with session.post(url, json=body, headers=headers) as told:
                 await told.read()
-            await become(lambda: lines)
+            await wait_until(lambda: lines)
     told_of = json.loads(b"".join(lines))
     assert told_of["request"] == told.headers["x-vibe-request-id"]
     assert (told_of["status"], told_of["way"]) == (200, "translate")
@@ -98,7 +98,7 @@ async def test_a_line_has_what_was_said_where_that_is_wanted(
                 answer = await told.text()
             async with session.get(f"{address}/healthz") as healthy:
                 await healthy.read()
-            await become(lambda: b"".join(lines).count(b"\n") == 2)
+            await wait_until(lambda: b"".join(lines).count(b"\n") == 2)
     first, second = map(json.loads, b"".join(lines).splitlines())
     hidden = question.replace(key, HIDDEN).replace(odd_key, HIDDEN)
     assert json.loads(first["asked"]) == {
@@ -225,7 +225,7 @@ async def test_a_carried_stream_that_breaks_off_is_told_of(
                 with contextlib.suppress(aiohttp.ClientPayloadError):
                     async for piece in told.content.iter_any():
                         said += piece
-            await become(lambda: lines)
+            await wait_until(lambda: lines)
             async with session.get(f"{address}/metrics") as told:
                 counted = await told.text()
     line = json.loads(b"".join(lines))

@@ -12,7 +12,7 @@ import aiohttp
 import attrs
 import pytest
 
-from support.gateways.gateways import become, produce_application, serve_gateway
+from support.gateways.gateways import produce_application, serve_gateway, wait_until
 from support.gateways.hostile_upstreams import CHUNKS, MESSAGE_FRAMES
 from support.network.wire_servers import Connection, serve
 from vibe_llms.daemons.admission import ServiceLimits
@@ -66,7 +66,7 @@ class Asking:
 
     async def end(self, told: str) -> tuple[int, bytes]:
         """Returns what the client has heard, once the record says what has ended it."""
-        await become(lambda: self.records)
+        await wait_until(lambda: self.records)
         assert told in self.records[0].detail
         return await self.task
 
@@ -158,7 +158,7 @@ async def test_a_first_byte_is_waited_for_as_long_as_is_set(
         assert not asked.records
         await clock.move(FIRST * 0.2)
 
-        status, body = await asked.end("raise first_byte_seconds")
+        status, body = await asked.end("raise the timeout first_byte_seconds")
 
     assert status == 504
     assert f"first-byte timeout of {FIRST} seconds" in json.loads(body)["error"]["message"]

@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from support.gateways.gateways import become, produce_application, serve
+from support.gateways.gateways import produce_application, serve, wait_until
 from vibe_llms.daemons.gateway.making import produce_service
 from vibe_llms.daemons.service import Service
 from vibe_llms.daemons.tracing import Tracing
@@ -113,7 +113,7 @@ async def test_a_response_in_the_background_stands_below_its_request(tmp_path: P
             url, headers = f"{address}/v1/responses", {"traceparent": _SENT}
             async with session.post(url, json=body, headers=headers) as got:
                 assert got.status == 200
-            await become(lambda: len(traced.exporter.get_finished_spans()) == 3)
+            await wait_until(lambda: len(traced.exporter.get_finished_spans()) == 3)
     [chat] = traced.find(SpanKind.CLIENT)
     names = {_name(each): _name_parent(each) for each in traced.find(SpanKind.SERVER)}
     assert names[names[_name_parent(chat)]] == _PARENT
@@ -130,7 +130,7 @@ async def test_each_request_over_a_web_socket_is_a_span(tmp_path: Path) -> None:
                     await socket.send_json(asked)
                     while (await socket.receive_json(timeout=60))["type"] != "response.completed":
                         pass
-            await become(lambda: len(traced.exporter.get_finished_spans()) == 4)
+            await wait_until(lambda: len(traced.exporter.get_finished_spans()) == 4)
     spans, chats = traced.find(SpanKind.SERVER), traced.find(SpanKind.CLIENT)
     assert {_name_parent(each) for each in spans} == {_PARENT}
     assert {_name_parent(each) for each in chats} == {_name(each) for each in spans}

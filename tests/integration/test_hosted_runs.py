@@ -13,7 +13,7 @@ import attrs
 import pytest
 
 from support.flows.flow_tasks import compose_task
-from support.gateways.gateways import become
+from support.gateways.gateways import wait_until
 from support.runs.acting import invoke, say
 from support.runs.hosted import Premises, produce_application, write_event
 from support.runs.scripting import write_script
@@ -363,7 +363,7 @@ async def begin_to_pause(premises: Premises, tries: list[object]) -> str:
 
     object.__setattr__(premises.host.executor, "produce_tools", produce)  # type: ignore[attr-defined]
     run_id = await premises.start(premises.spec(DONE))
-    await become(lambda: premises.host._active[run_id].is_pausing)  # type: ignore[attr-defined]
+    await wait_until(lambda: premises.host._active[run_id].is_pausing)  # type: ignore[attr-defined]
     return run_id
 
 
@@ -379,7 +379,7 @@ async def test_what_is_said_to_a_run_that_is_to_be_tried_again_ends_its_pause(
     async with Premises(tmp_path, settings=LONG) as premises:
         run_id = await begin_to_pause(premises, tries)
         premises.host.wake(run_id)
-        await become(lambda: looks == [True])
+        await wait_until(lambda: looks == [True])
         assert (len(tries), premises.host.working) == (1, (run_id,))
         await premises.runs.resume(run_id)
         assert (await premises.wait(run_id, "ended")).reason == "answered"
@@ -434,7 +434,7 @@ async def test_who_was_cut_off_says_nothing_of_a_run_that_another_has_ended(
         monkeypatch.setattr(RunExecutor, "execute", fail)
         run_id = await premises.start(premises.spec(DONE))
         assert (await premises.wait(run_id, "ended")).reason == "answered"
-        await become(lambda: not premises.host.working)
+        await wait_until(lambda: not premises.host.working)
         kinds = premises.read_kinds(run_id)
     assert len(tries) == 2
     assert (kinds.count("run.retried"), kinds.count("run.ended")) == (1, 1)
@@ -448,7 +448,7 @@ async def test_a_flow_that_cannot_reach_its_model_is_tried_again_and_ends_once(
     task = compose_task("START --> P0 --> END", "yes", script=write_script(tmp_path, cut))
     async with Premises(tmp_path) as premises:
         run_id = (await premises.runs.start(RunSpec(task=task))).id
-        await become(lambda: not premises.host.working)
+        await wait_until(lambda: not premises.host.working)
         summary = await premises.runs.find(run_id)
         kinds = premises.read_kinds(run_id)
     assert (summary.state, summary.reason) == ("ended", "failed")
@@ -519,7 +519,7 @@ async def test_a_run_whose_log_has_lost_events_is_reported_once(
             await premises.wait(other.id, "ended")
         assert caplog.text.count(f"run {damaged} cannot be executed") == 1
         premises.host.wake(damaged)
-        await become(lambda: caplog.text.count(f"run {damaged} cannot be executed") == 2)
+        await wait_until(lambda: caplog.text.count(f"run {damaged} cannot be executed") == 2)
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ import attrs
 import openai
 import pytest
 
-from support.gateways.gateways import become, produce_application, serve_gateway
+from support.gateways.gateways import produce_application, serve_gateway, wait_until
 from vibe_llms.daemons.gateway.responses import background
 from vibe_llms.testing.simulator import Say, Simulator
 
@@ -92,14 +92,14 @@ async def test_what_is_in_the_background_is_cancelled_from_the_other(
     """Its upstream hears of it, too."""
     workers.simulator.enqueue(Say(LONG), simulate="stall_at_chunk=8")
     begun = await workers.one.responses.create(model=model, input="Talk.", background=True)
-    await become(lambda: workers.simulator.requests)
+    await wait_until(lambda: workers.simulator.requests)
     running = await workers.other.responses.retrieve(begun.id)
     assert running.status in ("queued", "in_progress")
 
     cancelled = await workers.other.responses.cancel(begun.id)
 
     assert cancelled.status == "cancelled"
-    await become(lambda: workers.simulator.requests[0].disconnected_at)
+    await wait_until(lambda: workers.simulator.requests[0].disconnected_at)
     for client in (workers.one, workers.other):
         assert (await client.responses.retrieve(begun.id)).status == "cancelled"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from support.gateways.key_holders import count_under_way, give_key, total
+from support.gateways.key_holders import count_open_requests, create_key, sum_spending
 from support.quality.properties import STEP
 from vibe_llms.daemons.keys.charges import KeySpending
 from vibe_llms.daemons.keys.ledger import KeyAccount, KeyLedger
@@ -43,8 +43,8 @@ def judge(account: KeyAccount, said: Counter[str], at_once: int) -> KeySpending:
     Args:
         at_once: How many requests may have been on their way when somebody was killed.
     """
-    whole = total(account)
-    assert count_under_way(account) == 0
+    whole = sum_spending(account)
+    assert count_open_requests(account) == 0
     assert said["settled"] <= whole.requests <= said["settled"] + at_once
     everything = whole.requests + whole.perhaps_requests
     assert said["sent"] <= everything <= said["sent"] + at_once
@@ -58,7 +58,7 @@ def test_processes_killed_at_random_forget_nothing(tmp_path: Path) -> None:
     """Three at a time, each after another number of its lines, over keys with and without bounds;
     what was answered counts as it was, what was on its way as perhaps billed, and no more."""
     dice = random.Random(7)
-    keys = [give_key(tmp_path, "free"), give_key(tmp_path, "bounded", cents_per_day=10**6)]
+    keys = [create_key(tmp_path, "free"), create_key(tmp_path, "bounded", cents_per_day=10**6)]
     said: Counter[str] = Counter()
     deaths = 0
 
@@ -84,7 +84,7 @@ def test_processes_killed_at_random_forget_nothing(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_processes_share_a_budget_to_the_last_cent(tmp_path: Path) -> None:
     """Three that ask as fast as they can spend it, and not a request more."""
-    key = give_key(tmp_path, cents_per_day=40)
+    key = create_key(tmp_path, cents_per_day=40)
 
     victims = [start("hammer", tmp_path, key) for _ in range(3)]
     said: Counter[str] = Counter()
@@ -109,7 +109,7 @@ def test_a_process_killed_at_each_of_its_steps_forgets_nothing(
     def live(at: int) -> Counter[str]:
         folder = tmp_path / str(at)
         folder.mkdir()
-        key = give_key(folder / "keys", **bounds)
+        key = create_key(folder / "keys", **bounds)
         victim = start("step", folder, at, key)
         said = Counter(victim.communicate(timeout=PATIENCE_SECONDS)[0].split("\n"))
         judge(survey(folder / "keys"), said, at_once=int(victim.returncode != 0))

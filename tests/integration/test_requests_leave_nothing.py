@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from support.gateways.gateway_files import Routed
-from support.gateways.gateways import become, produce_application, serve_gateway
+from support.gateways.gateway_files import RoutedGateway
+from support.gateways.gateways import produce_application, serve_gateway, wait_until
 from support.network.wire_servers import Connection, Server, serve
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.testing.simulator import Simulator
@@ -142,12 +142,12 @@ async def test_nothing_of_a_request_stays(
                 for count in (2, 3):
                     async with asking(address, face, model, stream=stream) as reader:
                         if how == "left" and model != "scripted:echo":
-                            await become(lambda: len(upstream.connections) == count)  # noqa: B023
-                            await become(lambda: upstream.connections[-1].requests)
+                            await wait_until(lambda: len(upstream.connections) == count)  # noqa: B023
+                            await wait_until(lambda: upstream.connections[-1].requests)
                         else:
                             await asyncio.wait_for(reader.read(), 60)
                         del reader
-                    await become(lambda: len(records) == count)  # noqa: B023
+                    await wait_until(lambda: len(records) == count)  # noqa: B023
                 await settle(upstream)
                 kept = measure()
     assert kept < len(LONG) / 2
@@ -166,7 +166,7 @@ async def test_nothing_of_an_answer_that_is_too_long_stays(tmp_path: Path, face:
                     while await asyncio.wait_for(reader.read(1_000_000), 60):
                         pass
                     del reader
-                await become(lambda: len(records) == 2)
+                await wait_until(lambda: len(records) == 2)
                 await settle(upstream)
                 kept = measure()
     assert kept < len(LONG) / 2
@@ -179,14 +179,14 @@ async def test_nothing_of_what_was_tried_before_stays(tmp_path: Path) -> None:
     """Where one target failed and another one answered."""
     table = '[models.quick]\ntargets = ["first:m"]\nfallback = ["scripted:echo"]\n'
     async with Simulator() as first, Simulator() as second:
-        routed = Routed(tmp_path, first, second, url="http://127.0.0.1:9")
+        routed = RoutedGateway(tmp_path, first, second, url="http://127.0.0.1:9")
         async with routed.run(table):
             await warm(routed.address, "messages", "quick")
             with measuring() as measure:
                 async with asking(routed.address, "messages", "quick") as reader:
                     said = (await asyncio.wait_for(reader.read(), 60))[:20]
                     del reader
-                await become(lambda: len(routed.records) == 2)
+                await wait_until(lambda: len(routed.records) == 2)
                 for simulator in (first, second):
                     simulator.requests.clear()
                 await asyncio.sleep(0.05)

@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 
 from support.gateways.gateways import serve
-from support.network.serving import Message, Receive, Send, begin, read_body, say
+from support.network.serving import Message, Receive, Send, begin_answer, read_body, send_body
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.routes import Route
@@ -26,9 +26,11 @@ async def test_what_fails_behind_its_answer_has_answered(caplog: pytest.LogCaptu
 
     async def slip(scope: Message, receive: Receive, send: Send) -> None:
         await read_body(receive)
-        await begin(send, (b"content-length", b"3"), status=202)
-        await say(send, b"Yes")
-        await begin(send, status=500)  # as the official package does when a session has just ended
+        await begin_answer(send, (b"content-length", b"3"), status=202)
+        await send_body(send, b"Yes")
+        await begin_answer(
+            send, status=500
+        )  # as the official package does when a session has just ended
 
     async def handle(call: HttpCall, _: CallRecord) -> None:
         await call.pass_to(slip, await call.read_body())

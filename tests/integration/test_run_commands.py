@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from support.runs.paying import begin_paying, go_on_paying
+from support.runs.paying import resume_payment_run, start_payment_run
 from support.runs.scripting import write_script
 from support.screens.command_line import VIBE, produce_environment
 from support.screens.pseudoterminals import Terminal
@@ -42,7 +42,7 @@ def begin_command(home: Path, *arguments: str) -> subprocess.Popen[str]:
 @pytest.mark.slow
 def test_000_of_two_who_answer_at_once_one_counts_and_the_other_is_told(tmp_path: Path) -> None:
     """In processes of their own; the log has one answer."""
-    identity = asyncio.run(begin_paying(tmp_path))
+    identity = asyncio.run(start_payment_run(tmp_path))
     both = [
         begin_command(tmp_path, "runs", "approve", identity, *options)
         for options in (["--allow"], ["--deny", "--reason", "No."])
@@ -65,7 +65,7 @@ def test_000_of_two_who_answer_at_once_one_counts_and_the_other_is_told(tmp_path
 @pytest.mark.slow
 def test_001_whoever_answered_later_in_a_terminal_is_told(tmp_path: Path) -> None:
     """Two have the question before them; the second answers when it is settled."""
-    identity = asyncio.run(begin_paying(tmp_path))
+    identity = asyncio.run(start_payment_run(tmp_path))
     terminals = [Terminal(tmp_path, "runs", "approve", identity) for _ in range(2)]
     try:
         for terminal in terminals:
@@ -83,13 +83,13 @@ def test_001_whoever_answered_later_in_a_terminal_is_told(tmp_path: Path) -> Non
     finally:
         for terminal in terminals:
             terminal.close()
-    assert asyncio.run(go_on_paying(tmp_path, identity)).text == "It is paid."
+    assert asyncio.run(resume_payment_run(tmp_path, identity)).text == "It is paid."
 
 
 @pytest.mark.slow
 def test_002_ctrl_c_before_an_answer_answers_nothing(tmp_path: Path) -> None:
     """The call waits as before."""
-    identity = asyncio.run(begin_paying(tmp_path))
+    identity = asyncio.run(start_payment_run(tmp_path))
     terminal = Terminal(tmp_path, "runs", "approve", identity)
     try:
         terminal.wait_for(r"or Enter to deny\?")
@@ -104,7 +104,7 @@ def test_002_ctrl_c_before_an_answer_answers_nothing(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_003_who_watches_sees_it_happen_and_may_leave(tmp_path: Path) -> None:
     """Ctrl-C ends the watching alone."""
-    identity = asyncio.run(begin_paying(tmp_path))
+    identity = asyncio.run(start_payment_run(tmp_path))
     watching = begin_command(tmp_path, "runs", "watch", identity, "--follow")
     assert watching.stdout is not None
     for line in watching.stdout:
@@ -127,9 +127,9 @@ def test_003_who_watches_sees_it_happen_and_may_leave(tmp_path: Path) -> None:
 @pytest.mark.parametrize("word", ["stop", "send"])
 def test_004_a_run_that_works_elsewhere_is_told(tmp_path: Path, word: str) -> None:
     """What is said is kept for it: it hears of it soon, or between two steps."""
-    identity = asyncio.run(begin_paying(tmp_path))
+    identity = asyncio.run(start_payment_run(tmp_path))
     begin_command(tmp_path, "runs", "approve", identity, "--deny").communicate(timeout=60)
-    asyncio.run(go_on_paying(tmp_path, identity))
+    asyncio.run(resume_payment_run(tmp_path, identity))
     begin_command(tmp_path, "runs", "send", identity, "Go on.").communicate(timeout=60)
     count = len(open_store(tmp_path).open_log(identity).read())
     write_script(tmp_path, {"contents": [{"text": "late"}], "delay_seconds": 600})

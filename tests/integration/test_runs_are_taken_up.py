@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from support.flows.flow_tasks import compose_task
-from support.gateways.gateways import become
+from support.gateways.gateways import wait_until
 from support.runs.acting import invoke, say
 from support.runs.hosted import Premises, write_event
 from support.stores.postgresql_server import produce_url
@@ -72,7 +72,7 @@ async def test_a_conversation_is_claimed_once(premises: Premises, claims: list[o
     claims.clear()
     premises.host.wake(run_id)
     assert (await premises.wait(run_id, "ended")).reason == "answered"
-    await become(lambda: not premises.host.working)
+    await wait_until(lambda: not premises.host.working)
     assert len(claims) == 1
     said = [text_of(each) for each in premises.store.read(run_id).canisters]
     assert (said[0], said[-1]) == ("Do it.", "Done.")
@@ -87,7 +87,7 @@ async def test_a_flow_is_claimed_once_and_so_is_its_visit(
     claims.clear()
     premises.host.wake(run_id)
     assert (await premises.wait(run_id, "ended")).reason == "ended"
-    await become(lambda: not premises.host.working)
+    await wait_until(lambda: not premises.host.working)
     assert len(claims) == 2
     premises.store.open_log(run_id).claim()
 
@@ -101,9 +101,9 @@ async def test_what_cannot_be_made_ready_is_let_go_of(premises: Premises) -> Non
     object.__setattr__(premises.host.executor, "produce_tools", fail)  # type: ignore[attr-defined]
     run_id = await premises.start(premises.spec(DONE))
     premises.host.wake(run_id)
-    await become(lambda: "run.retried" in premises.read_kinds(run_id))
+    await wait_until(lambda: "run.retried" in premises.read_kinds(run_id))
     log = premises.store.open_log(run_id)
-    await become(lambda: is_claimed(log))
+    await wait_until(lambda: is_claimed(log))
     log.close()
     await premises.host.close()
 
@@ -152,7 +152,7 @@ async def test_what_another_has_ended_before_the_claim_is_not_begun(
     run_id = await premises.start(premises.spec(DONE))
     monkeypatch.setattr(workers, "claim_at_once", claim_late)
     premises.host.wake(run_id)
-    await become(lambda: not premises.host.working)
+    await wait_until(lambda: not premises.host.working)
     assert premises.read_kinds(run_id) == ["run.requested", "run.ended"]
     premises.store.open_log(run_id).claim()
 
@@ -169,7 +169,7 @@ async def test_what_is_said_while_it_is_made_ready_is_heard(premises: Premises) 
     object.__setattr__(premises.host.executor, "produce_tools", tell)  # type: ignore[attr-defined]
     run_id = await premises.start(premises.spec(DONE))
     premises.host.wake(run_id)
-    await become(lambda: not premises.host.working)
+    await wait_until(lambda: not premises.host.working)
     assert (await premises.runs.find(run_id)).state == "stopped"
     kinds = premises.read_kinds(run_id)
     assert kinds.count("message.received") == kinds.count("run.stop_requested") == 1

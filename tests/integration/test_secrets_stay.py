@@ -23,7 +23,7 @@ from urllib.parse import quote
 import pytest
 import tomli_w
 
-from support.gateways.far_sides import FarSide
+from support.gateways.remote_gateways import RemoteGateway
 from support.network.wire_servers import Connection, serve
 from support.quality.properties import sample
 from support.screens.command_line import VIBE, produce_environment
@@ -174,7 +174,7 @@ def standing(
             yield simulator, simulator.url, lambda: "\n".join(_list_values(requests))
             return
         vendor = {"base_url": simulator.url, "api_key": "another"}
-        with FarSide({"providers": {"anthropic": vendor}}).run_in_thread() as far:
+        with RemoteGateway({"providers": {"anthropic": vendor}}).run_in_thread() as far:
             yield (
                 simulator,
                 far.url,

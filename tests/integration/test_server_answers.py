@@ -11,11 +11,11 @@ from support.network.serving import (
     Message,
     Receive,
     Send,
-    begin,
-    compose,
+    begin_answer,
+    compose_request,
     echo,
     read_body,
-    say,
+    send_body,
     serving,
 )
 
@@ -25,7 +25,9 @@ async def test_a_request_reaches_the_application_and_its_answer_the_client() -> 
     async with serving(echo) as served:
         client = await served.connect()
 
-        answer = await client.ask(compose("POST", "/a%20b?x=%20", "X-Word: One\r\n", b"hello"))
+        answer = await client.ask(
+            compose_request("POST", "/a%20b?x=%20", "X-Word: One\r\n", b"hello")
+        )
 
         assert answer.status == 200
         assert answer.headers["content-type"] == "application/json"
@@ -45,8 +47,8 @@ async def test_a_connection_carries_one_request_after_the_other() -> None:
     async with serving(echo) as served:
         client = await served.connect()
 
-        first = await client.ask(compose(path="/1"))
-        last = await client.ask(compose(path="/2", headers="Connection: close\r\n"))
+        first = await client.ask(compose_request(path="/1"))
+        last = await client.ask(compose_request(path="/2", headers="Connection: close\r\n"))
 
         assert "connection" not in first.headers
         assert last.headers["connection"] == "close"
@@ -61,13 +63,15 @@ async def test_requests_sent_at_once_are_answered_in_their_order() -> None:
         await read_body(receive)
         if scope["path"] == "/0":
             await asyncio.sleep(0.05)
-        await begin(send)
-        await say(send, scope["path"].encode())
+        await begin_answer(send)
+        await send_body(send, scope["path"].encode())
 
     async with serving(slow_first) as served:
         client = await served.connect()
 
-        await client.write(b"".join(compose("POST", f"/{n}", body=b"x" * n) for n in range(20)))
+        await client.write(
+            b"".join(compose_request("POST", f"/{n}", body=b"x" * n) for n in range(20))
+        )
 
         assert [(await client.read()).body for _ in range(20)] == [b"/%d" % n for n in range(20)]
 
@@ -78,14 +82,14 @@ async def test_headers_follow_the_body_where_the_application_has_announced_them(
     async def trail(scope: Message, receive: Receive, send: Send) -> None:
         assert "http.response.trailers" in scope["extensions"]
         await send({"type": "http.response.start", "status": 200, "trailers": True})
-        await say(send, b"one")
+        await send_body(send, b"one")
         lines = [(b"x-sum", b"[1]"), (b"x-more", b"2")]
         await send({"type": "http.response.trailers", "headers": lines})
 
     async with serving(trail) as served:
         client = await served.connect()
         for _ in range(2):
-            await client.write(compose())
+            await client.write(compose_request())
             _, headers = await client.read_head()
             assert headers["transfer-encoding"] == "chunked"
             wanted = b"3\r\none\r\n0\r\nx-sum: [1]\r\nx-more: 2\r\n\r\n"
@@ -100,13 +104,13 @@ async def test_a_trailer_that_frames_or_forges_cuts_the_answer(
 ) -> None:
     async def trail(scope: Message, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "trailers": True})
-        await say(send, b"one", more=True)
-        await say(send, b"two")
+        await send_body(send, b"one", more=True)
+        await send_body(send, b"two")
         await send({"type": "http.response.trailers", "headers": [line]})
 
     async with serving(trail) as served:
         client = await served.connect()
-        await client.write(compose())
+        await client.write(compose_request())
         await client.read_head()
         assert not (await client.read_all()).endswith(b"\r\n\r\n")
     assert "cannot" in caplog.text or "name" in caplog.text
@@ -117,16 +121,16 @@ async def test_an_answer_in_pieces_is_chunked() -> None:
     told = asyncio.Event()
 
     async def stream(scope: Message, receive: Receive, send: Send) -> None:
-        await begin(send)
-        await say(send, b"one", more=True)
+        await begin_answer(send)
+        await send_body(send, b"one", more=True)
         await told.wait()
-        await say(send, b"", more=True)
-        await say(send, b"two", more=True)
-        await say(send, b"")
+        await send_body(send, b"", more=True)
+        await send_body(send, b"two", more=True)
+        await send_body(send, b"")
 
     async with serving(stream) as served:
         client = await served.connect()
-        await client.write(compose())
+        await client.write(compose_request())
 
         _, headers = await client.read_head()
         assert headers["transfer-encoding"] == "chunked"
@@ -141,13 +145,13 @@ async def test_a_failure_behind_the_beginning_looks_cut() -> None:
     """No last chunk comes: what came is not the whole."""
 
     async def fail(scope: Message, receive: Receive, send: Send) -> None:
-        await begin(send)
-        await say(send, b"one", more=True)
+        await begin_answer(send)
+        await send_body(send, b"one", more=True)
         raise ValueError("secret")
 
     async with serving(fail) as served:
         client = await served.connect()
-        await client.write(compose())
+        await client.write(compose_request())
 
         _, _ = await client.read_head()
         assert await client.read_all() == b"3\r\none\r\n"
@@ -162,7 +166,7 @@ async def test_a_failure_before_the_beginning_is_told_without_its_words() -> Non
     async with serving(fail) as served:
         client = await served.connect()
 
-        answer = await client.ask(compose())
+        answer = await client.ask(compose_request())
 
         assert answer.status == 500
         assert answer.body == b"Internal Server Error\n"

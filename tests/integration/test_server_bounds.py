@@ -12,11 +12,11 @@ from support.network.serving import (
     Message,
     Receive,
     Send,
-    begin,
-    compose,
+    begin_answer,
+    compose_request,
     echo,
     read_body,
-    say,
+    send_body,
     serving,
 )
 from vibe_llms.daemons.server.exchange import BUFFER_BYTES
@@ -27,7 +27,7 @@ async def test_a_long_head_is_refused() -> None:
     async with serving(echo, header_bytes=2_048) as served:
         for pieces in (1, 50):
             client = await served.connect()
-            request = compose(headers=f"X: {'x' * 3_000}\r\n")
+            request = compose_request(headers=f"X: {'x' * 3_000}\r\n")
             with contextlib.suppress(ConnectionError):
                 for at in range(0, len(request), len(request) // pieces):
                     await client.write(request[at : at + len(request) // pieces])
@@ -43,7 +43,9 @@ async def test_endless_descriptions_of_chunks_are_refused() -> None:
     """What is no body has a bound, too."""
     async with serving(echo, header_bytes=2_048) as served:
         client = await served.connect()
-        await client.write(compose("POST", headers="Transfer-Encoding: chunked\r\n") + b"3;x=")
+        await client.write(
+            compose_request("POST", headers="Transfer-Encoding: chunked\r\n") + b"3;x="
+        )
         for _ in range(30):
             with contextlib.suppress(ConnectionError):
                 await client.write(b"x" * 100)
@@ -57,9 +59,9 @@ async def test_endless_descriptions_of_chunks_are_refused() -> None:
     ("sent", "status"),
     [
         (b"GET / HT", 408),
-        (compose("POST", headers="Content-Length: 5\r\n") + b"hel", 408),
+        (compose_request("POST", headers="Content-Length: 5\r\n") + b"hel", 408),
         (b"", None),
-        (compose(), 200),
+        (compose_request(), 200),
     ],
     ids=["head", "body", "nothing", "rest"],
 )
@@ -83,7 +85,7 @@ async def test_bytes_one_by_one_win_no_time() -> None:
 
         async def drip() -> None:
             with contextlib.suppress(ConnectionError):
-                for byte in compose(headers="X: y\r\n" * 100):
+                for byte in compose_request(headers="X: y\r\n" * 100):
                     await client.write(bytes([byte]))
                     await asyncio.sleep(0.02)
 
@@ -100,8 +102,8 @@ async def test_an_answer_that_takes_too_long_is_refused_or_cut() -> None:
 
     async def dawdle(scope: Message, receive: Receive, send: Send) -> None:
         if scope["path"] == "/begun":
-            await begin(send)
-            await say(send, b"one", more=True)
+            await begin_answer(send)
+            await send_body(send, b"one", more=True)
         try:
             await asyncio.sleep(60)
         finally:
@@ -110,7 +112,7 @@ async def test_an_answer_that_takes_too_long_is_refused_or_cut() -> None:
     async with serving(dawdle, total_seconds=0.2) as served:
         for path, found in (("/", b"HTTP/1.1 503 "), ("/begun", b"\r\n3\r\none\r\n")):
             client = await served.connect()
-            await client.write(compose(path=path))
+            await client.write(compose_request(path=path))
             answer = await asyncio.wait_for(client.read_all(), 15)
             assert found in answer
             assert b"0\r\n\r\n" not in answer
@@ -124,17 +126,17 @@ async def test_who_does_not_take_an_answer_is_cut_off() -> None:
 
     async def flood(scope: Message, receive: Receive, send: Send) -> None:
         nonlocal sent
-        await begin(send)
+        await begin_answer(send)
         try:
             while True:
-                await say(send, b"x" * 65_536, more=True)
+                await send_body(send, b"x" * 65_536, more=True)
                 sent += 1
         except ConnectionError:
             over.set()
 
     async with serving(flood, idle_seconds=0.3) as served:
         client = await served.connect(limit=1_024)
-        await client.write(compose())
+        await client.write(compose_request())
 
         await asyncio.wait_for(over.wait(), 15)
 
@@ -149,13 +151,13 @@ async def test_a_body_that_nobody_takes_is_not_read() -> None:
     async def wait(scope: Message, receive: Receive, send: Send) -> None:
         await go.wait()
         body = await read_body(receive)
-        await begin(send)
-        await say(send, b"%d" % len(body))
+        await begin_answer(send)
+        await send_body(send, b"%d" % len(body))
 
     size = 30_000_000
     async with serving(wait, body_seconds=1.0) as served:
         client = await served.connect()
-        client.writer.write(compose("POST", headers=f"Content-Length: {size}\r\n"))
+        client.writer.write(compose_request("POST", headers=f"Content-Length: {size}\r\n"))
         client.writer.write(bytes(size))
         await asyncio.sleep(1.5)  # longer than a body may take
         (connection,) = served.server.connections
@@ -177,20 +179,20 @@ async def test_connections_above_the_bound_are_told() -> None:
     async with serving(hold, connections=2) as served:
         first, second = [await served.connect() for _ in range(2)]
         for each in (first, second):
-            await each.write(compose("GET", "/held"))
+            await each.write(compose_request("GET", "/held"))
         await served.wait_until(
             lambda: all(each.waiting_since is None for each in served.server.connections)
         )
 
         third = await served.connect()
-        answer = await third.ask(compose())
+        answer = await third.ask(compose_request())
         assert (answer.status, answer.headers["connection"]) == (503, "close")
         assert await third.read_all() == b""
         third.leave()
         first.leave()
         await served.wait_until(lambda: len(served.server.connections) < 2)
 
-        assert (await (await served.connect()).ask(compose())).status == 200
+        assert (await (await served.connect()).ask(compose_request())).status == 200
         release.set()
         assert (await second.read()).status == 200
 
@@ -200,40 +202,42 @@ async def test_who_asks_nothing_makes_room_for_who_comes(begun: bytes) -> None:
     """Whoever keeps connections and says nothing, or never comes to an end, keeps nobody out."""
     async with serving(echo, connections=2) as served:
         first, second = [await served.connect() for _ in range(2)]
-        assert (await first.ask(compose())).status == 200
-        assert (await second.ask(compose())).status == 200
+        assert (await first.ask(compose_request())).status == 200
+        assert (await second.ask(compose_request())).status == 200
         await first.write(begun)
         await served.wait_until(
             lambda: not begun or not all(each.is_between for each in served.server.connections)
         )
 
         third = await served.connect()
-        assert (await third.ask(compose())).status == 200
+        assert (await third.ask(compose_request())).status == 200
         assert await first.read_all() == b""
-        assert (await second.ask(compose())).status == 200
+        assert (await second.ask(compose_request())).status == 200
 
 
 async def test_a_client_that_expects_is_invited() -> None:
     """The body comes when the application wants it; another expectation is refused."""
     async with serving(echo) as served:
         client = await served.connect()
-        await client.write(compose("POST", headers="Expect: 100-continue\r\nContent-Length: 2\r\n"))
+        await client.write(
+            compose_request("POST", headers="Expect: 100-continue\r\nContent-Length: 2\r\n")
+        )
         assert await client.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
         assert b'"hi"' in (await client.ask(b"hi")).body
 
-        assert (await client.ask(compose(headers="Expect: miracles\r\n"))).status == 417
+        assert (await client.ask(compose_request(headers="Expect: miracles\r\n"))).status == 417
 
 
 async def test_who_is_answered_before_the_body_has_come_is_still_heard_out() -> None:
     """The answer reaches the client though it goes on sending; then the connection is closed."""
 
     async def refuse(scope: Message, receive: Receive, send: Send) -> None:
-        await begin(send, status=413)
-        await say(send, b"too much")
+        await begin_answer(send, status=413)
+        await send_body(send, b"too much")
 
     async with serving(refuse) as served:
         client = await served.connect()
-        await client.write(compose("POST", headers="Content-Length: 9000000\r\n"))
+        await client.write(compose_request("POST", headers="Content-Length: 9000000\r\n"))
         answer = await client.read()
         with contextlib.suppress(ConnectionError):
             for _ in range(90):
@@ -250,18 +254,22 @@ async def test_a_client_that_waits_to_be_invited_loses_no_time() -> None:
     async def dawdle(scope: Message, receive: Receive, send: Send) -> None:
         await asyncio.sleep(0.8)
         body = await read_body(receive)
-        await begin(send)
-        await say(send, body)
+        await begin_answer(send)
+        await send_body(send, body)
 
     async with serving(dawdle, body_seconds=0.3) as served:
         client = await served.connect()
-        await client.write(compose("POST", headers="Expect: 100-continue\r\nContent-Length: 2\r\n"))
+        await client.write(
+            compose_request("POST", headers="Expect: 100-continue\r\nContent-Length: 2\r\n")
+        )
         invited = await asyncio.wait_for(client.reader.readuntil(b"\r\n\r\n"), 15)
         assert invited == b"HTTP/1.1 100 Continue\r\n\r\n"
         await client.write(b"ok")
         assert (await client.read()).body == b"ok"
 
-        await client.write(compose("POST", headers="Expect: 100-continue\r\nContent-Length: 2\r\n"))
+        await client.write(
+            compose_request("POST", headers="Expect: 100-continue\r\nContent-Length: 2\r\n")
+        )
         late = await asyncio.wait_for(client.read_all(), 15)
         assert b"HTTP/1.1 408 " in late  # invited, it has to come
 
@@ -274,13 +282,13 @@ async def test_a_body_behind_another_that_nobody_takes_loses_no_time() -> None:
     async def wait(scope: Message, receive: Receive, send: Send) -> None:
         await go.wait()
         body = await read_body(receive)
-        await begin(send)
-        await say(send, b"%d" % len(body))
+        await begin_answer(send)
+        await send_body(send, b"%d" % len(body))
 
     async with serving(wait, body_seconds=0.3) as served:
         client = await served.connect()
-        first = compose("POST", body=bytes(BUFFER_BYTES + 1))
-        await client.write(first + compose("POST", headers="Content-Length: 4\r\n") + b"ab")
+        first = compose_request("POST", body=bytes(BUFFER_BYTES + 1))
+        await client.write(first + compose_request("POST", headers="Content-Length: 4\r\n") + b"ab")
         await asyncio.sleep(0.8)
         go.set()
         assert (await asyncio.wait_for(client.read(), 15)).body == b"%d" % (BUFFER_BYTES + 1)
@@ -303,15 +311,15 @@ async def test_an_application_may_answer_before_its_task_is_known() -> None:
         return asyncio.Task(asyncio.sleep(0), loop=loop)
 
     async def answer(scope: Message, receive: Receive, send: Send) -> None:
-        await begin(send)
-        await say(send, b"x")
+        await begin_answer(send)
+        await send_body(send, b"x")
 
     loop.set_task_factory(begin_at_once)
     try:
         async with serving(answer) as served:
             client = await served.connect()
             for _ in range(3):
-                told = await client.ask(compose())
+                told = await client.ask(compose_request())
                 assert told.body == b"x"
                 assert "connection" not in told.headers
             assert served.server._service is not None
@@ -325,7 +333,7 @@ async def test_a_client_that_does_not_wait_to_be_invited_has_no_time_for_that() 
     async with serving(echo, body_seconds=0.3) as served:
         client = await served.connect()
         headers = "Expect: 100-continue\r\nContent-Length: 2\r\n"
-        await client.write(compose("POST", headers=headers) + b"o")
+        await client.write(compose_request("POST", headers=headers) + b"o")
         late = await asyncio.wait_for(client.read_all(), 15)
 
         assert late.startswith(b"HTTP/1.1 408 ")

@@ -18,7 +18,7 @@ import pytest
 import trustme
 import uvloop
 
-from support.network.serving import Client, Served, compose, echo, serving
+from support.network.serving import Client, Served, compose_request, echo, serving
 
 PATIENCE = {"head_seconds": 0.3, "idle_seconds": 0.5}
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
@@ -71,7 +71,7 @@ def spoil(data: bytes) -> bytes:
 
 BEFORE: dict[str, Callable[[bytes], bytes]] = {
     "nothing": lambda hello: b"",
-    "plain HTTP": lambda hello: compose(),
+    "plain HTTP": lambda hello: compose_request(),
     "noise": lambda hello: bytes(range(256)),
     "zeros": lambda hello: bytes(70_000),
     "one byte": lambda hello: hello[:1],
@@ -79,7 +79,7 @@ BEFORE: dict[str, Callable[[bytes], bytes]] = {
     "a greeting and no more": lambda hello: hello,
     "a greeting twice": lambda hello: hello * 2,
     "a greeting and noise": lambda hello: hello + bytes(range(256)),
-    "a greeting and plain HTTP": lambda hello: hello + compose(),
+    "a greeting and plain HTTP": lambda hello: hello + compose_request(),
     "a spoiled greeting": lambda hello: hello[:40] + bytes(len(hello) - 40),
     "a record too long": lambda hello: b"\x16\x03\x01\xff\xff" + bytes(65_535),
     "an empty record": lambda hello: record(22, b"") * 100,
@@ -92,13 +92,13 @@ BEFORE: dict[str, Callable[[bytes], bytes]] = {
 """What is said where a handshake should be."""
 
 AFTER: dict[str, Callable[[Speaker], bytes]] = {
-    "a spoiled record": lambda speaker: spoil(speaker.seal(compose())),
+    "a spoiled record": lambda speaker: spoil(speaker.seal(compose_request())),
     "a greeting again": lambda speaker: record(22, b"\x01\x00\x00\x04\x03\x03\x00\x00"),
     "a wish for another handshake": lambda speaker: record(22, bytes(4)),
-    "plain HTTP": lambda speaker: compose(),
+    "plain HTTP": lambda speaker: compose_request(),
     "noise": lambda speaker: bytes(range(256)),
-    "half a record": lambda speaker: speaker.seal(compose())[:20],
-    "half a request": lambda speaker: speaker.seal(compose()[:10]),
+    "half a record": lambda speaker: speaker.seal(compose_request())[:20],
+    "half a request": lambda speaker: speaker.seal(compose_request()[:10]),
     "a record said again": lambda speaker: 2 * speaker.seal(b"GET / HT"),
     "a change of ciphers": lambda speaker: record(20, b"\x01") * 50,
 }
@@ -117,7 +117,7 @@ async def send(client: Client, data: bytes, *, leaves: bool) -> bytes:
 async def befriend(served: Served, context: ssl.SSLContext) -> None:
     """Makes sure that another is served."""
     friend = await served.connect(ssl=context)
-    assert (await friend.ask(compose())).status == 200
+    assert (await friend.ask(compose_request())).status == 200
     friend.leave()
 
 
@@ -230,7 +230,7 @@ def test_any_nonsense_of_tls_ends_in_time(
                     data = speaker.greet()
                 else:
                     await speaker.shake()
-                    data = speaker.seal(compose(body=b"x" * chance.randint(1, 500)))
+                    data = speaker.seal(compose_request(body=b"x" * chance.randint(1, 500)))
                 told = await send(client, mutate(data, chance), leaves=chance.random() < 0.5)
                 assert b"HTTP/1.1" not in told
                 client.leave()

@@ -9,7 +9,16 @@ from collections.abc import AsyncIterator, Callable
 import aiohttp
 import pytest
 
-from support.network.serving import Message, Receive, Send, begin, compose, read_body, say, serving
+from support.network.serving import (
+    Message,
+    Receive,
+    Send,
+    begin_answer,
+    compose_request,
+    read_body,
+    send_body,
+    serving,
+)
 from vibe_llms.daemons.server.launching import find_loop_factory
 from vibe_llms.foundation.limits import Limits
 from vibe_llms.wire.direct import DirectTransport
@@ -31,12 +40,12 @@ def test_the_quickest_loop_is_that_of_the_extra() -> None:
 async def stream(scope: Message, receive: Receive, send: Send) -> None:
     """Says a thousand words, each as it comes, and takes the body."""
     size = len(await read_body(receive))
-    await begin(send, (b"content-type", b"text/event-stream"), (b"x-size", b"%d" % size))
+    await begin_answer(send, (b"content-type", b"text/event-stream"), (b"x-size", b"%d" % size))
     for number in range(1_000):
-        await say(send, b"data: %d\n\n" % number, more=True)
+        await send_body(send, b"data: %d\n\n" % number, more=True)
         if number % 100 == 0:
             await asyncio.sleep(0)
-    await say(send, b"")
+    await send_body(send, b"")
 
 
 WORDS = b"".join(b"data: %d\n\n" % number for number in range(1_000))
@@ -95,15 +104,15 @@ def test_a_large_answer_goes_at_the_pace_of_the_client(factory: Factory) -> None
     """Whole, and without all of it waiting here."""
 
     async def flood(scope: Message, receive: Receive, send: Send) -> None:
-        await begin(send)
+        await begin_answer(send)
         for _ in range(320):
-            await say(send, b"x" * 65_536, more=True)
-        await say(send, b"")
+            await send_body(send, b"x" * 65_536, more=True)
+        await send_body(send, b"")
 
     async def body() -> None:
         async with serving(flood) as served:
             client = await served.connect()
-            await client.write(compose())
+            await client.write(compose_request())
             await asyncio.sleep(0.1)
             assert len((await client.read()).body) == 320 * 65_536
 

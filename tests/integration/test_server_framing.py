@@ -6,7 +6,15 @@ import asyncio
 
 import pytest
 
-from support.network.serving import Message, Receive, Send, begin, compose, say, serving
+from support.network.serving import (
+    Message,
+    Receive,
+    Send,
+    begin_answer,
+    compose_request,
+    send_body,
+    serving,
+)
 
 OLD = b"GET / HTTP/1.0\r\n\r\n"
 
@@ -15,12 +23,12 @@ async def test_an_answer_without_a_length_ends_with_an_old_connection() -> None:
     """HTTP/1.0 knows no chunks; and a cut is no end there, but a reset."""
 
     async def stream(scope: Message, receive: Receive, send: Send) -> None:
-        await begin(send)
-        await say(send, b"one", more=True)
-        await say(send, b"two", more=True)
+        await begin_answer(send)
+        await send_body(send, b"one", more=True)
+        await send_body(send, b"two", more=True)
         if scope["path"] == "/cut":
             raise ValueError("cut")
-        await say(send, b"")
+        await send_body(send, b"")
 
     async with serving(stream) as served:
         answer = await (await served.connect()).ask(OLD)
@@ -37,8 +45,8 @@ async def test_an_old_client_may_keep_its_connection() -> None:
     """If it says so, and the length is known."""
 
     async def answer(scope: Message, receive: Receive, send: Send) -> None:
-        await begin(send)
-        await say(send, b"one")
+        await begin_answer(send)
+        await send_body(send, b"one")
 
     async with serving(answer) as served:
         client = await served.connect()
@@ -56,14 +64,14 @@ async def test_some_answers_have_no_body(method: str, status: int, length: str |
 
     async def answer(scope: Message, receive: Receive, send: Send) -> None:
         headers = [] if length is None else [(b"content-length", length.encode())]
-        await begin(send, *headers, status=status)
-        await say(send, b"one", more=True)
-        await say(send, b"more")
+        await begin_answer(send, *headers, status=status)
+        await send_body(send, b"one", more=True)
+        await send_body(send, b"more")
 
     async with serving(answer) as served:
         client = await served.connect()
         for _ in range(2):
-            said = await client.ask(compose(method), method=method)
+            said = await client.ask(compose_request(method), method=method)
             assert (said.status, said.headers.get("content-length")) == (status, length)
 
 
@@ -86,13 +94,13 @@ async def test_what_would_be_framed_wrongly_is_not_sent(
     """The application is told, the client gets a 500, and nothing opens a header of its own."""
 
     async def answer(scope: Message, receive: Receive, send: Send) -> None:
-        await begin(send, *headers)
+        await begin_answer(send, *headers)
         for body in bodies:
-            await say(send, body)
+            await send_body(send, body)
 
     async with serving(answer) as served:
         client = await served.connect()
-        await client.write(compose())
+        await client.write(compose_request())
         said = await asyncio.wait_for(client.read_all(), 15)
 
     assert said.startswith(b"HTTP/1.1 500 ")
@@ -103,13 +111,13 @@ async def test_a_body_that_is_shorter_than_was_said_looks_cut() -> None:
     """Where its beginning had gone out already."""
 
     async def answer(scope: Message, receive: Receive, send: Send) -> None:
-        await begin(send, (b"content-length", b"10"))
-        await say(send, b"one", more=True)
-        await say(send, b"two")
+        await begin_answer(send, (b"content-length", b"10"))
+        await send_body(send, b"one", more=True)
+        await send_body(send, b"two")
 
     async with serving(answer) as served:
         client = await served.connect()
-        await client.write(compose())
+        await client.write(compose_request())
         with pytest.raises(asyncio.IncompleteReadError):
             await client.read()
 
@@ -118,18 +126,18 @@ async def test_headers_of_a_connection_are_ours_to_write() -> None:
     """An application says only that it wants the connection closed."""
 
     async def answer(scope: Message, receive: Receive, send: Send) -> None:
-        await begin(
+        await begin_answer(
             send,
             (b"Transfer-Encoding", b"chunked"),
             (b"Keep-Alive", b"timeout=5"),
             (b"Connection", b"Close"),
             (b"X-Kept", b"yes"),
         )
-        await say(send, b"one")
+        await send_body(send, b"one")
 
     async with serving(answer) as served:
         client = await served.connect()
-        said = await client.ask(compose())
+        said = await client.ask(compose_request())
         assert set(said.headers) == {"date", "x-kept", "content-length", "connection"}
         assert said.headers["connection"] == "close"
         assert await client.read_all() == b""
@@ -141,10 +149,10 @@ async def test_space_around_a_value_is_not_part_of_it() -> None:
 
     async def answer(scope: Message, receive: Receive, send: Send) -> None:
         seen.extend(value for name, value in scope["headers"] if name == b"x-name")
-        await begin(send)
-        await say(send, b"")
+        await begin_answer(send)
+        await send_body(send, b"")
 
     async with serving(answer) as served:
         client = await served.connect()
-        await client.ask(compose(headers="X-Name: \t a  b \t \r\n"))
+        await client.ask(compose_request(headers="X-Name: \t a  b \t \r\n"))
     assert seen == [b"a  b"]

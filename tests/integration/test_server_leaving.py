@@ -8,8 +8,17 @@ from contextlib import suppress
 
 import pytest
 
-from support.gateways.gateways import become
-from support.network.serving import Message, Receive, Send, begin, compose, read_body, say, serving
+from support.gateways.gateways import wait_until
+from support.network.serving import (
+    Message,
+    Receive,
+    Send,
+    begin_answer,
+    compose_request,
+    read_body,
+    send_body,
+    serving,
+)
 from vibe_llms.daemons.server.asgi_types import DISCONNECT_EXTENSION, ClientGone
 from vibe_llms.daemons.server.connection import IncomingConnection
 
@@ -24,7 +33,7 @@ async def test_an_application_that_receives_is_told() -> None:
 
     async with serving(wait) as served:
         client = await served.connect()
-        await client.write(compose())
+        await client.write(compose_request())
         client.leave()
 
         assert await asyncio.wait_for(heard, 15) == {"type": "http.disconnect"}
@@ -47,7 +56,7 @@ async def test_an_application_that_does_not_receive_is_called() -> None:
 
     async with serving(wait) as served:
         client = await served.connect()
-        await client.write(compose())
+        await client.write(compose_request())
         await begun.wait()
         client.leave()
 
@@ -59,16 +68,16 @@ async def test_sending_to_nobody_is_an_error() -> None:
     failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def flood(scope: Message, receive: Receive, send: Send) -> None:
-        await begin(send)
+        await begin_answer(send)
         try:
             while True:
-                await say(send, b"x" * 100_000, more=True)
+                await send_body(send, b"x" * 100_000, more=True)
         except ClientGone:
             failed.set_result(None)
 
     async with serving(flood) as served:
         client = await served.connect()
-        await client.write(compose())
+        await client.write(compose_request())
         await client.read_head()
         client.leave()
 
@@ -85,8 +94,8 @@ async def test_nothing_is_kept_of_a_connection_that_is_gone(leaves: bool) -> Non
         assert task is not None
         await read_body(receive)
         scope["extensions"][DISCONNECT_EXTENSION](lambda: (scope, task.cancel()))
-        await begin(send)
-        await say(send, b"x", more=leaves)
+        await begin_answer(send)
+        await send_body(send, b"x", more=leaves)
         with suppress(asyncio.CancelledError):
             await asyncio.sleep(60 if leaves else 0)
 
@@ -99,10 +108,10 @@ async def test_nothing_is_kept_of_a_connection_that_is_gone(leaves: bool) -> Non
         before = count()
         async with serving(tell) as served:
             client = await served.connect()
-            await client.write(compose())
+            await client.write(compose_request())
             await client.read_head()
             assert count() == before + 1
             client.leave()
-            await become(lambda: count() == before, 15)
+            await wait_until(lambda: count() == before, 15)
     finally:
         gc.enable()

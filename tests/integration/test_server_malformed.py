@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.network.serving import Client, Served, compose, echo, serving
+from support.network.serving import Client, Served, compose_request, echo, serving
 from support.quality.properties import examples
 
 CHUNKED = "Transfer-Encoding: chunked\r\n"
@@ -18,24 +18,31 @@ HOST = b"Host: h\r\n"
 EVIL = b"GET /evil HTTP/1.1\r\nHost: h\r\n\r\n"
 
 CASES = {
-    "length and chunks": compose("POST", headers=CHUNKED + "Content-Length: 3\r\n") + b"0\r\n\r\n",
-    "chunks and length": compose("POST", headers="Content-Length: 3\r\n" + CHUNKED) + b"0\r\n\r\n",
-    "two lengths": compose("POST", headers="Content-Length: 3\r\nContent-Length: 4\r\n") + b"abcd",
-    "one length twice": compose("POST", headers="Content-Length: 3\r\n" * 2) + b"abc",
-    "a list of lengths": compose("POST", headers="Content-Length: 3, 3\r\n") + b"abc",
-    "a length with a sign": compose("POST", headers="Content-Length: +3\r\n") + b"abc",
-    "a length of no digits": compose("POST", headers="Content-Length: 0x3\r\n") + b"abc",
-    "a space before the colon": compose("POST", headers="Content-Length : 3\r\n") + b"abc",
-    "a coding twice": compose("POST", headers=CHUNKED * 2) + b"0\r\n\r\n",
-    "an unknown coding": compose("POST", headers="Transfer-Encoding: xchunked\r\n") + b"0\r\n\r\n",
-    "two codings": compose("POST", headers="Transfer-Encoding: gzip, chunked\r\n") + b"0\r\n\r\n",
-    "a hidden coding": compose("POST", headers="Transfer-Encoding: \x0bchunked\r\n") + b"0\r\n\r\n",
+    "length and chunks": compose_request("POST", headers=CHUNKED + "Content-Length: 3\r\n")
+    + b"0\r\n\r\n",
+    "chunks and length": compose_request("POST", headers="Content-Length: 3\r\n" + CHUNKED)
+    + b"0\r\n\r\n",
+    "two lengths": compose_request("POST", headers="Content-Length: 3\r\nContent-Length: 4\r\n")
+    + b"abcd",
+    "one length twice": compose_request("POST", headers="Content-Length: 3\r\n" * 2) + b"abc",
+    "a list of lengths": compose_request("POST", headers="Content-Length: 3, 3\r\n") + b"abc",
+    "a length with a sign": compose_request("POST", headers="Content-Length: +3\r\n") + b"abc",
+    "a length of no digits": compose_request("POST", headers="Content-Length: 0x3\r\n") + b"abc",
+    "a space before the colon": compose_request("POST", headers="Content-Length : 3\r\n") + b"abc",
+    "a coding twice": compose_request("POST", headers=CHUNKED * 2) + b"0\r\n\r\n",
+    "an unknown coding": compose_request("POST", headers="Transfer-Encoding: xchunked\r\n")
+    + b"0\r\n\r\n",
+    "two codings": compose_request("POST", headers="Transfer-Encoding: gzip, chunked\r\n")
+    + b"0\r\n\r\n",
+    "a hidden coding": compose_request("POST", headers="Transfer-Encoding: \x0bchunked\r\n")
+    + b"0\r\n\r\n",
     "chunks in HTTP/1.0": b"POST / HTTP/1.0\r\n" + CHUNKED.encode() + b"\r\n0\r\n\r\n",
-    "a negative chunk": compose("POST", headers=CHUNKED) + b"-1\r\nx\r\n0\r\n\r\n",
-    "an endless chunk": compose("POST", headers=CHUNKED) + b"fffffffffffffffff\r\nx\r\n0\r\n\r\n",
-    "a chunk too long": compose("POST", headers=CHUNKED) + b"3\r\nabcd\r\n0\r\n\r\n",
-    "a chunk with spaces": compose("POST", headers=CHUNKED) + b"3 \r\nabc\r\n0\r\n\r\n",
-    "bare ends of lines": compose("POST", headers=CHUNKED) + b"3\nabc\n0\n\n",
+    "a negative chunk": compose_request("POST", headers=CHUNKED) + b"-1\r\nx\r\n0\r\n\r\n",
+    "an endless chunk": compose_request("POST", headers=CHUNKED)
+    + b"fffffffffffffffff\r\nx\r\n0\r\n\r\n",
+    "a chunk too long": compose_request("POST", headers=CHUNKED) + b"3\r\nabcd\r\n0\r\n\r\n",
+    "a chunk with spaces": compose_request("POST", headers=CHUNKED) + b"3 \r\nabc\r\n0\r\n\r\n",
+    "bare ends of lines": compose_request("POST", headers=CHUNKED) + b"3\nabc\n0\n\n",
     "a bare line feed": b"GET / HTTP/1.1\nHost: h\n\n",
     "a folded header": b"GET / HTTP/1.1\r\nHost: h\r\nX: a\r\n b\r\n\r\n",
     "a NUL": b"GET / HTTP/1.1\r\nHost: h\r\nX: a\0b\r\n\r\n",
@@ -72,7 +79,7 @@ async def test_what_is_malformed_is_refused_and_what_follows_not_read(case: str)
 async def test_requests_before_a_malformed_one_are_answered() -> None:
     """In their order, and the refusal last."""
     async with serving(echo) as served:
-        data = compose(path="/1") + compose(path="/2") + CASES["two lengths"]
+        data = compose_request(path="/1") + compose_request(path="/2") + CASES["two lengths"]
         answer = await send_all(await served.connect(), data)
 
     assert [part[:3] for part in answer.split(b"HTTP/1.1 ")[1:]] == [b"200", b"200", b"400"]
@@ -83,7 +90,9 @@ async def test_another_protocol_is_not_taken_up() -> None:
     offer = "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAAA\r\n"
     async with serving(echo) as served:
         client = await served.connect()
-        await client.write(compose("POST", headers=offer, body=b"hi") * 3 + compose(path="/last"))
+        await client.write(
+            compose_request("POST", headers=offer, body=b"hi") * 3 + compose_request(path="/last")
+        )
 
         for _ in range(3):
             assert b'"body": "hi"' in (await client.read()).body
@@ -103,20 +112,20 @@ async def test_another_protocol_is_not_taken_up() -> None:
 async def test_targets_of_every_form_have_a_path(target: str, path: str) -> None:
     """Whole URLs, too, which proxies are sent."""
     async with serving(echo) as served:
-        answer = await (await served.connect()).ask(compose("OPTIONS", target))
+        answer = await (await served.connect()).ask(compose_request("OPTIONS", target))
 
     assert answer.status == 200
     assert b'"path": "' + path.encode("unicode_escape") + b'"' in answer.body
 
 
 REQUESTS = [
-    compose(path="/a?b=c", headers="X-One: 1\r\nx-two: 2\r\n"),
-    compose("POST", "/b", body=b"hello"),
-    compose("POST", "/c", CHUNKED) + b"3\r\nabc\r\n2;x=y\r\nde\r\n0\r\nTrailer: x\r\n\r\n",
-    compose("HEAD", "/d"),
-    b"\r\n" + compose("PUT", "/e", body=b""),
-    compose("POST", "/f", "Connection: Upgrade\r\nUpgrade: h2c\r\n", b"x"),
-    compose("POST", "/g", body=bytes(range(256))),
+    compose_request(path="/a?b=c", headers="X-One: 1\r\nx-two: 2\r\n"),
+    compose_request("POST", "/b", body=b"hello"),
+    compose_request("POST", "/c", CHUNKED) + b"3\r\nabc\r\n2;x=y\r\nde\r\n0\r\nTrailer: x\r\n\r\n",
+    compose_request("HEAD", "/d"),
+    b"\r\n" + compose_request("PUT", "/e", body=b""),
+    compose_request("POST", "/f", "Connection: Upgrade\r\nUpgrade: h2c\r\n", b"x"),
+    compose_request("POST", "/g", body=bytes(range(256))),
     CASES["two lengths"],
     CASES["a negative chunk"],
 ]
@@ -124,7 +133,7 @@ REQUESTS = [
 
 async def _converse(requests: list[bytes], cuts: list[int]) -> bytes:
     """Sends requests in pieces; returns all that is answered, but for the date."""
-    data = b"".join(requests) + compose(path="/last", headers="Connection: close\r\n")
+    data = b"".join(requests) + compose_request(path="/last", headers="Connection: close\r\n")
     places = sorted({cut % len(data) for cut in cuts} | {0})
     async with serving(echo) as served:
         client = await served.connect()
@@ -155,7 +164,7 @@ async def _is_answered(served: Served) -> bool:
     """Asks once more, and again where this machine is slower than the server waits for a head."""
     for _ in range(20):
         with suppress(ConnectionError, asyncio.IncompleteReadError):
-            return (await (await served.connect()).ask(compose())).status == 200
+            return (await (await served.connect()).ask(compose_request())).status == 200
     return False
 
 

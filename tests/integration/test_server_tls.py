@@ -17,17 +17,17 @@ import trustme
 from cryptography import x509
 
 from support.gateways.authorizers import CertificateAuthorizer
-from support.gateways.gateways import become, produce_application
+from support.gateways.gateways import produce_application, wait_until
 from support.network.serving import (
     Client,
     Message,
     Receive,
     Send,
     Served,
-    begin,
-    compose,
+    begin_answer,
+    compose_request,
     echo,
-    say,
+    send_body,
     serving,
 )
 from support.network.wire_servers import Connection
@@ -64,14 +64,14 @@ async def test_what_goes_over_tls_is_said_to(tmp_path: Path) -> None:
 
     async def see(scope: Message, receive: Receive, send: Send) -> None:
         seen.append(scope)
-        await begin(send)
-        await say(send, b"x" * 1_000_000)
+        await begin_answer(send)
+        await send_body(send, b"x" * 1_000_000)
 
     async with serving(see, certificate=write(tmp_path, authority, "one.pem")) as served:
         assert served.server.urls[0].startswith("https://")
         client = await served.connect(ssl=trust(authority))
         for _ in range(2):
-            assert len((await client.ask(compose())).body) == 1_000_000
+            assert len((await client.ask(compose_request())).body) == 1_000_000
 
     assert seen[0]["scheme"] == "https"
     assert seen[0]["extensions"]["tls"]["tls_version"] == 0x0304
@@ -87,8 +87,8 @@ async def test_clients_need_a_certificate_where_their_authorities_are_named(tmp_
 
     async def see(scope: Message, receive: Receive, send: Send) -> None:
         subjects.append(scope["extensions"]["tls"]["client_cert_name"])
-        await begin(send)
-        await say(send, b"in")
+        await begin_answer(send)
+        await send_body(send, b"in")
 
     certificate = write(tmp_path, authority, "server.pem")
     async with serving(see, certificate=certificate, client_authorities=authorities) as served:
@@ -98,7 +98,7 @@ async def test_clients_need_a_certificate_where_their_authorities_are_named(tmp_
                 issuer.issue_cert("me@h", common_name="Me, myself").configure_cert(context)
             answer = b""
             with contextlib.suppress(OSError, asyncio.IncompleteReadError):
-                answer = (await (await served.connect(ssl=context)).ask(compose())).body
+                answer = (await (await served.connect(ssl=context)).ask(compose_request())).body
             assert answer == (b"in" if is_in else b"")
 
     assert len(subjects) == 1
@@ -128,7 +128,7 @@ async def test_an_authorizer_may_let_in_by_certificate(tmp_path: Path) -> None:
             context = trust(authority)
             shown.configure_cert(context)
             client = Client(*await asyncio.open_connection("127.0.0.1", port, ssl=context))
-            statuses[name] = (await client.ask(compose(path="/api/tags"))).status
+            statuses[name] = (await client.ask(compose_request(path="/api/tags"))).status
             client.leave()
 
     assert statuses == {"me": 200, "you": 401}
@@ -182,11 +182,11 @@ async def test_replaced_files_hold_for_the_connections_that_come_next(
     path = write(tmp_path, old, "server.pem")
     async with serving(echo, certificate=path) as served:
         before = await served.connect(ssl=trust(old))
-        assert (await before.ask(compose())).status == 200
+        assert (await before.ask(compose_request())).status == 200
 
         write(tmp_path, new, "server.pem")
         served.server.reload()
-        assert (await before.ask(compose())).status == 200
+        assert (await before.ask(compose_request())).status == 200
         assert await _is_welcome(served.port, new)
         assert not await _is_welcome(served.port, old)
 
@@ -217,7 +217,7 @@ async def _is_welcome(port: int, authority: trustme.CA) -> bool:
     except ssl.SSLError:
         return False
     client = Client(*opened)
-    answer = await client.ask(compose())
+    answer = await client.ask(compose_request())
     client.leave()
     return answer.status == 200
 
@@ -228,7 +228,7 @@ async def test_what_is_no_tls_is_sent_away(tmp_path: Path) -> None:
     authority = trustme.CA()
     path = write(tmp_path, authority, "server.pem")
     async with serving(echo, certificate=path, head_seconds=0.3) as served:
-        for sent in (compose(), bytes(range(256)), b"\x16\x03\x01", b""):
+        for sent in (compose_request(), bytes(range(256)), b"\x16\x03\x01", b""):
             client = await served.connect()
             await client.write(sent)
             answer = await asyncio.wait_for(client.read_all(), 15)
@@ -267,7 +267,7 @@ async def break_tls(served: Served, trusting: ssl.SSLContext, dice: random.Rando
                 incoming.write(await client.reader.read(65_536))
     with contextlib.suppress(ssl.SSLWantReadError):
         made.do_handshake()
-        made.write(compose())
+        made.write(compose_request())
     data = bytearray(outgoing.read() or b"\x17\x03\x03\x00\x20")
     for _ in range(dice.randint(1, 4)):
         data[dice.randrange(len(data))] ^= dice.randint(1, 255)
@@ -287,14 +287,14 @@ async def test_a_client_that_goes_is_noticed_over_tls(tmp_path: Path) -> None:
 
     async def wait(scope: Message, receive: Receive, send: Send) -> None:
         await receive()
-        await begin(send)
-        await say(send, b"x", more=True)
+        await begin_answer(send)
+        await send_body(send, b"x", more=True)
         gone.put_nowait(await receive())
 
     async with serving(wait, certificate=write(tmp_path, authority, "one.pem")) as served:
         for is_polite in (True, False):
             client = await served.connect(ssl=trust(authority))
-            await client.write(compose())
+            await client.write(compose_request())
             await client.read_head()
             if is_polite:
                 client.writer.close()
@@ -313,7 +313,7 @@ async def test_who_says_no_good_bye_is_not_waited_for(
     def ask(port: int) -> ssl.SSLSocket:
         made = socket.create_connection(("127.0.0.1", port))
         client = trust(authority).wrap_socket(made, server_hostname="127.0.0.1")
-        client.sendall(compose())
+        client.sendall(compose_request())
         client.recv(65_536)
         return client
 
@@ -354,8 +354,8 @@ async def test_a_client_of_the_gateway_that_goes_ends_what_is_upstream_over_tls(
             body = {"model": model, "messages": [{"role": "user", "content": "A sea?"}]}
             asked = json.dumps({**body, "stream": streaming}).encode()
             head = "Content-Type: application/json\r\n"
-            await client.write(compose("POST", "/v1/chat/completions", head, asked))
-            await become(lambda: upstream.connections and upstream.connections[0].requests)
+            await client.write(compose_request("POST", "/v1/chat/completions", head, asked))
+            await wait_until(lambda: upstream.connections and upstream.connections[0].requests)
             client.leave()
             await asyncio.wait_for(upstream.connections[0].closed.wait(), 15)
 

@@ -9,7 +9,7 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from support.network.serving import Message, Receive, Send, compose, serving
+from support.network.serving import Message, Receive, Send, compose_request, serving
 from vibe_llms.daemons.server.asgi_types import DISCONNECT_EXTENSION
 
 HANDSHAKE = (
@@ -181,7 +181,7 @@ async def test_a_client_that_does_not_answer_is_left() -> None:
     """It is asked first; one that answers stays."""
     async with serving(echo, idle_seconds=0.5) as served:
         silent = await served.connect()
-        await silent.write(compose(headers=HANDSHAKE))
+        await silent.write(compose_request(headers=HANDSHAKE))
         async with reach(served.port) as alive:
             answer = await asyncio.wait_for(silent.read_all(), 15)
             await alive.send("still here")
@@ -217,7 +217,7 @@ async def test_a_wrong_handshake_is_refused(headers: str) -> None:
     """In our words: the library's say what it is."""
     async with serving(echo) as served:
         client = await served.connect()
-        await client.write(compose(headers=headers))
+        await client.write(compose_request(headers=headers))
         answer = await asyncio.wait_for(client.read_all(), 15)
 
     assert answer.startswith(b"HTTP/1.1 400 ")
@@ -229,7 +229,7 @@ async def test_frames_that_are_none_close_the_connection(frame: bytes) -> None:
     """Unmasked ones, those of no kind, and text that is none."""
     async with serving(echo) as served:
         client = await served.connect()
-        await client.write(compose(headers=HANDSHAKE) + frame)
+        await client.write(compose_request(headers=HANDSHAKE) + frame)
         answer = await asyncio.wait_for(client.read_all(), 15)
 
     assert answer.startswith(b"HTTP/1.1 101 ")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from support.batches.batching import NEEDS_DBOS, run_vendor, start_worker
-from support.network.namespaces import ADDRESSES, connected
+from support.network.namespaces import ADDRESSES, open_cable
 from support.stores.postgresql_server import Server, produce_url
 from vibe_llms.agents.batches import open_batches
 from vibe_llms.application import Application
@@ -100,7 +100,7 @@ async def test_a_worker_that_is_cut_off_from_the_database_comes_back(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     lent = ("--functions", "slowly:echo")
     application = Application(load_configuration(environment={"HOME": str(tmp_path)}))
-    with connected() as cable:
+    with open_cable() as cable:
         server = Server(within=cable.enter(0), address=ADDRESSES[0])
         far_url = f"postgresql://vibe@{ADDRESSES[0]}:{server.port}/postgres"
         # By its socket it is reached from any network of this machine.
@@ -123,7 +123,7 @@ async def test_a_worker_that_is_cut_off_from_the_database_comes_back(
                 asked = (tmp_path / "slowly.py.asked").read_text().splitlines()
                 assert 0 < doubted <= 2 * 3 * 16  # it had two chunks
                 assert 0 <= len(asked) - 2_000 <= doubted
-                cable.mend()
+                cable.repair()
                 workers[1].kill()
                 report = await BatchChannel(echo, runner=runner).collect(range(50))
                 assert report.values == tuple(range(50))

@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from support.gateways.gateways import become
+from support.gateways.gateways import wait_until
 from vibe_llms.testing.simulator import (
     FAULTS,
     QUIRKS,
@@ -173,11 +173,11 @@ async def test_a_stalled_stream_sends_nothing_more_and_notices_who_leaves(
 ) -> None:
     """The chunks before it arrive; the simulator records when the client went away."""
     asking = asyncio.create_task(ask(simulator, client, "stall_at_chunk=2", protocol))
-    await become(lambda: simulator.requests)
+    await wait_until(lambda: simulator.requests)
     await asyncio.wait([asking], timeout=0.3)
     assert not asking.done()
     asking.cancel()
-    await become(lambda: simulator.requests[0].disconnected_at is not None)
+    await wait_until(lambda: simulator.requests[0].disconnected_at is not None)
     assert not simulator.requests[0].answered
 
 

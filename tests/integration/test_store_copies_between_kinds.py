@@ -11,7 +11,7 @@ import pytest
 
 from support.stores.disks import Crash, HastyDisk
 from support.stores.postgresql_server import opened
-from support.stores.stored import change, describe, is_whole, say_more
+from support.stores.stored import add_run, change_at_random, describe, is_whole
 from vibe_llms.conversations import DirectoryStore, verify
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
@@ -33,7 +33,7 @@ def test_000_to_the_database_and_back(database: PostgresqlStore, tmp_path: Path,
     source = DirectoryStore(tmp_path / "source", disk=HastyDisk())
     back = DirectoryStore(tmp_path / "back", disk=HastyDisk())
     for number in range(2):
-        change(source, 2 * seed + number, 12)
+        change_at_random(source, 2 * seed + number, 12)
         for identity in list(database.survey()):
             if identity not in list(source.survey()):  # a copy deletes nothing
                 database.delete(identity)
@@ -54,7 +54,7 @@ def test_010_moments_are_kept(database: PostgresqlStore, tmp_path: Path) -> None
     """When something was begun and last said in is the same at the other side."""
     source = DirectoryStore(tmp_path / "source", disk=HastyDisk())
     source.create("a", ConversationMetadata())
-    say_more(source, "a", "hello")
+    add_run(source, "a", "hello")
 
     copy_store(source, database)
 
@@ -67,12 +67,12 @@ def test_020_killed_at_any_statement_the_database_has_whole_conversations(
 ) -> None:
     """A transaction for each conversation, with its log and its messages; also as it grows."""
     source = DirectoryStore(tmp_path / "source", disk=HastyDisk())
-    change(source, 5, 10)
+    change_at_random(source, 5, 10)
     copy_store(source, database)
     former = describe(source)["conversations"]
     for identity in list(source.survey()):
-        say_more(source, identity, "more")
-    change(source, 6, 6)
+        add_run(source, identity, "more")
+    change_at_random(source, 6, 6)
     wanted = describe(source)
     execute, left = psycopg.Connection.execute, [0]
 

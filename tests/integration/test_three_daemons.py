@@ -12,7 +12,7 @@ import pytest
 
 from support.daemons import three_daemons
 from support.daemons.three_daemons import MODEL, NAMES, SECRET, read_jobs
-from support.gateways.gateways import become
+from support.gateways.gateways import wait_until
 from support.gateways.judging import open_judge
 from support.network.watched_sockets import read_ports, watch_sockets
 
@@ -96,7 +96,7 @@ async def test_runs_wait_for_a_gateway_that_stalls(
                 asyncio.create_task(trio.watch(*each)) for each in zip(ids, told, strict=True)
             ]
             waits, bounded, stopped = ids
-            await become(lambda: any(word == "run.retried" for _, word, _ in told[0]))
+            await wait_until(lambda: any(word == "run.retried" for _, word, _ in told[0]))
             summary = await trio.ask("GET", f"/runs/{waits}")
             assert summary["state"] in ("queued", "working")
             assert trio.daemons["gateway"].url.partition("//")[2] in summary["detail"]
@@ -158,7 +158,7 @@ async def test_all_leave_when_they_are_asked_to(
         watching += [asyncio.create_task(trio.allow_all(each)) for each in ids]
         for names in (("agents", "gateway", "tools"), ("tools", "gateway", "agents")):
             heard = len(trio.simulator.requests)
-            await become(lambda: len(trio.simulator.requests) >= heard + 3)  # noqa: B023
+            await wait_until(lambda: len(trio.simulator.requests) >= heard + 3)  # noqa: B023
             for name in names:
                 assert await trio.daemons[name].end(kill=False) == 0
             await trio.start(*NAMES)

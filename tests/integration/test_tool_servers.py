@@ -26,7 +26,7 @@ from support.daemons.tool_servers import (
     read_text,
     serve_tools,
 )
-from support.gateways.gateways import become
+from support.gateways.gateways import wait_until
 from support.mcp.mcp_servers import call
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.tools.refusing import leave_out_providers
@@ -260,7 +260,7 @@ async def test_nothing_is_left_when_the_pipe_ends_or_the_server_is_killed(
         params = {"name": "run_command", "arguments": arguments, "_meta": meta}
         message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
         program.stdin.write(json.dumps(message).encode() + b"\n")
-        await become((folder / "pid").exists)
+        await wait_until((folder / "pid").exists)
         number = int((folder / "pid").read_text())
         os.kill(number, 0)
 
@@ -269,7 +269,7 @@ async def test_nothing_is_left_when_the_pipe_ends_or_the_server_is_killed(
         else:
             program.send_signal(signal.SIGKILL if end == "kill" else signal.SIGTERM)
         await program.communicate()
-        await become(lambda: not is_alive(number))
+        await wait_until(lambda: not is_alive(number))
         assert program.returncode == (-signal.SIGKILL if end == "kill" else 0)
 
 

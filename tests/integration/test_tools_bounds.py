@@ -25,7 +25,7 @@ from support.daemons.tool_servers import (
     serve_tools,
 )
 from support.gateways.authorizers import CertificateAuthorizer
-from support.gateways.gateways import become
+from support.gateways.gateways import wait_until
 from vibe_llms.daemons.server.serving import Server
 from vibe_llms.daemons.server.settings import ServerSettings
 from vibe_llms.daemons.tools.making import produce_service
@@ -140,7 +140,7 @@ async def test_a_call_that_nobody_comes_back_to_ends(tmp_path: Path) -> None:
         connect_sessionless(address, **ELICITATION) as client,
     ):
         await client.ask("tools/call", name="greet")
-        await become(lambda: len(greeter.told) == 2)
+        await wait_until(lambda: len(greeter.told) == 2)
         assert greeter.told[1] == "The client did not answer within wait_seconds = 0.05."
         async with asyncio.timeout(60):
             while "result" not in await client.ask("tools/call", name="greet"):
@@ -264,10 +264,10 @@ async def test_a_call_ends_with_its_client(tmp_path: Path, era: str) -> None:
         with suppress(asyncio.CancelledError):
             async with connect_client(address, era) as client:
                 calling = asyncio.ensure_future(client.call_tool("hang"))
-                await become(lambda: greeter.told == ["begun"])
+                await wait_until(lambda: greeter.told == ["begun"])
                 calling.cancel()
                 await asyncio.wait((calling,))
-                await become(lambda: greeter.told == ["begun", "ended"])
+                await wait_until(lambda: greeter.told == ["begun", "ended"])
         async with httpx2.AsyncClient(timeout=60) as gone:
             call = {"name": "hang", "arguments": {}}
             if era == "legacy":
@@ -278,15 +278,15 @@ async def test_a_call_ends_with_its_client(tmp_path: Path, era: str) -> None:
             else:
                 async with connect_sessionless(address) as modern:
                     posting = asyncio.ensure_future(modern.post("tools/call", **call))
-                    await become(lambda: greeter.told[2:] == ["begun"])
+                    await wait_until(lambda: greeter.told[2:] == ["begun"])
                     posting.cancel()
                     await asyncio.wait((posting,))
-            await become(lambda: greeter.told[2:3] == ["begun"])
+            await wait_until(lambda: greeter.told[2:3] == ["begun"])
             if era == "legacy":  # a session outlives a connection, and ends by a word of its own
                 await gone.delete(address, headers=head)
                 posting.cancel()
                 await asyncio.wait((posting,))
-            await become(lambda: greeter.told[2:] == ["begun", "ended"])
+            await wait_until(lambda: greeter.told[2:] == ["begun", "ended"])
 
 
 async def test_what_is_longer_than_its_limit_says_so(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from support.network.namespaces import ADDRESSES, connected
+from support.network.namespaces import ADDRESSES, open_cable
 from support.runs.acting import invoke, say
 from support.runs.hosted import Premises
 from support.stores.postgresql_server import Server, produce_url
@@ -157,7 +157,7 @@ async def test_a_paused_worker_of_a_file_has_its_runs_yet_when_it_wakes(tmp_path
 async def test_a_worker_that_is_cut_off_loses_its_runs_and_comes_back(tmp_path: Path) -> None:
     """Packets vanish between it and the database: another goes on with its run, nothing is written
     twice, and when it is reached again it has lost that run and performs others."""
-    with connected() as cable:
+    with open_cable() as cable:
         server = Server(within=cable.enter(0), address=ADDRESSES[0])
         try:
             async with gathered(tmp_path, produce_socket_url(server)) as crew:
@@ -175,7 +175,7 @@ async def test_a_worker_that_is_cut_off_loses_its_runs_and_comes_back(tmp_path: 
                 # What it was cut off in the middle of was begun twice at most, as its tool bears.
                 assert kinds.count("invocation.started") - kinds.count("invocation.finished") <= 1
                 before = crew.premises.store.open_log(run_id).read()
-                cable.mend()
+                cable.repair()
                 near.kill()
                 await crew.check(await crew.ask(40), 40)  # only the far one is left
                 assert crew.premises.store.open_log(run_id).read() == before

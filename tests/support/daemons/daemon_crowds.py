@@ -20,7 +20,7 @@ import aiohttp
 import attrs
 
 from support.daemons.three_daemons import Trio, read_frames, read_jobs
-from support.gateways.gateways import become
+from support.gateways.gateways import wait_until
 from vibe_llms.dialects.history import NOT_BEGUN
 from vibe_llms.foundation.limits import Limits
 
@@ -65,7 +65,7 @@ class WatchedRun:
         watchers = [asyncio.create_task(self._watch(each)) for each in self.watched]
         try:
             last = await self._act()
-            await become(
+            await wait_until(
                 lambda: all(each and each[-1][0] >= last for each in self.watched), END_SECONDS
             )
         except TimeoutError:

@@ -1,10 +1,10 @@
-"""Looks for texts that crash the parser of diagrams or the reader of templates, or that are slow.
+"""Fuzzer for the parser of diagrams and the reader of templates: finds crashes and slow texts.
 
-Run ``python tests/support/diagrams/fuzzing.py MINUTES [SEED]``: each of the two gets as many
-minutes. A part of each fourth text is repeated up to some thousands of characters, and then up to
-four times as many: the text is slow if that takes more than eight times as long, or if one of its
-characters takes far longer than one of other texts. Add each finding, made as short as possible, to
-the tests of the part that it breaks.
+Run ``python tests/support/diagrams/fuzzing.py MINUTES [SEED]``: each of the two gets that many
+minutes. A part of every fourth text is repeated, up to some thousands of characters and then up to
+four times as many. The text is slow if the second one takes more than eight times as long, or if
+its time per character is far above that of other texts. Shorten each finding as far as possible,
+and add it to the tests of the part that it breaks.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from vibe_llms.mermaid import parse_diagram
 
 _CHARACTERS = 4_000
 _MIN_MICROSECONDS = 20_000
-"""What takes less says more about the machine than about the text."""
+"""Shorter times depend more on the machine than on the text."""
 _MAX_MICROSECONDS = 150.0
-"""For each character: thrice of what the slowest ordinary text takes."""
+"""Per character: three times the time of the slowest ordinary text."""
 _BRACES = (
     "{{", "}}", "{", "}", "\\{{", "\\", "a", "registry:", "response:", "loop.", "index", "count",
     "a.b", ".", ":", " ", "\n", "\r", "{{a}}", "{{registry:a.b}}", "{{response:P0}}",
@@ -46,7 +46,7 @@ _SCOPE = TemplateScope(
 
 
 def read_diagram(text: str) -> None:
-    """Reads a diagram, and makes a flow of it."""
+    """Read a diagram, and compile it to a flow."""
     try:
         diagram = parse_diagram(text)
     except ConfigurationError as error:
@@ -57,7 +57,7 @@ def read_diagram(text: str) -> None:
 
 
 def read_and_render(text: str) -> None:
-    """Reads a template, and renders it."""
+    """Read a template, and render it."""
     template = read_template(text)
     try:
         render_template(template, _SCOPE)
@@ -79,18 +79,18 @@ def produce_template(chance: random.Random) -> str:
 
 
 def measure(read: Callable[[str], None], text: str) -> float:
-    """Return the processor time that a text takes, in microseconds: the least of two."""
-    taken = []
+    """Return the processor time for a text, in microseconds: the minimum of two tries."""
+    times = []
     for _ in range(2):
         begin = time.process_time()
         read(text)
-        taken.append((time.process_time() - begin) * 1e6)
-    return min(taken)
+        times.append((time.process_time() - begin) * 1e6)
+    return min(times)
 
 
 @attrs.define
 class Fuzzer:
-    """Reads texts, one after the other, and remembers what it found."""
+    """Reader of generated texts that counts its findings."""
 
     read: Callable[[str], None]
     chance: random.Random
@@ -98,20 +98,20 @@ class Fuzzer:
     findings: int = 0
     slowest: float = 0.0
 
-    def look_at(self, text: str) -> None:
-        """Reads a text, and sometimes one that repeats a part of it."""
+    def examine(self, text: str) -> None:
+        """Read a text, and sometimes one in which a part is repeated."""
         self.count += 1
         start = self.chance.randint(0, len(text))
         part = text[start : start + self.chance.randint(1, 10)]
         try:
             self.read(text)
             if part and self.chance.random() < 0.25:
-                self.pump(text[:start], part, text[start:])
-        except Exception as error:  # whatever it is, it is a finding
+                self.measure_growth(text[:start], part, text[start:])
+        except Exception as error:  # any error is a finding
             self.report(f"{type(error).__name__} {error}: {text!r}, {part!r} at {start}")
 
-    def pump(self, before: str, part: str, after: str) -> None:
-        """Repeats a part, and looks how the time grows."""
+    def measure_growth(self, before: str, part: str, after: str) -> None:
+        """Repeat a part of a text, and report a time that grows too fast."""
         texts = [
             before + part * (characters // len(part)) + after
             for characters in (_CHARACTERS, 4 * _CHARACTERS)
@@ -123,7 +123,7 @@ class Fuzzer:
             self.report(f"slow ({rate:.0f} µs a character): {before!r} + {part!r} * n + {after!r}")
 
     def report(self, finding: str) -> None:
-        """Says what was found."""
+        """Print a finding."""
         self.findings += 1
         print(finding, flush=True)
 
@@ -134,11 +134,11 @@ def fuzz(
     chance: random.Random,
     seconds: float,
 ) -> int:
-    """Reads texts until the time is over; returns how many crashed or were slow."""
+    """Read texts until the time is over; return the number of findings."""
     fuzzer = Fuzzer(read, chance)
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        fuzzer.look_at(produce(chance))
+        fuzzer.examine(produce(chance))
     print(
         f"{read.__name__}: {fuzzer.count} texts, {fuzzer.findings} findings,"
         f" at most {fuzzer.slowest:.1f} µs a character",
@@ -148,7 +148,7 @@ def fuzz(
 
 
 def main() -> int:
-    """Fuzzes both; returns 1 if there was a finding."""
+    """Fuzz both readers; return 1 if there was a finding."""
     seconds = 60 * float(sys.argv[1])
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else random.SystemRandom().getrandbits(32)
     print(f"seed {seed}", flush=True)

@@ -1,4 +1,4 @@
-"""Diagrams of any number of nodes, in the shapes in which large ones are drawn."""
+"""Diagrams with any number of nodes, in the shapes that large diagrams usually have."""
 
 from __future__ import annotations
 
@@ -123,4 +123,4 @@ SHAPES: dict[str, Callable[[int], str]] = {
     "loops": _loops,
     "errors to the end": _errors,
 }
-"""By name, what draws that many nodes, or one or two more."""
+"""Functions that draw a diagram of about that many nodes, by the name of its shape."""

@@ -1,4 +1,4 @@
-"""Asks Mermaid about all diagrams of ``mermaid_texts`` and stores its answers.
+"""Store how Mermaid reads all diagrams of ``mermaid_texts``.
 
 Run ``VIBE_LLMS_NODE=FOLDER python tests/support/diagrams/mermaid_answers.py`` after you add a
 diagram; the folder is the one of the tests that are marked ``node``.
@@ -20,13 +20,13 @@ ANSWERS = Path(__file__).parents[2] / "fixtures" / "mermaid" / "answers.jsonl"
 
 
 def read_answers() -> list[dict[str, Any]]:
-    """Return what is stored: each with its text."""
+    """Return the stored answers, each with its text."""
     lines = ANSWERS.read_text(encoding="utf-8").split("\n")
     return [json.loads(line) for line in lines if line]
 
 
 def write_answers() -> None:
-    """Stores what Mermaid says now; of a refusal only that it is one, words change."""
+    """Store the current answers of Mermaid; rejections without their texts, which change."""
     answers = ask(compose_oracle(), TEXTS)
     lines = [
         json.dumps({"text": text, **({"refused": ""} if "refused" in answer else answer)})

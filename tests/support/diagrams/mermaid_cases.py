@@ -1,4 +1,4 @@
-"""Diagrams in the form in which Mermaid itself describes them, to be compared."""
+"""Descriptions of diagrams by our parser and by Mermaid, for comparison."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ ORACLE = Path(__file__).with_name("mermaid_oracle.mjs")
 
 
 def compose_oracle() -> list[str]:
-    """Return the command of the process that asks Mermaid; its folder has Node and Mermaid."""
+    """Return the command that runs Mermaid in Node."""
     folder = Path(os.environ[FOLDER_VARIABLE]).resolve()
     return [str(folder / NODE), str(ORACLE), str(folder)]
 
 
 def describe(text: str) -> dict[str, Any]:
-    """Says how we read a text, in the words of the oracle."""
+    """Describe how our parser reads a text, in the format of ``mermaid_oracle.mjs``."""
     try:
         return {"diagram": _describe_diagram(parse_diagram(text))}
     except ConfigurationError as error:
@@ -33,7 +33,7 @@ def describe(text: str) -> dict[str, Any]:
 
 
 def ask(command: Sequence[str], texts: Sequence[str]) -> list[dict[str, Any]]:
-    """Asks Mermaid how it reads texts, all with one process."""
+    """Return how Mermaid reads the texts, with one process for all."""
     lines = "".join(f"{json.dumps(text)}\n" for text in texts)
     outcome = subprocess.run(
         command, input=lines, capture_output=True, text=True, encoding="utf-8", check=True
@@ -44,7 +44,7 @@ def ask(command: Sequence[str], texts: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def agree(ours: dict[str, Any], theirs: dict[str, Any]) -> bool:
-    """Whether both read the same, or refuse both; the words of a refusal are one's own."""
+    """Return whether both descriptions are equal; errors are equal whatever their texts."""
     if "refused" in ours or "refused" in theirs:
         return "refused" in ours and "refused" in theirs
     return bool(ours["diagram"] == theirs["diagram"])

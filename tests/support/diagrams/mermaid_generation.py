@@ -1,9 +1,9 @@
 # ruff: noqa: E501
-"""Diagrams that nobody thought of: Mermaid and we must agree on these, too.
+"""Generated diagrams, which Mermaid and our parser must read in the same way.
 
-Run ``VIBE_LLMS_NODE=FOLDER python tests/support/diagrams/mermaid_generation.py MINUTES`` to compare new ones for as
-long as that; the folder is the one of the tests that are marked ``node``. What it prints belongs
-into ``mermaid_texts``, made as short as it can be.
+Run ``VIBE_LLMS_NODE=FOLDER python tests/support/diagrams/mermaid_generation.py MINUTES`` to compare new
+diagrams for that time; the folder is the one for tests marked ``node``. Shorten the diagrams that it prints,
+and add them to ``mermaid_texts``.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ _PIECES = (
 
 
 def generate(seed: int, count: int) -> list[str]:
-    """Return diagrams, most of which Mermaid reads; the same for the same seed."""
+    """Return diagrams, most of which are valid; equal seeds give equal diagrams."""
     return [_Generator(random.Random(f"{seed}/{number}")).produce() for number in range(count)]
 
 
@@ -106,7 +106,7 @@ class _Generator:
         return self.chance.choice(usual if self.chance.random() < 0.93 else odd)
 
     def produce(self) -> str:
-        """Return one diagram: made of statements, or one of the set with slips in it."""
+        """Return one diagram: generated statements, or a stored diagram with mistakes."""
         pick = self.chance.random()
         if pick < 0.2:
             return self.write_block()
@@ -115,7 +115,7 @@ class _Generator:
         else:
             text = self.chance.choice(TEXTS)[:400]
         for _ in range(self.chance.choice((0, 0, 0, 1) if pick < 0.5 else (1, 1, 2, 3))):
-            text = self.slip(text)
+            text = self.add_mistake(text)
         return text
 
     def write_block(self) -> str:
@@ -226,8 +226,8 @@ class _Generator:
         )
         return f"click {self.pick(_IDS, _ODD_IDS)} {self.chance.choice(rest)}"
 
-    def slip(self, text: str) -> str:
-        """Return a text with one thing lost, doubled, or in a wrong place."""
+    def add_mistake(self, text: str) -> str:
+        """Return a text in which a part is missing, repeated or in a wrong place."""
         start = self.chance.randint(0, len(text))
         end = min(len(text), start + self.chance.randint(1, 6))
         return self.chance.choice(
@@ -242,9 +242,9 @@ class _Generator:
 
 
 def find_disagreements(texts: list[str]) -> list[str]:
-    """Return those of which Mermaid and we do not say the same.
+    """Return the texts that Mermaid and our parser read differently.
 
-    What our reader of YAML refuses on purpose, saying so, is none of them.
+    YAML that our reader rejects on purpose does not count.
     """
     answers = ask(compose_oracle(), texts)
     pairs = ((text, describe(text), answer) for text, answer in zip(texts, answers, strict=True))
@@ -256,7 +256,7 @@ def find_disagreements(texts: list[str]) -> list[str]:
 
 
 def main() -> int:
-    """Compares until the time is over; returns 1 if there was a disagreement."""
+    """Compare until the time is over; return 1 if any diagram was read differently."""
     end = time.monotonic() + 60 * float(sys.argv[1])
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else random.SystemRandom().getrandbits(32)
     compared = 0

@@ -1,10 +1,9 @@
-// Says how Mermaid itself reads flowcharts: a line of JSON in, a line of JSON out.
+// Print how Mermaid reads flowcharts: one line of JSON for each line of JSON in the input.
 //
 // node mermaid_oracle.mjs FOLDER, where FOLDER has node_modules with mermaid and jsdom. Each line
-// of the input is a text; each of the output has what Mermaid made of it, or why it refused it.
-// Labels are as the parser has them: what makes them safe for a page (DOMPurify) is left out,
-// because it is about HTML and not about the language; so are numbers of edges that are too many
-// for a page.
+// of the input is a text; each line of the output describes the diagram, or has the error.
+// Labels are as the parser has them. The step that makes them safe for a page (DOMPurify) is left
+// out, because it concerns HTML and not the language, and so is the limit on the number of edges.
 import { createRequire } from 'node:module';
 import { createInterface } from 'node:readline';
 import { pathToFileURL } from 'node:url';
@@ -32,15 +31,16 @@ database.clear = function (version) {
   this.setAccDescription = (text) => (this.accessible.description = text.replace(/\n\s+/g, '\n'));
 };
 
-const corner = document.createElement('div');
-const reveal = (text) =>
+const element = document.createElement('div');
+const decodeEntities = (text) =>
   text.replace(/ﬂ°(°?)(.*?)¶ß/g, (_, isNumber, name) => {
-    corner.innerHTML = isNumber ? `&#${name};` : `&${name};`;
-    return corner.textContent;
+    element.innerHTML = isNumber ? `&#${name};` : `&${name};`;
+    return element.textContent;
   });
-const say = (value) => (value === undefined || value === null ? '' : reveal(String(value)));
-const sayAll = (object) => {
-  const entries = Object.entries(object ?? {}).map(([key, value]) => [key, say(value)]);
+const formatValue = (value) =>
+  value === undefined || value === null ? '' : decodeEntities(String(value));
+const formatFields = (object) => {
+  const entries = Object.entries(object ?? {}).map(([key, value]) => [key, formatValue(value)]);
   return entries.length ? Object.fromEntries(entries) : '';
 };
 const defined = (object) =>
@@ -52,55 +52,55 @@ function describe({ db }) {
   const ids = new Set([...db.getVertices().keys(), ...db.getSubGraphs().map(({ id }) => id)]);
   const nodes = [...db.getVertices().values()].map((node) =>
     defined({
-      id: reveal(node.id),
-      text: say(node.text),
+      id: decodeEntities(node.id),
+      text: formatValue(node.text),
       kind: node.labelType,
-      shape: say(node.type),
+      shape: formatValue(node.type),
       classes: node.classes,
-      styles: node.styles.map(say),
+      styles: node.styles.map(formatValue),
       properties: Object.entries(node.props ?? {}),
       attributes: Object.entries({
-        constraint: say(node.constraint),
-        form: say(node.form),
-        h: say(node.assetHeight),
-        icon: say(node.icon),
-        img: say(node.img),
-        pos: say(node.pos),
-        w: say(node.assetWidth),
+        constraint: formatValue(node.constraint),
+        form: formatValue(node.form),
+        h: formatValue(node.assetHeight),
+        icon: formatValue(node.icon),
+        img: formatValue(node.img),
+        pos: formatValue(node.pos),
+        w: formatValue(node.assetWidth),
       }).filter(([, value]) => value !== ''),
-      link: say(node.link),
-      target: say(node.linkTarget),
+      link: formatValue(node.link),
+      target: formatValue(node.linkTarget),
       callback: node.haveCallback ? 'yes' : '',
     })
   );
   const edges = db.getEdges().map((edge) =>
     defined({
-      id: say(edge.id),
+      id: formatValue(edge.id),
       own: edge.isUserDefinedId ? 'yes' : '',
       start: edge.start,
       end: edge.end,
       type: edge.type,
       stroke: edge.stroke,
-      length: say(edge.length),
-      text: say(edge.text),
+      length: formatValue(edge.length),
+      text: formatValue(edge.text),
       kind: edge.labelType,
       classes: edge.classes,
       styles: edge.style ?? [],
-      curve: say(edge.interpolate),
-      animate: say(edge.animate),
-      animation: say(edge.animation),
+      curve: formatValue(edge.interpolate),
+      animate: formatValue(edge.animate),
+      animation: formatValue(edge.animation),
       step: edge.step ?? '',
     })
   );
   const subgraphs = db.getSubGraphs().map((subgraph) =>
     defined({
-      id: reveal(subgraph.id),
-      title: reveal(subgraph.title),
+      id: decodeEntities(subgraph.id),
+      title: decodeEntities(subgraph.title),
       kind: subgraph.labelType,
-      members: subgraph.nodes.filter((id) => ids.has(id)).map(reveal),
-      direction: say(subgraph.dir),
+      members: subgraph.nodes.filter((id) => ids.has(id)).map(decodeEntities),
+      direction: formatValue(subgraph.dir),
       classes: subgraph.classes,
-      attributes: sayAll(subgraph.metadata),
+      attributes: formatFields(subgraph.metadata),
     })
   );
   return {
@@ -113,11 +113,11 @@ function describe({ db }) {
       styles,
       textStyles,
     ]),
-    tooltips: [...db.tooltips].map(([id, text]) => [id, reveal(text)]),
+    tooltips: [...db.tooltips].map(([id, text]) => [id, decodeEntities(text)]),
     default_styles: db.getEdges().defaultStyle ?? [],
-    default_curve: say(db.getEdges().defaultInterpolate),
-    title: say(db.accessible.title),
-    description: say(db.accessible.description),
+    default_curve: formatValue(db.getEdges().defaultInterpolate),
+    title: formatValue(db.accessible.title),
+    description: formatValue(db.accessible.description),
   };
 }
 

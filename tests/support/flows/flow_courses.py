@@ -1,4 +1,4 @@
-"""Runs of flows that never were, told event by event, for those who look at runs."""
+"""Invented events of flow runs, for tests of the code that displays runs."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ BEGIN = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 
 @frozen
-class Told:
-    """An event and its moment."""
+class TimedEvent:
+    """An event and its time."""
 
     event: LogEvent
     timestamp: datetime
 
 
-class Telling:
-    """Writes what happens in a run, with a clock of its own."""
+class CourseWriter:
+    """Writer of the events of one run, with a clock of its own."""
 
     def __init__(self, task: dict[str, Any] | None = None) -> None:
         self.now = BEGIN
-        self.events: list[Told] = []
+        self.events: list[TimedEvent] = []
         self.visits: dict[str, int] = {}
         self.add(FlowStartedEvent(run_id="run", task=task or {}))
 
     def add(self, event: LogEvent) -> None:
-        """Something happens now."""
-        self.events.append(Told(event, self.now))
+        """Add an event with the current time."""
+        self.events.append(TimedEvent(event, self.now))
 
     def begin(self, node: str, *, branch: int = 0, purpose: str = "", id_: str = "") -> None:
-        """A visit begins to ask; with a purpose, the one that has begun asks once more."""
+        """Start a visit; with a purpose, start another request of the current visit."""
         if not purpose:
             self.visits[node] = self.visits.get(node, 0) + 1
         self.add(
@@ -57,7 +57,7 @@ class Telling:
     def finish(
         self, node: str, *edges: int, seconds: float = 0, tokens: int | None = None, **more: Any
     ) -> None:
-        """The visit that has begun comes to its end, so many seconds later."""
+        """Advance the clock and finish the current visit."""
         self.now += timedelta(seconds=seconds)
         usage = (
             None if tokens is None else Usage(input_tokens=tokens // 2, output_tokens=tokens // 2)
@@ -67,7 +67,7 @@ class Telling:
         )
 
     def visit(self, node: str, *edges: int, seconds: float = 0, **more: Any) -> None:
-        """A visit is made; one that takes time asks somebody."""
+        """Start and finish a visit; only one that takes time has a start event."""
         if seconds:
             self.begin(node)
         else:
@@ -75,10 +75,10 @@ class Telling:
         self.finish(node, *edges, seconds=seconds, **more)
 
     def end(self, reason: Any = "ended", **more: Any) -> None:
-        """The run comes to rest."""
+        """End or suspend the run."""
         self.add(FlowEndedEvent(run_id="run", reason=reason, **more))
 
     @property
     def course(self) -> Course:
-        """What has happened so far."""
+        """The course of the run so far."""
         return Course.read(self.events)

@@ -1,4 +1,4 @@
-"""Diagrams to test with, as people draw them, and large ones; and how much work something is."""
+"""Generated and large diagrams for tests, and a counter of executed lines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SHAPES = st.sampled_from(["step", "row", "all", "one", "loop", "again"])
 
 @st.composite
 def drawings(draw: st.DrawFn) -> list[tuple[str, str, str]]:
-    """Draws diagrams as people do: rows, splits, choices, loops, and a few edges astray."""
+    """Generate diagrams as people draw them: rows, splits, choices, loops, and a few odd edges."""
     edges: list[tuple[str, str, str]] = []
     numbers = iter(range(1_000))
     prompts = iter(["P0", "P1", "P2"])
@@ -59,12 +59,12 @@ def drawings(draw: st.DrawFn) -> list[tuple[str, str, str]]:
 
 
 def draw_chain(size: int) -> list[tuple[str, str, str]]:
-    """A row of steps."""
+    """Draw a row of steps."""
     return [(f"n{each}", "", f"n{each + 1}") for each in range(size)]
 
 
 def draw_ladder(size: int) -> list[tuple[str, str, str]]:
-    """Choices, each of which goes on, to the end, or back to the one before."""
+    """Draw choices, each with edges to the next one, to the end and to the one before."""
     return [
         edge
         for each in range(size // 2)
@@ -78,7 +78,7 @@ def draw_ladder(size: int) -> list[tuple[str, str, str]]:
 
 
 def draw_loops(size: int) -> list[tuple[str, str, str]]:
-    """Loops, one after the other."""
+    """Draw a row of loops."""
     heads = [f"n{each}([x3])" for each in range(size // 2)] + [f"n{size}"]
     return [
         edge
@@ -92,7 +92,7 @@ def draw_loops(size: int) -> list[tuple[str, str, str]]:
 
 
 def draw_branches(size: int) -> list[tuple[str, str, str]]:
-    """One split into very many branches."""
+    """Draw one split with many branches."""
     return [
         edge
         for each in range(1, size - 1)
@@ -101,7 +101,7 @@ def draw_branches(size: int) -> list[tuple[str, str, str]]:
 
 
 def draw_nest(size: int) -> list[tuple[str, str, str]]:
-    """Splits within splits within splits."""
+    """Draw nested splits."""
     depth = size // 4
     edges = [("n0", "", f"b{depth}"), (f"j{depth}", "", f"n{size}"), ("b0", "", "j0")]
     for each in range(1, depth + 1):
@@ -111,7 +111,7 @@ def draw_nest(size: int) -> list[tuple[str, str, str]]:
 
 
 def draw_nested_loops(size: int) -> list[tuple[str, str, str]]:
-    """Loops within loops within loops."""
+    """Draw nested loops."""
     depth = size // 3
     heads = [f"h{each}([x3])" for each in range(depth)] + ["body"]
     edges = [("n0", "", heads[0]), (heads[0], "done", f"n{size}")]
@@ -122,7 +122,7 @@ def draw_nested_loops(size: int) -> list[tuple[str, str, str]]:
 
 
 def draw_islands(size: int) -> list[tuple[str, str, str]]:
-    """Very many parts that nobody comes to, and circles."""
+    """Draw many unreachable circles."""
     return [("n0", "", f"n{size}")] + [
         edge
         for each in range(size // 2)
@@ -131,7 +131,7 @@ def draw_islands(size: int) -> list[tuple[str, str, str]]:
 
 
 def count_lines(work: Callable[[], Any]) -> int:
-    """Counts the lines of code that something takes."""
+    """Count the lines of Python that a call executes."""
     count = 0
 
     def trace(frame: FrameType, event: str, argument: object) -> Any:
@@ -149,7 +149,7 @@ def count_lines(work: Callable[[], Any]) -> int:
 
 
 def write_whole(draw: Callable[[int], list[tuple[str, str, str]]], size: int) -> str:
-    """Writes a large diagram, with its beginning and its end."""
+    """Return a large diagram as text, from START to END."""
     edges = draw(size)
     whole = [("START", "", edges[0][0]), *edges, (f"n{size}", "", "END")]
     return "\n".join(

@@ -1,4 +1,4 @@
-"""Flows to test with, drawn in a line an edge."""
+"""Flows for tests, written with one line for each edge."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ KINDS = {"START": NodeKind.START, "END": NodeKind.END}
 
 
 def draw(*lines: str) -> Flow:
-    """Makes a flow of lines such as ``A > B`` or ``A > B : label``; ``L…`` are loops."""
+    """Create a flow from lines such as ``A > B`` or ``A > B : label``; ``L…`` are loops."""
     edges = []
     for index, line in enumerate(lines):
-        way, _, label = line.partition(" : ")
-        source, target = way.split(" > ")
+        ends, _, label = line.partition(" : ")
+        source, target = ends.split(" > ")
         kind = EdgeKind.CHOICE if label else EdgeKind.PLAIN
         kind = {"error": EdgeKind.ERROR, "else": EdgeKind.DEFAULT}.get(label, kind)
         edges.append(FlowEdge(index=index, source=source, target=target, kind=kind, label=label))

@@ -1,7 +1,7 @@
-"""Flows that are drawn at random, and a visitor that plays: no model, no store, only chance.
+"""Random flows, and a visitor with random answers in place of models and stores.
 
-What a visit brings follows from a seed, its node and how often that was come to, so that a run
-which is taken up anywhere has to come to the same end.
+The answer of a visit depends only on a seed, its node and the number of the visit, so a run that
+is resumed anywhere must have the same end.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ WORDS = ("red", "green", "blue")
 
 
 class _Drawing:
-    """Draws nested parts: prompts, rows, splits, choices, loops, ways back and ways on error."""
+    """Writer of nested parts: prompts, rows, splits, choices, loops, edges back and on error."""
 
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
@@ -55,7 +55,7 @@ class _Drawing:
         self.lines.append(f"{source} {arrow} {target}")
 
     def grow(self, depth: int) -> tuple[str, str]:
-        """Draws a part with one way in and one way out."""
+        """Draw a part with one entry and one exit."""
         kinds = ["prompt"] * 2 + ["row", "split", "choice", "loop", "back", "error"]
         kind = "prompt" if depth > 2 else self.chance.choice(kinds)
         return cast("tuple[str, str]", getattr(self, f"grow_{kind}")(depth + 1))
@@ -101,7 +101,7 @@ class _Drawing:
     def grow_back(self, depth: int) -> tuple[str, str]:
         way_in, out = self.grow(depth)
         first, asks, last = self.name(), self.name("c"), self.name()
-        self.link(first, way_in)  # were it the head of a loop, what leads back would be a round
+        self.link(first, way_in)  # if it began a loop, the edge back would be a round
         self.lines.append(f"{out} --> {asks}{{again?}}")
         self.link(asks, first, "red")
         self.link(asks, last)
@@ -117,14 +117,14 @@ class _Drawing:
 
 
 def check_flow(diagram: str, prompts: int, **parts: Any) -> TaskCheck:
-    """Looks at a task whose prompts say which they are."""
-    said = [f"P{number}" for number in range(prompts)]
-    reading = examine_task(compose_task(diagram, *said, **parts), strict=False)
+    """Check a task whose prompts are their own names."""
+    texts = [f"P{number}" for number in range(prompts)]
+    reading = examine_task(compose_task(diagram, *texts, **parts), strict=False)
     return check_task(reading)
 
 
 def draw_nested(chance: random.Random) -> TaskCheck:
-    """Draws a flow as people do: parts within parts."""
+    """Draw a flow of nested parts, as people do."""
     drawing = _Drawing(chance)
     way_in, way_out = drawing.grow(0)
     drawing.link("START", way_in)
@@ -133,7 +133,7 @@ def draw_nested(chance: random.Random) -> TaskCheck:
 
 
 def draw_wild(chance: random.Random) -> TaskCheck | None:
-    """Draws edges anywhere; ``None`` where the check before a run refuses what came of it."""
+    """Draw random edges; return ``None`` if the flow is invalid."""
     prompts = chance.randint(1, 4)
     names = [f"P{number}" for number in range(prompts)]
     names += [f"n{number}" for number in range(chance.randint(0, 3))]
@@ -153,13 +153,13 @@ def draw_wild(chance: random.Random) -> TaskCheck | None:
 
 @attrs.define(slots=False)
 class Player:
-    """Plays a visitor: answers come after some turns of the event loop, and some fail.
+    """Visitor of flows whose answers take some turns of the event loop; some fail.
 
     Attributes:
-        seed: From which all that it says follows.
-        known: The visits that were begun, with their prompt and how often that was asked.
-        failing: How likely a visit is to fail.
-        asked: The conversations that were asked, each time.
+        seed: Determines all answers.
+        known: The visits that have started: prompt, and number of the visit.
+        failing: Probability that a visit fails.
+        asked: The conversation of each request.
     """
 
     seed: int
@@ -171,7 +171,7 @@ class Player:
 
     @classmethod
     def remember(cls, seed: int, events: Iterable[object], failing: float = 0.1) -> Player:
-        """Makes one that knows what a run has begun before it was cut off."""
+        """Create one that knows the visits that a run started before it was interrupted."""
         player = cls(seed, failing=failing)
         for event in events:
             if isinstance(event, NodeStartedEvent):
@@ -179,17 +179,17 @@ class Player:
         return player
 
     def note(self, identity: str, name: str) -> tuple[str, int]:
-        """Takes a visit down."""
+        """Record a visit; return its prompt and number."""
         if identity not in self.known:
             self.known[identity] = (name, self.counts[name])
             self.counts[name] += 1
         return self.known[identity]
 
     async def ask(
-        self, identity: str, said: str, instructions: str, listener: Listener, **_: Any
+        self, identity: str, text: str, instructions: str, listener: Listener, **_: Any
     ) -> VisitOutcome:
-        """Answers."""
-        name, number = self.note(identity, said)
+        """Return the answer of a visit, after some turns of the event loop."""
+        name, number = self.note(identity, text)
         self.asked.append(identity)
         chance = random.Random(f"{self.seed} {name} {number}")
         for _turn in range(chance.randint(0, 4)):
@@ -201,8 +201,8 @@ class Player:
 
 
 @attrs.define
-class Played:
-    """What came of a run, and all that it has left."""
+class PlayedRun:
+    """A run that has ended or is suspended: its state, events and visitor."""
 
     state: FlowState
     events: Sequence[LogEvent]
@@ -218,8 +218,8 @@ async def play(
     log: MemoryLog | None = None,
     before: Sequence[Any] = (),
     listener: Any = None,
-) -> Played:
-    """Drives a flow, from where these events leave it, to where it comes to rest."""
+) -> PlayedRun:
+    """Run a flow, resumed after these events, until it ends or is suspended."""
     log = MemoryLog() if log is None else log
     for event in events:
         log.append("run", event)
@@ -239,11 +239,11 @@ async def play(
         predicates={},
     )
 
-    async def say_nothing() -> None:
-        """Here nobody reads the conversation."""
+    async def skip_answer() -> None:
+        """Do nothing: these tests do not read the conversation."""
 
     driver = FlowDriver(
-        state=state, context=context, performer=performer, config=config, answer=say_nothing
+        state=state, context=context, performer=performer, config=config, answer=skip_answer
     )
     await driver.drive(FlowStartedEvent(run_id="run"), before)
-    return Played(state, read_events(log), player)
+    return PlayedRun(state, read_events(log), player)

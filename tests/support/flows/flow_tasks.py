@@ -1,4 +1,4 @@
-"""Tasks to test with: their models play scripts, so that each run of them is the same."""
+"""Tasks for tests. Their models follow scripts, so that all runs of a task are equal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def compose_task(
     conditions: list[dict[str, Any]] | None = None,
     **parts: Any,
 ) -> dict[str, Any]:
-    """Makes a task of the lines of a diagram; without a script, models say what they are asked."""
+    """Create a task from the lines of a diagram; without a script, models repeat their prompts."""
     lines = "\n".join(line.strip() for line in diagram.strip().splitlines())
     return {
         "goal": {"description": "Find out.", "target_conditions": conditions or []},
@@ -31,13 +31,13 @@ def compose_task(
 
 
 def write_answers(directory: Path, **answers: str | list[str]) -> Path:
-    """Writes a script: what is answered where a word stands in what is asked.
+    """Write a script that answers prompts which contain a word.
 
-    Several answers to one word are given in turn, as ``word_1``, ``word_2`` … stand in it.
+    Several answers for a word are given one after the other.
     """
     responses = [
         {"match": word, "contents": [{"text": answer}]}
-        for word, said in answers.items()
-        for answer in ([said] if isinstance(said, str) else said)
+        for word, texts in answers.items()
+        for answer in ([texts] if isinstance(texts, str) else texts)
     ]
     return write_script(directory, *responses)

@@ -86,19 +86,19 @@ class Agent(abc.ABC):
 
     @abc.abstractmethod
     def say(self, text: str) -> None:
-        """Adds what the user says."""
+        """Add what the user says."""
 
     @abc.abstractmethod
     def hear(self, data: bytes) -> tuple[str, list[Call]]:
-        """Reads an answer, and adds it to the history as the agent does."""
+        """Read an answer, and adds it to the history as the agent does."""
 
     @abc.abstractmethod
     def answer(self, call: Call, text: str, *, failed: bool = False) -> None:
-        """Adds the result of a call."""
+        """Add the result of a call."""
 
 
 def read_events(data: bytes) -> Iterator[dict[str, Any]]:
-    """Yields the data of server-sent events."""
+    """Yield the data of server-sent events."""
     for block in data.decode("utf-8").replace("\r\n", "\n").split("\n\n"):
         lines = [
             line.removeprefix("data:") for line in block.split("\n") if line.startswith("data")

@@ -14,9 +14,9 @@ from pathlib import Path
 import aiohttp
 import attrs
 
-from support.gateways.gateways import become
+from support.gateways.gateways import wait_until
 from support.gateways.hostile_upstreams import TAG, Process
-from support.gateways.key_holders import count_under_way, total
+from support.gateways.key_holders import count_open_requests, sum_spending
 from vibe_llms.daemons.keys.charges import KeySpending, add_spending
 from vibe_llms.daemons.keys.ledger import KeyAccount, KeyLedger
 
@@ -65,9 +65,9 @@ class Crowd:
             turn += 1
 
     async def grow_by(self, count: int) -> None:
-        """Waits until so many more are acknowledged."""
+        """Wait until so many more are acknowledged."""
         wanted = len(self.acknowledged) + count
-        await become(lambda: len(self.acknowledged) >= wanted, 60)
+        await wait_until(lambda: len(self.acknowledged) >= wanted, 60)
 
 
 def find_faults(
@@ -86,9 +86,9 @@ def find_faults(
     counts = {name: each.requests + each.perhaps_requests for name, each in by_model.items()}
     billed = {name.partition(":")[2] for name, each in by_model.items() if each.requests}
     known = {name.partition(":")[2] for name in counts}
-    whole = total(account)
+    whole = sum_spending(account)
     holds = {
-        "nothing is under way": count_under_way(account) == 0,
+        "nothing is under way": count_open_requests(account) == 0,
         "what was acknowledged is in the accounts": set(acknowledged) <= set(counts),
         "what was sent is in the accounts": set(upstream) <= known,
         "what is billed was sent": billed <= set(upstream),

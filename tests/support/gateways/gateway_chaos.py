@@ -28,14 +28,14 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # a program of its own finds
 from support.gateways.crowds import CLIENTS, Crowd, find_faults, survey
 from support.gateways.gateway_nonsense import Client, draw_frames, draw_messages, draw_request
 from support.gateways.hostile_upstreams import gateway_process, misbehave, start
-from support.gateways.key_holders import give_key, total
+from support.gateways.key_holders import create_key, sum_spending
 from support.network.wire_servers import serve
 
 _MEBIBYTE = 1_048_576
 
 
 async def send_nonsense(client: Client, dice: random.Random) -> str:
-    """Sends something; returns what is wrong with what came back, if anything is."""
+    """Send something; return what is wrong with what came back, if anything is."""
     drawn: object = None
     printed = len(client.process.printed)
     try:
@@ -57,7 +57,7 @@ async def send_nonsense(client: Client, dice: random.Random) -> str:
 
 
 async def run_nonsense(seconds: float, seed: int, folder: Path) -> int:
-    """Sends nonsense until the time is over; returns how much was wrong."""
+    """Send nonsense until the time is over; return how much was wrong."""
     dice, findings, count = random.Random(seed), 0, 0
     kinds: set[str] = set()
     async with gateway_process(folder) as process, aiohttp.ClientSession() as session:
@@ -84,7 +84,7 @@ def _shorten(finding: str) -> str:
 
 
 async def run_growth(seconds: float, seed: int, folder: Path) -> int:
-    """Sends nonsense from eight clients; returns 1 where the process has grown."""
+    """Send nonsense from eight clients; return 1 where the process has grown."""
     sizes: list[float] = []
     async with gateway_process(folder) as process, aiohttp.ClientSession() as session:
         clients = [Client(process, session) for _ in range(8)]
@@ -115,7 +115,7 @@ async def run_kills(seconds: float, seed: int, folder: Path) -> int:
     async with serve(misbehave) as upstream:
         process = await start(folder, upstream, workers=2)
         port = int(process.url.rpartition(":")[2])
-        process.key = give_key(process.keys, "bob", requests_per_minute=10**6)
+        process.key = create_key(process.keys, "bob", requests_per_minute=10**6)
         crowd = Crowd(process)
         asking = [asyncio.create_task(crowd.go_on(number)) for number in range(CLIENTS)]
         end = time.monotonic() + seconds
@@ -140,7 +140,7 @@ async def run_kills(seconds: float, seed: int, folder: Path) -> int:
         await process.end()
         upstream_heard = process.survey_upstream()
     account = survey(process.keys)
-    whole = total(account)
+    whole = sum_spending(account)
     faults = find_faults(account, crowd.acknowledged, upstream_heard, deaths)
     print(
         f"kills: {deaths} deaths, {len(crowd.acknowledged)} acknowledged, {len(upstream_heard)}"
@@ -155,7 +155,7 @@ RUNS = {"nonsense": run_nonsense, "kills": run_kills, "growth": run_growth}
 
 
 def main() -> int:
-    """Makes a run; returns 1 where something was found."""
+    """Create a run; return 1 where something was found."""
     what, seconds = RUNS[sys.argv[1]], 60 * float(sys.argv[2])
     seed = int(sys.argv[3]) if len(sys.argv) > 3 else random.SystemRandom().getrandbits(32)
     print(f"seed {seed}", flush=True)

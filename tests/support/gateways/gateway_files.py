@@ -45,7 +45,7 @@ base_url = "{first}"
 
 
 @frozen
-class Heard:
+class GatewayAnswer:
     """What a client has heard."""
 
     status: int
@@ -65,7 +65,7 @@ def hold_answers(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     return is_over
 
 
-class Routed:
+class RoutedGateway:
     """A gateway with a file, before two upstreams."""
 
     def __init__(
@@ -91,14 +91,14 @@ class Routed:
         self.session: aiohttp.ClientSession
 
     @asynccontextmanager
-    async def run(self, tables: str, **options: Any) -> AsyncIterator[Routed]:
-        """Serves it with these tables."""
+    async def run(self, tables: str, **options: Any) -> AsyncIterator[RoutedGateway]:
+        """Serve it with these tables."""
         self.file.write_text(tables, encoding="utf-8")
         async with serve(self.produce(**options)) as address, self.reach(address):
             yield self
 
     def produce(self, **options: Any) -> Service:
-        """Makes it of its file."""
+        """Create it of its file."""
         self.service = produce_service(
             self.application, file=self.file, listeners=[self.records.append], **options
         )
@@ -111,9 +111,9 @@ class Routed:
         async with aiohttp.ClientSession() as self.session:
             yield
 
-    async def ask(self, headers: dict[str, str] | None = None, **fields: object) -> Heard:
+    async def ask(self, headers: dict[str, str] | None = None, **fields: object) -> GatewayAnswer:
         """Asks in Chat Completions."""
         body = {"model": "quick", "messages": [{"role": "user", "content": "A sea?"}], **fields}
         url = f"{self.address}/v1/chat/completions"
         async with self.session.post(url, json=body, headers=headers) as answer:
-            return Heard(answer.status, answer.headers, await answer.read())
+            return GatewayAnswer(answer.status, answer.headers, await answer.read())

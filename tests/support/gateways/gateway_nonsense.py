@@ -151,7 +151,7 @@ def garble(dice: random.Random, data: bytes) -> bytes:
 
 
 def draw_body(dice: random.Random, bodies: Sequence[tuple[str, Any]] = BODIES) -> tuple[str, bytes]:
-    """Draws a path, and a body of it of which something may be wrong."""
+    """Draw a path, and a body of it of which something may be wrong."""
     path, sound = dice.choice(bodies)
     data = json.dumps(distort(dice, sound)).encode()
     return path, garble(dice, data) if dice.random() < 0.2 else data
@@ -161,7 +161,7 @@ _ALL_BODIES: Final = (*BODIES, *KEPT_BODIES, *RICH_BODIES, *RICH_BODIES)
 
 
 def draw_request(dice: random.Random) -> Nonsense:
-    """Draws any request: its path, query, headers and body may all be wrong."""
+    """Draw any request: its path, query, headers and body may all be wrong."""
     method = "POST"
     if dice.random() < 0.7:
         path, body = draw_body(dice, _ALL_BODIES)
@@ -189,13 +189,13 @@ def draw_request(dice: random.Random) -> Nonsense:
 
 
 def draw_headers(dice: random.Random) -> dict[str, str]:
-    """Draws a few headers that make no sense."""
+    """Draw a few headers that make no sense."""
     names = (dice.choice(list(_HEADERS)) for _ in range(dice.randint(1, 3)))
     return {name: dice.choice(_HEADERS[name]) for name in names}
 
 
 def draw_messages(dice: random.Random) -> list[str | bytes]:
-    """Draws what is sent over a web socket."""
+    """Draw what is sent over a web socket."""
     drawn: list[str | bytes] = []
     for _ in range(dice.randint(1, 5)):
         kinds = ("response.create", "response.create", "response.steer", "nothing", None, 7, [])
@@ -214,7 +214,7 @@ def draw_messages(dice: random.Random) -> list[str | bytes]:
 
 
 def draw_frames(dice: random.Random) -> bytes:
-    """Draws what are no frames of a web socket."""
+    """Draw what are no frames of a web socket."""
     return dice.choice(_FRAMES) + dice.randbytes(dice.randint(0, 200))
 
 
@@ -233,7 +233,7 @@ class Client:
     statuses: dict[int, int] = attrs.field(factory=dict)
 
     async def prepare(self) -> None:
-        """Begins a conversation and two responses, which what follows may name."""
+        """Begin a conversation and two responses, which what follows may name."""
         self.known = {"model": MODEL, "item": "msg_1"}
         for name, path, body in (
             ("conversation", "/v1/conversations", {"items": [ITEM]}),
@@ -247,20 +247,20 @@ class Client:
             self.known[name] = json.loads(said.partition(b"\r\n\r\n")[2])["id"]
 
     def fill(self, text: str) -> str:
-        """Puts what is known in the place of names in braces."""
+        """Put what is known in the place of names in braces."""
         for name, known in self.known.items():
             text = text.replace(f"{{{name}}}", known)
         return text
 
     async def send(self, asked: Nonsense) -> int:
-        """Sends one request; returns the status. Raises AssertionError where it may not be."""
+        """Send one request; return the status. Raises AssertionError where it may not be."""
         status, said = await self._exchange(asked)
         self.statuses[status] = self.statuses.get(status, 0) + 1
         check(self.process, status, said)
         return status
 
     async def _exchange(self, asked: Nonsense) -> tuple[int, bytes]:
-        """Writes a request by itself, as clients' libraries refuse what is odd."""
+        """Write a request by itself, as clients' libraries refuse what is odd."""
         body = self.fill(asked.body.decode("latin-1")).encode("latin-1")
         path = quote(self.fill(asked.path), safe="/:?&=%[]+#*;,$!~'()")
         headers = {
@@ -283,7 +283,7 @@ class Client:
                 await _close(writer)
 
     async def converse(self, messages: Sequence[str | bytes]) -> None:
-        """Sends messages over a web socket. Raises AssertionError where one may not be said."""
+        """Send messages over a web socket. Raises AssertionError where one may not be said."""
         url = f"{self.process.url}/v1/responses"
         async with (
             asyncio.timeout(LONGEST_SECONDS),
@@ -307,7 +307,7 @@ class Client:
         assert code not in (None, 1006, 1011), f"web socket closed with {code}"
 
     async def break_socket(self, frames: bytes) -> None:
-        """Sends what are no frames over a web socket."""
+        """Send what are no frames over a web socket."""
         port = int(self.process.url.rpartition(":")[2])
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(

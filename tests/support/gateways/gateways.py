@@ -44,7 +44,7 @@ def produce_application(
     settings: str = "",
     **tables: Any,
 ) -> Application:
-    """Makes an application whose providers all lead to one address.
+    """Create an application whose providers all lead to one address.
 
     Args:
         upstream: The address of a simulator, without a slash at its end.
@@ -71,7 +71,7 @@ def produce_application(
 
 @asynccontextmanager
 async def serve(service: Service) -> AsyncIterator[str]:
-    """Serves on a free port of loopback; yields the address."""
+    """Serve on a free port of loopback; yields the address."""
     async with Server(service, ServerSettings(port=0)) as server:
         yield server.urls[0]
 
@@ -80,14 +80,14 @@ async def serve(service: Service) -> AsyncIterator[str]:
 async def serve_gateway(
     application: Application, records: list[CallRecord] | None = None, **options: Any
 ) -> AsyncIterator[str]:
-    """Serves a gateway; what is known of each request is added to the records."""
+    """Serve a gateway; what is known of each request is added to the records."""
     listeners = [*options.pop("listeners", ()), *([] if records is None else [records.append])]
     async with serve(produce_service(application, listeners=listeners, **options)) as address:
         yield address
 
 
-async def become(condition: Callable[[], object], seconds: float = 60) -> None:
-    """Waits until a condition holds. Raises TimeoutError where it does not become so."""
+async def wait_until(condition: Callable[[], object], seconds: float = 60) -> None:
+    """Wait until a condition holds. Raises TimeoutError where it does not become so."""
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110  # whatever it looks at tells nobody
             await asyncio.sleep(0.002)

@@ -19,7 +19,7 @@ from typing import Final
 import attrs
 
 from support.gateways.gateways import BASES
-from support.gateways.key_holders import give_key
+from support.gateways.key_holders import create_key
 from support.network.wire_servers import Connection, Server, serve
 
 SECRET: Final = "sk-upstream-of-the-gateway"
@@ -108,7 +108,7 @@ Fault = Callable[[Connection, Wanted], Awaitable[None]]
 
 
 async def answer_well(connection: Connection, wanted: Wanted) -> None:
-    """Answers as it should."""
+    """Answer as it should."""
     if not wanted.is_streamed:
         await connection.answer(wanted.body, headers=_JSON)
         return
@@ -119,13 +119,13 @@ async def answer_well(connection: Connection, wanted: Wanted) -> None:
 
 
 async def answer_slowly(connection: Connection, wanted: Wanted) -> None:
-    """Answers well, in some time."""
+    """Answer well, in some time."""
     await asyncio.sleep(0.02)
     await answer_well(connection, wanted)
 
 
 def cut(connection: Connection) -> None:
-    """Ends a connection as a dying program does."""
+    """End a connection as a dying program does."""
     connection.writer.transport.abort()
 
 
@@ -280,7 +280,7 @@ class Process:
         return {"authorization": f"Bearer {self.key}"}
 
     def count_upstream(self) -> int:
-        """Counts the requests that the upstream has had."""
+        """Count the requests that the upstream has had."""
         return sum(len(each.requests) for each in self.upstream.connections)
 
     def survey_upstream(self) -> list[str]:
@@ -291,7 +291,7 @@ class Process:
         return [json.loads(body)["model"] for _, _, body in requests]
 
     async def end(self, *, kill: bool = False) -> None:
-        """Ends it, and reads what it still says."""
+        """End it, and reads what it still says."""
         if self.running.returncode is None:
             with suppress(ProcessLookupError):
                 (self.running.kill if kill else self.running.terminate)()
@@ -313,7 +313,7 @@ All others have time: nobody here is told to hurry on a machine that is busy."""
 
 
 def write_files(folder: Path, upstream: str) -> None:
-    """Writes the configuration: all providers lead to one address, and have limits.
+    """Write the configuration: all providers lead to one address, and have limits.
 
     Those called ``patient`` wait as long as by default.
     """
@@ -353,7 +353,7 @@ async def start(
     port: int = 0,
     more: Sequence[str] = (),
 ) -> Process:
-    """Starts a gateway, and waits until it answers."""
+    """Start a gateway, and waits until it answers."""
     write_files(folder, upstream.url)
     command = [sys.executable, "-m", "vibe_llms", "serve", "gateway"]
     options = ["--config", "gateway.toml", "--port", str(port), "--workers", str(workers), *more]
@@ -366,12 +366,12 @@ async def start(
         assert told.startswith("Gateway on "), told + (await running.stderr.read()).decode()
     process = Process(folder, upstream, key, told.split(" ")[2], running)
     if not key:
-        process.key = give_key(process.keys)
+        process.key = create_key(process.keys)
     return process
 
 
 async def _listen(process: Process) -> None:
-    """Reads what it prints: else it would wait for that once it has printed much."""
+    """Read what it prints: else it would wait for that once it has printed much."""
     assert process.running.stderr is not None
     while line := await process.running.stderr.readline():
         process.printed.append(line.decode("utf-8", "replace"))

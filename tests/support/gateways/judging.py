@@ -35,7 +35,7 @@ DESCRIPTION = "Tells the time."
 
 
 @attrs.frozen(kw_only=True)
-class Heard:
+class JudgedAnswer:
     """What a client has made of an answer.
 
     Attributes:
@@ -62,7 +62,7 @@ class Judge(Protocol):
         tools: bool = False,
         picture: bool = False,
         schema: bool = False,
-    ) -> Heard: ...
+    ) -> JudgedAnswer: ...
 
     async def list_models(self) -> list[str]: ...
 
@@ -73,7 +73,7 @@ class ChatJudge:
     def __init__(self, client: openai.AsyncOpenAI) -> None:
         self._client = client
 
-    async def ask(self, model: str, *, stream: bool, **wanted: bool) -> Heard:
+    async def ask(self, model: str, *, stream: bool, **wanted: bool) -> JudgedAnswer:
         content: Any = QUESTION
         if wanted.get("picture"):
             url = f"data:image/png;base64,{base64.b64encode(PICTURE).decode()}"
@@ -103,7 +103,7 @@ class ChatJudge:
             answer = await self._client.chat.completions.create(**asked)
         message = answer.choices[0].message
         calls = [(each.function.name, each.function.arguments) for each in message.tool_calls or ()]
-        return Heard(
+        return JudgedAnswer(
             text=message.content or "",
             calls=tuple((name, json.loads(arguments)) for name, arguments in calls),
             output_tokens=answer.usage.completion_tokens if answer.usage else None,
@@ -120,7 +120,7 @@ class ResponsesJudge:
     def __init__(self, client: openai.AsyncOpenAI) -> None:
         self._client = client
 
-    async def ask(self, model: str, *, stream: bool, **wanted: bool) -> Heard:
+    async def ask(self, model: str, *, stream: bool, **wanted: bool) -> JudgedAnswer:
         content: list[Any] = [{"type": "input_text", "text": QUESTION}]
         if wanted.get("picture"):
             url = f"data:image/png;base64,{base64.b64encode(PICTURE).decode()}"
@@ -146,7 +146,7 @@ class ResponsesJudge:
         else:
             answer = await self._client.responses.create(**asked)
         calls = [item for item in answer.output if item.type == "function_call"]
-        return Heard(
+        return JudgedAnswer(
             text=answer.output_text,
             calls=tuple((call.name, json.loads(call.arguments)) for call in calls),
             output_tokens=answer.usage.output_tokens if answer.usage else None,
@@ -163,7 +163,7 @@ class MessagesJudge:
     def __init__(self, client: anthropic.AsyncAnthropic) -> None:
         self._client = client
 
-    async def ask(self, model: str, *, stream: bool, **wanted: bool) -> Heard:
+    async def ask(self, model: str, *, stream: bool, **wanted: bool) -> JudgedAnswer:
         content: list[Any] = [{"type": "text", "text": QUESTION}]
         if wanted.get("picture"):
             data = base64.b64encode(PICTURE).decode()
@@ -188,7 +188,7 @@ class MessagesJudge:
         else:
             answer = await self._client.messages.create(**asked)
         calls = [block for block in answer.content if block.type == "tool_use"]
-        return Heard(
+        return JudgedAnswer(
             text="".join(block.text for block in answer.content if block.type == "text"),
             calls=tuple((call.name, dict(call.input)) for call in calls),
             output_tokens=answer.usage.output_tokens,
@@ -205,7 +205,7 @@ class GeminiJudge:
     def __init__(self, client: genai.Client) -> None:
         self._client = client
 
-    async def ask(self, model: str, *, stream: bool, **wanted: bool) -> Heard:
+    async def ask(self, model: str, *, stream: bool, **wanted: bool) -> JudgedAnswer:
         contents: list[Any] = [QUESTION]
         if wanted.get("picture"):
             contents.append(types.Part.from_bytes(data=PICTURE, mime_type="image/png"))
@@ -236,7 +236,7 @@ class GeminiJudge:
         ]
         calls = [part.function_call for part in parts if part.function_call]
         usage = answers[-1].usage_metadata
-        return Heard(
+        return JudgedAnswer(
             text="".join(part.text or "" for part in parts if not part.thought),
             calls=tuple((call.name or "", dict(call.args or {})) for call in calls),
             output_tokens=usage.candidates_token_count if usage else None,
@@ -252,7 +252,7 @@ class GeminiJudge:
 
 @asynccontextmanager
 async def open_judge(kind: str, address: str, key: str = "sk-client") -> AsyncIterator[Judge]:
-    """Opens a client: ``chat``, ``responses``, ``messages`` or ``gemini``."""
+    """Open a client: ``chat``, ``responses``, ``messages`` or ``gemini``."""
     if kind in ("chat", "responses"):
         async with openai.AsyncOpenAI(
             base_url=f"{address}/v1", api_key=key, max_retries=0

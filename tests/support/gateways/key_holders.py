@@ -23,7 +23,7 @@ NOON = 1_795_521_600.0
 
 
 @attrs.define
-class Clocks:
+class ManualClocks:
     """Two clocks that go as the test says: one of the wall, one that never goes back."""
 
     wall: float = NOON
@@ -40,30 +40,32 @@ class Clocks:
         self.steady += seconds
 
 
-def give_key(directory: Path, name: str = "ada", **bounds: Any) -> str:
-    """Gives a key out; returns its text."""
+def create_key(directory: Path, name: str = "ada", **bounds: Any) -> str:
+    """Give a key out; return its text."""
     text = generate_key()
     key = Key(name=name, digest=compute_digest(text), created=datetime.now(UTC), **bounds)
     Register(directory).add(extract_identity(text), key)
     return text
 
 
-def open_authorizer(directory: Path, clocks: Clocks, **more: Any) -> KeyAuthorizer:
-    """Makes the authorizer of one process."""
+def open_authorizer(directory: Path, clocks: ManualClocks, **more: Any) -> KeyAuthorizer:
+    """Create the authorizer of one process."""
     return KeyAuthorizer(directory, read_clock=clocks.read, read_time=clocks.read_time, **more)
 
 
-def arrive(text: str) -> Arrival:
+def produce_arrival(text: str) -> Arrival:
     """Shows a key."""
     return Arrival(method="POST", path="/v1/responses", headers={}, credential=text)
 
 
-async def enter(authorizer: KeyAuthorizer, text: str) -> Grant:
+async def open_grant(authorizer: KeyAuthorizer, text: str) -> Grant:
     """Shows a key, and is let in."""
-    return await authorizer.authorize(arrive(text))
+    return await authorizer.authorize(produce_arrival(text))
 
 
-def want(input_tokens: int = 10, output_tokens: int | None = 20, cents: Any = "0.5") -> Demand:
+def produce_demand(
+    input_tokens: int = 10, output_tokens: int | None = 20, cents: Any = "0.5"
+) -> Demand:
     """Asks a model for so much."""
     return Demand(
         model="gpt-5.5",
@@ -74,12 +76,12 @@ def want(input_tokens: int = 10, output_tokens: int | None = 20, cents: Any = "0
     )
 
 
-def use(input_tokens: int = 7, output_tokens: int = 5) -> Usage:
+def produce_usage(input_tokens: int = 7, output_tokens: int = 5) -> Usage:
     """Has used so much."""
     return Usage(input_tokens=input_tokens, output_tokens=output_tokens)
 
 
-def total(account: KeyAccount) -> KeySpending:
+def sum_spending(account: KeyAccount) -> KeySpending:
     """Sums up what was spent, over keys, models and days."""
     whole = KeySpending()
     for each in account.spent.values():
@@ -87,6 +89,6 @@ def total(account: KeyAccount) -> KeySpending:
     return whole
 
 
-def count_under_way(account: KeyAccount) -> int:
-    """Counts requests of processes that live."""
+def count_open_requests(account: KeyAccount) -> int:
+    """Count requests of processes that live."""
     return sum(each.perhaps_requests for each in account.under_way.values())

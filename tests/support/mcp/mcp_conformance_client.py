@@ -70,7 +70,7 @@ async def find_issuer(url: str) -> str:
 
 
 def produce_ensemble(task: Task) -> McpEnsemble:
-    """Makes the ensemble that meets the suite's server."""
+    """Create the ensemble that meets the suite's server."""
     context = task.context
     grant = (
         GrantType.CLIENT_CREDENTIALS if "client-credentials" in task.scenario else GrantType.BROWSER
@@ -99,7 +99,7 @@ def produce_ensemble(task: Task) -> McpEnsemble:
 
 
 async def call_all(registry: Registry, ensemble: McpEnsemble, task: Task) -> None:
-    """Calls what the suite names; or every tool, without arguments but those required."""
+    """Call what the suite names; or every tool, without arguments but those required."""
     calls = [(each["name"], each["arguments"]) for each in task.context.get("toolCalls", ())]
     if not calls:
         calls = [(tool.name, _fill_in(tool.schema)) for tool in ensemble.tools]
@@ -118,14 +118,14 @@ async def _call_unchecked(name: str, arguments: dict[str, Any], client: Any) -> 
 
 
 async def echo_schema(registry: Registry, ensemble: McpEnsemble, task: Task) -> None:
-    """Gives the schema of one tool, as we know it, to another, which looks what is left of it."""
+    """Give the schema of one tool, as we know it, to another, which looks what is left of it."""
     [echo] = [tool for tool in ensemble.tools if "schema" in tool.schema["properties"]]
     [other] = [tool for tool in ensemble.tools if tool is not echo]
     await call(registry, echo.name, {"schema": other.schema})
 
 
 async def call(registry: Registry, name: str, arguments: dict[str, Any]) -> Outcome:
-    """Calls one tool as a model would."""
+    """Call one tool as a model would."""
     outcome = await perform(registry.access(name), arguments, InvocationContext())
     print(name, "error:" if outcome.is_error else "brought:", outcome.text, file=sys.stderr)
     return outcome
@@ -138,7 +138,7 @@ def _fill_in(schema: Any) -> dict[str, Any]:
 
 
 async def read_all(registry: Registry, ensemble: McpEnsemble, task: Task) -> None:
-    """Calls all tools, reads all resources, and gets all prompts."""
+    """Call all tools, reads all resources, and gets all prompts."""
     await call_all(registry, ensemble, task)
     for entry in await ensemble.shelf.list_resources():
         await ensemble.shelf.read_resource(entry.uri)
@@ -178,7 +178,7 @@ async def converse(task: Task) -> None:
 
 
 def read_task(url: str, environment: dict[str, str]) -> Task:
-    """Reads what the suite says to a program that it starts."""
+    """Read what the suite says to a program that it starts."""
     return Task(
         scenario=environment["MCP_CONFORMANCE_SCENARIO"],
         url=url,

@@ -130,7 +130,7 @@ class OAuthServers:
 
 @asynccontextmanager
 async def run_oauth_servers() -> AsyncIterator[OAuthServers]:
-    """Runs them on a port of this machine."""
+    """Run them on a port of this machine."""
     servers = OAuthServers()
     app = web.Application()
     app.router.add_route("*", "/mcp", servers.serve)

@@ -67,7 +67,7 @@ def hidden(name: str) -> str:
 
 @server.completion()
 async def complete(ref: Any, argument: Any, context: Any) -> types.Completion:
-    """Makes suggestions."""
+    """Create suggestions."""
     others = (context.arguments if context else None) or {}
     return types.Completion(values=[f"{argument.value}!", *others.values()], total=2)
 
@@ -96,13 +96,13 @@ async def grow(context: Context[Any, Any]) -> str:
 
 
 async def subscribe(context: Any, params: Any) -> types.EmptyResult:
-    """Takes note of a session."""
+    """Take note of a session."""
     sessions.add(context.session)
     return types.EmptyResult()
 
 
 async def set_level(context: Any, params: Any) -> types.EmptyResult:
-    """Takes note of a level, which only servers with sessions have."""
+    """Take note of a level, which only servers with sessions have."""
     return types.EmptyResult()
 
 

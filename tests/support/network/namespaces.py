@@ -1,4 +1,4 @@
-"""Two network namespaces and a cable between them, which may be cut; nothing else is reached."""
+"""Two network namespaces and a virtual cable between them, which can be cut."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import attrs
 
 ADDRESSES = ("10.213.71.1", "10.213.71.2")
-"""Of both ends; they exist in the namespaces alone."""
+"""Addresses of both ends; they exist only in the namespaces."""
 
 
 def _ip(*words: str) -> None:
@@ -28,21 +28,21 @@ class Cable:
     ends: tuple[str, str]
 
     def enter(self, end: int) -> list[str]:
-        """Return what a command begins with that is to run at an end."""
+        """Return the prefix of a command that runs in the namespace of an end."""
         return ["ip", "netns", "exec", self.ends[end]]
 
     def cut(self) -> None:
-        """From now on nothing comes through, and nobody is told."""
+        """Drop all packets from now on, without an error for either end."""
         _ip("-n", self.ends[0], "link", "set", "cable", "down")
 
-    def mend(self) -> None:
-        """Lets everything through again."""
+    def repair(self) -> None:
+        """Let packets pass again."""
         _ip("-n", self.ends[0], "link", "set", "cable", "up")
 
 
 @contextmanager
-def connected() -> Iterator[Cable]:
-    """Lends a cable; both namespaces are gone at the end."""
+def open_cable() -> Iterator[Cable]:
+    """Create the namespaces and the cable; remove them at the end."""
     cable = Cable((f"vibe-{os.getpid()}-a", f"vibe-{os.getpid()}-b"))
     made = []
     try:

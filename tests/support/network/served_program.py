@@ -1,6 +1,6 @@
-"""A program that serves, for tests to send signals to; it takes WORKERS and SETTING=VALUE.
+"""Server program that tests send signals to: ``WORKERS [SETTING=VALUE …]``.
 
-It prints its URL when it is ready, and one line a worker that reloads or ends.
+It prints its URL when it is ready, and a line for each worker that reloads or ends.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ async def application(
     receive: Callable[[], Awaitable[Message]],
     send: Callable[[Message], Awaitable[None]],
 ) -> None:
-    """Tells the number of its process, after as many seconds as the path says."""
+    """Send the id of the process, after the number of seconds in the path."""
     if scope["type"] == "lifespan":
         while True:
             message = await receive()
@@ -44,12 +44,12 @@ def _produce() -> Any:
 
 
 def main() -> None:
-    """Serves."""
+    """Run the server."""
     logging.basicConfig(level=logging.INFO, stream=sys.stderr)
-    given = dict(each.split("=") for each in sys.argv[2:])
+    values = dict(each.split("=") for each in sys.argv[2:])
     settings = override(
         ServerSettings(port=0, workers=int(sys.argv[1])),
-        {name: float(value) if "." in value else int(value) for name, value in given.items()},
+        {name: float(value) if "." in value else int(value) for name, value in values.items()},
     )
     try:
         run(

@@ -1,4 +1,4 @@
-"""Applications that servers serve, and clients that say what they like, byte by byte."""
+"""ASGI applications for tests of the server, and a client that sends arbitrary bytes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Application = Callable[[Message, Receive, Send], Awaitable[None]]
 
 @attrs.define
 class Answer:
-    """What came back for one request."""
+    """The answer to one request."""
 
     status: int
     headers: dict[str, str]
@@ -28,7 +28,7 @@ class Answer:
 
 
 async def read_body(receive: Receive) -> bytes:
-    """Takes the whole body of a request."""
+    """Return the whole body of a request."""
     pieces = []
     while True:
         message = await receive()
@@ -38,44 +38,44 @@ async def read_body(receive: Receive) -> bytes:
             return b"".join(pieces)
 
 
-async def begin(send: Send, *headers: tuple[bytes, bytes], status: int = 200) -> None:
-    """Begins an answer."""
+async def begin_answer(send: Send, *headers: tuple[bytes, bytes], status: int = 200) -> None:
+    """Send the start of an answer."""
     await send({"type": "http.response.start", "status": status, "headers": list(headers)})
 
 
-async def say(send: Send, body: bytes, *, more: bool = False) -> None:
-    """Sends some of an answer's body."""
+async def send_body(send: Send, body: bytes, *, more: bool = False) -> None:
+    """Send a piece of an answer's body."""
     await send({"type": "http.response.body", "body": body, "more_body": more})
 
 
 async def echo(scope: Message, receive: Receive, send: Send) -> None:
-    """Tells what was asked."""
+    """Answer with the request as JSON."""
     body = await read_body(receive)
-    told = {
+    request = {
         "method": scope["method"],
         "path": scope["path"],
         "query": scope["query_string"].decode("latin-1"),
         "headers": [[each.decode("latin-1") for each in pair] for pair in scope["headers"]],
         "body": body.decode("latin-1"),
     }
-    await begin(send, (b"content-type", b"application/json"))
-    await say(send, json.dumps(told).encode())
+    await begin_answer(send, (b"content-type", b"application/json"))
+    await send_body(send, json.dumps(request).encode())
 
 
 class Client:
-    """A client that writes bytes as they are and reads answers."""
+    """Client that sends bytes unchanged and reads answers."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
 
     async def write(self, data: bytes) -> None:
-        """Sends bytes as they are."""
+        """Send bytes unchanged."""
         self.writer.write(data)
         await self.writer.drain()
 
     async def read_head(self) -> tuple[int, dict[str, str]]:
-        """Return the status and the headers, by lower name, of the next answer."""
+        """Return the status and the headers, by names in lower case, of the next answer."""
         head = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         version, status, _ = head[0].split(" ", 2)
         assert version == "HTTP/1.1"
@@ -85,7 +85,7 @@ class Client:
         return int(status), headers
 
     async def read_chunk(self) -> bytes:
-        """Return the next chunk; nothing where it was the last."""
+        """Return the next chunk; empty for the last one."""
         size = int((await self.reader.readuntil(b"\r\n")).strip(), 16)
         data = await self.reader.readexactly(size + 2)
         assert data.endswith(b"\r\n")
@@ -107,12 +107,12 @@ class Client:
         return Answer(status, headers, body)
 
     async def ask(self, request: bytes, *, method: str = "GET") -> Answer:
-        """Sends a request and returns its answer."""
+        """Send a request, and return its answer."""
         await self.write(request)
         return await self.read(method=method)
 
     async def read_all(self) -> bytes:
-        """Return what comes until the connection is closed, however that happens."""
+        """Return all bytes until the connection is closed or reset."""
         data = b""
         with suppress(ConnectionError):
             while piece := await self.reader.read(65_536):
@@ -120,41 +120,41 @@ class Client:
         return data
 
     def leave(self) -> None:
-        """Goes at once."""
+        """Abort the connection."""
         self.writer.transport.abort()
 
 
 @attrs.define
 class Served:
-    """A server under way."""
+    """A running server and its clients."""
 
     server: Server
     port: int
     clients: list[Client] = attrs.field(factory=list)
 
     async def connect(self, **options: Any) -> Client:
-        """Makes a connection; options are those of ``asyncio.open_connection``."""
+        """Connect a client; options are those of ``asyncio.open_connection``."""
         client = Client(*await asyncio.open_connection("127.0.0.1", self.port, **options))
         self.clients.append(client)
         return client
 
     async def wait_until(self, holds: Callable[[], bool]) -> None:
-        """Waits until something holds; not for ever."""
+        """Wait until a condition holds, for at most 15 seconds."""
         async with asyncio.timeout(15):
-            while not holds():  # noqa: ASYNC110  # nothing tells of it
+            while not holds():  # noqa: ASYNC110  # the condition has no event
                 await asyncio.sleep(0.01)
 
 
 @asynccontextmanager
 async def serving(application: Application, **settings: Any) -> AsyncIterator[Served]:
-    """Serves an application that knows no lifespan on a port of its own."""
+    """Serve an application without a lifespan on a free port."""
 
-    async def requested(scope: Message, receive: Receive, send: Send) -> None:
+    async def answer_request(scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             raise ValueError("there is none")
         await application(scope, receive, send)
 
-    async with Server(requested, ServerSettings(**{"port": 0, **settings})) as server:
+    async with Server(answer_request, ServerSettings(**{"port": 0, **settings})) as server:
         served = Served(server, int(server.urls[0].rpartition(":")[2]))
         try:
             yield served
@@ -163,9 +163,9 @@ async def serving(application: Application, **settings: Any) -> AsyncIterator[Se
                 client.leave()
 
 
-def compose(
+def compose_request(
     method: str = "GET", path: str = "/", headers: str = "", body: bytes | None = None
 ) -> bytes:
-    """Writes a request."""
+    """Return the bytes of a request."""
     length = "" if body is None else f"Content-Length: {len(body)}\r\n"
     return f"{method} {path} HTTP/1.1\r\nHost: h\r\n{headers}{length}\r\n".encode() + (body or b"")

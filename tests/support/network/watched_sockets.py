@@ -1,4 +1,4 @@
-"""Where processes make connections to: Python itself tells of each, before it is made."""
+"""Recorder of the connections that processes open, by an audit hook of Python."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Final
 _PROGRAM: Final = """
 import os, sys
 
-sys.modules["uvloop"] = None  # whose connections Python does not hear of
+sys.modules["uvloop"] = None  # its connections cause no audit events
 _PATH = os.environ["WATCHED_SOCKETS"]
 
 
-def _hear(event, arguments):
+def _record(event, arguments):
     if event in ("socket.connect", "socket.sendto"):
         line = f"{os.getpid()} {arguments[1]!r}\\n".encode()
         descriptor = os.open(_PATH, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -21,26 +21,26 @@ def _hear(event, arguments):
         os.close(descriptor)
 
 
-sys.addaudithook(_hear)
+sys.addaudithook(_record)
 """
 
 
 def watch_sockets(folder: Path) -> dict[str, str]:
-    """Return the variables under which programs of Python write down where they connect to."""
+    """Return environment variables that make Python programs record their connections."""
     (folder / "sitecustomize.py").write_text(_PROGRAM, encoding="utf-8")
     return {"PYTHONPATH": str(folder), "WATCHED_SOCKETS": str(folder / "connected")}
 
 
 def read_ports(folder: Path) -> dict[int, set[int]]:
-    """Return the ports of this machine to which each process has made connections.
+    """Return the ports of this machine that each process connected to.
 
     Raises:
-        AssertionError: One has made one to somewhere else.
+        AssertionError: A process connected to another machine.
     """
     ports: dict[int, set[int]] = {}
     for line in (folder / "connected").read_text(encoding="utf-8").splitlines():
-        who, _, where = line.partition(" ")
-        found = re.match(r"\('(127\.0\.0\.1|::1)', (\d+)", where)
-        assert found, f"{who} connected to {where}"
-        ports.setdefault(int(who), set()).add(int(found[2]))
+        process, _, address = line.partition(" ")
+        found = re.match(r"\('(127\.0\.0\.1|::1)', (\d+)", address)
+        assert found, f"{process} connected to {address}"
+        ports.setdefault(int(process), set()).add(int(found[2]))
     return ports

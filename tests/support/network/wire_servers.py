@@ -1,4 +1,4 @@
-"""Servers on loopback that do to a client what a test wants done, byte by byte."""
+"""Servers on loopback that send a client the bytes that a test defines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Writer = asyncio.StreamWriter
 
 @attrs.define
 class Connection:
-    """One connection that a client made, and what it did with it."""
+    """One connection of a client, with its requests."""
 
     reader: Reader
     writer: Writer
@@ -23,7 +23,7 @@ class Connection:
     closed: asyncio.Event = attrs.field(factory=asyncio.Event)
 
     async def read_request(self) -> tuple[str, dict[str, str], bytes]:
-        """Return the first line, the headers by lower name, and the body of the next request."""
+        """Return the first line, headers by names in lower case, and body of the next request."""
         head = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         headers = {
             name.lower(): value
@@ -36,28 +36,28 @@ class Connection:
         return self.requests[-1]
 
     async def write(self, data: bytes) -> None:
-        """Sends bytes as they are."""
+        """Send bytes unchanged."""
         self.writer.write(data)
         await self.writer.drain()
 
     async def answer(
         self, body: bytes = b"", *, status: str = "200 OK", headers: str = "", length: int = -1
     ) -> None:
-        """Sends a whole answer; a length may lie."""
+        """Send a complete answer; ``length`` may be wrong on purpose."""
         size = len(body) if length < 0 else length
         head = f"HTTP/1.1 {status}\r\nContent-Length: {size}\r\n{headers}\r\n"
         await self.write(head.encode() + body)
 
     async def begin(self, headers: str = "Content-Type: text/event-stream\r\n") -> None:
-        """Sends the headers of an answer that comes in chunks."""
+        """Send the headers of a chunked answer."""
         await self.write(f"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n{headers}\r\n".encode())
 
     async def send_chunk(self, data: bytes) -> None:
-        """Sends one chunk; an empty one ends the answer."""
+        """Send one chunk; an empty one ends the answer."""
         await self.write(b"%x\r\n%b\r\n" % (len(data), data))
 
     async def wait_closed(self) -> None:
-        """Waits until the client has closed the connection."""
+        """Wait until the client has closed the connection."""
         with suppress(ConnectionError):
             while await self.reader.read(65_536):
                 pass
@@ -66,11 +66,11 @@ class Connection:
 
 @attrs.define
 class Server:
-    """A server under way.
+    """A running server.
 
     Attributes:
-        url: Where it is, without a path.
-        connections: Those that were made, oldest first.
+        url: Its address, without a path.
+        connections: All connections so far, the oldest first.
     """
 
     url: str
@@ -82,7 +82,7 @@ class Server:
 async def serve(
     handler: Callable[[Connection], Awaitable[None]], *, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[Server]:
-    """Starts a server that hands each connection to a function, and closes it afterwards."""
+    """Start a server that passes each connection to ``handler``, and closes it afterwards."""
     tasks: set[asyncio.Task[None]] = set()
     server = Server("", 0)
 
@@ -114,21 +114,21 @@ async def serve(
 
 
 async def echo(connection: Connection) -> None:
-    """Answers each request with its body."""
+    """Answer each request with its body."""
     while True:
         _, _, body = await connection.read_request()
         await connection.answer(body)
 
 
 async def stall(connection: Connection) -> None:
-    """Begins an answer, and sends nothing of its body."""
+    """Send the headers of an answer, but no body."""
     await connection.read_request()
     await connection.begin()
     await connection.wait_closed()
 
 
 async def stall_within(connection: Connection) -> None:
-    """Sends the beginning of a body, and no more."""
+    """Send the beginning of a body, and then nothing."""
     await connection.read_request()
     await connection.begin()
     await connection.send_chunk(b"x")

@@ -1,4 +1,4 @@
-"""A Python that has this package and what it depends on, and none of the extras."""
+"""Python environment with this package and its dependencies, without extras."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import vibe_llms
 
 
 def make_bare_python(folder: Path) -> Path:
-    """Makes a virtual environment of links to what is installed here; returns its Python.
+    """Create a virtual environment of links to installed packages; return its Python.
 
-    Nothing is fetched: each distribution that the package depends on without extras, and pip, is
-    linked by its top-level files.
+    Nothing is downloaded: the top-level files of each required distribution, and of pip, are
+    linked.
     """
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     (packages,) = (folder / "lib").glob("python*/site-packages")

@@ -1,7 +1,7 @@
-"""What ``mutations.py`` runs in its workspace: mutmut, with a server that finds the tests once.
+"""mutmut with a server that collects the tests once; ``mutations.py`` runs it.
 
-mutmut starts pytest anew for each change, and to find the tests again takes longer than to run
-them. Here all are found once, and each change is tried in a fork of that process.
+mutmut starts pytest for each change, and collecting the tests takes longer than running them. Here
+they are collected once, and each change is tested in a fork of that process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mutmut.workers import isolation
 
 
 class Served:
-    """A plugin of pytest that serves, in the place of running what was found."""
+    """pytest plugin that serves changes instead of running the collected tests."""
 
     session: pytest.Session | None = None
 
@@ -31,16 +31,16 @@ class Served:
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         from support.stores.postgresql_programs import (
-            find_lack,  # beside the tests that mutmut has copied
+            find_missing,  # beside the tests that mutmut has copied
         )
         from support.stores.postgresql_server import access_server
 
         Served.session = session
-        server = None if find_lack() else access_server()  # which those that are forked find, too
+        server = None if find_missing() else access_server()  # forked processes use it, too
         try:
             with warnings.catch_warnings():
-                # Threads of the tests before may have left that each warning is an error: what
-                # mutmut leaves open would then fail the first test of each change.
+                # Earlier tests may have turned warnings into errors. Files that mutmut leaves
+                # open would then fail the first test of each change.
                 warnings.simplefilter("ignore")
                 self._serve()
         finally:
@@ -50,7 +50,7 @@ class Served:
 
 
 def _prove(session: pytest.Session) -> None:
-    """Runs a test of each file as it is run for a change: where there is none, all have to pass."""
+    """Run one test of each file without a change; raise an error if any fails."""
     set_mutant_under_test("")
     firsts = list({item.path: item for item in reversed(session.items)}.values())
     if (child := os.fork()) == 0:
@@ -73,14 +73,14 @@ def _run(session: pytest.Session, items: list[pytest.Item]) -> int:
 
 
 class Runner(PytestRunner):
-    """Runs tests that were found before it was forked."""
+    """Runner of tests that were collected before the fork."""
 
     def warm_up(self) -> None:
-        """Does nothing: the server has found the tests."""
+        """Do nothing: the server has collected the tests."""
 
     def run_tests(self, *, mutant_name: str | None, tests: Iterable[str]) -> int:
-        """Runs the quickest first, until one fails."""
-        self.silence = sys.stdout  # held, or pytest would tell that nobody has closed it
+        """Run the fastest tests first, until one fails."""
+        self.silence = sys.stdout  # keep a reference: pytest warns of unclosed files
         assert Served.session is not None
         wanted, durations = set(tests), state().duration_by_test
         items = [item for item in Served.session.items if item.nodeid in wanted]
@@ -88,12 +88,12 @@ class Runner(PytestRunner):
 
 
 class Server(isolation.ForkServerRunner):
-    """Finds the tests once, and forks the process that has them for each change."""
+    """Server that collects the tests once, and forks for each change."""
 
     def _forkserver_main(self, work_fd: int, result_fd: int) -> None:
         self.test_runner_class = Runner
         arguments = ["--rootdir=.", "-q", *config().pytest_add_cli_args]
-        # Whoever is forked ends at once: what a test has written goes with the test.
+        # A forked process ends without cleanup, so each test removes its own files.
         arguments += ["-o", "tmp_path_retention_policy=failed"]
         arguments += config().pytest_add_cli_args_test_selection
         with change_cwd("mutants"), open(os.devnull, "w") as sys.stdout:  # noqa: PTH123
@@ -103,7 +103,7 @@ class Server(isolation.ForkServerRunner):
             raise RuntimeError(f"pytest ended with {ended} in the server.")
 
     def _setup_sigchld_pipe(self) -> tuple[int, int]:
-        """Proves, when all is ready for the first change, that nothing fails without one."""
+        """Check, before the first change, that no test fails without a change."""
         assert Served.session is not None
         _prove(Served.session)
         return super()._setup_sigchld_pipe()

@@ -1,16 +1,16 @@
-"""Changes the code in small ways, one after the other, and finds what no test notices.
+"""Mutation tests: make small changes to the code, and list those that no test notices.
 
 ``python tests/support/quality/mutations.py`` prepares a workspace and runs ``mutmut`` in it. The
-rest of the command line goes to ``mutmut``, so that ``run 'vibe_llms.engine.*'`` tries one package,
-``results`` lists what survived, and ``show NAME`` prints a change. ``judge`` says which survivors
-are explained neither by ``mutations.toml`` beside this file nor by being another wording of what
-people read, and which explanations are of changes that do not survive; it ends with 1 if there are
+rest of the command line goes to ``mutmut``, so that ``run 'vibe_llms.engine.*'`` tests one package,
+``results`` lists the survivors (changes that no test noticed), and ``show NAME`` prints a change.
+``judge`` prints the survivors that are neither explained in ``mutations.toml`` nor changes of a
+text for people, and the explanations of changes that do not survive; it exits with 1 if there are
 any. Needs the extra ``mutation``.
 
-The workspace is a copy: ``mutmut`` knows sources in ``src/`` only, and the checkout can be worked
-on meanwhile. What was found out stays there, and only functions that have changed are tried again;
-whoever has written a test that shall kill a survivor names the survivor. One run at a time works
-there: a second would copy its files below the first.
+The workspace is a copy: ``mutmut`` requires sources in ``src/``, and you can edit the checkout
+during a run. The results stay there, and only changed functions are tested again. After you write a
+test for a survivor, run that survivor by its name. Only one run at a time is possible, because a
+second one would replace the files of the first.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ SUBJECTS = [
     "runs/*.py",
     "telemetry/odometer.py",
 ]
-"""What is changed: where a mistake costs money, repeats a side effect or loses what was said."""
+"""Modules to change: mistakes there cost money, repeat side effects or lose messages."""
 
 TESTS = [
     "tests/contracts/test_postgresql_store_contract.py",
@@ -65,18 +65,18 @@ TESTS = [
     "tests/unit/telemetry",
     "tests/unit/foundation/test_json_types.py",
 ]
-"""The quick tests of these; of them, each change meets those that reach its function."""
+"""Fast tests of these modules; a change is tested by those that reach its function."""
 
-UNFIT = ["tests/unit/engine/test_costs.py"]
-"""Tests that count calls: what switches between the changes calls functions, too."""
+EXCLUDED_TESTS = ["tests/unit/engine/test_costs.py"]
+"""Tests that count calls: mutmut's switch between changes adds calls."""
 
 SETTINGS = {
     "source_paths": ["src"],
     "only_mutate": [f"src/vibe_llms/{subject}" for subject in SUBJECTS],
     "also_copy": ["data"],
     "pytest_add_cli_args": ["-n0", "-p", "no:cacheprovider"],
-    "pytest_add_cli_args_test_selection": TESTS + [f"--ignore={name}" for name in UNFIT],
-    # The tests start processes and threads: a change is tried in a process that has not run them.
+    "pytest_add_cli_args_test_selection": TESTS + [f"--ignore={name}" for name in EXCLUDED_TESTS],
+    # The tests start processes and threads, so each change is tested in a fresh process.
     "process_isolation": "forkserver",
     "track_dependencies": False,
     "use_git_change_detection": False,
@@ -86,15 +86,15 @@ SETTINGS = {
 
 
 def prepare_workspace() -> None:
-    """Brings the copy up to date; a file that is the same keeps its time, and what is known."""
+    """Update the copy; unchanged files keep their times and results."""
     shutil.rmtree(TEMPORARY, ignore_errors=True)
     TEMPORARY.mkdir()
     for source, target in {"sources": "src", "tests": "tests", "data": "data"}.items():
         if _mirror(ROOT / source, WORKSPACE / target):
-            # mutmut asks of tests that are new to it which functions they reach; the others may
-            # reach others by now, as where a function has moved.
+            # mutmut measures which functions a test reaches only for new tests, but changed tests
+            # or moved functions can change that.
             (WORKSPACE / "mutants" / "mutmut-stats.json").unlink(missing_ok=True)
-        if target != "src":  # mutmut copies what is not there yet
+        if target != "src":  # mutmut copies missing files
             shutil.rmtree(WORKSPACE / "mutants" / target, ignore_errors=True)
     lines = [f"{name} = {json.dumps(value)}" for name, value in SETTINGS.items()]
     project = (ROOT / "pyproject.toml").read_text()
@@ -103,7 +103,7 @@ def prepare_workspace() -> None:
 
 
 def _mirror(source: Path, target: Path) -> bool:
-    """Makes a folder like another; tells whether it was not."""
+    """Make a folder equal to another; return whether that changed it."""
     changed = False
     wanted = {
         path.relative_to(source)
@@ -125,22 +125,22 @@ def _mirror(source: Path, target: Path) -> bool:
 
 
 EXPLANATIONS = Path(__file__).with_name("mutations.toml")
-"""Changes that break no promise: in which function, its lines as ``show`` prints them, and why."""
+"""Changes that break nothing: function, lines as ``show`` prints them, and reason."""
 
 _LITERAL = re.compile(r"""\"[^"]*\"|'[^']*'""")
 
 
-def read_change(shown: str) -> str:
-    """Return the lines of a change that ``show`` prints, without those around them."""
+def read_change(printed: str) -> str:
+    """Return the changed lines of what ``show`` prints, without their context."""
     return "\n".join(
         f"{line[0]}{' '.join(line[1:].split())}"
-        for line in shown.splitlines()
+        for line in printed.splitlines()
         if re.match(r"[-+](?![-+]{2} )", line)
     )
 
 
 def is_wording(change: str) -> bool:
-    """Return whether a change is one of words between which there are spaces: people read them."""
+    """Return whether only a text with spaces changed, that is, a text for people."""
     sides: dict[str, list[str]] = {"-": [], "+": []}
     for line in change.splitlines():
         sides[line[0]].append(_LITERAL.sub(_drop_prose, line[1:]))
@@ -152,13 +152,13 @@ def _drop_prose(literal: re.Match[str]) -> str:
 
 
 def judge() -> int:
-    """Compares what survived with what is explained; returns how the command ends."""
+    """Compare survivors with explanations; return the exit code."""
     explained = {
         (each["where"], "\n".join(each["change"].strip().splitlines()))
         for each in tomllib.loads(EXPLANATIONS.read_text("utf-8"))["stays"]
     }
     counts: Counter[tuple[str, str]] = Counter()
-    unexplained, met, uncertain = 0, set[tuple[str, str]](), set[str]()
+    unexplained, used, uncertain = 0, set[tuple[str, str]](), set[str]()
     for name, status, show in _survey():
         where = name.rpartition("__mutmut_")[0]
         if status in ("not checked", "timeout"):  # the latter may be due to a busy machine
@@ -169,27 +169,27 @@ def judge() -> int:
                 status = "wording"
             elif (where, change) in explained:
                 status = "explained"
-                met.add((where, change))
+                used.add((where, change))
             else:
                 unexplained += 1
                 print(f"{name}\n{change}\n")
         counts[name.rpartition(".")[0], status] += 1
     modules = {module for module, _ in counts}
-    vain = [
+    outdated = [
         each
-        for each in sorted(explained - met)
+        for each in sorted(explained - used)
         if each[0] not in uncertain and each[0].rpartition(".")[0] in modules
     ]
-    for where, change in vain:
+    for where, change in outdated:
         print(f"{where} does not survive, though it is explained\n{change}\n")
     for (module, status), count in sorted(counts.items()):
         print(f"{module}: {count} {status}")
     print(f"{unexplained or 'No'} unexplained survivor{'' if unexplained == 1 else 's'}.")
-    return int(unexplained > 0 or bool(vain))
+    return int(unexplained > 0 or bool(outdated))
 
 
 def _survey() -> Iterator[tuple[str, str, Callable[[], str]]]:
-    """Yields of each change its name, what came of it, and how to show it."""
+    """Yield the name and status of each change, and a function that prints it."""
     from mutmut.mutation.data import SourceFileMutationData
     from mutmut.mutation.diff_apply import get_diff_for_mutant
     from mutmut.stats import status_by_exit_code
@@ -204,24 +204,24 @@ def _survey() -> Iterator[tuple[str, str, Callable[[], str]]]:
 
 
 def main(arguments: list[str]) -> int:
-    """Prepares the workspace where something is to be run, and lets ``mutmut`` do the rest."""
+    """Prepare the workspace for a run, and pass the command to ``mutmut``."""
     command = arguments or ["run"]
     if command[0] == "judge":
         return judge()
     if command[0] != "run":
-        return _hand_on(command)
+        return _run_mutmut(command)
     WORKSPACE.mkdir(exist_ok=True)
     try:
         with locked(str(WORKSPACE / "lock"), wait_seconds=0.0):
             prepare_workspace()
-            return _hand_on(command)
+            return _run_mutmut(command)
     except StoreError as error:
         print(error, file=sys.stderr)
         return 1
 
 
-def _hand_on(command: list[str]) -> int:
-    # A property that fails is all we want to know: to look for its smallest example takes longer.
+def _run_mutmut(command: list[str]) -> int:
+    # A failure is enough; looking for its smallest example takes longer.
     environment = {**os.environ, "HYPOTHESIS_PROFILE": "unshrunk"}
     environment["PYTEST_DEBUG_TEMPROOT"] = str(TEMPORARY)
     ended = subprocess.run([*PROGRAM, *command], cwd=WORKSPACE, env=environment, check=False)

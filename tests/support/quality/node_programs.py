@@ -1,7 +1,7 @@
-"""Programs that are written for Node: judges of our MCP client, of our servers, and Mermaid.
+"""Node programs: test suites for our MCP client and servers, client libraries, and Mermaid.
 
-CI installs them. One folder holds all of it, and a variable names the folder;
-``documentation/authors`` says how to make one.
+CI installs them into one folder, which an environment variable names. To create the folder, see
+``documentation/authors/contributing.rst``.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ LIBRARIES = (
     "node_modules/@ai-sdk/anthropic/dist/index.js",
     "node_modules/zod/index.js",
 )
-"""What ``npm_clients.mjs`` asks through."""
+"""Client libraries that ``npm_clients.mjs`` uses."""
 
 
-def find_lack() -> str:
-    """Says what is missing; nothing where all is there."""
+def find_missing() -> str:
+    """Return what is missing; empty if everything is installed."""
     folder = os.environ.get(FOLDER_VARIABLE)
     if not folder:
-        return f"{FOLDER_VARIABLE} names no folder with Node and the judges"
+        return f"{FOLDER_VARIABLE} is not set to a folder with Node and the test programs"
     for part in (NODE, CONFORMANCE, EVERYTHING, INSPECTOR, MERMAID, JSDOM, *LIBRARIES):
         if not (Path(folder) / part).is_file():
             return f"{folder} lacks {part}"
@@ -45,16 +45,16 @@ def compose_command(program: str, *arguments: str) -> list[str]:
     return [str(folder / NODE), "--no-deprecation", str(folder / program), *arguments]
 
 
-def read_required(said: str, section: str) -> set[str]:
-    """Reads of the conformance suite's list which scenarios a revision requires."""
-    text = said.partition(section)[2].partition("\n\n")[0]
+def read_required(output: str, section: str) -> set[str]:
+    """Return the scenarios that a revision requires, from the conformance suite's list."""
+    text = output.partition(section)[2].partition("\n\n")[0]
     return {line.strip()[2:] for line in text.splitlines() if line.strip().startswith("- ")}
 
 
-def read_verdicts(said: str, heading: str) -> dict[str, bool]:
-    """Reads the suite's summary: which scenarios passed without a failure or a warning."""
+def read_verdicts(output: str, heading: str) -> dict[str, bool]:
+    """Return which scenarios passed without failures or warnings, from the suite's summary."""
     return {
         line[1:].partition(":")[0].strip(): line[0] == "✓"
-        for line in said.partition(heading)[2].splitlines()
+        for line in output.partition(heading)[2].splitlines()
         if line[:1] in ("✓", "✗")
     }

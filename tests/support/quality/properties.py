@@ -1,10 +1,9 @@
-"""How many examples a property is tried with, and which: the same ones, or others each time.
+"""Hypothesis profiles: the number of examples of a property, and whether they are random.
 
-The profile ``fixed`` holds by default: few examples, always the same, so that a run which is red
-has a reason in the change. ``many`` tries six times as many, always the same, too; ``random``
-tries others each time, and prints its seed. See ``documentation/authors/contributing.rst``.
-``brief`` is for tests that run tests; ``unshrunk``, for ``mutations.py``, is content with the first
-example that fails.
+The default profile ``fixed`` has few examples, always the same, so that a failure comes from your
+change. ``many`` has six times as many, also always the same. ``random`` draws new ones each time,
+and prints its seed. See ``documentation/authors/contributing.rst``. ``brief`` is for tests that run
+tests. ``unshrunk``, for ``mutations.py``, stops at the first failing example.
 """
 
 from __future__ import annotations
@@ -23,35 +22,35 @@ _SHARES: Final = {"fixed": 1 / 6, "many": 1.0, "random": 1.0, "brief": 0.03, "un
 PROFILE: Final = os.environ.get("HYPOTHESIS_PROFILE", "fixed")
 
 STEP: Final = 1 if _SHARES[PROFILE] == 1 else 4
-"""Of cases that differ only in their place each n-th is tried; see :func:`sample`."""
+"""Step between the tested cases of a sample; see :func:`sample`."""
 
 
 def examples(count: int) -> settings:
-    """Return the settings of a property that wants another number of examples than usual.
+    """Return the settings of a property with another number of examples than usual.
 
     Args:
-        count: In the profiles ``many`` and ``random``; the others take their share of it.
+        count: Number in the profiles ``many`` and ``random``; the others use a share of it.
     """
     return settings(max_examples=_scale(count, PROFILE))
 
 
 def sample(cases: Iterable[_T], turn: int = 0) -> list[_T]:
-    """Return the profile's share of cases that differ only in their place: each n-th of them.
+    """Return every n-th of many similar cases, as the profile defines.
 
-    A test that samples is marked ``samples``, so that the profiles which take all find it.
+    Mark a test that samples with ``samples``, so that the profiles with all cases run it.
 
     Args:
-        turn: Which of the shares, where several tests take turns; together they take all cases.
+        turn: Number of the first case, if several tests share the cases among them.
     """
     return list(cases)[turn % STEP :: STEP]
 
 
 def load_profile() -> None:
-    """Lets the profile hold that the environment names. Must precede the properties."""
+    """Load the profile that the environment names. Call it before properties are defined."""
     for name in _SHARES:
         settings.register_profile(
             name,
-            deadline=None,  # a busy machine is no finding: examples are not timed
+            deadline=None,  # examples are not timed: a busy machine is not a failure
             suppress_health_check=[HealthCheck.too_slow],
             derandomize=name != "random",
             database=None,
@@ -63,7 +62,7 @@ def load_profile() -> None:
 
 
 def draw_seed(config: pytest.Config) -> str:
-    """Gives a run at random its seed, the same to all its workers; returns how to say so."""
+    """Set the seed of a random run for all workers; return the line that reports it."""
     if PROFILE != "random":
         return ""
     if config.getoption("hypothesis_seed", None) is None:

@@ -13,7 +13,7 @@ PACKAGE = ROOT / "sources" / "vibe_llms"
 
 
 class Import(NamedTuple):
-    """One import statement: who, whom, and where it stands."""
+    """One import: the importing and the imported module, and its place."""
 
     importer: str
     imported: str
@@ -33,7 +33,7 @@ def survey_modules() -> dict[str, Path]:
 
 
 def survey_imports(name: str, path: Path) -> Iterator[Import]:
-    """Yields what a module imports of this package and of others, also inside functions."""
+    """Yield the imports of a module, also those inside functions."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     typing_only = {
         inner
@@ -59,11 +59,11 @@ MODULES = survey_modules()
 
 @cache
 def list_imports() -> list[Import]:
-    """Return all imports there are; reading them takes seconds, so not while tests are found."""
+    """Return all imports. Reading them takes seconds, so do not call this at import time."""
     return [found for name, path in MODULES.items() for found in survey_imports(name, path)]
 
 
 def strip_package(name: str) -> str | None:
-    """Return a name relative to this package, or nothing for another's."""
+    """Return a name relative to this package, or ``None`` for one of another package."""
     prefix, _, rest = name.partition(".")
     return rest if prefix == "vibe_llms" else None

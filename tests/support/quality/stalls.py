@@ -1,12 +1,12 @@
-"""Stalls the suite at random, and so finds tests that only pass while nothing is late.
+"""pytest plugin that adds random delays, to find tests that depend on timing.
 
-``python -m pytest -p stalls FOLDER`` runs tests as they are, but turns of event loops, threads and
-processes now and then begin a little late, as on a machine that has other work. Plain load hardly
-ever finds what this does. ``VIBE_LLMS_STALLS`` says how many of a thousand are late (10), and
-``VIBE_LLMS_STALL_SEED`` repeats the luck of a run, as far as threads let it.
+With ``python -m pytest -p stalls FOLDER``, turns of event loops, threads and processes sometimes
+begin late, as on a busy machine. Plain load hardly ever finds such tests. ``VIBE_LLMS_STALLS`` is
+the number of delays per thousand (10 by default), and ``VIBE_LLMS_STALL_SEED`` repeats the random
+choices of a run, as far as threads allow.
 
-A test that fails so has mostly waited for a time and not for what it proves; one that counts calls
-counts those of this file, too.
+A test that fails with this plugin usually waits for a time instead of an event. A test that counts
+calls may also fail, because it counts those of this plugin.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import pytest
 SHARE = float(os.environ.get("VIBE_LLMS_STALLS", "10")) / 1_000
 SEED = os.environ.get("VIBE_LLMS_STALL_SEED") or str(random.SystemRandom().randrange(10**9))
 LONGEST_SECONDS = {"turn": 0.15, "thread": 0.3, "process": 1.0}
-"""How late each is at most; what people call a moment, and no guard against hanging may end in."""
+"""Maximum delay of each kind. Time limits against hanging tests must be longer."""
 
 _luck = random.Random(SEED)
 
@@ -40,16 +40,16 @@ def _stalled(call: Callable[..., Any], kind: str, share: float) -> Callable[...,
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Lets everything begin late now and then, in this process and those of xdist."""
+    """Install the delays, in this process and in the workers of xdist."""
     os.environ["VIBE_LLMS_STALL_SEED"] = SEED  # workers inherit it
     loop: Any = asyncio.base_events.BaseEventLoop
     loop._run_once = _stalled(loop._run_once, "turn", SHARE)
     thread: Any = threading.Thread
-    thread.run = _stalled(thread.run, "thread", 10 * SHARE)  # of which there are fewer
+    thread.run = _stalled(thread.run, "thread", 10 * SHARE)  # there are fewer of them
     process: Any = subprocess.Popen
     process.__init__ = _stalled(process.__init__, "process", 20 * SHARE)
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    """Says how to repeat the run."""
+    """Return the line that says how to repeat the run."""
     return f"stalls: {SHARE:.1%} of turns, VIBE_LLMS_STALL_SEED={SEED}"

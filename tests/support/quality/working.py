@@ -1,7 +1,7 @@
-"""What something costs, counted and not timed: lines that run, and bytes asked for by each.
+"""Measurement of work by executed lines and allocated bytes instead of time.
 
-A clock says something else on every machine. Lines show each loop in Python, and bytes what is
-copied within one of them, such as a set that grows.
+Times differ between machines. The number of lines shows loops in Python; the number of bytes shows
+copies within a line, such as those of a growing set.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ from types import FrameType
 from typing import Any
 
 LINEAR: float = 3.0
-"""How much more twice as much may cost: twice, and what a table is copied for
-that grows. Four times
-would be the square."""
+"""Maximum growth of the cost when the input doubles: twice, plus copies of growing tables.
+
+Quadratic cost would be four times.
+"""
 
 _TRIES: int = 3
-"""Other threads, as those that earlier tests have left, may add to one; the square stays square."""
+"""Number of tries: threads of earlier tests may add work to one, but not to all of them."""
 
 
 def measure(work: Callable[[], object]) -> tuple[int, int]:
-    """Return how many lines of Python ran, and how many bytes they asked for."""
+    """Return the number of executed lines of Python, and of the bytes that they allocated."""
     lines = size = before = 0
 
     def note(frame: FrameType, event: str, argument: object) -> Any:
@@ -37,7 +38,7 @@ def measure(work: Callable[[], object]) -> tuple[int, int]:
         return note
 
     former = sys.gettrace()
-    gc.collect()  # what other tests have left would be finalized, and counted, at any moment
+    gc.collect()  # otherwise, objects of earlier tests could be finalized and counted
     gc.disable()
     tracemalloc.start()
     sys.settrace(note)
@@ -51,16 +52,15 @@ def measure(work: Callable[[], object]) -> tuple[int, int]:
 
 
 def find_growth(produce: Callable[[int], Callable[[], object]], count: int) -> tuple[float, float]:
-    """Return how many times the lines and the bytes of twice as much are those of the half.
+    """Return by which factors the lines and bytes grow when the amount of work doubles.
 
-    What any amount costs, however little it is, does not count; nor does a tenth of it, by which
-    the same work differs from one time to the next.
+    Fixed costs do not count, nor does a tenth of the work, by which equal work can differ.
 
     Args:
-        produce: Makes the work of an amount.
-        count: The amount.
+        produce: Returns the work for an amount.
+        count: The smallest amount.
     """
-    produce(count)()  # what is made but once
+    produce(count)()  # so that caches are filled
     lines = size = math.inf
     for _ in range(_TRIES):
         none, half, whole = (measure(produce(each)) for each in (count, 2 * count, 4 * count))

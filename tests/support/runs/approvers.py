@@ -11,7 +11,7 @@ class AllowAll:
     """Lets every call be executed: for what runs where nothing can be harmed."""
 
     async def approve(self, request: ApprovalRequest) -> Approval:
-        """Allows it."""
+        """Allow it."""
         return allow(request)
 
 
@@ -26,5 +26,5 @@ class DenyAll:
     reason: str = "Nobody can be asked for an approval here."
 
     async def approve(self, request: ApprovalRequest) -> Approval:
-        """Refuses it."""
+        """Deny it."""
         return deny(request, self.reason)

@@ -30,7 +30,7 @@ FAST = WorkerSettings(scan_seconds=0.05, retry_seconds=0.01, longest_retry_secon
 
 
 def produce_application(folder: Path) -> Application:
-    """Makes an application whose operator has configured the script of this folder, too."""
+    """Create an application whose operator has configured the script of this folder, too."""
     environment = {"HOME": str(folder), "VIBE_LLMS_CONFIG": str(folder / "none.toml")}
     script = json.dumps(f"scripted:{folder / 'script.toml'}")
     file, alias = folder / "none.toml", f"[aliases]\nplay = {script}\n"
@@ -41,7 +41,7 @@ def produce_application(folder: Path) -> Application:
 
 
 def write_event(store: ConversationStore, run_id: str, event: LogEvent) -> None:
-    """Adds an event to a log, as a host does that is somewhere else."""
+    """Add an event to a log, as a host does that is somewhere else."""
     log = store.open_log(run_id)
     claim_soon(log)
     try:
@@ -110,7 +110,7 @@ class Premises:
     async def wait(
         self, run_id: str, *states: str, subject: str = "", after: int = 0
     ) -> RunSummary:
-        """Waits until a run is in one of these states, by an event behind a number."""
+        """Wait until a run is in one of these states, by an event behind a number."""
         async with asyncio.timeout(60):
             while True:
                 summary = await self.runs.find(run_id, subject=subject)

@@ -18,7 +18,7 @@ Invoke = Callable[..., Any]
 
 
 def produce_ensemble_context(name: str, directory: Path, **settings: Any) -> EnsembleContext:
-    """Makes the context of an ensemble whose user works in a directory."""
+    """Create the context of an ensemble whose user works in a directory."""
     return EnsembleContext(
         name=name,
         settings=settings,
@@ -32,7 +32,7 @@ def produce_ensemble_context(name: str, directory: Path, **settings: Any) -> Ens
 
 @asynccontextmanager
 async def connected(*ensembles: Ensemble) -> AsyncIterator[Invoke]:
-    """Connects ensembles, and gives a function that invokes what they have."""
+    """Connect ensembles, and gives a function that invokes what they have."""
     async with Registry(ensembles) as registry:
 
         async def invoke(name: str, /, **arguments: Any) -> Outcome:

@@ -48,7 +48,7 @@ class World:
         return path.read_text().split("\n")[:-1] if path.exists() else []
 
 
-class Guillotine:
+class KillPoint:
     """Counts the steps of this process and kills it at one of them.
 
     Args:
@@ -61,7 +61,7 @@ class Guillotine:
         self.door = threading.Lock()
 
     def mount(self) -> None:
-        """Puts itself before everything that changes files."""
+        """Put itself before everything that changes files."""
         for name in ("write", "fdatasync", "fsync", "ftruncate", "replace", "mkdir", "unlink"):
             setattr(os, name, self._guard(name, getattr(os, name)))
 
@@ -84,7 +84,9 @@ class Guillotine:
         return step
 
 
-def live(world: World, at: int, act: Callable[[], Awaitable[None]], *, tears: bool) -> int | None:
+def run_child(
+    world: World, at: int, act: Callable[[], Awaitable[None]], *, tears: bool
+) -> int | None:
     """Lets a child act; returns the number of its steps, or ``None`` where it was killed."""
     reading, writing = os.pipe()
     child = os.fork()
@@ -92,7 +94,7 @@ def live(world: World, at: int, act: Callable[[], Awaitable[None]], *, tears: bo
         status = 1
         try:
             os.close(reading)
-            guillotine = Guillotine(world, at, tears)
+            guillotine = KillPoint(world, at, tears)
             guillotine.mount()
             asyncio.run(_await(act))
             real_write(writing, str(guillotine.steps).encode())
@@ -126,7 +128,7 @@ def read_synchronized(world: World) -> dict[str, int]:
 
 
 def cut_power(world: World, dice: random.Random | None = None) -> None:
-    """Takes away bytes that were never synchronized: all; with dice all, some or none of them."""
+    """Take away bytes that were never synchronized: all; with dice all, some or none of them."""
     known = read_synchronized(world)
     for path in (world.root / "store").rglob("*.jsonl"):
         there = path.stat().st_size
@@ -137,8 +139,8 @@ def cut_power(world: World, dice: random.Random | None = None) -> None:
         world.note("synchronized", f"{path.stat().st_size} {path}".encode())
 
 
-def play(victims: Path, path: Path, kind: str, *more: object) -> Counter[str]:
-    """Plays in a process of its own; returns how often what was seen.
+def run_victims(victims: Path, path: Path, kind: str, *more: object) -> Counter[str]:
+    """Play in a process of its own; return how often what was seen.
 
     Args:
         victims: The program that plays.

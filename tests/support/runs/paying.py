@@ -16,7 +16,7 @@ def pay(cents: int, purpose: str = "") -> str:
     return f"paid {cents}"
 
 
-async def begin_paying(home: Path, calls: int = 1, purpose: str = "") -> str:
+async def start_payment_run(home: Path, calls: int = 1, purpose: str = "") -> str:
     """Lets a run ask for payments; returns its id. It waits in the store of a user."""
     conversation = Conversation()
     conversation.add_user_message("Pay, please.")
@@ -25,11 +25,11 @@ async def begin_paying(home: Path, calls: int = 1, purpose: str = "") -> str:
         for n in range(1, calls + 1)
     ]
     write_script(home, {"contents": contents}, {"contents": [{"text": "It is paid."}]})
-    await go_on_paying(home, conversation)
+    await resume_payment_run(home, conversation)
     return conversation.id
 
 
-async def go_on_paying(home: Path, conversation: Conversation | str) -> RunOutcome:
+async def resume_payment_run(home: Path, conversation: Conversation | str) -> RunOutcome:
     """Lets the program that has the tool go on."""
     store = DirectoryStore(home / ".local/share/vibe-llms")
     if isinstance(conversation, str):

@@ -39,7 +39,7 @@ class Tab:
         return list(self._requests.values())
 
     def forget(self) -> None:
-        """Forgets what was asked for and complained about before."""
+        """Forget what was asked for and complained about before."""
         self._requests.clear()
         self.complaints.clear()
 
@@ -102,7 +102,7 @@ class Tab:
         return answer["result"].get("value")
 
     async def wait_for(self, expression: str) -> None:
-        """Waits until an expression is true in the page, also across reloads."""
+        """Wait until an expression is true in the page, also across reloads."""
         async with asyncio.timeout(_SECONDS):
             while True:
                 with contextlib.suppress(AssertionError, RuntimeError):
@@ -124,7 +124,7 @@ class Tab:
         ]
 
     async def press(self, key: str) -> None:
-        """Presses a key, and lets it go."""
+        """Press a key, and lets it go."""
         codes = {"Enter": 13, "Tab": 9, " ": 32}
         for kind in ("keyDown", "keyUp"):
             await self.call(
@@ -137,7 +137,7 @@ class Tab:
             )
 
     async def look(self, *, width: int = 1200, height: int = 900, dark: bool = False) -> None:
-        """Gives the page a size and a colour scheme."""
+        """Give the page a size and a colour scheme."""
         await self.call(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -149,14 +149,14 @@ class Tab:
         await self.call("Emulation.setEmulatedMedia", features=[feature])
 
     async def shoot(self, path: Path) -> None:
-        """Takes a picture of all of the page."""
+        """Take a picture of all of the page."""
         answer = await self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True)
         path.write_bytes(base64.b64decode(answer["data"]))
 
 
 @contextlib.asynccontextmanager
 async def open_browser(folder: Path) -> AsyncIterator[Tab]:
-    """Starts the browser with one empty page; it ends with the block."""
+    """Start the browser with one empty page; it ends with the block."""
     program = shutil.which("chromium")
     assert program is not None, "The Debian package chromium has to be installed."
     process = await asyncio.create_subprocess_exec(

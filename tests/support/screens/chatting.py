@@ -13,7 +13,7 @@ from vibe_llms.messages.canisters import AnyCanister
 
 
 @attrs.define
-class Typing:
+class TypedLines:
     """What a person types, line by line; an exception is what happens instead."""
 
     lines: Iterator[str | BaseException]
@@ -27,7 +27,7 @@ class Typing:
 
 
 @attrs.define
-class Recording:
+class RecordedOutput:
     """An output that keeps what it was given."""
 
     text: str = ""

@@ -35,11 +35,11 @@ class Keyboard:
         self._monkeypatch.setattr(sys, "stderr", self._stderr)
 
     def type(self, text: str) -> None:
-        """Types something, now."""
+        """Type something, now."""
         os.write(self._master, text.encode())
 
     def wait_for(self, text: str) -> str:
-        """Waits until something has been shown; returns all that was shown until then."""
+        """Wait until something has been shown; return all that was shown until then."""
         shown = b""
         while text.encode() not in shown:
             shown += os.read(self._master, 4096)
@@ -48,7 +48,7 @@ class Keyboard:
     def answer(
         self, question: str, text: str, listen: Callable[[str], object] = lambda shown: None
     ) -> None:
-        """Types something once the question is shown; lets it be known what was shown."""
+        """Type something once the question is shown; lets it be known what was shown."""
 
         def wait_and_type() -> None:
             with suppress(OSError):  # the test has failed, and closed the terminal
@@ -62,13 +62,13 @@ class Keyboard:
         return termios.tcgetattr(self._stdin.fileno())
 
     def set_modes(self, modes: list[Any]) -> None:
-        """Puts the terminal into other modes."""
+        """Put the terminal into other modes."""
         termios.tcsetattr(self._stdin.fileno(), termios.TCSANOW, modes)
 
 
 @contextmanager
 def open_keyboard(monkeypatch: pytest.MonkeyPatch) -> Iterator[Keyboard]:
-    """Makes a terminal, to be plugged in."""
+    """Create a terminal, to be plugged in."""
     master, slave = pty.openpty()
     try:
         with (

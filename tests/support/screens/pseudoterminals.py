@@ -104,11 +104,11 @@ class Terminal:
         return rest[len(shown) :]
 
     def type(self, text: str) -> None:
-        """Types; Enter is a carriage return."""
+        """Type; Enter is a carriage return."""
         os.write(self._master, text.encode())
 
     def resize(self, columns: int, rows: int) -> None:
-        """Changes the window; this emulator cuts lines where others break them anew."""
+        """Change the window; this emulator cuts lines where others break them anew."""
         with self._lock:
             self.screen.resize(rows, columns)
         _set_size(self._master, columns, rows)
@@ -128,7 +128,7 @@ class Terminal:
         return "\n".join(self.read_lines())
 
     def wait_for(self, pattern: str) -> str:
-        """Waits until something is shown, and returns everything that is."""
+        """Wait until something is shown, and return everything that is."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < deadline:
             text = self.read_text()
@@ -138,17 +138,17 @@ class Terminal:
         raise AssertionError(f"{pattern!r} was never shown:\n{self.read_text()}")
 
     def wait_for_prompt(self) -> str:
-        """Waits until the next message can be typed."""
+        """Wait until the next message can be typed."""
         return self.wait_for(r">\s*\Z")
 
     def wait_for_end(self) -> int:
-        """Waits until the program has ended, and returns its exit code."""
+        """Wait until the program has ended, and return its exit code."""
         code = self._process.wait(PATIENCE_SECONDS)
         self._reader.join(PATIENCE_SECONDS)
         return code
 
     def close(self) -> None:
-        """Ends the program, if it still runs."""
+        """End the program, if it still runs."""
         if self._process.poll() is None:
             self._process.kill()
             self._process.wait()

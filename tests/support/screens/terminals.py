@@ -40,12 +40,12 @@ class Terminal:
         return done.stdout
 
     def type(self, text: str) -> None:
-        """Types text, and Enter."""
+        """Type text, and Enter."""
         self._tmux("send-keys", "-l", text)
         self.press("Enter")
 
     def press(self, key: str) -> None:
-        """Presses one key, such as ``C-c``."""
+        """Press one key, such as ``C-c``."""
         self._tmux("send-keys", key)
 
     def read(self) -> str:
@@ -54,7 +54,7 @@ class Terminal:
         return "\n".join(line.rstrip() for line in screen.splitlines()).rstrip()
 
     def wait_for(self, pattern: str) -> str:
-        """Waits until something is on the screen and returns the screen."""
+        """Wait until something is on the screen and returns the screen."""
         end = time.monotonic() + PATIENCE_SECONDS
         while not re.search(pattern, screen := self.read(), re.DOTALL):
             assert time.monotonic() < end, f"{pattern!r} did not come:\n{screen}"
@@ -66,14 +66,14 @@ class Terminal:
         return bool(self._tmux("list-panes").strip())
 
     def wait_until_closed(self) -> None:
-        """Waits until the program has ended."""
+        """Wait until the program has ended."""
         end = time.monotonic() + PATIENCE_SECONDS
         while self.is_alive():
             assert time.monotonic() < end, f"The program did not end:\n{self.read()}"
             time.sleep(0.05)
 
     def close(self) -> None:
-        """Ends the terminal and whatever runs in it."""
+        """End the terminal and whatever runs in it."""
         self._tmux("kill-server")
 
 
@@ -119,6 +119,6 @@ class Terminals:
         return terminal
 
     def close(self) -> None:
-        """Closes them all."""
+        """Close them all."""
         for terminal in self._opened:
             terminal.close()

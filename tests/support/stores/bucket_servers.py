@@ -21,7 +21,7 @@ PAGE_OBJECTS = 2
 """How many names a server lists at a time."""
 
 
-class Asked(NamedTuple):
+class BucketRequest(NamedTuple):
     """A request."""
 
     method: str
@@ -31,7 +31,7 @@ class Asked(NamedTuple):
     body: bytes
 
 
-class Answer(NamedTuple):
+class BucketAnswer(NamedTuple):
     """A response."""
 
     status: int = 200
@@ -40,7 +40,7 @@ class Answer(NamedTuple):
 
 
 @contextmanager
-def served(answer: Callable[[Asked], Answer]) -> Iterator[str]:
+def served(answer: Callable[[BucketRequest], BucketAnswer]) -> Iterator[str]:
     """Serve answers on a free port of this machine, and yield the URL."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -50,7 +50,9 @@ def served(answer: Callable[[Asked], Answer]) -> Iterator[str]:
             body = self.rfile.read(int(self.headers.get("content-length") or 0))
             parts = urlsplit(self.path)
             query = parse_qs(parts.query, keep_blank_values=True)
-            given = answer(Asked(self.command, unquote(parts.path), query, self.headers, body))
+            given = answer(
+                BucketRequest(self.command, unquote(parts.path), query, self.headers, body)
+            )
             self.send_response(given.status)
             for name, value in {"content-length": str(len(given.body)), **given.headers}.items():
                 self.send_header(name, value)
@@ -78,11 +80,11 @@ def served(answer: Callable[[Asked], Answer]) -> Iterator[str]:
 class Service:
     """Answers in turn, and remembers what it was asked."""
 
-    def __init__(self, answers: Sequence[Answer]) -> None:
+    def __init__(self, answers: Sequence[BucketAnswer]) -> None:
         self.answers = list(answers)
-        self.asked: list[Asked] = []
+        self.asked: list[BucketRequest] = []
 
-    def answer(self, asked: Asked) -> Answer:
+    def answer(self, asked: BucketRequest) -> BucketAnswer:
         self.asked.append(asked)
         return self.answers.pop(0)
 
@@ -100,11 +102,11 @@ class Bucket:
         self.kinds: dict[str, str] = {}
         self.listed = 0
 
-    def answer(self, asked: Asked) -> Answer:
+    def answer(self, asked: BucketRequest) -> BucketAnswer:
         """Answer a request, as far as contents need it."""
         if asked.path.startswith("/computeMetadata/"):
             token = b'{"access_token": "lent", "expires_in": 3600, "token_type": "Bearer"}'
-            return Answer(200, token, {"content-type": "application/json"})
+            return BucketAnswer(200, token, {"content-type": "application/json"})
         scheme = "SharedKey " if self.account else "Bearer lent"
         if not asked.headers.get("authorization", "").startswith(scheme):
             return _refuse(403, "AccessDenied")
@@ -122,12 +124,12 @@ class Bucket:
             return _refuse(404, "BlobNotFound" if self.account else "NoSuchKey")
         if asked.method == "DELETE":
             del self.objects[name]
-            return Answer(204)
+            return BucketAnswer(204)
         data, moment = self.objects[name]
         headers = {"etag": '"1"', "last-modified": format_datetime(moment, usegmt=True)}
-        return Answer(200, data, {**headers, "content-length": str(len(data))})
+        return BucketAnswer(200, data, {**headers, "content-length": str(len(data))})
 
-    def _put(self, name: str, asked: Asked) -> Answer:
+    def _put(self, name: str, asked: BucketRequest) -> BucketAnswer:
         is_new = (
             asked.headers.get("if-none-match") == "*"
             or asked.headers.get("x-goog-if-generation-match") == "0"
@@ -137,9 +139,9 @@ class Bucket:
         self.objects[name] = (asked.body, datetime.now(UTC))
         kind = asked.headers.get("x-ms-blob-content-type") or asked.headers.get("content-type")
         self.kinds[name] = kind or ""
-        return Answer(201, headers={"etag": '"1"'})
+        return BucketAnswer(201, headers={"etag": '"1"'})
 
-    def _perform_batch(self, body: str) -> Answer:
+    def _perform_batch(self, body: str) -> BucketAnswer:
         parts = []
         for number, path in enumerate(re.findall(r"DELETE (\S+) HTTP", body)):
             name = unquote(urlsplit(path).path).partition(f"{BUCKET}/")[2]
@@ -150,9 +152,9 @@ class Bucket:
                 f"Content-ID: {number}\r\n\r\nHTTP/1.1 {status}\r\n{code}\r\n"
             )
         text = "".join(parts) + "--done--\r\n"
-        return Answer(202, text.encode(), {"content-type": "multipart/mixed; boundary=done"})
+        return BucketAnswer(202, text.encode(), {"content-type": "multipart/mixed; boundary=done"})
 
-    def _list(self, query: dict[str, list[str]]) -> Answer:
+    def _list(self, query: dict[str, list[str]]) -> BucketAnswer:
         self.listed += 1
         prefix = query["prefix"][0]
         after = (query.get("marker") or query.get("continuation-token") or [""])[0]
@@ -168,7 +170,7 @@ class Bucket:
             + (f"<NextContinuationToken>{following}</NextContinuationToken>" if following else "")
             + "</ListBucketResult>"
         )
-        return Answer(200, text.encode(), {"content-type": "application/xml"})
+        return BucketAnswer(200, text.encode(), {"content-type": "application/xml"})
 
     def _describe(self, name: str) -> str:
         data, moment = self.objects[name]
@@ -185,8 +187,8 @@ class Bucket:
         )
 
 
-def _refuse(status: int, code: str) -> Answer:
+def _refuse(status: int, code: str) -> BucketAnswer:
     said = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>No.</Message></Error>"
-    return Answer(
+    return BucketAnswer(
         status, said.encode(), {"content-type": "application/xml", "x-ms-error-code": code}
     )

@@ -13,7 +13,7 @@ FIXTURES = Path(__file__).parents[2] / "fixtures" / "exports"
 
 
 def write_zip(path: Path, documents: dict[str, Any]) -> Path:
-    """Writes an archive: of texts and bytes as they are, of others as their JSON."""
+    """Write an archive: of texts and bytes as they are, of others as their JSON."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in documents.items():
             archive.writestr(name, data if isinstance(data, bytes) else json.dumps(data))
@@ -21,7 +21,7 @@ def write_zip(path: Path, documents: dict[str, Any]) -> Path:
 
 
 def write_database(path: Path, version: str) -> Path:
-    """Makes the database that a version of ``llm`` has written; only what searches is left out."""
+    """Create the database that a version of ``llm`` has written; only what searches is left out."""
     with closing(sqlite3.connect(path)) as database:
         database.executescript((FIXTURES / f"llm-{version}.sql").read_text("utf-8"))
     return path
@@ -30,7 +30,7 @@ def write_database(path: Path, version: str) -> Path:
 def say(
     node: str, parent: str | None, role: str, content: Any, *children: str, **more: Any
 ) -> dict[str, Any]:
-    """Makes a node of ChatGPT's tree; a text stands for a content of texts."""
+    """Create a node of ChatGPT's tree; a text stands for a content of texts."""
     if isinstance(content, str):
         content = {"content_type": "text", "parts": [content]}
     author = {"role": role, "name": more.pop("name", None), "metadata": {}}
@@ -47,7 +47,7 @@ def say(
 
 
 def make_chatgpt(*nodes: dict[str, Any], current: str | None = None, **more: Any) -> dict[str, Any]:
-    """Makes a conversation of ChatGPT with a root before the nodes."""
+    """Create a conversation of ChatGPT with a root before the nodes."""
     root = {"id": "root", "message": None, "parent": None, "children": []}
     return {
         "title": "A walk",
@@ -62,7 +62,7 @@ def make_chatgpt(*nodes: dict[str, Any], current: str | None = None, **more: Any
 
 
 def make_claude(*messages: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """Makes a conversation of claude.ai."""
+    """Create a conversation of claude.ai."""
     return {
         "uuid": "8f3a-bb",
         "name": "A walk",
@@ -76,7 +76,7 @@ def make_claude(*messages: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def tell(uuid: str, sender: str, *blocks: Any, **more: Any) -> dict[str, Any]:
-    """Makes a message of claude.ai; a text stands for a block of text."""
+    """Create a message of claude.ai; a text stands for a block of text."""
     content = [{"type": "text", "text": each} if isinstance(each, str) else each for each in blocks]
     return {
         "uuid": uuid,

@@ -20,7 +20,7 @@ _BEFORE = 4
 """So many requests make the user, the key, what it may do, and the bucket; then keys count."""
 
 
-def find_lack() -> str:
+def find_missing() -> str:
     """Says what is missing; nothing where all is there."""
     wanted = ("moto", "flask_cors", "obstore")
     lacking = [each for each in wanted if importlib.util.find_spec(each) is None]
@@ -83,7 +83,7 @@ class ObjectServer:
             return str(answer.read().decode())
 
     def close(self) -> None:
-        """Ends it."""
+        """End it."""
         self._process.kill()
         self._process.wait()
 

@@ -19,7 +19,7 @@ def _read_version(path: Path) -> int:
     return int(name) if name.isdigit() else 0
 
 
-def find_lack() -> str:
+def find_missing() -> str:
     """Says what is missing; nothing where all is there."""
     if find_programs() is None:
         return "postgresql is not installed"

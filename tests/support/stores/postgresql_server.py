@@ -74,7 +74,7 @@ class Server:
         return f"postgresql://vibe@127.0.0.1:{self.port}/postgres"
 
     def start(self) -> None:
-        """Starts it, and returns when it answers."""
+        """Start it, and return when it answers."""
         # It dies with whoever has started it, however that ends.
         command = [*self._within, "setpriv", "--pdeathsig=QUIT", *self._as[1:]]
         if shutil.which("setpriv") is None:
@@ -114,7 +114,7 @@ class Server:
         return subprocess.run(command, check=False).returncode == 0
 
     def kill(self) -> None:
-        """Ends it as a crash does: whoever is connected is cut off."""
+        """End it as a crash does: whoever is connected is cut off."""
         assert self._process is not None
         doomed = psutil.Process(self._process.pid)
         # Each by itself: those that serve connections have sessions of their own, and one that has
@@ -127,7 +127,7 @@ class Server:
         psutil.wait_procs(processes, timeout=30)
 
     def close(self) -> None:
-        """Stops it and removes all that it has written."""
+        """Stop it and removes all that it has written."""
         if self._process is not None:
             self._process.terminate()
             try:
@@ -161,7 +161,7 @@ def produce_url(directory: Path, server: Server | None = None) -> str:
 
 @contextmanager
 def opened(directory: Path, server: Server | None = None) -> Iterator[PostgresqlStore]:
-    """Lends a store in an empty place, and closes its connections."""
+    """Lend a store in an empty place, and closes its connections."""
     store = PostgresqlStore(produce_url(directory, server))
     try:
         yield store

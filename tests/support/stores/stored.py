@@ -32,7 +32,7 @@ def describe(store: ConversationStore) -> dict[str, Any]:
     return {"conversations": found, "contents": contents}
 
 
-def say_more(store: ConversationStore, identity: str, text: str) -> None:
+def add_run(store: ConversationStore, identity: str, text: str) -> None:
     """Says something in a conversation, with a picture, as a run does that has then ended."""
     picture = ImageContent(mime_type="image/png", data=text.encode(), name=f"{text}.png")
     store.append(identity, [UserCanister([picture]), AssistantCanister(text)])
@@ -43,7 +43,7 @@ def say_more(store: ConversationStore, identity: str, text: str) -> None:
     log.close()
 
 
-def change(store: ConversationStore, seed: int, steps: int = 8) -> None:
+def change_at_random(store: ConversationStore, seed: int, steps: int = 8) -> None:
     """Does one thing after the other that people do with a store, by chance."""
     chance = random.Random(seed)
     for number in range(steps):
@@ -53,7 +53,7 @@ def change(store: ConversationStore, seed: int, steps: int = 8) -> None:
         if deed == "begin" or not known:
             store.create(f"c{seed}-{number}", ConversationMetadata(name=f"n {seed}", tags=("t",)))
         elif deed == "say":
-            say_more(store, identity, f"{seed} {number}")
+            add_run(store, identity, f"{seed} {number}")
         elif deed == "fork":
             whole = len(store.read(identity).canisters)
             index = chance.choice((None, chance.randint(0, whole)))

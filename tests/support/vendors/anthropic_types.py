@@ -12,7 +12,7 @@ from typing_extensions import get_type_hints, is_typeddict
 
 
 def spread(annotation: Any) -> Iterator[Any]:
-    """Yields the members of a union, however deeply it is nested."""
+    """Yield the members of a union, however deeply it is nested."""
     origin = typing.get_origin(annotation)
     if origin is typing.Annotated:
         yield from spread(typing.get_args(annotation)[0])
@@ -41,7 +41,7 @@ def access_hints(cls: Any, *, further: bool) -> Mapping[str, Any]:
 
 
 def fabricate(annotation: Any, *, further: bool = False) -> Any:
-    """Makes the smallest value of an annotation of the SDK; ``further`` fills in all fields."""
+    """Create the smallest value of an annotation of the SDK; ``further`` fills in all fields."""
     annotation = next(member for member in spread(annotation) if member is not type(None))
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Literal:
@@ -65,7 +65,7 @@ def fabricate(annotation: Any, *, further: bool = False) -> Any:
 
 
 def survey(union: Any) -> list[Any]:
-    """Makes two objects for each member of a union, with their type: a small and a full one."""
+    """Create two objects for each member of a union, with their type: a small and a full one."""
     members = [member for member in spread(union) if member is not str]
     return [fabricate(each, further=further) for each in members for further in (False, True)]
 

@@ -32,7 +32,7 @@ def assemble(protocol: str, events: Iterable[StreamEvent]) -> Response:
 
 
 def forget_chance(response: Response) -> str:
-    """Writes a response down, without what differs each time; whatever it holds is checked."""
+    """Write a response down, without what differs each time; whatever it holds is checked."""
     canisters = tuple(
         attrs.evolve(canister, id="i", timestamp=NOW, turn_id="t")  # type: ignore[call-arg]
         for canister in response.canisters

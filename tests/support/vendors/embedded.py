@@ -46,7 +46,7 @@ def acquire_shared_weights(pin: Pin = SMOLLM2) -> Path:
 
 
 def lend_weights(data_directory: Path) -> None:
-    """Puts the weights into another data directory, where ``local`` will find them."""
+    """Put the weights into another data directory, where ``local`` will find them."""
     place = compose_stored_path(SMOLLM2, data_directory / "providers" / "local")
     place.parent.mkdir(parents=True, exist_ok=True)
     if not place.exists():
@@ -54,12 +54,12 @@ def lend_weights(data_directory: Path) -> None:
 
 
 def lend_embedder(directory: Path) -> None:
-    """Puts the embedder's folder, with its library, into a data directory of the provider."""
+    """Put the embedder's folder, with its library, into a data directory of the provider."""
     lend_folder(choose_pin(), directory)
 
 
 def lend_folder(pin: Pin, directory: Path) -> None:
-    """Puts the folder of weights into a data directory of the provider."""
+    """Put the folder of weights into a data directory of the provider."""
     shared = acquire_shared_weights(pin).parent
     place = compose_stored_path(pin, directory).parent
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -68,7 +68,7 @@ def lend_folder(pin: Pin, directory: Path) -> None:
 
 @contextlib.contextmanager
 def keep_loaded(path: Path) -> Iterator[Path]:
-    """Keeps weights loaded, as a client would: those of the tests within share them.
+    """Keep weights loaded, as a client would: those of the tests within share them.
 
     Loading takes longer than most of the answers that a test asks for.
     """

@@ -123,7 +123,7 @@ def produce_stream(protocol: str, *parts: Part) -> bytes:
 
 
 def _relay(*parts: Part) -> Iterator[StreamEvent]:
-    """Yields what a gateway is told by a vendor of another protocol, and tells in our own."""
+    """Yield what a gateway is told by a vendor of another protocol, and tells in our own."""
     simulated_request, decoder = _produce_request(""), produce_decoder("messages")
     assembler = Assembler(provider="parrot", model="m", protocol="messages", limits=Limits())
     frames = MESSAGES.stream(
@@ -189,8 +189,8 @@ def _encode(data: Any) -> bytes:
     return data.encode() if isinstance(data, str) else msgspec.json.encode(data)
 
 
-def walk_places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yields the path of every value within plain data."""
+def walk_paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the path of every value within plain data."""
     if path:
         yield path
     items: Any = ()
@@ -199,7 +199,7 @@ def walk_places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, .
     elif isinstance(value, list):
         items = enumerate(value)
     for key, inner in items:
-        yield from walk_places(inner, (*path, key))
+        yield from walk_paths(inner, (*path, key))
 
 
 ABSENT: Final = object()
@@ -219,7 +219,7 @@ def replace_at(value: Any, path: tuple[Any, ...], other: Any) -> Any:
 
 
 def produce_decoder(protocol: str) -> Any:
-    """Makes the decoder of a dialect."""
+    """Create the decoder of a dialect."""
     package = importlib.import_module(f"vibe_llms.dialects.{protocol}")
     return package.Decoder(provider="parrot", model="m")
 
@@ -242,7 +242,7 @@ def _assemble(protocol: str, events: Iterator[StreamEvent]) -> Response:
 
 
 def read_stream(protocol: str, frames: list[Frame]) -> Response:
-    """Reads a stream as a provider would, and writes the response down. Raises ConverseError."""
+    """Read a stream as a provider would, and writes the response down. Raises ConverseError."""
     decoder = produce_decoder(protocol)
 
     def read() -> Iterator[StreamEvent]:
@@ -254,7 +254,7 @@ def read_stream(protocol: str, frames: list[Frame]) -> Response:
 
 
 def read_body(protocol: str, body: bytes) -> Response:
-    """Reads a whole response as a provider would. Raises ConverseError."""
+    """Read a whole response as a provider would. Raises ConverseError."""
     decoder = produce_decoder(protocol)
     return _assemble(protocol, iter(_blame(lambda: decoder.decode_response(body))))
 

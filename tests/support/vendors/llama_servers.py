@@ -29,7 +29,7 @@ signal.pause()
 
 @contextmanager
 def serve_weights(weights: Path, key: str) -> Iterator[str]:
-    """Starts the server, and ends it; yields its address.
+    """Start the server, and ends it; yields its address.
 
     Args:
         key: That clients must show.
@@ -48,7 +48,7 @@ def serve_weights(weights: Path, key: str) -> Iterator[str]:
 
 
 def wait_for(url: str) -> None:
-    """Waits until a server answers that it is well."""
+    """Wait until a server answers that it is well."""
     for _ in range(600):
         try:
             urllib.request.urlopen(url, timeout=5).close()

@@ -24,14 +24,14 @@ def normalize(protocol: str) -> Callable[..., Any]:
     return produced
 
 
-def write_said(protocol: str, role: str, text: str) -> dict[str, Any]:
+def write_message(protocol: str, role: str, text: str) -> dict[str, Any]:
     """Return a message of the user or the assistant."""
     if protocol == "generate_content":
         return {"role": "model" if role == "assistant" else role, "parts": [{"text": text}]}
     return {"role": role, "content": text}
 
 
-def write_called(protocol: str, number: int) -> list[dict[str, Any]]:
+def write_call(protocol: str, number: int) -> list[dict[str, Any]]:
     """Return a call and its result."""
     identity, arguments, result = f"call_{number}", {"n": number}, f"result {number}"
     if protocol == "messages":
@@ -59,15 +59,15 @@ def write_called(protocol: str, number: int) -> list[dict[str, Any]]:
     return [{"role": "assistant", "content": None, "tool_calls": [asked]}, said]
 
 
-def write_talk(protocol: str, turns: int, *, with_tools: bool) -> list[dict[str, Any]]:
+def write_conversation(protocol: str, turns: int, *, with_tools: bool) -> list[dict[str, Any]]:
     """Return a conversation of a message and so many turns, each of two messages."""
-    messages = [write_said(protocol, "user", "Begin.")]
+    messages = [write_message(protocol, "user", "Begin.")]
     for number in range(turns):
         if with_tools:
-            messages += write_called(protocol, number)
+            messages += write_call(protocol, number)
         else:
-            messages.append(write_said(protocol, "assistant", f"Answer {number}."))
-            messages.append(write_said(protocol, "user", f"Question {number}?"))
+            messages.append(write_message(protocol, "assistant", f"Answer {number}."))
+            messages.append(write_message(protocol, "user", f"Question {number}?"))
     return messages
 
 

@@ -40,13 +40,13 @@ KNOWN = ModelsIntegrator(provider="anthropic").integrate("model", facts={"contro
 
 
 def survey_exchanges() -> Iterator[dict[str, Any]]:
-    """Yields the recorded exchanges."""
+    """Yield the recorded exchanges."""
     with (Path(RECORDINGS) / "anthropic_messages.jsonl").open(encoding="utf-8") as lines:
         yield from map(json.loads, lines)
 
 
 def assemble(events: Iterable[StreamEvent]) -> Response:
-    """Puts a response together, as a provider does."""
+    """Put a response together, as a provider does."""
     assembler = Assembler(provider="anthropic", model="asked", protocol="messages")
     last: StreamEvent | None = None
     for event in events:
@@ -61,7 +61,7 @@ def assemble(events: Iterable[StreamEvent]) -> Response:
 
 
 def read_stream(chunks: Iterable[bytes]) -> list[StreamEvent]:
-    """Decodes a streamed answer, given as pieces of its bytes."""
+    """Decode a streamed answer, given as pieces of its bytes."""
     framer, decoder = SseFramer(Limits()), Decoder(provider="anthropic", model="asked")
     events = []
     for chunk in chunks:
@@ -73,7 +73,7 @@ def read_stream(chunks: Iterable[bytes]) -> list[StreamEvent]:
 
 
 def read_whole(body: Mapping[str, Any] | bytes) -> list[StreamEvent]:
-    """Decodes an answer in one piece."""
+    """Decode an answer in one piece."""
     return Decoder(provider="anthropic", model="asked").decode_response(body)
 
 

@@ -28,7 +28,7 @@ def produce_context(
     clock: Clock | None = None,
     **settings: Any,
 ) -> ProviderContext:
-    """Makes the context of a provider, with what ships as the data about its models."""
+    """Create the context of a provider, with what ships as the data about its models."""
     return ProviderContext(
         name=name,
         settings=settings,
@@ -71,7 +71,7 @@ class Counterpart:
 def answer_json(
     body: bytes, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> MemoryAnswer:
-    """Makes an answer in one piece."""
+    """Create an answer in one piece."""
     return MemoryAnswer(
         status=status,
         headers={"Content-Type": "application/json", **(headers or {})},
@@ -82,5 +82,5 @@ def answer_json(
 def answer_stream(
     chunks: Iterable[bytes], content_type: str = "text/event-stream", **headers: str
 ) -> MemoryAnswer:
-    """Makes an answer that comes in pieces."""
+    """Create an answer that comes in pieces."""
     return MemoryAnswer(headers={"Content-Type": content_type, **headers}, chunks=list(chunks))

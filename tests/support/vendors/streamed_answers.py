@@ -93,7 +93,7 @@ def get_response(events: Sequence[StreamEvent]) -> Response:
 def read_pieces(
     dialect: ModuleType, pieces: Iterable[bytes], framer: type[Any] = SseFramer
 ) -> list[StreamEvent]:
-    """Decodes a stream, up to its end."""
+    """Decode a stream, up to its end."""
     cutter, decoder = framer(Limits()), dialect.Decoder(provider="vendor", model="asked")
     frames = [frame for piece in pieces for frame in cutter.feed(piece)] + list(cutter.finish())
     events = [event for frame in frames for event in decoder.decode(frame.data, frame.event)]
@@ -101,7 +101,7 @@ def read_pieces(
 
 
 def survey_recorded() -> Iterator[tuple[str, list[StreamEvent]]]:
-    """Yields the recorded answers of all protocols that come to an end, each by its name."""
+    """Yield the recorded answers of all protocols that come to an end, each by its name."""
     for name, (dialect, framer) in RECORDED.items():
         with (Path(RECORDINGS) / f"{name}.jsonl").open(encoding="utf-8") as lines:
             for exchange in map(json.loads, lines):
@@ -117,7 +117,7 @@ def survey_recorded() -> Iterator[tuple[str, list[StreamEvent]]]:
 def read_answer(
     dialect: ModuleType, framer: type[Any], data: bytes, streamed: bool
 ) -> list[StreamEvent]:
-    """Decodes a recorded answer."""
+    """Decode a recorded answer."""
     if streamed and data.lstrip()[:1] != b"[":
         return read_pieces(dialect, [data], framer)
     decoder = dialect.Decoder(provider="vendor", model="asked")
@@ -137,13 +137,13 @@ def write_stream(
 
 
 def split(data: bytes, seed: int) -> list[bytes]:
-    """Cuts bytes anywhere."""
+    """Cut bytes anywhere."""
     chance = random.Random(seed)
     places = sorted(chance.randrange(len(data) + 1) for _ in range(min(40, len(data))))
     return [data[a:b] for a, b in zip([0, *places], [*places, len(data)], strict=True)]
 
 
-def play(response: Response, chance: random.Random) -> list[StreamEvent]:
+def produce_events(response: Response, chance: random.Random) -> list[StreamEvent]:
     """Return events that come to a response, as some decoder would have them.
 
     Contents end as they come, or all of them with the response.
@@ -243,7 +243,7 @@ _SAID: Final = st.builds(
 
 @st.composite
 def answers(draw: st.DrawFn) -> list[StreamEvent]:
-    """Draws the events of an answer of another vendor, of any contents in any order.
+    """Draw the events of an answer of another vendor, of any contents in any order.
 
     Where one summary ends and the next begins shows only when all of them are there.
     """
@@ -262,5 +262,5 @@ def answers(draw: st.DrawFn) -> list[StreamEvent]:
     )
     metadata = ResponseMetadata(origin=origin, native=draw(_ELSEWHERE))
     response = Response(request=REQUEST, canisters=named, metadata=metadata)
-    events = play(response, random.Random(draw(st.integers(0, 99))))
+    events = produce_events(response, random.Random(draw(st.integers(0, 99))))
     return complete(events, "elsewhere")

@@ -16,7 +16,14 @@ from traceback import format_exception
 
 import pytest
 
-from support.stores.bucket_servers import BUCKET, Answer, Asked, Bucket, Service, served
+from support.stores.bucket_servers import (
+    BUCKET,
+    Bucket,
+    BucketAnswer,
+    BucketRequest,
+    Service,
+    served,
+)
 from vibe_llms.conversations.stores import object_stores, objects
 from vibe_llms.conversations.stores.object_stores import locate
 from vibe_llms.conversations.stores.objects import ObjectBackend
@@ -33,7 +40,7 @@ pytestmark = pytest.mark.objects
 
 DATA = b"\x89PNG"
 ID = compute_content_id(DATA)
-WRITTEN = Answer(headers={"etag": '"1"'})
+WRITTEN = BucketAnswer(headers={"etag": '"1"'})
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +66,7 @@ def open_backend(url: str, scheme: str = "s3", steps: str = "bucket/some%20where
     return ObjectBackend(address, locate(address))
 
 
-def produce(stack: ExitStack, *answers: Answer) -> tuple[ObjectBackend, Service]:
+def produce(stack: ExitStack, *answers: BucketAnswer) -> tuple[ObjectBackend, Service]:
     service = Service(answers)
     return open_backend(stack.enter_context(served(service.answer))), service
 
@@ -69,7 +76,7 @@ def test_what_may_succeed_later_is_asked_again(
 ) -> None:
     """Three times in all, under the hash of the content, which the server checks."""
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")  # is of s3:// alone
-    place, service = produce(stack, Answer(503), Answer(500), WRITTEN)
+    place, service = produce(stack, BucketAnswer(503), BucketAnswer(500), WRITTEN)
 
     place.put(ID, DATA, mime_type="image/png", name=None)
 
@@ -82,7 +89,7 @@ def test_what_may_succeed_later_is_asked_again(
 def test_a_server_that_stays_away_is_an_outage(stack: ExitStack) -> None:
     """Callers may try again later; the error says so by its class."""
     said = b"<Error><Code>SlowDown</Code><Message>Later.</Message></Error>"
-    place, service = produce(stack, *[Answer(503, said)] * 3)
+    place, service = produce(stack, *[BucketAnswer(503, said)] * 3)
 
     with pytest.raises(StoreUnavailableError, match="status 503, SlowDown: Later"):
         place.read(ID)
@@ -94,7 +101,7 @@ def test_a_server_that_stays_away_is_an_outage(stack: ExitStack) -> None:
 @pytest.mark.parametrize("status", [400, 403, 404])
 def test_what_was_not_taken_is_an_error(stack: ExitStack, status: int) -> None:
     """Nothing is acknowledged that the server has not, and nothing refused is sent again."""
-    place, service = produce(stack, Answer(status))
+    place, service = produce(stack, BucketAnswer(status))
 
     with pytest.raises(StoreError, match=r"s3\+http://127.0.0.1:\d+/bucket") as caught:
         place.put(ID, DATA, mime_type="image/png", name=None)
@@ -105,7 +112,7 @@ def test_what_was_not_taken_is_an_error(stack: ExitStack, status: int) -> None:
 
 def test_a_bucket_of_another_region_is_told_with_the_remedy(stack: ExitStack) -> None:
     """Amazon redirects to nowhere then; to try again later would not help."""
-    place, service = produce(stack, Answer(301))
+    place, service = produce(stack, BucketAnswer(301))
 
     with pytest.raises(StoreError, match="Set AWS_REGION to the region") as caught:
         place.read(ID)
@@ -116,7 +123,7 @@ def test_a_bucket_of_another_region_is_told_with_the_remedy(stack: ExitStack) ->
 def test_an_error_is_told_in_one_line(stack: ExitStack) -> None:
     """With the server's own word for it, and what to do."""
     said = b"<Error><Code>AccessDenied</Code><Message>Not\n you\x07</Message></Error>"
-    place, _ = produce(stack, Answer(403, said))
+    place, _ = produce(stack, BucketAnswer(403, said))
 
     with pytest.raises(StoreError) as caught:
         place.read(ID)
@@ -132,7 +139,7 @@ def test_a_server_that_repeats_what_it_was_sent_tells_no_secret(
     """Also of keys that no variable holds: an error goes into logs, and to others."""
     write_key(monkeypatch, tmp_path, "canary-of-the-key", "canary-of-the-session")
     said = b"<Code>Bad</Code><Message>canary-of-the-session and canary-of-the-key</Message>"
-    place, service = produce(stack, Answer(400, said))
+    place, service = produce(stack, BucketAnswer(400, said))
 
     with pytest.raises(StoreError, match="status 400, Bad") as caught:
         place.read(ID)
@@ -172,7 +179,7 @@ def write_key(
 
 def test_content_is_removed_by_a_plain_request(stack: ExitStack) -> None:
     """Not every server of the protocol knows lists of what to delete."""
-    place, service = produce(stack, Answer(204))
+    place, service = produce(stack, BucketAnswer(204))
 
     place.remove(ID)
 
@@ -183,7 +190,7 @@ def test_content_is_removed_by_a_plain_request(stack: ExitStack) -> None:
 
 def test_bytes_that_are_others_are_refused(stack: ExitStack) -> None:
     """Whatever the server says of them."""
-    place, _ = produce(stack, Answer(200, b"others"))
+    place, _ = produce(stack, BucketAnswer(200, b"others"))
 
     with pytest.raises(CorruptionError, match="do not match the id"):
         place.read(ID)
@@ -194,7 +201,7 @@ def test_what_is_too_large_is_neither_sent_nor_received(
 ) -> None:
     """One content is held in memory as a whole."""
     monkeypatch.setattr(objects, "CONTENT_BYTES", 3)
-    place, service = produce(stack, Answer(200, DATA))
+    place, service = produce(stack, BucketAnswer(200, DATA))
 
     with pytest.raises(StoreError, match=r"has 4 bytes; .* at most 3"):
         place.put(ID, DATA, mime_type="image/png", name=None)
@@ -203,7 +210,7 @@ def test_what_is_too_large_is_neither_sent_nor_received(
         place.read(ID)
 
 
-def read_identity(asked: Asked) -> str:
+def read_identity(asked: BucketRequest) -> str:
     """Return the name of the key that signed a request to S3."""
     return asked.headers["authorization"].partition("Credential=")[2].partition("/")[0]
 
@@ -212,7 +219,7 @@ def test_a_key_is_found_as_amazons_tools_find_it(
     stack: ExitStack, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """In the environment, else in a file; one that was replaced counts at once."""
-    place, service = produce(stack, *[Answer(200, DATA)] * 3)
+    place, service = produce(stack, *[BucketAnswer(200, DATA)] * 3)
 
     place.read(ID)
     write_key(monkeypatch, tmp_path, "two%", "")
@@ -237,7 +244,7 @@ def test_a_key_that_no_header_can_carry_is_refused(
     stack: ExitStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """obstore would panic; the blanks around it are left out."""
-    place, service = produce(stack, Answer(200, DATA))
+    place, service = produce(stack, BucketAnswer(200, DATA))
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIA1\n")
     place.read(ID)
     assert read_identity(service.asked[0]) == "AKIA1"
@@ -246,11 +253,11 @@ def test_a_key_that_no_header_can_carry_is_refused(
         place.read(ID)
 
 
-def lend(name: str) -> Answer:
+def lend(name: str) -> BucketAnswer:
     """Answer as those who lend keys do."""
     until = (datetime.now(UTC) + timedelta(hours=6)).strftime("%Y-%m-%dT%H:%M:%SZ")
     said = f'{{"AccessKeyId": "{name}", "SecretAccessKey": "s", "Token": "t", "Code": "Success",'
-    return Answer(200, f'{said} "Expiration": "{until}"}}'.encode())
+    return BucketAnswer(200, f'{said} "Expiration": "{until}"}}'.encode())
 
 
 def test_the_role_of_a_machine_lends_a_key(
@@ -258,11 +265,11 @@ def test_the_role_of_a_machine_lends_a_key(
 ) -> None:
     """Asked for once, and kept until it ends."""
     forget_key(monkeypatch)
-    given = [Answer(200, b"ticket"), Answer(200, b"role"), lend("lent")]
+    given = [BucketAnswer(200, b"ticket"), BucketAnswer(200, b"role"), lend("lent")]
     lender = Service(given)
     url = stack.enter_context(served(lender.answer))
     monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", url)
-    place, service = produce(stack, *[Answer(200, DATA)] * 2)
+    place, service = produce(stack, *[BucketAnswer(200, DATA)] * 2)
 
     place.read(ID)
     place.read(ID)
@@ -283,7 +290,7 @@ def test_the_role_of_a_container_lends_a_key(
     forget_key(monkeypatch)
     lender = Service([lend("lent")])
     url = stack.enter_context(served(lender.answer))
-    place, service = produce(stack, Answer(200, DATA))
+    place, service = produce(stack, BucketAnswer(200, DATA))
     monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{url}/key")
     with pytest.raises(ConfigurationError, match="AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"):
         place.read(ID)

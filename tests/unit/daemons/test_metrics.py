@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.gateways.gateways import become
+from support.gateways.gateways import wait_until
 from vibe_llms.daemons import metrics as metrics_module
 from vibe_llms.daemons.metrics import FOLDER_VARIABLE, Metrics
 from vibe_llms.daemons.records import CallRecord
@@ -64,7 +64,7 @@ async def test_it_is_told_how_long_the_event_loop_stood_still() -> None:
     service.watch.listeners.append(heard.append)
     await service.start()
     time.sleep(0.6)  # noqa: ASYNC251  # everybody waits: that is what is measured
-    await become(lambda: max(heard, default=0.0) > 0.3)
+    await wait_until(lambda: max(heard, default=0.0) > 0.3)
     await service.stop()
 
     text = metrics.write().decode()
@@ -87,7 +87,7 @@ async def test_shared_counts_are_written_while_nobody_reads_them(
     flush = metrics.flush
     monkeypatch.setattr(metrics, "flush", lambda: (flushed.append(1), flush()))
     finish(metrics, "anthropic:m", 200)
-    await become(lambda: bool(flushed))
+    await wait_until(lambda: bool(flushed))
     finish(metrics, "anthropic:m", 200)
     await service.stop()
 

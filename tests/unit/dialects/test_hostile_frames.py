@@ -29,7 +29,7 @@ from support.vendors.hostility import (
     read_body,
     read_stream,
     replace_at,
-    walk_places,
+    walk_paths,
 )
 from vibe_llms.exceptions import (
     CodecError,
@@ -137,7 +137,7 @@ def test_any_value_of_a_stream_may_be_replaced(protocol: str, name: str) -> None
     broken: list[str] = []
     places: dict[tuple[Any, ...], tuple[list[Frame], int, Any, tuple[Any, ...]]] = {}
     for frames, number, data in walk_frames(produce_streams(protocol)):
-        for path in walk_places(data):
+        for path in walk_paths(data):
             sign = (frames[number][1], data.get("type"), tuple(data), path, number == 0)
             places.setdefault(sign, (frames, number, data, path))
     for frames, number, data, path in sample(places.values(), TURNS[name]):
@@ -159,7 +159,7 @@ def test_any_value_of_a_complete_response_may_be_replaced(protocol: str, name: s
     """At every key, one at a time."""
     broken: list[str] = []
     for body in produce_bodies(protocol):
-        for path in sample(walk_places(body), TURNS[name]):
+        for path in sample(walk_paths(body), TURNS[name]):
             changed = encode(replace_at(body, path, REPLACEMENTS[name]))
             expect_our_errors(partial(read_body, protocol, changed), describe(path), broken)
 
@@ -180,7 +180,7 @@ def test_any_value_of_an_error_may_be_replaced(protocol: str, name: str) -> None
         raise error
 
     for problem in produce_problems(protocol):
-        for path in walk_places(problem):
+        for path in walk_paths(problem):
             changed = replace_at(problem, path, REPLACEMENTS[name])
             expect_our_errors(partial(make, changed), describe(path), broken)
     for value in REPLACEMENTS.values():
@@ -233,7 +233,7 @@ def test_streams_may_be_shuffled_into_each_other(protocol: str, seed: int) -> No
     for number, (data, event) in enumerate(chosen):
         if chance.random() < 0.2 and data.startswith(b"{"):
             fields = msgspec.json.decode(data)
-            path = chance.choice(list(walk_places(fields)))
+            path = chance.choice(list(walk_paths(fields)))
             other = chance.choice(list(REPLACEMENTS.values()))
             chosen[number] = (encode(replace_at(fields, path, other)), event)
     broken: list[str] = []

@@ -37,7 +37,7 @@ from support.vendors.hostility import (
     read_body,
     read_stream,
     replace_at,
-    walk_places,
+    walk_paths,
 )
 from support.vendors.sdk_generation import survey_fields
 from vibe_llms.exceptions import ConverseError
@@ -130,7 +130,7 @@ def write(protocol: str, response: Response) -> None:
 
 def walk_keys(value: Any) -> Iterator[tuple[Any, ...]]:
     """Yield the path of every key that has a meaning for the vendor."""
-    for place in walk_places(value):
+    for place in walk_paths(value):
         if isinstance(place[-1], str) and not FREE & set(place[:-1]):
             yield place
 

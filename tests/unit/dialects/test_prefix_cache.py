@@ -14,8 +14,8 @@ from support.vendors.long_talks import (
     PROTOCOLS,
     normalize,
     write_body,
-    write_said,
-    write_talk,
+    write_conversation,
+    write_message,
 )
 from vibe_llms.dialects.prefix_cache import (
     CHANGEABLE_MESSAGES,
@@ -57,7 +57,7 @@ def mask(canisters: Sequence[AnyCanister]) -> list[AnyCanister]:
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_conversation_that_continues_keeps_its_canisters(protocol: str, with_tools: bool) -> None:
     cache = PrefixCache().open("a")
-    talk = write_talk(protocol, TURNS + 4, with_tools=with_tools)
+    talk = write_conversation(protocol, TURNS + 4, with_tools=with_tools)
     before = read(protocol, talk[: 2 * TURNS + 1], cache)
 
     for count in range(2 * TURNS + 3, len(talk) + 1, 2):
@@ -74,7 +74,7 @@ def test_a_conversation_that_continues_keeps_its_canisters(protocol: str, with_t
 def test_last_messages_that_change_are_read_again(protocol: str) -> None:
     """Such as the cache marks of prompts, which clients move to the new last messages."""
     cache = PrefixCache().open("a")
-    talk = write_talk(protocol, TURNS, with_tools=False)
+    talk = write_conversation(protocol, TURNS, with_tools=False)
     marked = [*talk[:-3], *({**each, "mark": True} for each in talk[-3:])]
     before = read(protocol, marked, cache)
 
@@ -89,12 +89,12 @@ def test_last_messages_that_change_are_read_again(protocol: str) -> None:
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_another_beginning_is_read_again(protocol: str) -> None:
     cache = PrefixCache().open("a")
-    talk = write_talk(protocol, TURNS, with_tools=True)
+    talk = write_conversation(protocol, TURNS, with_tools=True)
     before = read(protocol, talk, cache)
     edited = copy.deepcopy(talk)
-    edited[9] = write_said(protocol, "user", "Something else.")
+    edited[9] = write_message(protocol, "user", "Something else.")
 
-    now = read(protocol, [*edited, write_said(protocol, "user", "And?")], cache)
+    now = read(protocol, [*edited, write_message(protocol, "user", "And?")], cache)
 
     assert not {*map(id, now)} & {*map(id, before)}
     assert mask(now)[:-1] == mask(read(protocol, edited, None))
@@ -110,7 +110,7 @@ HEADS: dict[str, tuple[str, Any, Any]] = {
 @pytest.mark.parametrize("protocol", HEADS)
 def test_other_instructions_beside_the_messages_are_another_beginning(protocol: str) -> None:
     cache = PrefixCache().open("a")
-    talk = write_talk(protocol, TURNS, with_tools=False)
+    talk = write_conversation(protocol, TURNS, with_tools=False)
     field, first, second = HEADS[protocol]
     before = read(protocol, talk, cache, **{field: first})
 
@@ -124,7 +124,7 @@ def test_values_that_are_equal_in_python_are_distinguished() -> None:
     """In Python ``True`` equals 1, and 1 equals 1.0."""
     cache = PrefixCache().open("a")
     for value in (1, True, 1.0):
-        talk = write_talk("messages", TURNS, with_tools=True)
+        talk = write_conversation("messages", TURNS, with_tools=True)
         talk[1]["content"][0]["input"] = {"n": value}
 
         canisters = read("messages", talk, cache)
@@ -134,7 +134,7 @@ def test_values_that_are_equal_in_python_are_distinguished() -> None:
 
 def test_clients_do_not_share_the_cache() -> None:
     cache = PrefixCache()
-    talk = write_talk("messages", TURNS, with_tools=False)
+    talk = write_conversation("messages", TURNS, with_tools=False)
     before = read("messages", talk, cache.open("a"))
 
     now = read("messages", talk, cache.open("b"))
@@ -145,7 +145,7 @@ def test_clients_do_not_share_the_cache() -> None:
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_an_invalid_message_is_located_in_the_whole_request(protocol: str) -> None:
     cache = PrefixCache().open("a")
-    talk = write_talk(protocol, TURNS, with_tools=False)
+    talk = write_conversation(protocol, TURNS, with_tools=False)
     read(protocol, talk, cache)
 
     with pytest.raises(RequestError) as known:
@@ -158,7 +158,7 @@ def test_an_invalid_message_is_located_in_the_whole_request(protocol: str) -> No
 
 def test_short_conversations_are_not_cached() -> None:
     cache = PrefixCache()
-    talk = write_talk("messages", TURNS, with_tools=False)
+    talk = write_conversation("messages", TURNS, with_tools=False)
 
     read("messages", talk[: MIN_MESSAGES - 1], cache.open("a"))
 
@@ -169,7 +169,7 @@ def test_the_cache_is_bounded_in_total_and_for_each_client() -> None:
     cache = PrefixCache(limit=400_000, share=150_000)
     sizes = []
     for number in range(60):
-        talk = write_talk("messages", TURNS, with_tools=False)
+        talk = write_conversation("messages", TURNS, with_tools=False)
         talk[0]["content"] = f"{number} {'x' * 10_000}"
         read("messages", talk, cache.open(f"client {number % 8}"))
         sizes.append(cache.size)
@@ -178,7 +178,7 @@ def test_the_cache_is_bounded_in_total_and_for_each_client() -> None:
     assert min(sizes[20:]) > 200_000
     one = PrefixCache(limit=400_000, share=150_000)
     for number in range(20):
-        talk = write_talk("messages", TURNS, with_tools=False)
+        talk = write_conversation("messages", TURNS, with_tools=False)
         talk[0]["content"] = f"{number} {'x' * 10_000}"
         read("messages", talk, one.open("a"))
     assert 0 < one.size <= 150_000
@@ -186,7 +186,7 @@ def test_the_cache_is_bounded_in_total_and_for_each_client() -> None:
 
 def test_conversations_larger_than_a_clients_share_are_not_cached() -> None:
     cache = PrefixCache(share=10_000)
-    talk = write_talk("messages", TURNS, with_tools=False)
+    talk = write_conversation("messages", TURNS, with_tools=False)
 
     read("messages", talk, cache.open("a"))
 
@@ -195,12 +195,12 @@ def test_conversations_larger_than_a_clients_share_are_not_cached() -> None:
 
 def test_a_conversation_that_continues_counts_once() -> None:
     cache = PrefixCache()
-    talk = write_talk("messages", 40, with_tools=False)
+    talk = write_conversation("messages", 40, with_tools=False)
     read("messages", talk, cache.open("a"))
     size = cache.size
 
     for _ in range(10):
-        talk += write_talk("messages", 1, with_tools=False)[1:]
+        talk += write_conversation("messages", 1, with_tools=False)[1:]
         read("messages", talk, cache.open("a"))
 
     assert size < cache.size < 2 * size
@@ -209,7 +209,7 @@ def test_a_conversation_that_continues_counts_once() -> None:
 def test_conversations_that_begin_alike_are_limited() -> None:
     cache = PrefixCache()
     for number in range(100):
-        talk = write_talk("messages", TURNS, with_tools=False)
+        talk = write_conversation("messages", TURNS, with_tools=False)
         talk[5]["content"] = f"Another {number}."
         read("messages", talk, cache.open("a"))
         if number == 0:
@@ -221,7 +221,7 @@ def test_conversations_that_begin_alike_are_limited() -> None:
 def test_an_interrupted_request_is_not_cached() -> None:
     """If the client disconnects, the thread that reads the request is ended anywhere."""
     cache = PrefixCache()
-    body = write_body("messages", write_talk("messages", TURNS, with_tools=False))
+    body = write_body("messages", write_conversation("messages", TURNS, with_tools=False))
 
     normalize("messages")(body, cache=cache.open("a"))
 
@@ -230,7 +230,7 @@ def test_an_interrupted_request_is_not_cached() -> None:
 
 def test_the_least_recently_used_entry_is_dropped_first() -> None:
     cache = PrefixCache(share=200_000)
-    talks = [write_talk("messages", TURNS, with_tools=False) for _ in range(3)]
+    talks = [write_conversation("messages", TURNS, with_tools=False) for _ in range(3)]
     for number, talk in enumerate(talks):
         talk[0]["content"] = f"{number} {'x' * 10_000}"
     first = read("messages", talks[0], cache.open("a"))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from support.vendors.long_talks import PROTOCOLS, normalize, write_body, write_talk
+from support.vendors.long_talks import PROTOCOLS, normalize, write_body, write_conversation
 from vibe_llms.dialects.prefix_cache import PrefixCache
 
 TALK_CALLS = {
@@ -53,7 +53,7 @@ def count_each(protocol: str, *, with_tools: bool) -> float:
     read = normalize(protocol)
 
     def count(turns: int) -> int:
-        body = write_body(protocol, write_talk(protocol, turns, with_tools=with_tools))
+        body = write_body(protocol, write_conversation(protocol, turns, with_tools=with_tools))
         read(body)  # what is made but once
         return count_calls(lambda: read(body))
 
@@ -72,7 +72,7 @@ def test_a_message_that_was_read_before_takes_no_calls(protocol: str) -> None:
 
     def count(turns: int) -> int:
         cache = PrefixCache().open("a")
-        talk = write_talk(protocol, turns + 1, with_tools=True)
+        talk = write_conversation(protocol, turns + 1, with_tools=True)
         read(write_body(protocol, talk[:-2]), cache=cache)
         cache.commit()
         body: dict[str, Any] = write_body(protocol, talk)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from support.quality.properties import examples
 from support.vendors.both_ways import OTHERS, REQUEST, assemble, forget_chance
-from support.vendors.hostility import produce_bodies, produce_decoder, replace_at, walk_places
+from support.vendors.hostility import produce_bodies, produce_decoder, replace_at, walk_paths
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.messages.requests import Response
 from vibe_llms.providers.simple_responses import SimpleResponseSource
@@ -112,7 +112,7 @@ def test_a_replaced_value_is_read_the_same_or_takes_the_general_path(
     plain = produce_plain(protocol)
     assert check(protocol, msgspec.json.encode(plain))
     taken = 0
-    for path in walk_places(plain):
+    for path in walk_paths(plain):
         for other in OTHERS:
             taken += check(protocol, msgspec.json.encode(replace_at(plain, path, other)))
     assert taken > len(OTHERS)
@@ -127,7 +127,7 @@ def test_an_additional_field_is_kept_or_takes_the_general_path(
 ) -> None:
     """Vendors add fields at any place; the fast path loses none."""
     plain = produce_plain(protocol)
-    for path in ((), *(path for path in walk_places(plain))):
+    for path in ((), *(path for path in walk_paths(plain))):
         place: Any = functools.reduce(lambda inner, key: inner[key], path, plain)
         if isinstance(place, dict) and name not in place:
             body = replace_at(plain, path, {**place, name: value})

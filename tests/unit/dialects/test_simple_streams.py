@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from support.quality.properties import examples
 from support.vendors.both_ways import OTHERS, REQUEST, assemble, forget_chance
-from support.vendors.hostility import produce_decoder, produce_streams, replace_at, walk_places
+from support.vendors.hostility import produce_decoder, produce_streams, replace_at, walk_paths
 from vibe_llms.events.stream import ContentDeltaEvent, StreamEvent, UsageEvent
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.foundation.limits import Limits
@@ -208,7 +208,7 @@ def test_a_replaced_value_is_read_the_same_or_takes_the_general_path(protocol: s
     for number, event in enumerate(plain):
         if isinstance(event, bytes):
             continue
-        for path in walk_places(event):
+        for path in walk_paths(event):
             for other in OTHERS:
                 changed = [*plain]
                 changed[number] = replace_at(event, path, other)
@@ -229,7 +229,7 @@ def test_an_additional_field_is_kept_or_takes_the_general_path(
     """Vendors add fields at any place; the fast path loses none."""
     plain = produce_plain(protocol)
     for number, event in enumerate(plain):
-        for path in () if isinstance(event, bytes) else ((), *walk_places(event)):
+        for path in () if isinstance(event, bytes) else ((), *walk_paths(event)):
             place: Any = functools.reduce(lambda inner, key: inner[key], path, event)
             if isinstance(place, dict) and name not in place:
                 changed = [*plain]

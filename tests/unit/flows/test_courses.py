@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from support.flows.flow_courses import Telling
+from support.flows.flow_courses import CourseWriter
 from vibe_llms.events.flow import FlowStartedEvent
 from vibe_llms.flows.courses import Sum, VisitState
 from vibe_llms.flows.number_texts import (
@@ -20,7 +20,7 @@ from vibe_llms.messages.canisters import Usage
 
 def test_visits_are_told_with_their_times_and_costs() -> None:
     """What asks nobody takes no time; what is unknown is not zero."""
-    run = Telling()
+    run = CourseWriter()
     run.visit("START", 0)
     run.visit("P0", 1, seconds=2, tokens=100, cost_cents=0.5)
     run.visit("P0", 1, seconds=3, tokens=200)
@@ -41,7 +41,7 @@ def test_visits_are_told_with_their_times_and_costs() -> None:
 
 def test_a_running_visit_is_as_long_as_it_is_now() -> None:
     """Until it ends; the conversations of its judges are told beside its own."""
-    run = Telling()
+    run = CourseWriter()
     run.begin("P0")
     run.begin("P0", purpose="category", id_="judge")
     course = run.course
@@ -59,13 +59,13 @@ def test_a_running_visit_is_as_long_as_it_is_now() -> None:
 )
 def test_where_a_run_stops_is_seen(reason: str, state: str) -> None:
     """What has failed has failed; everything else goes on when the run is taken up."""
-    run = Telling()
+    run = CourseWriter()
     run.visit("START", 0)
     run.begin("P0")
     run.end(reason, node="P0")
     assert run.course.states == {"START": VisitState.DONE, "P0": VisitState(state)}
 
-    before = Telling()
+    before = CourseWriter()
     before.visit("START", 0)
     before.end(reason, node="P0")
     assert before.course.states["P0"] == state
@@ -73,7 +73,7 @@ def test_where_a_run_stops_is_seen(reason: str, state: str) -> None:
 
 def test_a_visit_that_is_taken_up_goes_on() -> None:
     """It is the same visit, and the time between counts for nobody."""
-    run = Telling()
+    run = CourseWriter()
     run.begin("P0")
     run.now += timedelta(hours=3)
     run.add(FlowStartedEvent(run_id="run"))
@@ -89,7 +89,7 @@ def test_a_visit_that_is_taken_up_goes_on() -> None:
 
 def test_a_visit_that_failed_is_seen_though_the_flow_went_on() -> None:
     """By its edge for errors."""
-    run = Telling()
+    run = CourseWriter()
     run.visit("P0", 1, seconds=1, detail="No answer.")
     run.visit("END")
     run.end()

@@ -6,7 +6,7 @@ import pytest
 
 from support.diagrams.mermaid_cases import agree, ask, compose_oracle, describe
 from support.diagrams.mermaid_texts import TEXTS
-from support.flows.flow_courses import Telling
+from support.flows.flow_courses import CourseWriter
 from support.quality.properties import sample
 from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.flows.compiling import compile_flow
@@ -27,9 +27,9 @@ me`"]
 """
 
 
-def tell() -> Telling:
+def tell() -> CourseWriter:
     """A run that goes round twice and is asking once more."""
-    run = Telling()
+    run = CourseWriter()
     run.visit("START", 0)
     for _ in range(2):
         run.visit("P0", 1, seconds=2.5, tokens=700, cost_cents=0.3)
@@ -53,7 +53,7 @@ def draw_all(diagrams: list[tuple[str, Diagram]]) -> list[tuple[Diagram, str]]:
     """Draws them, each with a run that visits everything twice."""
     drawn = []
     for text, diagram in diagrams:
-        flow, run = compile_flow(diagram).flow, Telling()
+        flow, run = compile_flow(diagram).flow, CourseWriter()
         for name in flow.nodes:
             taken = [edge.index for edge in flow.edges if edge.source == name]
             run.visit(name, *taken, seconds=1, tokens=100)

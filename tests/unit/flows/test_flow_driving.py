@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from support.flows.flow_playing import Played, Player, check_flow, draw_nested, draw_wild, play
+from support.flows.flow_playing import PlayedRun, Player, check_flow, draw_nested, draw_wild, play
 from support.quality.properties import examples
 from vibe_llms.conversations.run_logs.memory_log import MemoryLog
 from vibe_llms.events.flow import FlowEndedEvent, NodeFinishedEvent
@@ -22,7 +22,7 @@ from vibe_llms.flows.state import FlowState
 SEEDS = st.integers(0, 1_000_000)
 
 
-def examine(check: TaskCheck, played: Played) -> None:
+def examine(check: TaskCheck, played: PlayedRun) -> None:
     """What holds of any run."""
     flow, state = check.access_flow(), played.state
     folded = FlowState.fold(flow, played.events)
@@ -38,7 +38,7 @@ def examine(check: TaskCheck, played: Played) -> None:
         assert (state.branches, state.splits) == ({}, {})
 
 
-def summarize(played: Played) -> object:
+def summarize(played: PlayedRun) -> object:
     """What must be the same however often a run was cut off."""
     state, ending = played.state, played.events[-1]
     assert isinstance(ending, FlowEndedEvent)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from support.gateways.gateways import become
+from support.gateways.gateways import wait_until
 from vibe_llms.exceptions import ConverseError, LimitError
 from vibe_llms.foundation.portal import (
     Portal,
@@ -314,7 +314,7 @@ async def test_long_work_is_performed_beside_the_loop_one_after_the_other() -> N
 
     first = asyncio.create_task(run_outside_loop(wait))
     second = asyncio.create_task(run_outside_loop(lambda: order.append("second")))
-    await become(lambda: order)
+    await wait_until(lambda: order)
     await asyncio.sleep(0.02)
     may_end.set()
 
@@ -342,7 +342,7 @@ async def test_work_that_nobody_waits_for_ends_and_lets_the_next_begin() -> None
             ended.set()
 
     task = asyncio.create_task(run_outside_loop(work))
-    await become(begun.is_set)
+    await wait_until(begun.is_set)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

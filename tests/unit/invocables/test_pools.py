@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from support.gateways.gateways import become
+from support.gateways.gateways import wait_until
 from vibe_llms.exceptions import EnsembleError
 from vibe_llms.invocables import Registry, produce_invoker
 from vibe_llms.invocables.ensemble_pools import MAX_IDLE, MAX_TOTAL_IDLE, EnsemblePool
@@ -149,7 +149,7 @@ async def test_idle_connections_of_all_owners_are_bounded() -> None:
     pool = EnsemblePool()
     for number in range(MAX_TOTAL_IDLE + 2):
         await use(pool, owner=f"owner {number}")
-    await become(lambda: Server.open == MAX_TOTAL_IDLE)
+    await wait_until(lambda: Server.open == MAX_TOTAL_IDLE)
     await use(pool, owner="owner 2")
     assert Server.connected == MAX_TOTAL_IDLE + 2
     await use(pool, owner="owner 0")
@@ -161,14 +161,14 @@ async def test_idle_connections_of_all_owners_are_bounded() -> None:
 async def test_an_idle_connection_is_closed_and_so_are_too_many() -> None:
     pool = EnsemblePool(idle_seconds=0.01)
     await use(pool)
-    await become(lambda: Server.open == 0)
+    await wait_until(lambda: Server.open == 0)
     pool = EnsemblePool()
     taken = [Registry(pool.share([Server()], "ann")) for _ in range(MAX_IDLE + 3)]
     for each in taken:
         await each.connect()
     for each in taken:
         await each.disconnect()
-    await become(lambda: Server.open == MAX_IDLE)
+    await wait_until(lambda: Server.open == MAX_IDLE)
     await pool.close()
     assert Server.open == 0
 
@@ -208,7 +208,7 @@ async def test_a_run_that_is_cancelled_gives_its_connection_back() -> None:
             await asyncio.sleep(3600)
 
     task = asyncio.create_task(work())
-    await become(lambda: Server.connected == 1)
+    await wait_until(lambda: Server.connected == 1)
     task.cancel()
     await asyncio.wait([task])
     await use(pool)
@@ -257,7 +257,7 @@ async def test_a_shared_connection_stays_until_its_last_run_ends() -> None:
         await use_at_once(pool, 5, has_sessions=False)
         await asyncio.sleep(0.05)
         assert (Server.connected, Server.open) == (1, 1)
-    await become(lambda: Server.open == 0)
+    await wait_until(lambda: Server.open == 0)
 
 
 async def test_users_of_a_shared_connection_hear_of_changes() -> None:
@@ -283,7 +283,7 @@ async def test_a_shared_connection_that_fails_is_replaced_for_later_runs() -> No
         Server.is_down = False
         await use(pool, has_sessions=False)
         assert (Server.connected, Server.open) == (2, 2)
-    await become(lambda: Server.open == 1)
+    await wait_until(lambda: Server.open == 1)
     await use(pool, has_sessions=False)
     assert Server.connected == 2
     await pool.close()
@@ -305,7 +305,7 @@ async def test_runs_that_wait_for_the_first_connection_fail_with_it(has_sessions
     """A server that is down is not tried once for each of them."""
     pool, Server.gate, Server.is_down = EnsemblePool(), asyncio.Event(), True
     runs = [asyncio.create_task(use(pool, has_sessions=has_sessions)) for _ in range(20)]
-    await become(lambda: Server.opening == 1)
+    await wait_until(lambda: Server.opening == 1)
     Server.gate.set()
     failures = await asyncio.gather(*runs, return_exceptions=True)
     assert all(isinstance(each, EnsembleError) for each in failures)
@@ -322,7 +322,7 @@ async def test_the_first_connection_goes_on_without_the_run_that_opened_it(
 ) -> None:
     pool, Server.gate = EnsemblePool(), asyncio.Event()
     first, *others = [asyncio.create_task(use(pool, has_sessions=has_sessions)) for _ in range(3)]
-    await become(lambda: Server.opening == 1)
+    await wait_until(lambda: Server.opening == 1)
     first.cancel()
     await asyncio.wait([first])
     Server.gate.set()
@@ -335,11 +335,11 @@ async def test_the_first_connection_goes_on_without_the_run_that_opened_it(
 async def test_a_connection_that_no_run_waits_for_is_not_opened() -> None:
     pool, Server.gate = EnsemblePool(), asyncio.Event()
     runs = [asyncio.create_task(use(pool)) for _ in range(3)]
-    await become(lambda: Server.opening == 1)
+    await wait_until(lambda: Server.opening == 1)
     for each in runs:
         each.cancel()
     await asyncio.wait(runs)
-    await become(lambda: Server.opening == 0)
+    await wait_until(lambda: Server.opening == 0)
     Server.gate.set()
     await pool.close()
     assert (Server.connected, Server.open) == (0, 0)
@@ -372,9 +372,9 @@ async def test_one_failure_of_many_connections_is_its_runs_alone() -> None:
     async with Registry(pool.share([Server()], "ann")):
         Server.gate, Server.is_down = asyncio.Event(), True
         failing = asyncio.create_task(use(pool))
-        await become(lambda: Server.opening == 1)
+        await wait_until(lambda: Server.opening == 1)
         waiting = [asyncio.create_task(use(pool)) for _ in range(MAX_OPENING)]
-        await become(lambda: Server.opening == MAX_OPENING)
+        await wait_until(lambda: Server.opening == MAX_OPENING)
         failing_gate, Server.gate = Server.gate, asyncio.Event()
         failing_gate.set()
         results = await asyncio.gather(failing, *waiting[:-1], return_exceptions=True)
@@ -389,6 +389,6 @@ async def test_a_pool_keeps_nothing_of_servers_that_no_run_uses() -> None:
     pool = EnsemblePool(idle_seconds=0.001)
     for number in range(20):
         await use(pool, f"owner {number}", has_sessions=bool(number % 2))
-    await become(lambda: Server.open == 0)
+    await wait_until(lambda: Server.open == 0)
     assert not pool._groups
     await pool.close()

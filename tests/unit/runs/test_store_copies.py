@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from support.quality.properties import STEP, examples
 from support.stores.disks import Crash, CrashingDisk, HastyDisk
-from support.stores.stored import ENDED, change, describe, is_whole, say_more
+from support.stores.stored import ENDED, add_run, change_at_random, describe, is_whole
 from vibe_llms.conversations import DirectoryStore, MemoryStore, verify
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.events.engine import RunStartedEvent
@@ -53,7 +53,7 @@ def test_000_what_is_copied_reads_as_what_it_was_copied_from(
     with tempfile.TemporaryDirectory() as folder:
         source = produce(Path(folder, "source") if here else None)
         target = produce(Path(folder, "target") if there else None)
-        change(source, seed)
+        change_at_random(source, seed)
         check_equal(source, target)
         change_without_loss(source, seed + 1)
         check_equal(source, target)
@@ -63,7 +63,7 @@ def test_000_what_is_copied_reads_as_what_it_was_copied_from(
 def change_without_loss(store: DirectoryStore | MemoryStore, seed: int) -> None:
     """Lets every conversation go on; what was deleted stays at the other side."""
     for identity in list(store.survey()):
-        say_more(store, identity, f"more {seed}")
+        add_run(store, identity, f"more {seed}")
         store.update_metadata(identity, name=f"{seed}")
 
 
@@ -71,7 +71,7 @@ def test_010_what_nobody_wrote_is_noticed(tmp_path: Path, monkeypatch: pytest.Mo
     """A side that keeps less than it was given fails the comparison."""
     source, target = MemoryStore(), MemoryStore()
     source.create("a", ConversationMetadata())
-    say_more(source, "a", "hello")
+    add_run(source, "a", "hello")
     append = MemoryStore.append
 
     def forget(store: MemoryStore, identity: str, canisters: list[UserCanister]) -> object:
@@ -94,7 +94,7 @@ def test_020_another_conversation_of_the_same_id_is_left_alone(tmp_path: Path) -
         store.append("differs", [UserCanister(text)])
     source.fork("differs", child="fork")
     source.create("whole", ConversationMetadata())
-    say_more(target, "ahead", "more")
+    add_run(target, "ahead", "more")
     log = target.open_log("log")
     log.claim()
     log.append("run", ENDED)
@@ -141,7 +141,7 @@ def test_040_a_run_at_the_other_side_keeps_what_it_has() -> None:
     source, target = MemoryStore(), MemoryStore()
     source.create("a", ConversationMetadata())
     copy_store(source, target)
-    say_more(source, "a", "more")
+    add_run(source, "a", "more")
     claimed = target.open_log("a")
     claimed.claim()
 
@@ -156,7 +156,7 @@ def test_050_killed_at_any_write_the_copy_leaves_whole_conversations(tmp_path: P
     """Each is there with all that belongs to it, or not at all; the next copy brings the rest."""
     source = MemoryStore()
     for seed in range(3):
-        change(source, seed, 10)
+        change_at_random(source, seed, 10)
     wanted = describe(source)
     for number in count(1, STEP):
         path = tmp_path / str(number)
@@ -177,7 +177,7 @@ def test_060_a_damaged_conversation_is_told_and_the_rest_copied(tmp_path: Path) 
     source, target = DirectoryStore(tmp_path), MemoryStore()
     for identity in ("a", "b", "c"):
         source.create(identity, ConversationMetadata())
-        say_more(source, identity, identity)
+        add_run(source, identity, identity)
     for identity, name in (("a", "messages.jsonl"), ("b", "runs.jsonl")):
         path = Path(source.locate(identity), name)
         path.write_bytes(b"?" + path.read_bytes()[1:])
@@ -236,7 +236,7 @@ def test_081_what_is_chosen_comes_with_its_parents_and_the_content_that_it_names
     source, target = MemoryStore(), MemoryStore()
     for identity in ("root", "other"):
         source.create(identity, ConversationMetadata())
-        say_more(source, identity, identity)
+        add_run(source, identity, identity)
     source.fork("root", child="fork-a")
     source.fork("fork-a", child="fork-b")
     source.contents.add(b"alone", mime_type="text/plain")
@@ -255,7 +255,7 @@ def test_081_what_is_chosen_comes_with_its_parents_and_the_content_that_it_names
     (contents,) = [each.source for each in report.comparisons if each.kind == "contents"]
     written = b"%d:%b" % (64, named.pop().encode())
     assert contents.digest == hashlib.sha256(written).hexdigest()
-    say_more(source, "root", "more")
+    add_run(source, "root", "more")
     again = copy_store(source, target, identities=["root"])
     assert (again.added, again.extended, again.is_whole) == ((), ("root",), True)
     third = copy_store(source, target, identities=["root"])

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from support.gateways.gateways import become
+from support.gateways.gateways import wait_until
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.run_logs import file_log, memory_log
@@ -126,7 +126,7 @@ async def test_an_event_is_written_once_for_all(
     subscriptions = produce_subscriptions(store)
     watching = [follow(subscriptions, RUN, 0, 0, ends=False) for _ in range(20)]
     assert {await anext(each) for each in watching} == {b""}  # they are heard, at once
-    await become(lambda: not subscriptions._readers[RUN].is_behind)
+    await wait_until(lambda: not subscriptions._readers[RUN].is_behind)
     for _ in range(5):
         hearing = [asyncio.create_task(anext(each)) for each in watching]
         await asyncio.sleep(0)
@@ -154,7 +154,7 @@ async def test_who_is_slow_reads_the_log_and_costs_no_memory(tmp_path: Path) -> 
         assert subscriptions._readers[RUN].recent._size <= KEPT_BYTES
     assert await hear(slow, last) == [*range(2, last + 1)]
     waiting = asyncio.create_task(anext(slow))
-    await become(
+    await wait_until(
         lambda: subscriptions._readers[RUN].recent.last == last and slow.ag_await is not None
     )
     kept = [each for each in slow.ag_frame.f_locals.values() if isinstance(each, bytes)]
@@ -184,7 +184,7 @@ async def test_those_who_are_behind_hold_no_more_the_more_they_are(
     assert len(await anext(slow[0])) > 4 * held[-1]
     assert await hear(slow[0], last)
     waiting = asyncio.create_task(anext(slow[0]))
-    await become(lambda: not subscriptions.behind)  # who has caught up is none of them any more
+    await wait_until(lambda: not subscriptions.behind)  # who has caught up is none of them any more
     waiting.cancel()
     await asyncio.wait([waiting])
     await slow[0].aclose()
@@ -303,7 +303,7 @@ async def test_a_run_that_another_process_replaced_is_gone_for_those_who_watch(
     watching = follow(subscriptions, RUN, 0, last, ends=False)
     assert await hear(watching, last) == [1, 2, 3]
     waiting = asyncio.create_task(anext(watching))
-    await become(lambda: subscriptions._readers[RUN]._created is not None or is_early)
+    await wait_until(lambda: subscriptions._readers[RUN]._created is not None or is_early)
     store.delete(RUN)
     produce_store(tmp_path)
     with patch.object(file_log, "publish"):
@@ -504,7 +504,7 @@ async def test_one_look_reads_all_that_another_process_wrote(
     subscriptions = produce_subscriptions(store)
     told = follow(subscriptions, RUN, 0, 0, ends=False)
     assert await anext(told) == b""
-    await become(lambda: not subscriptions._readers[RUN].is_behind)
+    await wait_until(lambda: not subscriptions._readers[RUN].is_behind)
     with patch.object(memory_log, "publish"):
         last = grow(store, 1_000)
     subscriptions.read_soon(RUN)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from support.gateways.gateways import become
+from support.gateways.gateways import wait_until
 from support.runs.acting import say
 from support.runs.hosted import Premises
 from vibe_llms.agents.workers import WorkerSettings
@@ -87,12 +87,12 @@ async def test_a_turn_costs_so_much(tmp_path: Path, monkeypatch: pytest.MonkeyPa
                 return b"".join([each async for each in told])
 
         await turn()  # the first one imports plugins
-        await become(lambda: not premises.host.working)
+        await wait_until(lambda: not premises.host.working)
         monkeypatch.setattr(asyncio, "to_thread", count)
         monkeypatch.setattr(os, "open", count_opened)
         disk.waits = 0
         told = await turn()
-        await become(lambda: not premises.host.working)
+        await wait_until(lambda: not premises.host.working)
     assert told.count(b"event: step.completed\n") == told.count(b"event: run.completed\n") == 1
     assert hops.total() <= HOPS_LIMIT, hops
     assert disk.waits <= WAITS_LIMIT

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from support.gateways.gateways import become
+from support.gateways.gateways import wait_until
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.gateway.responses import rows
 from vibe_llms.daemons.gateway.responses.background import Background, BackgroundRun
@@ -50,7 +50,7 @@ async def test_a_follower_hears_the_end_of_what_failed_on_a_full_disk(tmp_path: 
 
     await registry.perform(lambda db: db.execute("DROP TRIGGER refuse"))
     room.set()
-    await become(lambda: not endings._unwritten)
+    await wait_until(lambda: not endings._unwritten)
     assert await find_status(registry) == "failed"
     await endings.close()
     await registry.close()

@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from support.gateways.key_holders import (
-    Clocks,
-    count_under_way,
-    enter,
-    give_key,
+    ManualClocks,
+    count_open_requests,
+    create_key,
     open_authorizer,
-    total,
-    use,
-    want,
+    open_grant,
+    produce_demand,
+    produce_usage,
+    sum_spending,
 )
 from support.quality.properties import examples
 from vibe_llms.daemons.keys.authorizer import KeyAuthorizer
@@ -69,13 +69,13 @@ class Gateways(RuleBasedStateMachine):
         super().__init__()
         self.runner = asyncio.Runner()
         self.directory = Path(tempfile.mkdtemp())
-        self.clocks = Clocks()
+        self.clocks = ManualClocks()
         self.texts = [
-            give_key(
+            create_key(
                 self.directory, "bounded", requests_per_minute=REQUESTS,
                 tokens_per_minute=TOKENS, cents_per_day=CENTS,
             ),
-            give_key(self.directory, "free"),
+            create_key(self.directory, "free"),
         ]  # fmt: skip
         self.processes: list[KeyAuthorizer] = [self._open(), self._open()]
         self.all: list[Asked] = []
@@ -101,8 +101,8 @@ class Gateways(RuleBasedStateMachine):
         expected = self._judge(limit, cents) if is_bounded else None
 
         async def perform() -> Any:
-            grant = await enter(self.processes[process], self.texts[not is_bounded])
-            return await grant.reserve(want(tokens, output, cents))
+            grant = await open_grant(self.processes[process], self.texts[not is_bounded])
+            return await grant.reserve(produce_demand(tokens, output, cents))
 
         if expected is not None:
             with pytest.raises(AccessError) as caught:
@@ -140,7 +140,7 @@ class Gateways(RuleBasedStateMachine):
     def settle(self, ends: list[tuple[int, tuple[int, int] | None, Decimal | None]]) -> None:
         for place, used, cents in ends:
             if (one := self._find_open(place)) is not None:
-                usage: Usage | None = None if used is None else use(*used)
+                usage: Usage | None = None if used is None else produce_usage(*used)
                 self.runner.run(one.reservation.settle(usage, cents))
                 one.is_over = True
                 one.tokens = one.limit if used is None else sum(used)
@@ -184,12 +184,12 @@ class Gateways(RuleBasedStateMachine):
     @invariant()
     def everything_is_accounted_for(self) -> None:
         account: KeyAccount = self.processes[0]._ledger.survey()
-        whole = total(account)
+        whole = sum_spending(account)
         held = sum((each.perhaps_cents for each in account.under_way.values()), Decimal(0))
         sent = [each for each in self.all if each.requests]
 
         assert whole.cents + whole.perhaps_cents + held == sum(each.cents for each in sent)
-        assert count_under_way(account) == sum(not each.is_over for each in sent)
+        assert count_open_requests(account) == sum(not each.is_over for each in sent)
         assert whole.requests + whole.perhaps_requests == sum(each.is_over for each in sent)
 
     def teardown(self) -> None:

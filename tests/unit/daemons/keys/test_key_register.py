@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.gateways.key_holders import give_key
+from support.gateways.key_holders import create_key
 from vibe_llms.daemons.keys.register import Register, read_keys
 from vibe_llms.daemons.keys.texts import extract_identity
 from vibe_llms.exceptions import ConfigurationError, StoreError, UnknownNameError
@@ -17,7 +17,7 @@ from vibe_llms.exceptions import ConfigurationError, StoreError, UnknownNameErro
 def test_what_was_given_out_is_read_again(tmp_path: Path) -> None:
     """With all that it may do; the key itself is not in the file."""
     expires = datetime(2030, 1, 2, 3, 4, tzinfo=UTC)
-    text = give_key(
+    text = create_key(
         tmp_path, "ada", expires=expires, models=("gpt-*", "o?"), requests_per_minute=3,
         tokens_per_minute=4, cents_per_day=5,
     )  # fmt: skip
@@ -35,12 +35,12 @@ def test_what_was_given_out_is_read_again(tmp_path: Path) -> None:
 
 def test_others_comments_stay(tmp_path: Path) -> None:
     """People may write into the file, too."""
-    text = give_key(tmp_path)
+    text = create_key(tmp_path)
     file = tmp_path / "keys.toml"
     file.write_text(file.read_text() + "# of the team in Oslo\nrequests_per_minute = 7\n")
 
     Register(tmp_path).revoke("ada")
-    give_key(tmp_path, "bob")
+    create_key(tmp_path, "bob")
 
     assert "# of the team in Oslo" in file.read_text()
     key = read_keys(str(file))[extract_identity(text)]
@@ -53,7 +53,7 @@ def test_a_change_is_seen_whoever_made_it(tmp_path: Path) -> None:
     assert looked.load() == {}
     assert looked.access_keys() == {}
 
-    text = give_key(tmp_path)
+    text = create_key(tmp_path)
     assert looked.access_keys() is None
     assert extract_identity(text) in looked.load()
 
@@ -67,7 +67,7 @@ def test_a_change_is_seen_whoever_made_it(tmp_path: Path) -> None:
 
 def test_a_file_that_has_settled_is_read_once(tmp_path: Path) -> None:
     """What is asked at each request costs a look at its place alone."""
-    give_key(tmp_path)
+    create_key(tmp_path)
     later = (tmp_path / "keys.toml").stat().st_mtime + 5
     looked = Register(tmp_path, lambda: later)
 
@@ -78,12 +78,12 @@ def test_a_file_that_has_settled_is_read_once(tmp_path: Path) -> None:
 
 def test_a_key_is_revoked_by_name_or_id_and_stays_so(tmp_path: Path) -> None:
     """A name can be given again then."""
-    first = extract_identity(give_key(tmp_path))
+    first = extract_identity(create_key(tmp_path))
     register = Register(tmp_path)
 
     assert register.revoke("ada")[0] == first
     moment = read_keys(str(register.path))[first].revoked
-    second = extract_identity(give_key(tmp_path))
+    second = extract_identity(create_key(tmp_path))
     register.revoke(first)
 
     keys = read_keys(str(register.path))
@@ -94,11 +94,11 @@ def test_a_key_is_revoked_by_name_or_id_and_stays_so(tmp_path: Path) -> None:
 
 def test_a_name_is_given_once_and_an_unknown_one_is_told(tmp_path: Path) -> None:
     """Nothing is written then."""
-    give_key(tmp_path)
+    create_key(tmp_path)
     before = (tmp_path / "keys.toml").read_bytes()
 
     with pytest.raises(StoreError, match="'ada' already"):
-        give_key(tmp_path)
+        create_key(tmp_path)
     with pytest.raises(UnknownNameError, match="ada"):
         Register(tmp_path).revoke("adda")
 
@@ -121,7 +121,7 @@ def test_what_does_not_hold_is_refused_with_its_line(
     tmp_path: Path, old: str, new: str, said: str
 ) -> None:
     """And nothing is changed that could not be read."""
-    give_key(tmp_path)
+    create_key(tmp_path)
     file = tmp_path / "keys.toml"
     file.write_text(file.read_text().replace(old, new, 1))
     before = file.read_bytes()
@@ -129,7 +129,7 @@ def test_what_does_not_hold_is_refused_with_its_line(
     with pytest.raises(ConfigurationError, match=said) as caught:
         Register(tmp_path).load()
     with pytest.raises(ConfigurationError):
-        give_key(tmp_path, "bob")
+        create_key(tmp_path, "bob")
 
     assert all(finding.line for finding in caught.value.findings)
     assert file.read_bytes() == before

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from support.screens.chatting import Recording, Typing
+from support.screens.chatting import RecordedOutput, TypedLines
 from vibe_llms.application import Application
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.stores.memory import MemoryStore
@@ -57,9 +57,9 @@ async def _chat(
     *lines: str | BaseException,
     interrupt_after: int = 0,
     is_interactive: bool = True,
-) -> Recording:
-    output = Recording(interrupt_after=interrupt_after)
-    await converse(ChatConsole(session, Typing(iter(lines), is_interactive), output))
+) -> RecordedOutput:
+    output = RecordedOutput(interrupt_after=interrupt_after)
+    await converse(ChatConsole(session, TypedLines(iter(lines), is_interactive), output))
     return output
 
 
@@ -345,7 +345,7 @@ def test_the_greeting_says_that_the_embedded_model_is_for_trying_out(
 ) -> None:
     """And how to get another; of a model of which nothing is known it says nothing."""
     session.address = address
-    console = ChatConsole(session, Typing(iter(()), True), output := Recording())
+    console = ChatConsole(session, TypedLines(iter(()), True), output := RecordedOutput())
 
     _greet(console)
 

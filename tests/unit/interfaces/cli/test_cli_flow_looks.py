@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from support.flows.flow_courses import Telling
+from support.flows.flow_courses import CourseWriter
 from support.flows.flow_graphs import draw
 from support.flows.flow_tasks import compose_task
 from vibe_llms.flows.compiling import compile_flow
@@ -193,7 +193,7 @@ def test_nodes_are_one_step_in_for_each_split_that_they_are_within() -> None:
 def test_a_row_says_what_a_node_took() -> None:
     """What is unknown is empty, and so is what did not happen."""
     flow = compile_flow(parse_diagram('graph TD\nSTART --> P0["Ask<br/>twice"] --> END')).flow
-    run = Telling()
+    run = CourseWriter()
     run.visit("START", 0)
     run.visit("P0", 1, seconds=2, tokens=1500, cost_cents=2)
     run.visit("P0", 1, seconds=2)

@@ -10,7 +10,7 @@ from datetime import timedelta
 import pyte
 import pytest
 
-from support.flows.flow_courses import Telling
+from support.flows.flow_courses import CourseWriter
 from support.flows.flow_graphs import draw
 from vibe_llms.events.flow import FlowStartedEvent, VisitEvent
 from vibe_llms.events.stream import ContentDeltaEvent, ContentKind
@@ -27,7 +27,7 @@ class Watching:
     """A view, and the screen that it draws on."""
 
     def __init__(self, columns: int = 60, rows: int = 30, diagram: str = DIAGRAM) -> None:
-        self.run = Telling()
+        self.run = CourseWriter()
         self.now = self.run.now
         self.file = io.StringIO()
         self.screen = pyte.Screen(columns, rows)

@@ -11,7 +11,7 @@ import attrs
 import pytest
 
 from support.runs import acting
-from support.screens.chatting import Recording, Typing
+from support.screens.chatting import RecordedOutput, TypedLines
 from vibe_llms.application import Application
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.stores.memory import MemoryStore
@@ -99,9 +99,9 @@ def session(script: str) -> ChatSession:
     return ChatSession(application=Application.load(), store=MemoryStore(), address=script)
 
 
-async def _chat(session: ChatSession, *lines: str, interrupt_after: int = 0) -> Recording:
-    output = Recording(interrupt_after=interrupt_after)
-    await converse(ChatConsole(session, Typing(iter(lines)), output))
+async def _chat(session: ChatSession, *lines: str, interrupt_after: int = 0) -> RecordedOutput:
+    output = RecordedOutput(interrupt_after=interrupt_after)
+    await converse(ChatConsole(session, TypedLines(iter(lines)), output))
     return output
 
 

@@ -9,7 +9,13 @@ from typing import Any
 
 import pytest
 
-from support.gateways.key_holders import Clocks, enter, open_authorizer, use, want
+from support.gateways.key_holders import (
+    ManualClocks,
+    open_authorizer,
+    open_grant,
+    produce_demand,
+    produce_usage,
+)
 from vibe_llms.daemons.keys.texts import find_typo
 from vibe_llms.interfaces.cli.errors import ExitCode
 
@@ -99,11 +105,11 @@ async def test_what_keys_spend_is_told_by_key_model_and_day(vibe: Vibe, director
     """What is exact, what was perhaps billed, and what is under way."""
     text = vibe("keys", "add", "ada").out.strip()
     vibe("keys", "add", "bob")
-    authorizer = open_authorizer(directory, Clocks())
-    grant = await enter(authorizer, text)
-    await (await grant.reserve(want())).settle(use(), Decimal("0.0000001"))
-    await (await grant.reserve(want(cents="0.75"))).settle(None, None)
-    held = await grant.reserve(want())
+    authorizer = open_authorizer(directory, ManualClocks())
+    grant = await open_grant(authorizer, text)
+    await (await grant.reserve(produce_demand())).settle(produce_usage(), Decimal("0.0000001"))
+    await (await grant.reserve(produce_demand(cents="0.75"))).settle(None, None)
+    held = await grant.reserve(produce_demand())
 
     shown = vibe("keys", "usage")
     over, under_way = vibe("keys", "usage", "--json").read_json()

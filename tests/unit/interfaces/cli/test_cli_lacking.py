@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from support.screens.chatting import Recording, Typing
+from support.screens.chatting import RecordedOutput, TypedLines
 from vibe_llms.application import Application
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.stores.memory import MemoryStore
@@ -49,9 +49,9 @@ def session(configuration: None) -> ChatSession:
     return ChatSession(application=Application.load(), store=MemoryStore())
 
 
-async def _chat(session: ChatSession, *lines: str, is_interactive: bool = True) -> Recording:
-    output = Recording()
-    await converse(ChatConsole(session, Typing(iter(lines), is_interactive), output))
+async def _chat(session: ChatSession, *lines: str, is_interactive: bool = True) -> RecordedOutput:
+    output = RecordedOutput()
+    await converse(ChatConsole(session, TypedLines(iter(lines), is_interactive), output))
     return output
 
 

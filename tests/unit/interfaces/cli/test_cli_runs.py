@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from support.flows.flow_tasks import compose_task
-from support.runs.paying import begin_paying, go_on_paying
+from support.runs.paying import resume_payment_run, start_payment_run
 from support.runs.scripting import write_script
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.interfaces.cli.completing import survey_runs
@@ -22,7 +22,7 @@ Vibe = Callable[..., Any]
 
 
 def begin(home: Path, **settings: Any) -> str:
-    return asyncio.run(begin_paying(home, **settings))
+    return asyncio.run(start_payment_run(home, **settings))
 
 
 def open_store(home: Path) -> DirectoryStore:
@@ -82,7 +82,7 @@ def test_002_an_answer_is_what_the_run_goes_on_with(
     assert late.code == 1
     assert "No call awaits approval" in late.err
     assert vibe("runs", "list").out.split("\t")[1] == "due"
-    assert asyncio.run(go_on_paying(home, identity)).text == "It is paid."
+    assert asyncio.run(resume_payment_run(home, identity)).text == "It is paid."
     assert result in vibe("show", identity).out
 
 
@@ -174,7 +174,7 @@ def test_008_a_run_goes_on_here_with_what_was_said(vibe: Vibe, home: Path) -> No
     """Without a word of its own; and is forked."""
     identity = begin(home)
     vibe("runs", "approve", identity, "--deny")
-    asyncio.run(go_on_paying(home, identity))
+    asyncio.run(resume_payment_run(home, identity))
     vibe("runs", "send", identity, "And now?")
     write_script(home, {"contents": [{"text": "Now I rest."}]})
 

@@ -12,7 +12,7 @@ import pytest
 from mcp.server.subscriptions import InMemorySubscriptionBus
 from mcp.shared.exceptions import MCPError
 
-from support.gateways.gateways import become
+from support.gateways.gateways import wait_until
 from vibe_llms.invocables import produce_resource
 from vibe_llms.invocables.libraries import Resource
 from vibe_llms.invocables.mcp.serving.resource_subscriptions import Subscriptions
@@ -75,16 +75,16 @@ async def test_a_resource_is_watched_once_and_as_long_as_anybody_waits() -> None
     watching.subscribe("spring:a", session)
     watching.subscribe("spring:a", other)
     async with watching.hold(["spring:a", "spring:a", "nothing:"]):
-        await become(lambda: spring.opened == 1)
+        await wait_until(lambda: spring.opened == 1)
         spring.changes.put_nowait(True)
-        await become(lambda: other.heard)
+        await wait_until(lambda: other.heard)
         assert session.heard == [("notifications/resources/updated", "spring:a")]
         assert told == ["spring:a"]
         watching.unsubscribe("spring:a", session)
         await other.exit_stack.aclose()  # the session has ended
         assert len(watching) == 1
     assert len(watching) == 0
-    await become(lambda: spring.closed == 1)
+    await wait_until(lambda: spring.closed == 1)
     assert spring.opened == 1
     await session.exit_stack.aclose()  # what it no longer waits for is none of its business
 
@@ -99,7 +99,7 @@ async def test_no_more_is_watched_than_may_be_and_nothing_behind_the_end() -> No
     with pytest.raises(MCPError, match=r"sessions\.subscriptions = 1"):
         async with watching.hold(["spring:a", "spring:b"]):
             raise AssertionError
-    await become(lambda: spring.opened == 1)
+    await wait_until(lambda: spring.opened == 1)
     await watching.close()
     assert (len(watching), spring.closed) == (0, 1)
 
@@ -133,15 +133,15 @@ async def test_what_is_told_no_more_is_watched_anew(
         spring.changes.put_nowait(False)
     with caplog.at_level(logging.WARNING):
         watching.subscribe("spring:a", session)
-        await become(lambda: spring.closed == 6)
+        await wait_until(lambda: spring.closed == 6)
     assert (spring.opened, told) == (6, ["spring:a"] * 5)
     assert "spring:a is no longer watched: dried up" in caplog.text
     given_up = watching._watched["spring:a"].task
-    await become(given_up.done)
+    await wait_until(given_up.done)
     later: Any = Session()
     watching.subscribe("spring:a", later)  # and from then on for whoever was there before, too
     spring.changes.put_nowait(True)
-    await become(lambda: later.heard)
+    await wait_until(lambda: later.heard)
     assert (spring.opened, len(session.heard)) == (7, 6)
     await watching.close()
 
@@ -178,5 +178,5 @@ async def test_whoever_takes_nothing_keeps_the_others_from_nothing(
         watching.subscribe("spring:a", each)
     for heard in (1, 2):
         spring.changes.put_nowait(True)
-        await become(lambda heard=heard: len(session.heard) == heard)
+        await wait_until(lambda heard=heard: len(session.heard) == heard)
     await watching.close()

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies.answers import answers, reduce_origin
-from support.gateways.far_sides import FarSide, ask_far
+from support.gateways.remote_gateways import RemoteGateway, open_remote_world
 from vibe_llms.dialects import converse
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
@@ -124,7 +124,7 @@ class PlayedModel(ModelBase[JsonObject]):
         return self.sources[-1]
 
 
-def play(*tellings: Telling) -> tuple[FarSide, list[PlayedModel]]:
+def play(*tellings: Telling) -> tuple[RemoteGateway, list[PlayedModel]]:
     """Makes a far side whose model tells this; and where that model will be found."""
     played: list[PlayedModel] = []
 
@@ -132,14 +132,14 @@ def play(*tellings: Telling) -> tuple[FarSide, list[PlayedModel]]:
         played.append(played[0] if played else PlayedModel(model, tellings))
         return played[0]
 
-    return FarSide({}, adapt=adapt), played
+    return RemoteGateway({}, adapt=adapt), played
 
 
 @pytest.mark.parametrize("streaming", [True, False])
 async def test_an_answer_is_the_far_sides_answer(tmp_path: Path, streaming: bool) -> None:
     """Contents, natives, origin, usage, losses, the vendor's name for the exchange: all of it."""
     far, _ = play(WORDS)
-    async with ask_far(tmp_path, far) as world:
+    async with open_remote_world(tmp_path, far) as world:
         response = await world.ask(HELLO, stream=streaming)
 
     origin = response.metadata.origin
@@ -168,7 +168,7 @@ async def test_an_answer_is_the_far_sides_answer(tmp_path: Path, streaming: bool
 async def test_each_event_is_told_as_it_happens(tmp_path: Path) -> None:
     """What is the vendor's own as well."""
     far, _ = play(WORDS)
-    async with ask_far(tmp_path, far) as world, world.model.stream(HELLO) as stream:
+    async with open_remote_world(tmp_path, far) as world, world.model.stream(HELLO) as stream:
         events = [event async for event in stream]
 
     assert [event.type for event in events[1:]] == [event.type for event in WORDS]
@@ -208,7 +208,7 @@ def test_any_answer_is_put_together_as_it_was(response: Response, streaming: boo
 async def test_what_may_be_asked_again_is_asked_again_here(tmp_path: Path, streaming: bool) -> None:
     """The far side does not: there is one policy, and each time is an event."""
     far, played = play([BUSY], WORDS)
-    async with ask_far(tmp_path, far) as world:
+    async with open_remote_world(tmp_path, far) as world:
         events, response = await follow(world.model, streaming)
 
     retries = [event for event in events if isinstance(event, RetryEvent)]
@@ -225,7 +225,7 @@ async def test_attempts_here_and_there_add_up(tmp_path: Path, streaming: bool) -
     """Where a route of the far side asks again, that is told, and not done here once more."""
     there = RetryEvent(attempt=2, after_seconds=1.0, error=BUSY)
     far, played = play([BUSY], [there, *WORDS], [there, BUSY])
-    async with ask_far(tmp_path, far) as world:
+    async with open_remote_world(tmp_path, far) as world:
         events, response = await follow(world.model, streaming)
         assert response.metadata.attempts == 3
         if streaming:
@@ -252,7 +252,7 @@ async def test_an_error_is_the_one_that_was_met_there(
     """Before anything was said, or in the midst of it; what had arrived is kept."""
     telling = [*WORDS[:place], error]
     far, _ = play(*[telling] * 3)
-    async with ask_far(tmp_path, far) as world:
+    async with open_remote_world(tmp_path, far) as world:
         with pytest.raises(ConverseError) as caught:
             await world.ask(HELLO)
 
@@ -267,7 +267,7 @@ async def test_an_error_is_the_one_that_was_met_there(
 async def test_a_strict_request_is_refused_where_something_is_lost(tmp_path: Path) -> None:
     """Which is known there alone."""
     far, _ = play(WORDS)
-    async with ask_far(tmp_path, far) as world:
+    async with open_remote_world(tmp_path, far) as world:
         with pytest.raises(TranslationLossError, match="dropped schema"):
             await world.ask(attrs.evolve(HELLO, strict=True))
 
@@ -275,7 +275,7 @@ async def test_a_strict_request_is_refused_where_something_is_lost(tmp_path: Pat
 async def test_leaving_a_stream_stops_what_is_behind_the_far_side(tmp_path: Path) -> None:
     """And what had come is kept under the name of who had begun to answer."""
     far, played = play([*WORDS[:7], None])
-    async with ask_far(tmp_path, far) as world:
+    async with open_remote_world(tmp_path, far) as world:
         async with world.model.stream(HELLO) as stream:
             async for event in stream:
                 if isinstance(event, ContentDeltaEvent) and event.index == 1:
@@ -296,8 +296,8 @@ async def test_a_far_side_may_ask_another(tmp_path: Path) -> None:
     """Through two of them, the origin is still the vendor's."""
     far, _ = play(WORDS)
     async with far.run():
-        middle = FarSide({"providers": {"remote": {"base_url": far.url}}})
-        async with ask_far(tmp_path, middle, model="remote:scripted:echo") as world:
+        middle = RemoteGateway({"providers": {"remote": {"base_url": far.url}}})
+        async with open_remote_world(tmp_path, middle, model="remote:scripted:echo") as world:
             response = await world.ask(HELLO)
             attributes = world.model.descriptor.attributes
 

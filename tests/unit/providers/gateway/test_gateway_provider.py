@@ -10,7 +10,7 @@ import attrs
 import msgspec
 import pytest
 
-from support.gateways.far_sides import FarSide, ask_far
+from support.gateways.remote_gateways import RemoteGateway, open_remote_world
 from support.vendors.remoting import answer_json, produce_context
 from vibe_llms.application import Application
 from vibe_llms.dialects import converse
@@ -39,15 +39,17 @@ NOWHERE = "http://127.0.0.1:9"
 
 async def test_without_a_name_the_far_sides_default_is_asked(tmp_path: Path) -> None:
     """Which the model here is called by, too."""
-    async with ask_far(tmp_path, FarSide({"model": "scripted:echo"}), model="") as world:
+    async with open_remote_world(
+        tmp_path, RemoteGateway({"model": "scripted:echo"}), model=""
+    ) as world:
         assert str(world.model.descriptor) == "remote:scripted:echo"
         assert (await world.ask(HELLO)).text
 
 
 async def test_a_name_that_is_short_there_is_kept_here(tmp_path: Path) -> None:
     """Aliases are the far side's own; what is known is known of what they stand for."""
-    far = FarSide({"aliases": {"fast": "scripted:echo"}})
-    async with ask_far(tmp_path, far, model="fast") as world:
+    far = RemoteGateway({"aliases": {"fast": "scripted:echo"}})
+    async with open_remote_world(tmp_path, far, model="fast") as world:
         descriptor = world.model.descriptor
         response = await world.ask(HELLO)
 
@@ -58,8 +60,8 @@ async def test_a_name_that_is_short_there_is_kept_here(tmp_path: Path) -> None:
 
 async def test_what_is_known_of_a_model_is_known_here(tmp_path: Path) -> None:
     """Its capabilities, limits and controls, each with where the far side has it from."""
-    far = FarSide({"providers": {"anthropic": {"api_key": "theirs"}}})
-    async with ask_far(tmp_path, far, model="anthropic:claude-sonnet-4-6") as world:
+    far = RemoteGateway({"providers": {"anthropic": {"api_key": "theirs"}}})
+    async with open_remote_world(tmp_path, far, model="anthropic:claude-sonnet-4-6") as world:
         near = world.model.descriptor.attributes
         model = await far.application.access_model("anthropic:claude-sonnet-4-6")
         there = model.descriptor.attributes
@@ -80,7 +82,7 @@ async def test_what_the_user_says_here_holds_before_what_is_told(tmp_path: Path)
     """The user's default is sent; those of the far side are filled in there."""
     theirs = {"pattern": "echo", "top_k": 40, "title": "Theirs"}
     ours = {"pattern": "echo", "temperature": 0.5, "title": "Ours"}
-    far = FarSide({"models": [theirs]})
+    far = RemoteGateway({"models": [theirs]})
     async with far.run():
         application = Application.load(
             command_line={"models": [ours], "providers": {"remote": {"base_url": far.url}}}
@@ -97,8 +99,8 @@ async def test_what_the_user_says_here_holds_before_what_is_told(tmp_path: Path)
 
 async def test_the_models_are_listed_as_the_far_side_lists_them(tmp_path: Path) -> None:
     """With what is known of them; and when it is gone, as it did last."""
-    far = FarSide({})
-    async with ask_far(tmp_path, far) as world:
+    far = RemoteGateway({})
+    async with open_remote_world(tmp_path, far) as world:
         listed = await world.client.survey_models(refresh=True)
         titles = {each.name: each.attributes.access_value("title") for each in listed}
     async with attrs.evolve(world, model_name="scripted:echo") as again:
@@ -114,7 +116,7 @@ async def test_the_models_are_listed_as_the_far_side_lists_them(tmp_path: Path) 
 async def test_a_model_that_is_not_there_is_refused(tmp_path: Path) -> None:
     """By the error that its own provider raises there."""
     with pytest.raises(UnknownNameError, match="Unknown script 'nope'"):
-        async with ask_far(tmp_path, FarSide({}), model="scripted:nope"):
+        async with open_remote_world(tmp_path, RemoteGateway({}), model="scripted:nope"):
             pass
 
 
@@ -143,7 +145,7 @@ async def test_tokens_are_counted_by_the_far_side(tmp_path: Path) -> None:
 
 async def test_what_the_far_side_counts_is_what_it_would_count_itself(tmp_path: Path) -> None:
     """The whole request goes there for it."""
-    async with ask_far(tmp_path, FarSide({})) as world:
+    async with open_remote_world(tmp_path, RemoteGateway({})) as world:
         near = await world.model.tokenizer.count_request(HELLO, world.model.descriptor)
 
     model = await Application.load().access_model("scripted:echo")
@@ -191,8 +193,8 @@ async def test_a_server_that_is_no_gateway_is_named_as_such(tmp_path: Path) -> N
 
 async def test_what_a_model_does_not_take_is_left_out_there(tmp_path: Path) -> None:
     """Where the request is lenient, it goes as it is, and the loss comes back."""
-    far = FarSide({})
-    async with ask_far(tmp_path, far) as world:
+    far = RemoteGateway({})
+    async with open_remote_world(tmp_path, far) as world:
         lenient = attrs.evolve(HELLO, controls={"no_such": 1}, lenient=True)
         told = await world.ask(lenient)
         with pytest.raises(RequestError, match="no_such"):
@@ -204,12 +206,12 @@ async def test_what_a_model_does_not_take_is_left_out_there(tmp_path: Path) -> N
 
 async def test_a_conversation_too_long_is_cut_there(tmp_path: Path) -> None:
     """Where the window is known best; what was dropped comes back as a loss."""
-    far = FarSide({"models": [{"pattern": "echo", "context_window_tokens": 600}]})
+    far = RemoteGateway({"models": [{"pattern": "echo", "context_window_tokens": 600}]})
     words = "Many words, of which there is no end. " * 40
     turns = [UserCanister(words), AssistantCanister(words)] * 3
     said = [attrs.evolve(each, id=f"c{place}") for place, each in enumerate(turns)]
     request = Request(canisters=[*said, UserCanister("Hello.")], window="drop")
-    async with ask_far(tmp_path, far) as world:
+    async with open_remote_world(tmp_path, far) as world:
         world.model.check(request)
         response = await world.ask(request)
 
@@ -222,8 +224,8 @@ async def test_a_conversation_too_long_is_cut_there(tmp_path: Path) -> None:
 async def test_a_control_of_another_kind_than_usual_is_what_it_is_there(tmp_path: Path) -> None:
     """Nothing of the usual definition is left in it."""
     control = {"kind": "interval", "minimum": 1, "maximum": 9}
-    far = FarSide({"models": [{"pattern": "echo", "controls": {"verbosity": control}}]})
-    async with ask_far(tmp_path, far) as world:
+    far = RemoteGateway({"models": [{"pattern": "echo", "controls": {"verbosity": control}}]})
+    async with open_remote_world(tmp_path, far) as world:
         near = world.model.descriptor.attributes.access_control("verbosity")
         model = await far.application.access_model("scripted:echo")
 

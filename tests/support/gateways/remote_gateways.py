@@ -27,7 +27,7 @@ def _keep(model: ConverserModel) -> ConverserModel:
 
 
 @attrs.define
-class FarSide:
+class RemoteGateway:
     """Serves the models of an application; nothing is retried, as a gateway does by itself.
 
     Attributes:
@@ -49,8 +49,8 @@ class FarSide:
     application: Any = None
 
     @contextlib.asynccontextmanager
-    async def run(self) -> AsyncIterator[FarSide]:
-        """Serves within the event loop of whoever asks."""
+    async def run(self) -> AsyncIterator[RemoteGateway]:
+        """Serve within the event loop of whoever asks."""
         limits = {"attempts": 1, **self.settings.get("limits", {})}
         application = Application.load(command_line={**self.settings, "limits": limits})
         # What a vendor wants to be waited for, its other clients do not wait for here.
@@ -84,8 +84,8 @@ class FarSide:
             yield self
 
     @contextlib.contextmanager
-    def run_in_thread(self) -> Iterator[FarSide]:
-        """Serves in a thread with a loop of its own."""
+    def run_in_thread(self) -> Iterator[RemoteGateway]:
+        """Serve in a thread with a loop of its own."""
         loop, ready, leave = asyncio.new_event_loop(), threading.Event(), asyncio.Event()
 
         async def serve_on() -> None:
@@ -105,10 +105,10 @@ class FarSide:
 
 
 @contextlib.asynccontextmanager
-async def ask_far(
-    directory: Path, far: FarSide, model: str = "scripted:echo", **settings: Any
+async def open_remote_world(
+    directory: Path, far: RemoteGateway, model: str = "scripted:echo", **settings: Any
 ) -> AsyncIterator[World]:
-    """Opens a world whose provider ``remote`` asks a far side."""
+    """Open a world whose provider ``remote`` asks a far side."""
     async with (
         far.run(),
         World(
