@@ -146,6 +146,7 @@ def _produce_service(gateway: Gateway, **options: Any) -> Service:
     service = Service(
         describe_routes(routes, needs_key=gateway.needs_key),
         stop=gateway.close,
+        on_drain=None if gateway.batches is None else gateway.batches.drain,
         sockets={"/v1/responses": answer_socket},
         survey_aliases=survey_aliases,
         **options,

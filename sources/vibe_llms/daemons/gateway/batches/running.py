@@ -63,7 +63,12 @@ class GatewayBatchRunner:
         self.files = files
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._paused: dict[str, float] = {}  # after an error of the disk, until this moment
+        self._is_draining = False
         self.service: Application | None = None
+
+    def drain(self) -> None:
+        """Send no further requests; requests under way still finish."""
+        self._is_draining = True
 
     def start(self, batch: GatewayBatch, scope: Scope) -> None:
         """Run a batch, unless it has ended or this process runs it already.
@@ -82,9 +87,8 @@ class GatewayBatchRunner:
         """Ask for the end of a batch; requests under way still finish."""
         if batch.is_over or batch.status == "cancelling":
             return batch
-        changed = replace(batch, status="cancelling", cancelling=int(time.time()))
-        await perform(self.storage.write, changed)
-        return changed
+        await perform(self.storage.mark_cancelling, batch)
+        return await perform(self.storage.find, batch.id, batch.subject, batch.id)
 
     async def close(self) -> None:
         """Stop all batches; they are resumed by another process."""
@@ -116,6 +120,8 @@ class GatewayBatchRunner:
         async with asyncio.TaskGroup() as group:
             for _ in range(CONCURRENCY):
                 group.create_task(self._work(waiting, counter, scope))
+        if self._is_draining:  # another process continues
+            return
         results = await perform(self.storage.read_results, batch)
         await self._finish(await counter.read_state(), results)
 
@@ -126,10 +132,17 @@ class GatewayBatchRunner:
             batch = await counter.read_state()
             if batch.status == "cancelling" or time.time() >= batch.expires:
                 return
-            await counter.add(await self._answer(item, scope))
+            answer = await self._answer(item, scope)
+            if answer is None:
+                return
+            await counter.add(answer)
 
-    async def _answer(self, item: BatchedRequest, scope: Scope) -> BatchedAnswer:
-        """Send a request, again after an error that may pass."""
+    async def _answer(self, item: BatchedRequest, scope: Scope) -> BatchedAnswer | None:
+        """Send a request, again after an error that may pass.
+
+        Returns:
+            The answer; ``None`` if the gateway is shutting down and refuses requests.
+        """
         assert self.service is not None
         for attempt in range(1, ATTEMPTS + 1):
             receiver = _Receiver(item.custom_id)
@@ -138,6 +151,8 @@ class GatewayBatchRunner:
                 await inner.perform(self.service, receiver.receive)
             except Exception:  # logged by the service
                 receiver.status = receiver.status or 500
+            if self._is_draining and receiver.status in RETRIED:
+                return None
             if receiver.status not in RETRIED or attempt == ATTEMPTS:
                 break
             pause = compute_backoff(FIRST_PAUSE_SECONDS, attempt - 1, LONGEST_PAUSE_SECONDS)
@@ -172,8 +187,10 @@ class GatewayBatchRunner:
 
 
 def _select_headers(scope: Scope) -> Scope:
-    """Return the scope for the requests of a batch: with the credentials of the client's request,
-    and without what belongs to that request alone."""
+    """Return the scope for the requests of a batch.
+
+    It has the credentials of the client's request, and no header that belongs to that one alone.
+    """
     headers = [pair for pair in scope["headers"] if pair[0].lower() not in _REQUEST_HEADERS]
     return {**scope, "headers": headers, "query_string": b""}
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from vibe_llms.daemons.gateway.batches.files import is_identity
 from vibe_llms.exceptions import UnknownNameError
@@ -123,6 +125,13 @@ class GatewayBatchStorage:
         path = self._folder / batch.id / "batch.json"
         replace_file(path, msgspec.json.encode(batch), mode=0o600)
 
+    def mark_cancelling(self, batch: GatewayBatch) -> None:
+        """Ask the process that runs the batch to end it.
+
+        The mark is a file of its own, so that a process which writes the counts cannot lose it.
+        """
+        replace_file(self._locate_mark(batch), b"", mode=0o600)
+
     def find(self, identity: str, subject: str, prefix: str) -> GatewayBatch:
         """Return a client's batch. Raises UnknownNameError.
 
@@ -191,6 +200,15 @@ class GatewayBatchStorage:
             return None
         try:
             data = read_regular(str(self._folder / identity / "batch.json"))
-            return msgspec.json.decode(data, type=GatewayBatch)
+            batch = msgspec.json.decode(data, type=GatewayBatch)
         except (FileNotFoundError, *UNREADABLE):
             return None
+        if batch.is_over:
+            return batch
+        with suppress(FileNotFoundError):
+            moment = int(self._locate_mark(batch).stat().st_mtime)
+            return replace(batch, status="cancelling", cancelling=moment)
+        return batch
+
+    def _locate_mark(self, batch: GatewayBatch) -> Path:
+        return self._folder / batch.id / "cancelling"
