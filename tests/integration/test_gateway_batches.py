@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -234,6 +235,20 @@ async def test_a_batch_continues_after_a_restart(
         assert await client.batches.retrieve(first.id) == first
     assert len({line["custom_id"] for line in lines}) == 30
     assert len(routed.first.requests) == 3 + CONCURRENCY + 30, "those under way are sent again"
+
+
+async def test_old_files_and_batches_are_deleted(
+    routed: Routed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vibe_llms.daemons.gateway.batches.running.SWEEP_SECONDS", 0.0)
+    async with routed.run(TABLES), reach_openai(routed) as client:
+        await run_batch(client, compose_lines(1))
+        assert len([each async for each in client.files.list()]) == 2
+        later = time.time() + 31 * 86_400
+        monkeypatch.setattr(time, "time", lambda: later)
+        file = await client.files.create(file=("new", b"text"), purpose="user_data")
+        assert [each.id async for each in client.files.list()] == [file.id]
+        assert [each async for each in client.batches.list()] == []
 
 
 @pytest.mark.parametrize("identity", ["..%2F..%2Fvibe.toml", "batch_x", "file-" + "0" * 24])

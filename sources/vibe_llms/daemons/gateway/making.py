@@ -128,6 +128,7 @@ def produce_service(
     storage.background.service = service
     if gateway.batches is not None:
         gateway.batches.service = service
+        gateway.batches.days = storage.storage_limits.days
     return service
 
 

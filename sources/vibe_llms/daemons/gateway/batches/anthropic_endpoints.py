@@ -57,6 +57,7 @@ class MessageBatchEndpoints:
             total=len(items),
             created=int(time.time()),
         )
+        await self._runner.sweep()
         await perform(self._storage.add, batch, items)
         self._runner.start(batch, call.scope)
         await call.send_json(_describe(batch, call))

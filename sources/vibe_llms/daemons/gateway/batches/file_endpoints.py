@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from vibe_llms.daemons.asgi import HttpCall, refuse_body
-from vibe_llms.daemons.gateway.batches.files import ClientFile, FileStorage
+from vibe_llms.daemons.gateway.batches.files import ClientFile
+from vibe_llms.daemons.gateway.batches.running import GatewayBatchRunner
 from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.gateway.responses.items import compose_page
 from vibe_llms.daemons.gateway.responses.response_bodies import Fields
@@ -21,12 +22,13 @@ class FileEndpoints:
 
     Args:
         gateway: Authenticates clients.
-        files: The files.
+        runner: Runs the batches, and has the files.
     """
 
-    def __init__(self, gateway: Gateway, files: FileStorage) -> None:
+    def __init__(self, gateway: Gateway, runner: GatewayBatchRunner) -> None:
         self._gateway = gateway
-        self._files = files
+        self._runner = runner
+        self._files = runner.files
 
     async def create(self, call: HttpCall, record: CallRecord) -> None:
         """Store an uploaded file. Raises ConverseError."""
@@ -42,6 +44,7 @@ class FileEndpoints:
         if purpose not in PURPOSES:
             detail = f"The purpose must be one of {', '.join(PURPOSES)}, not {purpose!r}."
             raise refuse_body(detail, "purpose")
+        await self._runner.sweep()
         stored = await self._files.add(
             file.data, name=file.name, purpose=str(purpose), subject=record.subject
         )

@@ -96,12 +96,18 @@ class FileStorage:
 
     async def delete(self, file: ClientFile) -> None:
         """Delete a file. Raises StoreError."""
+        await perform(self._delete, file.id)
 
-        def delete() -> None:
-            self._locate_metadata(file.id).unlink(missing_ok=True)
-            (self._folder / file.id).unlink(missing_ok=True)
+    def sweep(self, before: float) -> None:
+        """Delete the files of all clients that are older than a moment; blocks."""
+        for path in list(self._folder.glob("*.json")):
+            file = self._read_metadata(path.stem)
+            if file is not None and file.created < before:
+                self._delete(file.id)
 
-        await perform(delete)
+    def _delete(self, identity: str) -> None:
+        self._locate_metadata(identity).unlink(missing_ok=True)
+        (self._folder / identity).unlink(missing_ok=True)
 
     def _locate_metadata(self, identity: str) -> Path:
         return self._folder / f"{identity}.json"

@@ -69,6 +69,7 @@ class BatchEndpoints:
             input_file=file.id,
             metadata=metadata,
         )
+        await self._runner.sweep()
         await perform(self._storage.add, batch, items)
         self._runner.start(batch, call.scope)
         await call.send_json(_describe(batch))

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
+from math import inf
 from typing import Final
 
 import msgspec
@@ -15,6 +16,7 @@ from msgspec.structs import replace
 
 from vibe_llms.daemons.gateway.batches.files import FileStorage, perform
 from vibe_llms.daemons.gateway.batches.storage import (
+    DAY_SECONDS,
     BatchedAnswer,
     BatchedRequest,
     GatewayBatch,
@@ -37,6 +39,7 @@ FIRST_PAUSE_SECONDS: Final = 1.0
 LONGEST_PAUSE_SECONDS: Final = 60.0
 DISK_PAUSE_SECONDS: Final = 60.0
 """How long a batch pauses after its results could not be stored."""
+SWEEP_SECONDS: Final = 3_600.0
 _COUNT_INTERVAL: Final = 16
 """Number of results after which the counts in the batch's state are written."""
 
@@ -55,12 +58,15 @@ class GatewayBatchRunner:
     Attributes:
         storage: The batches.
         files: The files of requests and results.
+        days: Age at which files and batches that have ended are deleted.
         service: The gateway, which answers the requests.
     """
 
     def __init__(self, storage: GatewayBatchStorage, files: FileStorage) -> None:
         self.storage = storage
         self.files = files
+        self.days = 30.0
+        self._swept = -inf
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._paused: dict[str, float] = {}  # after an error of the disk, until this moment
         self._is_draining = False
@@ -82,6 +88,15 @@ class GatewayBatchRunner:
         task = asyncio.create_task(self._run(batch, _select_headers(scope)))
         self._tasks[batch.id] = task
         task.add_done_callback(lambda _: self._tasks.pop(batch.id, None))
+
+    async def sweep(self) -> None:
+        """Delete old files and batches, at most once an hour."""
+        if time.monotonic() - self._swept < SWEEP_SECONDS:
+            return
+        self._swept = time.monotonic()
+        before = time.time() - self.days * DAY_SECONDS
+        await perform(self.files.sweep, before)
+        await perform(self.storage.sweep, before)
 
     async def cancel(self, batch: GatewayBatch) -> GatewayBatch:
         """Ask for the end of a batch; requests under way still finish."""

@@ -158,6 +158,13 @@ class GatewayBatchStorage:
             path.unlink(missing_ok=True)
         place.rmdir()
 
+    def sweep(self, before: float) -> None:
+        """Delete the batches of all clients that ended before a moment."""
+        for path in list(self._folder.glob("*")):
+            batch = self._read(path.name)
+            if batch is not None and batch.ended is not None and batch.ended < before:
+                self.delete(batch)
+
     def read_items(self, batch: GatewayBatch) -> Iterator[BatchedRequest]:
         """Yield the requests of a batch, in their order."""
         decoder = msgspec.json.Decoder(BatchedRequest)

@@ -24,7 +24,7 @@ def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
     if runner is None:
         return ()
     produce = partial(Route, write_error=chat_completions.FACE.write_error)
-    files = FileEndpoints(gateway, runner.files)
+    files = FileEndpoints(gateway, runner)
     batches = BatchEndpoints(gateway, runner)
     message_batches = MessageBatchEndpoints(gateway, runner)
     upload = produce(
