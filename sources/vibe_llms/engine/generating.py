@@ -235,7 +235,9 @@ class Generator:
     ) -> None:
         """Store what arrived, marked as interrupted, and record the error."""
         known_error = error if isinstance(error, ConverseError) else None
-        arrived = self._arrived or (() if known_error is None else known_error.arrived)
+        arrived = self._arrived
+        if not arrived and known_error is not None:
+            arrived = known_error.arrived
         if any(canister.content or canister.role == "invocation" for canister in arrived):
             await self._journal.append(arrived)
         else:

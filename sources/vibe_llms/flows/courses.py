@@ -59,8 +59,10 @@ class Visit:
     conversations: dict[str, str] = attrs.field(factory=dict)
 
     def measure(self, now: datetime | None = None) -> float | None:
-        """Return its duration in seconds, up to now if it is running; ``None`` if unknown."""
-        end = self.ended or (now if self.state is VisitState.RUNNING else None)
+        """Return the duration in seconds, until now if the visit runs; ``None`` if unknown."""
+        end = self.ended
+        if end is None and self.state is VisitState.RUNNING:
+            end = now
         if self.started is None or end is None:
             return None
         return max(0.0, (end - self.started).total_seconds())

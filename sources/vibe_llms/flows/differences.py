@@ -93,7 +93,8 @@ def compare_tasks(old: Task, new: Task) -> TaskDifference:
     """
     before, after = _Side.of(old), _Side.of(new)
     names = dict.fromkeys([*after.flow.nodes, *before.flow.nodes])
-    nodes = [each for name in names if (each := _compare_nodes(before, after, name))]
+    compared_nodes = (_compare_nodes(before, after, name) for name in names)
+    nodes = [each for each in compared_nodes if each is not None]
     # The diagram is compared by its nodes and edges; the place of the file does not matter.
     compared = {"flow_diagram", "place"}
     if any(each.old != each.new for each in nodes):
@@ -141,13 +142,13 @@ def draw_difference(old: Task, new: Task, styles: Mapping[str, str] = STYLES) ->
     complete = parse_diagram(append_lines(after.text, lines))
     style_lines = style_edges(complete, _style_edges(len(after.edges), difference))
     complete = parse_diagram(append_lines(complete.text, style_lines))
-    members = {
-        f"flow-{change}": [
-            *(each.node for each in difference.nodes if each.change is change),
-            *(f"{_LEGEND}-{change}" for each in legend if each is change),
+    members = {}
+    for change in Change:
+        members[f"flow-{change}"] = [
+            each.node for each in difference.nodes if each.change is change
         ]
-        for change in Change
-    }
+        if change in legend:
+            members[f"flow-{change}"].append(f"{_LEGEND}-{change}")
     shown = {f"flow-{name}": style for name, style in styles.items() if members[f"flow-{name}"]}
     return str(add_classes(complete, shown, members))
 

@@ -183,7 +183,8 @@ def _read_reference(inner: str, line: int, column: int) -> Reference | FlowFault
     if source == "response" and found["field"]:
         message = f"A response has no fields: write {{{{response:{found['name']}}}}}."
         return _fault(line, column, message)
-    field = found["field"] or (ADDRESS if source == "registry" else "")
+    default_field = ADDRESS if source == "registry" else ""
+    field = found["field"] or default_field
     return Reference(source=source, name=found["name"], field=field, line=line, column=column)
 
 

@@ -77,9 +77,10 @@ def _find_unreadable(part: TaskCheck, *, may_be_created: bool) -> Iterator[Found
     for node in flow.nodes.values():
         if flow.exits[node.id].error is not None:
             continue
+        invocation = part.invocations.get(node.id)
         if node.prompt is not None:
             templates.append(part.templates[node.prompt])
-        elif (invocation := part.invocations.get(node.id)) is not None:
+        elif invocation is not None:
             values = invocation.arguments.values()
             templates += (each for each in values if isinstance(each, Template))
     used_names = survey_contents(templates)

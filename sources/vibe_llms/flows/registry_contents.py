@@ -58,23 +58,21 @@ _BYTE_ORDER_MARKS: Final = ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_B
 
 def survey_contents(templates: Iterable[Template]) -> frozenset[str]:
     """Return the names of entries whose contents templates use."""
+    references = (each for template in templates for each in template.references)
     return frozenset(
-        reference.name
-        for template in templates
-        for reference in template.references
-        if reference.source == "registry" and reference.field == CONTENT
+        each.name for each in references if each.source == "registry" and each.field == CONTENT
     )
 
 
 def survey_private_hosts(configuration: Configuration) -> tuple[str, ...]:
     """Return the hosts from which the user permits fetching although they are not public."""
-    return tuple(
-        str(host)
-        for entry in configuration.plugins
-        if entry.table == "ensembles" and entry.is_enabled and entry.is_trusted
-        if isinstance(hosts := entry.settings.get("private_hosts"), (list, tuple))
-        for host in hosts
-    )
+    found: list[str] = []
+    for entry in configuration.plugins:
+        if entry.table == "ensembles" and entry.is_enabled and entry.is_trusted:
+            hosts = entry.settings.get("private_hosts")
+            if isinstance(hosts, (list, tuple)):
+                found += map(str, hosts)
+    return tuple(found)
 
 
 def find_address_fault(entry: RegistryEntry, folder: Path | None) -> str:

@@ -120,14 +120,10 @@ class _Sum:
 
     def _add_part(self, inside: set[str], start: str, end: str) -> float:
         """Add up one path through a part of the graph; it ends when it reaches ``end``."""
-        following = {
-            name: [
-                found
-                for each in self._successors[name]
-                if (found := self._find(each)) in inside and found != end
-            ]
-            for name in inside
-        }
+        following = {}
+        for name in inside:
+            merged = map(self._find, self._successors[name])
+            following[name] = [each for each in merged if each in inside and each != end]
         sums: dict[str, float] = {}
         for group in find_components(following):  # successors come first
             within = set(group)

@@ -116,10 +116,12 @@ class ConnectionGroup:
     _opens_several: bool = attrs.field(default=False, init=False)
 
     def pop(self) -> LentConnection | None:
-        """Return a connection that a run may use."""
+        """Return a connection that a run may use; ``None`` if one must be opened."""
         if self.shared is not None and not self.shared.is_shareable:
             self.shared = None  # its present users continue to use it
-        return self.shared or (self.idle.pop() if self.idle else None)
+        if self.shared is None and self.idle:
+            return self.idle.pop()
+        return self.shared
 
     def lend(self, connection: LentConnection, waiter: Waiter | None = None) -> bool:
         """Lend a connection to runs that wait, if there are any.

@@ -109,7 +109,8 @@ def set_label(diagram: Diagram, node: str, text: str) -> Diagram:
     _refuse_subgraph(diagram, node)
     use = _find_describing_use(diagram, node, "label")
     values = _read(use)
-    shape = old.shape or ("" if "label" in values else "square")
+    default_shape = "" if "label" in values else "square"
+    shape = old.shape or default_shape
     expected = _replace_node(diagram, attrs.evolve(old, label=Label(text), shape=shape))
     edits: list[Edit] = []
     if use and "label" in values:

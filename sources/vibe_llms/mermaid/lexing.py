@@ -131,7 +131,7 @@ class Lexer:
         # In the order of Mermaid's rules: of several matches the first counts, not the longest.
         return (
             self._match("words", start)
-            or (self._match_direction(start) if self._directions else None)
+            or self._match_direction(start)
             or self._match_link_id(start)
             or self._match_spaced_link(start)
             or self._match("rest", start)
@@ -148,6 +148,8 @@ class Lexer:
 
     def _match_direction(self, start: int) -> tuple[LexicalRule, int] | None:
         """Match a direction, which takes its whole line, including any text before it."""
+        if not self._directions:
+            return None
         if start > self._line_end:
             line_end = _LINE_END.search(self.text, start)
             self._line_end = line_end.start() if line_end else len(self.text)

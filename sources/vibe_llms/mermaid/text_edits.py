@@ -43,14 +43,14 @@ def survey_statements(statements: Sequence[Statement]) -> Iterator[Statement]:
 
 def survey_uses(diagram: Diagram, id_: str) -> list[NodeUse]:
     """Return the uses of a node in statements, in the order of the text."""
-    return [
-        use
-        for statement in survey_statements(diagram.statements)
-        if isinstance(statement, NodeStatement)
-        for group in statement.groups
-        for use in group
-        if use.id == id_
-    ]
+    return [use for use in _survey_all_uses(diagram) if use.id == id_]
+
+
+def _survey_all_uses(diagram: Diagram) -> Iterator[NodeUse]:
+    for statement in survey_statements(diagram.statements):
+        if isinstance(statement, NodeStatement):
+            for group in statement.groups:
+                yield from group
 
 
 def append(diagram: Diagram, lines: Sequence[str]) -> Edit:
@@ -121,7 +121,8 @@ def rename(diagram: Diagram, names: Names) -> Iterator[Edit]:
             case ClassAssignment(ids=ids) | ClickStatement(ids=ids) if any(
                 id_ in names for id_ in ids
             ):
-                remaining = [new for id_ in ids if (new := names.get(id_, id_))]
+                renamed = [names.get(id_, id_) for id_ in ids]
+                remaining = [id_ for id_ in renamed if id_]
                 place = statement.ids_place
                 if remaining:
                     yield Edit(place.start, place.end, ",".join(remaining))
@@ -162,13 +163,7 @@ class NodeStatementEditor:
         self._edges = edges
         self._nodes = nodes
         self._is_tidy = is_tidy
-        self._mentions = Counter(
-            use.id
-            for statement in survey_statements(diagram.statements)
-            if isinstance(statement, NodeStatement)
-            for group in statement.groups
-            for use in group
-        )
+        self._mentions = Counter(use.id for use in _survey_all_uses(diagram))
 
     def edit(self) -> Iterator[Edit]:
         """Yield the edits."""
@@ -219,10 +214,10 @@ class NodeStatementEditor:
             single_edge = self._edges.get(numbers[0]) if len(numbers) == 1 else None
             return f" {write_link(single_edge)} " if single_edge else ""
         remaining_numbers = [each for each in numbers if each in self._edges]
-        has_both = any(use in remaining for use in starts) and any(use in remaining for use in ends)
-        is_whole = len(remaining_numbers) == sum(
-            start in remaining and end in remaining for start in starts for end in ends
-        )
+        remaining_starts = [use for use in starts if use in remaining]
+        remaining_ends = [use for use in ends if use in remaining]
+        has_both = bool(remaining_starts and remaining_ends)
+        is_whole = len(remaining_numbers) == len(remaining_starts) * len(remaining_ends)
         # An id would move to another edge: Mermaid gives it to only one of the link's edges.
         if not (
             has_both and is_whole and link.id is None and all(map(self._is_same, remaining_numbers))

@@ -143,20 +143,22 @@ class Catalogue:
         Default models come first, then those of providers in ``preferred``.
         """
         folders = filter(self._has_folder, self.survey_providers())
-        # Each with its index among the models of its provider, whose default model has index 0.
-        models = [pair for each in folders for pair in enumerate(self.survey_models(each))]
+        # Each model with its index among those of its provider, whose default model has index 0.
+        models = [pair for folder in folders for pair in enumerate(self.survey_models(folder))]
         known_words = {part for _, model in models for part in model.name.lower().split("-")}
         word = word.lower()
         is_provider_like = find_nearest(word, providers) is not None
         if "-" not in word and word not in known_words and not is_provider_like:
             word = find_nearest(word, known_words) or word
-        found = [
-            (index > 0, model.provider not in preferred, str(model))
-            for index, model in models
-            if f"-{word}-" in f"-{model.name.lower()}-"
-        ]
-        # Do not sort by name: among equals keep the order of the data.
-        return [address for *_, address in sorted(found, key=lambda each: each[:2])]
+        found = [pair for pair in models if f"-{word}-" in f"-{pair[1].name.lower()}-"]
+
+        def rank(pair: tuple[int, ModelAddress]) -> tuple[bool, bool]:
+            index, model = pair
+            is_default, is_preferred = index == 0, model.provider in preferred
+            return not is_default, not is_preferred
+
+        # Do not sort by name: models of the same rank keep the order of the data.
+        return [str(model) for _, model in sorted(found, key=rank)]
 
     def _survey_names(self) -> set[str]:
         """List the names of all models that have a record, of any provider."""

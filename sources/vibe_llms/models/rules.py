@@ -113,7 +113,7 @@ class RuleReader:
 
         Args:
             table: The table without the keys of its document, such as ``families``.
-            path: Its path.
+            path: Path of the table in the document.
             name: The name of the rule in the provenance; by default its pattern or its model.
             line: The line at which the table begins.
         """
@@ -123,10 +123,11 @@ class RuleReader:
         head = self.tables.read_fields(_HEAD, head_fields, path)
         pattern, model = head.get("pattern"), head.get("model", "")
         source, date = head.get("source", self.source), head.get("date", self.date)
+        default_name = pattern.text if pattern else model
         return Rule(
             provenance=Provenance(
                 layer=layer,
-                name=name or (pattern.text if pattern else model),
+                name=name or default_name,
                 file=self.place,
                 line=line,
                 source=source,

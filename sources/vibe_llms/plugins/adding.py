@@ -175,8 +175,10 @@ def _survey_modules(distribution: importlib.metadata.Distribution) -> Sequence[s
     tops = {file.parts[0] for file in distribution.files or () if file.suffix == ".py"}
     # The record lists a script as "../../../bin", which is not a module.
     names = {top.removesuffix(".py") for top in tops if top != ".."}
+    if names:
+        return sorted(names)
     guess = distribution.metadata["Name"].replace("-", "_").lower()
-    return sorted(names) or ([guess] if is_importable(guess) else [])
+    return [guess] if is_importable(guess) else []
 
 
 def _probe(
@@ -261,11 +263,10 @@ def _write(
 def _name_entries(module: str, hooks: dict[str, list[str]]) -> list[tuple[str, str, str]]:
     """Return table, name and module of each table that a module needs."""
     own = module.removeprefix("vibe_").replace("_", "-")
-    entries = [
-        (table, own if name == "*" else name, module)
-        for table in ("providers", "ensembles")
-        for name in hooks.get(f"survey_{table}", ())
-    ]
+    entries = []
+    for table in ("providers", "ensembles"):
+        for name in hooks.get(f"survey_{table}", ()):
+            entries.append((table, own if name == "*" else name, module))
     if not entries or not ALWAYS_IN_USE.isdisjoint(hooks):
         entries.append(("plugins", own, module))
     return entries

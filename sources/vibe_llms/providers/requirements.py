@@ -91,7 +91,8 @@ def find_server(base_url: str, remedy: str) -> tuple[Requirement, ...]:
     parts = urlsplit(base_url)
     if parts.hostname not in ("127.0.0.1", "::1", "localhost"):
         return ()
-    port = parts.port or (443 if parts.scheme == "https" else 80)
+    default_port = 443 if parts.scheme == "https" else 80
+    port = parts.port or default_port
     try:
         socket.create_connection((parts.hostname, port), _CONNECT_SECONDS).close()
     except OSError:

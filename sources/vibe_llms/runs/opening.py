@@ -80,9 +80,9 @@ async def open_run(
     Args:
         conversation: The conversation; the run adds to it.
         store: Store of the conversation and of the run's log; ``None`` to keep both in memory only.
-        run_id: Name of the run. By default that of its conversation if that is stored: the run is
-            found by this name, and no other run of the conversation works at the same time.
-            Otherwise a new one.
+        run_id: Name of the run. By default, a run in a store has the name of its conversation: it
+            is found by this name, and no other run of the conversation works at the same time. A
+            run in memory gets a new name.
         listener: See :class:`LocalRunContext`.
         claimed: The same run, if its log is already claimed.
         waits: Wait while the disk is full, rather than fail.
@@ -90,7 +90,8 @@ async def open_run(
     Raises:
         StoreError: Another run of the conversation is active, or something cannot be written.
     """
-    name = run_id or (produce_identity() if store is None else conversation.id)
+    default_name = produce_identity() if store is None else conversation.id
+    name = run_id or default_name
     opening = _Opening(ConversationJournal(conversation, store, waits=waits), store, name)
     if claimed is not None:
         opening.log = claimed.take()

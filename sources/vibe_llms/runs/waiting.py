@@ -142,7 +142,8 @@ def _name(digest: str, key: str | None) -> str:
 def _find_waiting(conversation_id: str, log: RunLog) -> list[Waiting]:
     """Find the calls that a user was asked to approve, and that are still open."""
     logged = log.read()
-    waiting = {id(each) for each in survey_open([each.event for each in logged]).values()}
+    open_events = survey_open([each.event for each in logged])
+    waiting = {id(each) for each in open_events.values()}
     return [
         Waiting(
             conversation_id=conversation_id,

@@ -91,7 +91,9 @@ class TableReader:
             kind = kinds.get(key)
             if kind is None:
                 self.report_unknown((*path, key), kinds)
-            elif (valid_value := kind.read(value, (*path, key), self)) is not FAULTY:
+                continue
+            valid_value = kind.read(value, (*path, key), self)
+            if valid_value is not FAULTY:
                 values[key] = valid_value
         for key in sorted(set(required) - table.keys()):
             near = find_nearest(key, table.keys() - kinds.keys())  # already reported as unknown

@@ -30,8 +30,8 @@ class GuardedExchange(Closing):
 
     async def receive(self) -> bytes:
         """Return the next bytes of the body; see :class:`.Exchange`."""
-        while data := await self._exchange.receive():
-            data = self._scrubber.scrub(self._held_back + data)
+        while received := await self._exchange.receive():
+            data = self._scrubber.scrub(self._held_back + received)
             end = self._scrubber.find_incomplete(data)
             self._held_back = data[end:]
             if end:

@@ -247,13 +247,14 @@ def _read_form(body: bytes, content_type: str) -> tuple[dict[str, Any], list[Any
             stage=Stage.SEND,
         ) from None
     models = {name: value for name, value in fields if name == "model"}
-    files = [
-        (name, (value.name, value.data, value.media_type))
-        if isinstance(value, FormFile)
-        else (name, (None, value.encode()))
-        for name, value in fields
-        if name not in models
-    ]
+    files: list[tuple[str, Any]] = []
+    for name, value in fields:
+        if name in models:
+            continue
+        if isinstance(value, FormFile):
+            files.append((name, (value.name, value.data, value.media_type)))
+        else:
+            files.append((name, (None, value.encode())))
     return models, files
 
 

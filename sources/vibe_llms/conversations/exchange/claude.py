@@ -166,7 +166,8 @@ class _Reader:
 
     def _read_result(self, place: str, block: dict[str, Any]) -> None:
         # A result without a name belongs to the last call.
-        identity = read_text(block.get("tool_use_id")) or (self.calls[-1] if self.calls else "")
+        last_call = self.calls[-1] if self.calls else ""
+        identity = read_text(block.get("tool_use_id")) or last_call
         value = block.get("content")
         pieces = [{"type": "text", "text": value}] if isinstance(value, str) else read_list(value)
         contents: list[AnyContent] = []

@@ -112,7 +112,10 @@ def _walk(value: Any, path: _Path, *, is_declared: bool = False) -> Iterator[int
         for name, each in value.items():
             if may_be_image or not isinstance(each, str):
                 yield from _walk(each, (*path, name), is_declared=is_declared)
-    elif isinstance(value, str) and (match := _IMAGE.match(value)):
+    elif isinstance(value, str):
+        match = _IMAGE.match(value)
+        if match is None:
+            return
         if match["scheme"] is not None:
             is_image = path in _DATA_URLS
         else:

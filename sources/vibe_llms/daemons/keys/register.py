@@ -213,7 +213,9 @@ def read_keys(path: str) -> dict[str, Key]:
     for identity, table in document.tree.items():
         if not is_identity(identity):
             reader.report((identity,), "It must be the public part of a key: eight letters.")
-        elif (key := reader.read(Key, table, (identity,))) is not None:
+            continue
+        key = reader.read(Key, table, (identity,))
+        if key is not None:
             keys[identity] = key
     reader.finish()
     return keys

@@ -136,8 +136,8 @@ async def _pass_on(
         for frame in frames:
             try:
                 # Unrepaired escapes would leave a call without its answer.
-                data = cut_message(repair_surrogates(frame.data))
-                message = jsonrpc_message_adapter.validate_json(data, by_name=False)
+                repaired = cut_message(repair_surrogates(frame.data))
+                message = jsonrpc_message_adapter.validate_json(repaired, by_name=False)
             except ValueError:
                 # Tolerate greetings, and output of libraries, on the wrong stream.
                 stray_lines += 1

@@ -74,7 +74,8 @@ def _produce_output_validator(tool: Tool, server: McpServer) -> Validator | None
 
 
 def _describe(tool: Tool, server: McpServer) -> str:
-    title = tool.title or (tool.annotations.title if tool.annotations else "") or ""
+    annotated_title = tool.annotations.title if tool.annotations else None
+    title = tool.title or annotated_title or ""
     description = (tool.description or "").strip()
     return description or title.strip() or f"The tool {tool.name!r} of {server.name}."
 

@@ -243,11 +243,11 @@ def _read_offer(tool: Mapping[str, Any]) -> OfferedTool:
 
 
 def _read_outcomes(messages: list[Any]) -> Iterator[ToolResult]:
-    names = {
-        call["id"]: (call.get("function") or call.get("custom") or {}).get("name", "")
-        for message in messages
-        for call in message.get("tool_calls") or ()
-    }
+    names = {}
+    for message in messages:
+        for call in message.get("tool_calls") or ():
+            function = call.get("function") or call.get("custom") or {}
+            names[call["id"]] = function.get("name", "")
     start = len(messages)
     while start and messages[start - 1]["role"] == "tool":
         start -= 1

@@ -241,8 +241,8 @@ def read_request(request: SimulatedRequest) -> SimulatedPrompt:
     choice = body.get("tool_choice") or {}
     form = (body.get("output_config") or {}).get("format") or body.get("output_format") or {}
     # Without a text in the last message, the text of an earlier message counts.
-    last_blocks = [b for m in messages if m["role"] == "user" for b in m["content"][-1:]]
-    earlier_texts = [block.get("text", "") for block in last_blocks]
+    user_contents = [message["content"] for message in messages if message["role"] == "user"]
+    earlier_texts = [content[-1].get("text", "") for content in user_contents if content]
     texts = [block["text"] for block in last["content"] if block["type"] == "text"]
     return SimulatedPrompt(
         model=str(body.get("model") or request.names.get("model")),
@@ -270,12 +270,8 @@ def read_request(request: SimulatedRequest) -> SimulatedPrompt:
 
 
 def _read_outcomes(messages: list[dict[str, Any]]) -> Iterator[ToolResult]:
-    names = {
-        block["id"]: block["name"]
-        for message in messages
-        for block in message["content"]
-        if block["type"] == "tool_use"
-    }
+    blocks = [block for message in messages for block in message["content"]]
+    names = {block["id"]: block["name"] for block in blocks if block["type"] == "tool_use"}
     for block in messages[-1]["content"]:
         if block["type"] == "tool_result":
             text = write_text(block.get("content") or "")

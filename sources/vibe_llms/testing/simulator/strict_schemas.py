@@ -19,11 +19,12 @@ def check_strict_schema(schema: Any, subject: str, param: str) -> None:
     for context, part in _walk(schema, ()):
         if part.get("type") != "object" and "properties" not in part:
             continue
-        names = [*(part.get("properties") or {})]
+        required = part.get("required") or []
+        missing = [name for name in part.get("properties") or {} if name not in required]
         problem = ""
         if part.get("additionalProperties") is not False:
             problem = "'additionalProperties' is required to be supplied and to be false."
-        elif missing := [name for name in names if name not in (part.get("required") or [])]:
+        elif missing:
             problem = (
                 "'required' is required to be supplied and to be an array including every key in "
                 f"properties. Missing '{missing[0]}'."

@@ -90,7 +90,9 @@ class AnswerReader:
             self._bytes_without_body += len(data)
             fault = self._parse(data[:allowed] if len(data) > allowed else data)
             if not self.status:  # set together with the headers
-                return fault or (HeadTooLong() if self._bytes_without_body >= HEAD_BYTES else None)
+                if fault is None and self._bytes_without_body >= HEAD_BYTES:
+                    return HeadTooLong()
+                return fault
             self._bytes_without_body = 0
             data = data[allowed:]
             if fault or not data:

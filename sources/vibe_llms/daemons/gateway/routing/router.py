@@ -127,7 +127,8 @@ def _name_target(configured: ConfiguredTarget) -> tuple[str, str]:
 def _access_target(configured: ConfiguredTarget, targets: dict[tuple[str, str], Target]) -> Target:
     """Return the target of a configuration; add a target if the configuration is new."""
     name = _name_target(configured)
-    if (target := targets.get(name)) is None:
+    target = targets.get(name)
+    if target is None:
         target = targets[name] = Target(configured)
     elif target.configured != configured:
         target.adopt(configured)

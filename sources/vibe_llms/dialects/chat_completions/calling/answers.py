@@ -145,13 +145,14 @@ class MessageReader:
         if any(map(is_empty, message.get("tool_calls") or ())):
             calls = [call for call in message["tool_calls"] if not is_empty(call)]
             message = {**message, "tool_calls": calls}
-        for position, piece in enumerate(message.get("tool_calls") or ()):
-            if is_complete and not is_known(piece):
-                self._message_fields.setdefault("$calls", {})[str(position)] = piece
+        for position, call in enumerate(message.get("tool_calls") or ()):
+            if is_complete and not is_known(call):
+                self._message_fields.setdefault("$calls", {})[str(position)] = call
             else:
-                self._read_call(piece, is_complete=is_complete)
-        if (piece := message.get("function_call")) and not is_blank(piece):
-            self._read_legacy_call(piece)
+                self._read_call(call, is_complete=is_complete)
+        legacy_call = message.get("function_call")
+        if legacy_call and not is_blank(legacy_call):
+            self._read_legacy_call(legacy_call)
         self._keep_native_fields(message)
 
     def cite(self, citation: Citation) -> None:

@@ -137,5 +137,8 @@ def normalize_controls(
 
 def list_fields(native: Mapping[str, Any], controls: Mapping[str, JsonValue]) -> list[str]:
     """Return the fields of a request from which the controls were read."""
-    spellings = (SPELLINGS.get(name, (name,)) for name in controls)
-    return [next(each for each in names if native.get(each) is not None) for names in spellings]
+    fields = []
+    for control in controls:
+        spellings = SPELLINGS.get(control, (control,))
+        fields.append(next(each for each in spellings if native.get(each) is not None))
+    return fields

@@ -98,7 +98,8 @@ def _locate(segment: Mapping[str, Any], texts: Sequence[str]) -> tuple[int, int 
                 start = _count_characters(data[:begin])
                 return index, start, start + _count_characters(piece)
     for index in order:
-        if segment_text and (start := texts[index].find(segment_text)) >= 0:
+        if segment_text and segment_text in texts[index]:
+            start = texts[index].index(segment_text)
             return index, start, start + len(segment_text)
     return 0, None, None
 

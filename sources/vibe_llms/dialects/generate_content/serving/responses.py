@@ -22,7 +22,7 @@ from vibe_llms.dialects.serving import (
 from vibe_llms.dialects.signatures import is_wrapped, wrap_response
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import AnyCanister, AssistantCanister, Origin, StopReason, Usage
-from vibe_llms.messages.contents import ReasoningContent, TextualContent
+from vibe_llms.messages.contents import AnyContent, ReasoningContent, TextualContent
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Response
 
@@ -125,11 +125,12 @@ def _produce_writer(ledger: Ledger) -> ContentsWriter:
 
 def _find_texts(response: Response) -> list[tuple[int, TextualContent]]:
     """Return the texts with their approximate indices among the parts."""
-    contents = [
-        content
-        for canister in response.canisters
-        for content in (canister.content if isinstance(canister, AssistantCanister) else (None,))
-    ]
+    contents: list[AnyContent | None] = []
+    for canister in response.canisters:
+        if isinstance(canister, AssistantCanister):
+            contents += canister.content
+        else:  # it is one part
+            contents.append(None)
     return [
         (index, content)
         for index, content in enumerate(contents)

@@ -71,12 +71,14 @@ class BlocksWriter:
         self, contents: Sequence[AnyContent], path: str, canister: AnyCanister | None
     ) -> list[Block]:
         """Return the blocks of instructions, which have no media."""
-        return [
-            block
-            for index, content in enumerate(contents)
-            if self._ensure_instruction(content, f"{path}.content[{index}]")
-            and (block := self._write_other_content(content, f"{path}.content[{index}]", canister))
-        ]
+        blocks = []
+        for index, content in enumerate(contents):
+            content_path = f"{path}.content[{index}]"
+            if self._ensure_instruction(content, content_path):
+                block = self._write_other_content(content, content_path, canister)
+                if block:
+                    blocks.append(block)
+        return blocks
 
     def _ensure_instruction(self, content: AnyContent, path: str) -> bool:
         if isinstance(content, (TextualContent, NativeContent)):

@@ -80,10 +80,11 @@ def collect_invocation_extras(block: Mapping[str, Any]) -> dict[str, Any]:
 def normalize_citation(native: Mapping[str, Any]) -> Citation:
     """Return a citation of any kind; the source of a search result may be its URL."""
     source = read_text(native.get("source")) or ""
+    source_url = source if "://" in source else None
     return Citation(
         cited_text=read_text(native.get("cited_text")),
         title=read_text(native.get("title")) or read_text(native.get("document_title")),
-        url=read_text(native.get("url")) or (source if "://" in source else None),
+        url=read_text(native.get("url")) or source_url,
         file_id=read_text(native.get("file_id")),
         native=make_native(PROTOCOL, native),
     )
@@ -98,6 +99,8 @@ def nativize_citations(
         citation_path = f"{path}.citations[{index}]"
         if citation.native is None or citation.native.protocol != PROTOCOL:
             ledger.withhold(citation_path, "the vendor accepts only its own citations")
-        elif fields := ledger.read_sendable(citation.native, citation_path, canister):
+            continue
+        fields = ledger.read_sendable(citation.native, citation_path, canister)
+        if fields:
             native.append(fields)
     return native

@@ -53,7 +53,8 @@ def _name_own_tool(tool: Mapping[str, Any]) -> str:
     """Return a name for a vendor's tool; for a set of tools, a name is composed."""
     kind = str(tool.get("type") or "tool")
     server = tool.get("mcp_server_name")
-    return str(tool.get("name") or (f"{kind}:{server}" if server else kind))
+    default_name = f"{kind}:{server}" if server else kind
+    return str(tool.get("name") or default_name)
 
 
 def take_choice(request_fields: dict[str, Any], invocables: Sequence[InvocableDescription]) -> str:
@@ -91,11 +92,11 @@ def take_schema(request_fields: dict[str, Any]) -> JsonObject | None:
             }
         }:
             extras = collect_extras(output_format, ("type", "schema"))
-            config = collect_extras(request_fields["output_config"], ("format",)) | (
-                {"format": extras} if extras else {}
-            )
-            del request_fields["output_config"]
-            request_fields |= {"output_config": config} if config else {}
+            config = collect_extras(request_fields.pop("output_config"), ("format",))
+            if extras:
+                config["format"] = extras
+            if config:
+                request_fields["output_config"] = config
         case {"output_format": {"type": "json_schema", "schema": dict(schema)} as output_format}:
             if extras := collect_extras(output_format, ("type", "schema")):
                 request_fields["output_config"] = {

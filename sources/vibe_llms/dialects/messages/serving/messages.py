@@ -134,8 +134,9 @@ class _MessagesReader(ConversationReader):
             return
         contents: list[AnyContent] = []
         for block in content or ():
-            canister = None
-            if block["type"] != "tool_use" and (canister := self._read_execution(block)) is None:
+            is_call = block["type"] == "tool_use"
+            canister = None if is_call else self._read_execution(block)
+            if canister is None and not is_call:
                 contents.append(_read_block(block))
                 continue
             if contents or native is not None:

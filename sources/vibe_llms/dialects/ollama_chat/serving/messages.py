@@ -111,10 +111,9 @@ class _MessagesReader(ConversationReader):
         name = extras.pop("tool_name", None)
         answered = self._find_answered(client_id, name or extras.get("name"))
         if answered:
-            identity = answered.invocation_id
+            identity, name = answered.invocation_id, name or answered.name
         else:
             identity = client_id or self._generate_id(f"messages[{index}]")
-        name = name or (answered.name if answered else None)
         self.add_result(contents, identity, name, keep_native(PROTOCOL, extras))
 
     def _find_answered(self, client_id: str | None, name: str | None) -> PendingInvocation | None:

@@ -444,9 +444,11 @@ def _is_shifted(contents: Sequence[StreamedContent], pieces: Sequence[Piece]) ->
     for piece in pieces:
         for channel, text in list_channels(piece):
             totals[channel] = totals.get(channel, 0) + len(text)
-    return all(
-        sum(each.count_received(name) for each in contents) == totals[name] for name in totals
-    )
+    for channel, total in totals.items():
+        received = sum(each.count_received(channel) for each in contents)
+        if received != total:
+            return False
+    return True
 
 
 def _read_part_index(event: Mapping[str, Any]) -> int:

@@ -69,9 +69,11 @@ def _write_screen(result: ResultCanister, path: str, ledger: Ledger) -> dict[str
         place = f"{path}.content[{index}]"
         if not isinstance(content, ImageContent) or len(screen) > 1:
             ledger.drop(place, "the result of a computer call is one screenshot")
-        elif (settled := ledger.drop_foreign_file(content, place, result)) is None:
             continue
-        elif content.data is None and content.url:
+        settled = ledger.drop_foreign_file(content, place, result)
+        if settled is None:
+            continue
+        if content.data is None and content.url:
             screen["image_url"] = content.url
         elif content.data is None and settled.file_id:
             screen["file_id"] = settled.file_id

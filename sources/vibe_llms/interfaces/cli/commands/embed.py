@@ -124,8 +124,7 @@ def _write(lines: Sequence[str], vectors: Vectors, output: str | None, *, as_jso
         )
     elif sys.stdout.isatty():
         rows = [
-            (line, " ".join(f"{number:.3f}" for number in list(vector)[:_SHOWN_NUMBERS]) + " …")
-            for line, vector in zip(lines, vectors, strict=True)
+            (line, _shorten_vector(vector)) for line, vector in zip(lines, vectors, strict=True)
         ]
         write_table(rows, headers=("text", f"first of {vectors.width} numbers"))
     else:
@@ -133,6 +132,11 @@ def _write(lines: Sequence[str], vectors: Vectors, output: str | None, *, as_jso
 
         for vector in vectors:
             sys.stdout.write(msgspec.json.encode(list(vector)).decode() + "\n")
+
+
+def _shorten_vector(vector: Sequence[float]) -> str:
+    numbers = [f"{number:.3f}" for number in list(vector)[:_SHOWN_NUMBERS]]
+    return " ".join(numbers) + " …"
 
 
 def _encode_lines(lines: Sequence[str], vectors: Vectors) -> bytes:

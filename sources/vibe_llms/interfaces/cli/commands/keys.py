@@ -150,12 +150,12 @@ def usage(word: str | None, day: str | None, as_json: bool) -> None:
     keys_by_id = _open_register().load()
     chosen_id = find_key(keys_by_id, word) if word else None
     finished, running = _survey_spending()
-    rows = [
-        _export_spending(bucket, spending, keys_by_id, is_finished=is_finished)
-        for is_finished, table in ((True, finished), (False, running))
-        for bucket, spending in table.items()
-        if chosen_id in (None, bucket.key) and day in (None, bucket.day)
-    ]
+    rows = []
+    for is_finished, table in ((True, finished), (False, running)):
+        for bucket, spending in table.items():
+            if chosen_id in (None, bucket.key) and day in (None, bucket.day):
+                row = _export_spending(bucket, spending, keys_by_id, is_finished=is_finished)
+                rows.append(row)
     if as_json:
         write_json(rows)
     elif not rows:

@@ -69,10 +69,13 @@ def _advise(listing: PluginListing, missing: MissingRequirements) -> str:
 
 
 def _encode(listing: PluginListing, missing: MissingRequirements) -> dict[str, Any]:
+    state, reason = str(listing.state), listing.reason
+    if missing.error is not None:
+        state, reason = "failed", reason or str(missing.error)
     return {
         "name": listing.entry.name,
-        "state": "failed" if missing.error is not None else str(listing.state),
-        "reason": listing.reason or (str(missing.error) if missing.error is not None else ""),
+        "state": state,
+        "reason": reason,
         "missing": [
             {"kind": str(requirement.kind), "name": requirement.name, "remedy": requirement.remedy}
             for requirement in missing.requirements

@@ -68,7 +68,8 @@ async def transcribe(path: str | None, **options: Any) -> None:
     from vibe_llms.instruments.transcribers import Transcriber
 
     form, output = options["form"], options["output"]
-    timestamps: Any = options["timestamps"] or ("segment" if form in _TIMED else None)
+    default_timestamps = "segment" if form in _TIMED else None
+    timestamps: Any = options["timestamps"] or default_timestamps
     async with (
         application,
         Transcriber(

@@ -50,9 +50,11 @@ def compose_row(summary: RunSummary, columns: int, now: datetime) -> str:
 
 
 def describe_name(summary: RunSummary) -> str:
-    """Return the name of a run, or else its kind."""
+    """Return the name of a run; without a name, ``a flow`` or an empty text."""
     name = flatten(summary.name)
-    return name or ("a flow" if summary.kind == "flow" else "")
+    if not name and summary.kind == "flow":
+        return "a flow"
+    return name
 
 
 def _compose(cells: list[str], model: str, name: str, columns: int) -> str:

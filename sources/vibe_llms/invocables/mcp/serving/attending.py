@@ -129,11 +129,11 @@ class Attendant:
             completer = self.catalogue.access_template(params.ref.uri).completer
         if completer is None:
             return types.CompleteResult(completion=types.Completion(values=[], total=0))
-        others = (params.context.arguments if params.context else None) or {}
+        others = params.context.arguments if params.context else None
         arguments: dict[str, Any] = {
             "argument": params.argument.name,
             "value": params.argument.value,
-            "others": others,
+            "others": others or {},
         }
         call = ClientCall(context, "", self.waiting.seconds, can_wait=False)
         call.start(completer, arguments)
@@ -170,8 +170,10 @@ class Attendant:
         if approved is None:
             reason = f" {approval.reason}" if approval.reason else ""
             return fail(f"{invoker.name} was not executed: it needs approval.{reason}")
-        if approved != arguments and (faults := await invoker.examine(approved)):
-            return fail(explain_faults(invoker.name, faults))
+        if approved != arguments:
+            faults = await invoker.examine(approved)
+            if faults:
+                return fail(explain_faults(invoker.name, faults))
         return approved
 
     async def _execute(

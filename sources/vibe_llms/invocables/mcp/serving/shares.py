@@ -19,12 +19,13 @@ from vibe_llms.invocables.mcp.serving.callers import access_subject
 def find_client(context: Any) -> Hashable:
     """Return the identity of a client: the authorizer's subject, or the address.
 
-    It is ``None`` for the parent program, which is the only client.
+    The identity is ``None`` for the parent program, which is the only client.
     """
     if context.request is None:
         return None
     place = getattr(context.request, "scope", {}).get("client")
-    return access_subject(context) or (place[0] if place else "")
+    address = place[0] if place else ""
+    return access_subject(context) or address
 
 
 def is_over(client: Hashable, used: int, free: int) -> bool:

@@ -117,8 +117,10 @@ def _write(logged: LoggedEvent, *, as_json: bool) -> None:
     if as_json:
         line = write_line(logged.sequence, logged.timestamp, logged.run_id, logged.event)
         sys.stdout.write(line.decode() + "\n")
-    elif words := describe_logged(logged):
-        write(words)
+    else:
+        description = describe_logged(logged)
+        if description:
+            write(description)
     sys.stdout.flush()
 
 

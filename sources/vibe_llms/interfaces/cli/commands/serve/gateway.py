@@ -70,8 +70,9 @@ def gateway(
                 "models, so each request must name one."
             )
         resolve(model)
-    targets = [target.model for each in file_settings.models.values() for target in each.targets]
-    addresses = targets or ([] if model is None else [model])
+    addresses = [target.model for each in file_settings.models.values() for target in each.targets]
+    if not addresses and model is not None:
+        addresses = [model]
     if application.configuration.yes:
         _download(application, addresses)
     _report_missing(application, {resolve(address) for address in addresses})
