@@ -253,20 +253,25 @@ lenient_option = click.option(
     "--lenient",
     is_flag=True,
     default=None,
-    help="Drop unsupported controls, and report it.",
+    help="Drop unsupported controls (default: fail); report them.",
 )
 
 
 window_option = click.option(
     "--window",
     type=click.Choice(["stop", "drop", "summarize"]),
-    help="If the model's window is too small: fail, or shorten.",
+    help="If a conversation is too long: fail (default), or shorten it.",
 )
 
 
-model_option = click.option("--model", "-m", type=MODEL, help="Model, as provider:model.")
+def model_option(default: str = "the configured one") -> Callable[[_Function], _Function]:
+    """Return the option ``--model`` with a description of its default."""
+    help_ = f"Model, as provider:model (default: {default})."
+    return click.option("--model", "-m", type=MODEL, help=help_)
+
+
 provider_option = click.option(
-    "--provider", type=PROVIDER, help="Provider; uses its default model."
+    "--provider", type=PROVIDER, help="Provider, to use its default model."
 )
 control_option = click.option(
     "--control",
@@ -278,19 +283,19 @@ control_option = click.option(
     help="Set a control, such as temperature=0.2. Repeatable.",
 )
 strict_option = click.option(
-    "--strict", is_flag=True, help="Fail if the vendor does not support an option or content."
+    "--strict", is_flag=True, help="Fail on translation losses (default: report them)."
 )
 
 
 def model_options(function: _Function) -> _Function:
     """Add the options that choose a model, set its controls and consent to a download."""
     options = [
-        model_option,
+        model_option("the conversation's, or configured"),
         provider_option,
         click.option("--system", "-s", help="Instructions for the whole conversation."),
         control_option,
         click.option(
-            "--stream/--no-stream", default=None, help="Show the answer while it arrives."
+            "--stream/--no-stream", default=None, help="Show answers as they arrive (the default)."
         ),
         window_option,
         strict_option,

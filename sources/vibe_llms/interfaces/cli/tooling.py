@@ -65,7 +65,7 @@ def tool_options(function: _Function) -> _Function:
             "--approver",
             type=APPROVER,
             metavar="NAME",
-            help="Who approves other calls: `terminal`, or a plugin's.",
+            help="Approver of other calls: `terminal` (default) or a plugin's.",
         ),
         click.option(
             "--explain",
@@ -73,7 +73,7 @@ def tool_options(function: _Function) -> _Function:
             is_eager=True,
             expose_value=False,
             callback=_explain,
-            help="Show the decision table of the engine, and exit.",
+            help="Show the table by which the engine decides, and exit.",
         ),
     ]
     for option in reversed(options):

@@ -44,7 +44,7 @@ LOCAL = "local:"
     type=click.Path(allow_dash=True),
     help="Write answers to this file, one per line.",
 )
-@model_option
+@model_option()
 @provider_option
 @click.option("--system", "-s", help="Instructions for each prompt.")
 @click.option(
@@ -90,14 +90,19 @@ LOCAL = "local:"
     "--retries",
     default=0,
     type=click.IntRange(0, 10),
-    help="Retries of each input for temporary failures.",
+    help="Retries of an input after temporary failures (default: 0).",
 )
-@click.option("--cap", type=DOLLARS, metavar="DOLLARS", help="Stop before the cost exceeds this.")
+@click.option(
+    "--cap",
+    type=DOLLARS,
+    metavar="DOLLARS",
+    help="Stop before the cost exceeds this (default: no limit).",
+)
 @click.option(
     "--priority",
     default=0,
     type=click.IntRange(-1000, 1000),
-    help="With --runner: higher runs first.",
+    help="With --runner: higher runs first (default: 0).",
 )
 @click.option("--detach", is_flag=True, help="With --runner: submit and return at once.")
 @strict_option

@@ -34,7 +34,12 @@ _FORMATS: Final = {".jpg": "jpeg", ".jpeg": "jpeg", ".webp": "webp"}
     type=click.Path(allow_dash=True),
     help="File; several images are numbered.",
 )
-@click.option("--model", "-m", type=MODEL, help="Illustrator, as provider:model.")
+@click.option(
+    "--model",
+    "-m",
+    type=MODEL,
+    help="Illustrator, as provider:model; default: setting `illustrator`.",
+)
 @click.option(
     "--image",
     "-i",
@@ -44,7 +49,9 @@ _FORMATS: Final = {".jpg": "jpeg", ".jpeg": "jpeg", ".webp": "webp"}
     help="Image to edit. Repeatable.",
 )
 @click.option("--mask", type=click.Path(), help="Image whose transparent areas are edited.")
-@click.option("--count", "-n", type=click.IntRange(min=1), default=1, help="Number of images.")
+@click.option(
+    "--count", "-n", type=click.IntRange(min=1), default=1, help="Number of images (default: 1)."
+)
 @click.option("--size", help="Width and height, such as 1024x1536.")
 @click.option("--quality", help="Quality, such as high.")
 @click.option("--background", help="Background, such as transparent.")

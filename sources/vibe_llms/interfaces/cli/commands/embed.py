@@ -33,7 +33,9 @@ _SHOWN_NUMBERS = 4
 @command("embed")
 @click.argument("texts", nargs=-1, metavar="[TEXT]...")
 @file_option
-@click.option("--model", "-m", type=MODEL, help="Embedder, as provider:model.")
+@click.option(
+    "--model", "-m", type=MODEL, help="Embedder, as provider:model; default: setting `embedder`."
+)
 @click.option(
     "--dimensions",
     "-d",

@@ -10,7 +10,14 @@ from vibe_llms.interfaces.cli.output import note, write_json, write_moment, writ
 
 
 @command("list")
-@click.option("--limit", "-n", default=20, show_default=True, type=click.IntRange(min=1))
+@click.option(
+    "--limit",
+    "-n",
+    default=20,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Maximum number of conversations.",
+)
 @click.option(
     "--all", "-a", "everything", is_flag=True, help="List all, including the visits of flows."
 )

@@ -23,8 +23,15 @@ from vibe_llms.interfaces.cli.texts import describe_call, file_option, gather_te
 @click.argument("query")
 @click.argument("texts", nargs=-1, metavar="[TEXT]...")
 @file_option
-@click.option("--model", "-m", type=MODEL, help="Ranker or embedder, as provider:model.")
-@click.option("--limit", "-n", type=click.IntRange(min=1), help="Show only the best texts.")
+@click.option(
+    "--model",
+    "-m",
+    type=MODEL,
+    help="Ranker or embedder, as provider:model; default: setting `ranker`.",
+)
+@click.option(
+    "--limit", "-n", type=click.IntRange(min=1), help="Show only the best texts (default: all)."
+)
 @strict_option
 @json_option
 @download_option

@@ -16,7 +16,14 @@ if TYPE_CHECKING:
 
 @command("search")
 @click.argument("words", nargs=-1, required=True)
-@click.option("--limit", "-n", default=20, show_default=True, type=click.IntRange(min=1))
+@click.option(
+    "--limit",
+    "-n",
+    default=20,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Maximum number of messages.",
+)
 @click.option("--role", type=ROLE, help="Only messages of this role, such as user.")
 @click.option("--all", "-a", "everything", is_flag=True, help="Also search the visits of flows.")
 @click.option("--meaning", is_flag=True, help="Search by meaning as well as by words.")

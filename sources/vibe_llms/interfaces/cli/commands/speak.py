@@ -39,10 +39,16 @@ _FORMATS: Final = {
 @command("speak")
 @click.argument("text", required=False)
 @click.option("--output", "-o", type=click.Path(allow_dash=True), help="File; - is a pipe.")
-@click.option("--model", "-m", type=MODEL, help="Speaker, as provider:model.")
+@click.option(
+    "--model", "-m", type=MODEL, help="Speaker, as provider:model; default: setting `speaker`."
+)
 @click.option("--voice", "-v", help="Name or id of a voice.")
 @click.option("--format", "file_format", help="Format: mp3, wav, opus, flac, aac or pcm.")
-@click.option("--speed", type=click.FloatRange(min=0, min_open=True), help="1 is normal.")
+@click.option(
+    "--speed",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Speed: 1 is normal (the default), 2 twice as fast.",
+)
 @click.option("--instructions", help="How to speak.")
 @click.option("--language", help="Code of the language, such as de.")
 @strict_option

@@ -31,17 +31,24 @@ _TIMED = ("srt", "vtt")
 @command("transcribe")
 @click.argument("path", required=False, metavar="[FILE]", type=click.Path(allow_dash=True))
 @click.option("--output", "-o", type=click.Path(), help="Write a file.")
-@click.option("--model", "-m", type=MODEL, help="Transcriber, as provider:model.")
+@click.option(
+    "--model",
+    "-m",
+    type=MODEL,
+    help="Transcriber, as provider:model; default: setting `transcriber`.",
+)
 @click.option("--language", help="Code of the language, such as de.")
 @click.option("--prompt", help="Words that may occur.")
 @click.option("--translate", is_flag=True, help="Translate into English.")
-@click.option("--timestamps", type=click.Choice(["segment", "word"]), help="Report times.")
+@click.option(
+    "--timestamps", type=click.Choice(["segment", "word"]), help="Report times (default: none)."
+)
 @click.option(
     "--format",
     "form",
     type=click.Choice(["text", *_TIMED]),
     default="text",
-    help="Text, or subtitles.",
+    help="Text (default), or subtitles.",
 )
 @strict_option
 @json_option

@@ -18,9 +18,9 @@ _MONEY = click.FloatRange(min=0, min_open=True)
 BOUNDS = {
     "max_iterations": (_COUNT, "Limit of nodes visited (default: 1000)."),
     "timeout_ms": (_COUNT, "Time limit in milliseconds (default: 300000)."),
-    "max_requests": (_COUNT, "Limit of model answers."),
-    "max_tokens": (_COUNT, "Limit of tokens, input plus output."),
-    "max_cost_cents": (_MONEY, "Limit of the cost in US cents."),
+    "max_requests": (_COUNT, "Limit of model answers (default: none)."),
+    "max_tokens": (_COUNT, "Limit of input plus output tokens (default: none)."),
+    "max_cost_cents": (_MONEY, "Limit of the cost in US cents (default: none)."),
 }
 """Limits of a run, by their names in ``AdapterConfig``: type and help text."""
 

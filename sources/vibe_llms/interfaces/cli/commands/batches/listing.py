@@ -19,7 +19,14 @@ if TYPE_CHECKING:
 
 @command("list")
 @runner_option
-@click.option("--limit", "-n", default=20, show_default=True, type=click.IntRange(min=1))
+@click.option(
+    "--limit",
+    "-n",
+    default=20,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Maximum number of batches.",
+)
 @json_option
 def list_(runner: str, limit: int, as_json: bool) -> None:
     """List batches, newest first.

@@ -14,7 +14,14 @@ from vibe_llms.interfaces.cli.output import note, repair, sanitize, style, write
 
 @command("search")
 @click.argument("words", nargs=-1, required=True)
-@click.option("--limit", "-n", default=5, show_default=True, type=click.IntRange(min=1))
+@click.option(
+    "--limit",
+    "-n",
+    default=5,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Maximum number of passages.",
+)
 @click.option("--documents", is_flag=True, help="Search only the folders, not conversations.")
 @json_option
 @download_option

@@ -24,7 +24,14 @@ from vibe_llms.runs.surveying import STATES
     help="Only runs in this state. Repeatable.",
 )
 @click.option("--flow", "flows", is_flag=True, help="Only runs of flows.")
-@click.option("--limit", "-n", default=20, show_default=True, type=click.IntRange(min=1))
+@click.option(
+    "--limit",
+    "-n",
+    default=20,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Maximum number of runs.",
+)
 @address_option
 @json_option
 def list_(states: tuple[str, ...], flows: bool, limit: int, address: str, as_json: bool) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @command("resume")
 @run_argument
-@model_option
+@model_option("the run's")
 @tool_options
 @consent_option
 @address_option

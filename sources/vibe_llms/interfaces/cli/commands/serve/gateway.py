@@ -48,8 +48,9 @@ def gateway(
     """Serve all configured models to clients of any protocol, until Ctrl-C.
 
     Clients of OpenAI (Chat Completions, Responses), Anthropic, Gemini and Ollama can use all
-    configured models, by the names that `vibe ask --model` accepts. So can another vibe-llms, by
-    its provider `remote`. Retries, routing and caching are off unless the file configures them.
+    configured models, by the names that `vibe ask --model` accepts. Another vibe-llms can use
+    them, too, with its provider `remote`. Retries, routing and caching are off unless --config
+    sets them.
 
     Options on the command line take precedence over the file. SIGHUP reloads the file and the
     certificates.
