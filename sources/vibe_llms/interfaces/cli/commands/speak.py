@@ -57,7 +57,7 @@ _FORMATS: Final = {
 async def speak(text: str | None, **options: Any) -> None:
     """Speak a text.
 
-    TEXT is the text; without it, standard input is:
+    TEXT is the text. Without TEXT, the text is read from standard input:
 
     \b
         vibe speak "Good morning." -o morning.mp3

@@ -56,7 +56,7 @@ _TIMED = ("srt", "vtt")
 async def transcribe(path: str | None, **options: Any) -> None:
     """Write down the words of audio.
 
-    FILE is the audio; without it, or as -, standard input is:
+    FILE is the audio. Without FILE, or with -, the audio is read from standard input:
 
     \b
         vibe transcribe interview.mp3
