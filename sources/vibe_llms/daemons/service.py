@@ -137,7 +137,7 @@ class Service:
             scope,
             receive,
             send,
-            request_id=_name_request(),
+            request_id=generate_request_id(),
             limit=self.limits.request_bytes,
             value_limit=self.limits.request_values,
         )
@@ -167,11 +167,15 @@ class Service:
             record.status = call.status or record.status
             if self.tracing is not None and span is not None:
                 self.tracing.end(span, record)
-            for listener in self.listeners:
-                try:
-                    listener(record)
-                except Exception as error:
-                    _LOGGER.error("a listener failed: %s", error, exc_info=error)
+            self.report(record)
+
+    def report(self, record: CallRecord) -> None:
+        """Pass the record of a completed request to the listeners."""
+        for listener in self.listeners:
+            try:
+                listener(record)
+            except Exception as error:
+                _LOGGER.error("a listener failed: %s", error, exc_info=error)
 
     def reload(self) -> None:
         """Read the configuration again. The server calls this on SIGHUP."""
@@ -384,7 +388,7 @@ def _return_memory() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def _name_request() -> str:
+def generate_request_id() -> str:
     return f"req_{os.urandom(12).hex()}"
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from vibe_llms.application import Application
 from vibe_llms.daemons.admission import ServiceLimits
 from vibe_llms.daemons.arrivals import admits_page
+from vibe_llms.daemons.gateway import realtime
 from vibe_llms.daemons.gateway.api_description import describe_routes
 from vibe_llms.daemons.gateway.batches.files import FileStorage
 from vibe_llms.daemons.gateway.batches.running import GatewayBatchRunner
@@ -29,6 +30,7 @@ from vibe_llms.daemons.gateway.faces import (
 )
 from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.gateway.path_aliases import survey_aliases
+from vibe_llms.daemons.gateway.realtime import RealtimeSockets
 from vibe_llms.daemons.gateway.request_limits import GatewayLimits
 from vibe_llms.daemons.gateway.responses.sockets import ResponseSockets
 from vibe_llms.daemons.gateway.responses.storage import ResponseStorage, StorageLimits
@@ -144,11 +146,14 @@ def _produce_service(gateway: Gateway, **options: Any) -> Service:
     async def answer_socket(scope: Scope, receive: Receive, send: Send) -> None:
         await ResponseSockets(gateway, service)(scope, receive, send)
 
+    async def connect_realtime(scope: Scope, receive: Receive, send: Send) -> None:
+        await RealtimeSockets(gateway, service)(scope, receive, send)
+
     service = Service(
         describe_routes(routes, needs_key=gateway.needs_key),
         stop=gateway.close,
         on_drain=None if gateway.batches is None else gateway.batches.drain,
-        sockets={"/v1/responses": answer_socket},
+        sockets={"/v1/responses": answer_socket, realtime.PATH: connect_realtime},
         survey_aliases=survey_aliases,
         **options,
     )

@@ -1,0 +1,132 @@
+"""The Realtime API through the gateway, by OpenAI's library; the vendor is a small server here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+from websockets.asyncio.server import ServerConnection, serve
+
+from support.gateways.authorizers import FriendAuthorizer
+from support.gateways.gateway_files import RoutedGateway
+from vibe_llms.testing.simulator import Simulator
+
+TABLES = '[models.voice]\ntargets = ["first:gpt-realtime"]\n'
+USAGE = {
+    "total_tokens": 30,
+    "input_tokens": 10,
+    "output_tokens": 20,
+    "input_token_details": {"cached_tokens": 4, "text_tokens": 6, "audio_tokens": 0},
+    "output_token_details": {"text_tokens": 20, "audio_tokens": 0},
+}
+
+
+class Vendor:
+    """OpenAI's server, as far as a client needs it here."""
+
+    def __init__(self) -> None:
+        self.requests: list[Any] = []
+        self.messages: list[Any] = []
+
+    async def answer(self, connection: ServerConnection) -> None:
+        """Answers each ``response.create`` at once."""
+        self.requests.append(connection.request)
+        await connection.send(json.dumps({"type": "session.created", "event_id": "1"}))
+        async for text in connection:
+            message = json.loads(text)
+            self.messages.append(message)
+            if message["type"] == "response.create":
+                response = {"id": "r", "object": "realtime.response", "usage": USAGE}
+                done = {"type": "response.done", "event_id": "2", "response": response}
+                await connection.send(json.dumps(done))
+            elif message["type"] == "input_audio_buffer.clear":
+                await connection.close(4001, "enough")
+
+
+@pytest.fixture
+async def routed(tmp_path: Path) -> AsyncIterator[RoutedGateway]:
+    """A gateway that does not run yet, and whose first vendor is ``vendor``."""
+    vendor = Vendor()
+    async with (
+        Simulator() as simulator,
+        serve(vendor.answer, "127.0.0.1", 0) as server,
+    ):
+        port = server.sockets[0].getsockname()[1]
+        routed = RoutedGateway(tmp_path, simulator, simulator, url=f"http://127.0.0.1:{port}")
+        routed.vendor = vendor  # type: ignore[attr-defined]
+        yield routed
+
+
+@asynccontextmanager
+async def connect(
+    routed: RoutedGateway, key: str = "x", model: str = "voice"
+) -> AsyncIterator[Any]:
+    """Connects OpenAI's client with the gateway."""
+    client = openai.AsyncOpenAI(base_url=f"{routed.address}/v1", api_key=key, max_retries=0)
+    async with client, client.realtime.connect(model=model) as connection:
+        yield connection
+
+
+async def test_messages_go_both_ways_and_usage_is_counted(routed: RoutedGateway) -> None:
+    async with routed.run(TABLES), connect(routed) as connection:
+        assert (await connection.recv()).type == "session.created"
+        for _ in range(2):
+            await connection.response.create()
+            assert (await connection.recv()).type == "response.done"
+    vendor: Any = routed.vendor  # type: ignore[attr-defined]
+    (request,) = vendor.requests
+    assert request.path == "/v1/realtime?model=gpt-realtime"
+    assert request.headers["authorization"] == "Bearer sk-first"
+    record = routed.records[-1]
+    assert (record.path, record.address, record.status) == (
+        "/v1/realtime",
+        "first:gpt-realtime",
+        101,
+    )
+    usage = record.usage
+    assert usage is not None
+    assert (usage.input_tokens, usage.cache_read_tokens, usage.output_tokens) == (12, 8, 40)
+
+
+async def test_the_vendors_close_reaches_the_client(routed: RoutedGateway) -> None:
+    async with routed.run(TABLES), connect(routed) as connection:
+        await connection.recv()
+        await connection.input_audio_buffer.clear()
+        with pytest.raises(Exception, match=r"4001.*enough"):
+            await connection.recv()
+
+
+async def test_a_client_that_may_not_use_the_model_is_refused(routed: RoutedGateway) -> None:
+    async with routed.run(TABLES, authorizer=FriendAuthorizer()):
+        with pytest.raises(Exception, match="403"):
+            async with connect(routed, "stranger"):
+                pass
+        async with connect(routed, "friend") as connection:
+            assert (await connection.recv()).type == "session.created"
+    assert len(routed.vendor.requests) == 1  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("model", ["unknown", "other"])
+async def test_a_model_without_the_api_is_refused(routed: RoutedGateway, model: str) -> None:
+    tables = f'{TABLES}[models.other]\ntargets = ["scripted:echo"]\n'
+    async with routed.run(tables):
+        with pytest.raises(Exception, match="403"):
+            async with connect(routed, model=model):
+                pass
+    assert routed.records[-1].error
+
+
+async def test_a_vendor_that_cannot_be_reached_is_an_error_without_the_key(
+    routed: RoutedGateway,
+) -> None:
+    tables = '[models.voice]\ntargets = ["second:gpt-realtime"]\n'
+    async with routed.run(tables):
+        with pytest.raises(Exception, match="403"):
+            async with connect(routed):
+                pass
+    assert "sk-second" not in routed.records[-1].detail
