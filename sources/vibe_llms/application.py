@@ -243,13 +243,16 @@ class Application(Closing):
     def find_model(self, address: str, holder: object) -> ConverserModel | None:
         """Return a model that was accessed before; else ``None``: use :meth:`access_model`."""
         resolved = self._addresses.get(address)
-        if resolved is None:
-            return None
-        shared = self._pool.find(resolved.provider, self._find_loop())
-        if shared is None:
-            return None
-        shared.holders.add(holder)
-        return shared.models.get(resolved.name)
+        shared = resolved and self._pool.find(resolved.provider, self._find_loop(), holder)
+        return shared.models.get(resolved.name) if resolved and shared else None
+
+    def find_call_model(
+        self, genus: Genus, address: str, holder: object
+    ) -> CallModel[Any, Any] | None:
+        """Return a model that was accessed before; else ``None``: use :meth:`access`."""
+        resolved = self._call_addresses.get((genus, address))
+        shared = resolved and self._pool.find(resolved.provider, self._find_loop(), holder)
+        return shared.call_models.get((genus, resolved.name)) if resolved and shared else None
 
     @cached_property
     def _find_loop(self) -> Callable[[], asyncio.AbstractEventLoop]:

@@ -41,6 +41,7 @@ class HttpCall:
     Attributes:
         method, path: The path is decoded and has no query.
         headers: Names in lower case; the last value of a repeated name.
+        loop: The event loop of the request. To ask for the running one takes a call of the system.
         request_id: The gateway's id for the request, in logs and for the client.
         status: Status of the response once it has started; 0 before.
         received_bytes: Size of the body once it has been read.
@@ -66,6 +67,7 @@ class HttpCall:
         "headers",
         "id_header",
         "is_gone",
+        "loop",
         "method",
         "names",
         "path",
@@ -85,8 +87,10 @@ class HttpCall:
         request_id: str,
         limit: int,
         value_limit: int | None = None,
+        loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         self.scope = scope
+        self.loop = asyncio.get_running_loop() if loop is None else loop
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self.headers: Mapping[str, str] = {
@@ -134,6 +138,7 @@ class HttpCall:
             request_id=self.request_id,
             limit=self._limit,
             value_limit=self.value_limit,
+            loop=self.loop,
         )
         call.names, call.headers = self.names, self.headers
         return call
@@ -229,7 +234,7 @@ class HttpCall:
             nonlocal size, is_whole
             if message["type"] == "http.response.start":
                 self.status = message["status"]
-                self.began = asyncio.get_running_loop().time()
+                self.began = self.loop.time()
             else:
                 size += len(message.get("body", b""))
                 is_whole = not message.get("more_body", False)
@@ -253,7 +258,7 @@ class HttpCall:
 
     def watch_client(self) -> None:
         """Cancel the current task if the client disconnects. Call this after reading the body."""
-        task = asyncio.current_task()
+        task = asyncio.current_task(self.loop)
         assert task is not None
         on_gone = self.scope.get("extensions", {}).get(DISCONNECT_EXTENSION)
         if on_gone is not None:  # the server of this package calls back, which needs no task
@@ -272,7 +277,7 @@ class HttpCall:
         if on_gone is None:
             yield
             return
-        task = asyncio.current_task()
+        task = asyncio.current_task(self.loop)
         assert task is not None
         on_gone(lambda: self.disconnect(task))
         try:
@@ -339,7 +344,7 @@ class HttpCall:
             for name, value in headers.items()
         ]
         self.status = status
-        self.began = asyncio.get_running_loop().time()
+        self.began = self.loop.time()
         start = {"type": "http.response.start", "status": status, "headers": encoded}
         if self._has_trailers:
             start["trailers"] = True

@@ -140,6 +140,7 @@ class Service:
             request_id=generate_request_id(),
             limit=self.limits.request_bytes,
             value_limit=self.limits.request_values,
+            loop=loop,
         )
         headers = call.headers
         record = CallRecord(
@@ -290,7 +291,7 @@ class Service:
     async def _admit(self, route: Route, call: HttpCall, record: CallRecord) -> None:
         """Call the handler within the limits on concurrent requests and their duration."""
         seconds = self.limits.total_seconds
-        deadline = self._access_deadlines().begin(record.started + seconds)
+        deadline = self._access_deadlines(call.loop).begin(record.started + seconds)
         try:
             if not self._admission.try_acquire():
                 with call.cancelling_on_disconnect():
@@ -312,8 +313,7 @@ class Service:
         finally:
             deadline.end()
 
-    def _access_deadlines(self) -> Deadlines:
-        loop = asyncio.get_running_loop()
+    def _access_deadlines(self, loop: asyncio.AbstractEventLoop) -> Deadlines:
         if self._deadlines is None or self._deadlines.loop is not loop:
             self._deadlines = Deadlines(loop)
         return self._deadlines

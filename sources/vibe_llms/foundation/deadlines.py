@@ -59,7 +59,7 @@ class Deadlines:
         Args:
             due: Time of expiry, by the clock of the event loop.
         """
-        task = asyncio.current_task()
+        task = asyncio.current_task(self.loop)  # without the loop, it takes a call of the system
         assert task is not None
         deadline = Deadline(self, task, due)
         self.open.add(deadline)

@@ -59,9 +59,14 @@ class ClientPool:
     def __len__(self) -> int:
         return len(self._clients)
 
-    def find(self, provider: str, loop: asyncio.AbstractEventLoop) -> SharedClient | None:
-        """Return the client of a provider in an event loop, if it is open."""
-        return self._clients.get((provider, loop))
+    def find(
+        self, provider: str, loop: asyncio.AbstractEventLoop, holder: object
+    ) -> SharedClient | None:
+        """Return the client of a provider in an event loop for a holder, if it is open."""
+        shared = self._clients.get((provider, loop))
+        if shared is not None:
+            shared.holders.add(holder)
+        return shared
 
     async def access(self, provider: str, holder: object) -> SharedClient:
         """Return the client of a provider in this event loop; create it on first use.

@@ -121,7 +121,8 @@ class Scrubber:
         for needle in self._needles:
             if data.find(needle) >= 0:  # much faster than `in`, which tries numbers first
                 return True
-        has_escapes = data.find(b"%") >= 0 or data.find(b"\\u00") >= 0
+        # A single byte is found by far the fastest, and many large bodies have no backslash.
+        has_escapes = data.find(b"%") >= 0 or (data.find(b"\\") >= 0 and data.find(b"\\u00") >= 0)
         return has_escapes and _ESCAPED_ALPHANUMERIC.search(data) is not None
 
     def find_incomplete(self, data: bytes) -> int:

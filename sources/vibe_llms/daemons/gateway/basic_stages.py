@@ -20,7 +20,6 @@ from vibe_llms.daemons.gateway.translating import translate
 from vibe_llms.daemons.gateway.upstreams import Upstream, can_pass_through
 from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.foundation.forms import is_form
-from vibe_llms.models.genera import Genus
 
 if TYPE_CHECKING:
     from vibe_llms.daemons.gateway.client_requests import Face
@@ -66,8 +65,7 @@ def route(call: GatewayCall) -> Awaitable[None]:
 
 def find_upstream(call: GatewayCall) -> Awaitable[None]:
     """Find the first upstream behind the model's name."""
-    is_converser = call.face.genus is Genus.CONVERSER
-    upstream = call.gateway.upstreams.find(call.request.model) if is_converser else None
+    upstream = call.gateway.upstreams.find(call.request.model, call.face.genus)
     if upstream is None:
         return _load_upstream(call)
     return _choose(call, upstream)

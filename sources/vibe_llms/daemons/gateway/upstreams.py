@@ -89,12 +89,17 @@ class Upstreams:
         self.models = dict(models or {})
         self._cache: dict[str, Upstream] = {}
 
-    def find(self, name: str) -> Upstream | None:
+    def find(self, name: str, genus: Genus = Genus.CONVERSER) -> Upstream | None:
         """Return the model of a name if it is loaded; else ``None``: use :meth:`access`."""
         address = self.models.get(name) if self.models else name
         if not address:
             return None
-        model = self._application.find_model(address, self._application)
+        application = self._application
+        if genus is Genus.CONVERSER:
+            model = application.find_model(address, application)
+        else:
+            found = application.find_call_model(genus, address, application)
+            model = cast("ConverserModel | None", found)
         if model is None:
             return None
         upstream = self._cache.get(name)

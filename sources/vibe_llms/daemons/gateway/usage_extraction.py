@@ -173,18 +173,27 @@ def _normalize(protocol: str, found: object) -> Usage | None:
 
 
 def read_usage(protocol: str, body: bytes) -> Usage | None:
-    """Return the usage of a complete answer; ``None`` if it reports none."""
+    """Return the usage of a complete answer; ``None`` if it reports none.
+
+    The field with it usually comes last. Then what precedes it, such as an image or many vectors,
+    is not read: the rest of the body is an object, too, exactly if the last mark is a field of the
+    outermost object.
+    """
     usage_format = _FORMATS[protocol]
-    if body.find(usage_format.mark) < 0:
+    start = body.rfind(usage_format.mark)
+    if start < 0:
         return None
     found: object = None
     try:
-        if usage_format.is_field:  # of a large answer, such as an image, nothing else is read
-            found = _FIELD.decode(body).usage
+        if usage_format.is_field:
+            found = _FIELD.decode(b"{" + body[start:]).usage
         else:
             found = _find_whole(usage_format, msgspec.json.decode(body))
     except UNREADABLE:
-        return None
+        try:
+            found = _FIELD.decode(body).usage if usage_format.is_field else None
+        except UNREADABLE:
+            return None
     usage = _normalize(protocol, found)
     return None if usage is None or _is_empty(usage) else usage
 

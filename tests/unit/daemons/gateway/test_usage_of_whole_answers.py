@@ -1,0 +1,43 @@
+"""The usage of a complete answer is read from the field of its outermost object."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from vibe_llms.daemons.gateway.usage_extraction import read_usage
+
+USAGE = {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}
+OTHER = {"prompt_tokens": 30, "completion_tokens": 40, "total_tokens": 70}
+
+
+@pytest.mark.parametrize(
+    ("body", "tokens"),
+    [
+        ({"data": [1.5, 2.5], "usage": USAGE}, 3),
+        ({"usage": USAGE, "data": [1.5, 2.5]}, 3),
+        ({"usage": USAGE, "data": [{"usage": OTHER}]}, 3),
+        ({"usage": USAGE, "data": {"usage": OTHER}}, 3),
+        ({"usage": USAGE, "text": '"usage":{"prompt_tokens":9}}'}, 3),
+        ({"usage": USAGE, "field": "usage"}, 3),
+        ({"data": {"usage": OTHER}}, None),
+        ({"data": [{"usage": OTHER}]}, None),
+        ({"usage": None}, None),
+        ({"data": []}, None),
+    ],
+)
+def test_usage_is_read_wherever_its_field_is(body: dict[str, Any], tokens: int | None) -> None:
+    """The field may come first or last; fields of inner objects and texts are not usage."""
+    for indent in (None, 2):
+        usage = read_usage("chat_completions", json.dumps(body, indent=indent).encode())
+
+        assert (usage and usage.total_input_tokens) == tokens
+
+
+def test_a_broken_answer_has_no_usage() -> None:
+    """An answer that is cut off within its usage reports none."""
+    body = json.dumps({"data": [], "usage": USAGE}).encode()
+
+    assert read_usage("chat_completions", body[:-3]) is None
