@@ -29,7 +29,7 @@ STANDARD: Final = SpeechQuirks()
 
 
 def produce_call_format(quirks: SpeechQuirks) -> CallFormat[SpeechRequest, Speech]:
-    """Return the call format of a service, which always sends the audio as it is made."""
+    """Return the call format of a service, which always sends the audio while it is made."""
 
     def write(request: SpeechRequest, model: ModelDescriptor) -> Translation[JsonObject]:
         return nativize(request, model, quirks)

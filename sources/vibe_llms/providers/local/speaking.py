@@ -67,7 +67,7 @@ class LocalSpeaker:
             return await stream.result()
 
     def stream(self, request: SpeechRequest) -> PieceStream[Speech]:
-        """Speak a text, and return the audio as it is made. Raises TranslationLossError."""
+        """Speak a text, and return the audio while it is made. Raises TranslationLossError."""
         losses = _survey_losses(request)
         if request.strict:
             refuse_losses(losses)
@@ -171,7 +171,7 @@ class EspeakLibrary:
 
         Args:
             rate: Words per minute.
-            receive: Takes samples of 16 bits; returns whether to go on.
+            receive: Takes samples of 16 bits; returns ``False`` to stop.
 
         Raises:
             RequestError: The voice is unknown.

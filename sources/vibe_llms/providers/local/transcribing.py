@@ -50,7 +50,7 @@ class LocalTranscriber:
             return await stream.result()
 
     def stream(self, request: TranscriptionRequest) -> PieceStream[Transcript]:
-        """Transcribe audio, and return each segment as it is found. Raises TranslationLossError."""
+        """Transcribe audio, and return each segment when found. Raises TranslationLossError."""
         losses = _survey_losses(request)
         if request.strict:
             refuse_losses(losses)
