@@ -1,6 +1,6 @@
 """Approvals of calls: requests, answers, approvers, and consulting a policy.
 
-An answer contains the digest of its call, so that it can never be used for another call.
+An answer contains the digest of the call, so that it cannot be used for another call.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class ApprovalRequest:
         invocation_id: The model's id of the call.
         name: Registered name of the invocable.
         arguments: The arguments as canonical JSON, so that equal arguments have equal texts.
-        digest: The SHA-256 of the name, the arguments and `in_doubt`. As `in_doubt` is a part of
-            it, an approval of the first execution does not approve another one.
+        digest: The SHA-256 of the name, the arguments and `in_doubt`. As the digest covers
+            `in_doubt`, an approval of the first execution does not approve a second one.
         description: Description of the invocable.
         effect: Side effects of an execution; see :class:`.invokers.Effect`.
         in_doubt: True if an earlier execution was started and may have taken effect, so that an

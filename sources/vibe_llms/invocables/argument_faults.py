@@ -38,7 +38,7 @@ class Misfit(ValueError):
     Args:
         rule: The violated rule, in words.
         path: The place within the arguments, such as ``.places[0]``.
-        others: Further faults that were found at the same time.
+        others: Further faults that were found together with this one.
     """
 
     def __init__(self, rule: str, path: str = "", others: Sequence[Misfit] = ()) -> None:
@@ -58,7 +58,7 @@ class Misfit(ValueError):
         return tuple(each.fault for each in (self, *self.others))[:FAULTS_LIMIT]
 
     def move(self, place: str) -> Misfit:
-        """Return the same faults for a value that is itself at a place within another."""
+        """Return the faults with paths for a value that is nested in another value."""
         others = [each.move(place) for each in self.others]
         return Misfit(self.rule, f"{place}{self.path}", others)
 

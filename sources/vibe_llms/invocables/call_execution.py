@@ -1,9 +1,9 @@
 """Execution of a call, within its limits and always with an outcome.
 
 An asynchronous function runs in a task, which is cancelled at the time limit. A plain function runs
-in a thread, which cannot be stopped: at the time limit it is abandoned, and only its context
-reports the cancellation. It keeps its place among the limited number of threads until it ends, but
-nothing waits for it, not even the exit of the process.
+in a thread, which cannot be stopped: at the time limit the thread is abandoned, and only the call's
+context reports the cancellation. Such a thread counts towards the limit of threads until it ends,
+but nothing waits for it, not even the exit of the process.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ async def _watch(
     permits: _Permits,
     context: InvocationContext,
 ) -> _Result:
-    """Wait for an execution within its time limit; stop it on a timeout or a cancellation."""
+    """Wait for an execution within its time limit; on a timeout or a cancellation, stop it."""
     try:
         if not task.done():
             await _wait(task, invoker.time_limit_seconds, context)
@@ -211,7 +211,7 @@ async def _watch(
     if is_late:
         await _stop(task, invoker, permits, context)
     if task.done() and not task.cancelled():
-        return task.result()  # even if it ended only while it was being stopped
+        return task.result()  # even if the execution ended only while it was being stopped
     if not is_late:
         return fail(f"{invoker.name} cancelled itself.")
     return fail(_explain_timeout(invoker, is_running=permits.is_abandoned))
@@ -233,7 +233,7 @@ async def _wait(
 async def _stop(
     task: asyncio.Future[_Result], invoker: Invoker, permits: _Permits, context: InvocationContext
 ) -> None:
-    """Cancel an execution, and abandon it if it does not end."""
+    """Cancel an execution; abandon it if it does not end."""
     context.cancel()
     task.cancel()
     try:
@@ -325,7 +325,7 @@ def _conclude(invoker: Invoker, value: Any) -> Outcome:
     """Create an outcome from a function's result, even if the result cannot be converted."""
     try:
         return invoker.conclude(value)
-    except BaseException as error:  # raised by the value's own methods
+    except BaseException as error:  # raised by methods of the value
         return fail(
             f"{invoker.name} was executed, but its result cannot be converted: "
             f"{_describe_error(error)}"
@@ -341,7 +341,7 @@ def _describe_error(error: BaseException) -> str:
     """Return the message of an error, shortened; printing an error can itself raise one."""
     try:
         text = str.__str__(str(error))
-    except BaseException:  # raised by the error's own method
+    except BaseException:  # raised by a method of the error
         text = ""
     if not isinstance(error, ConverseError):
         name = type.__dict__["__name__"].__get__(type(error))  # a metaclass may override it

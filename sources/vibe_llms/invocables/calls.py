@@ -44,7 +44,7 @@ def canonicalize(arguments: JsonObject) -> str:
 
 
 def _normalize(value: Any) -> Any:
-    """Replace floats that are integers, so that equal numbers are written alike."""
+    """Replace floats that are integers, so that equal numbers are written identically."""
     if isinstance(value, float):
         return int(value) if value.is_integer() else value
     if isinstance(value, Mapping):
@@ -58,7 +58,7 @@ def digest_call(name: str, arguments: JsonObject, *, in_doubt: bool = False) -> 
     """Identify a call by its meaning: a SHA-256, in lower-case hexadecimal digits.
 
     Args:
-        in_doubt: The call may already have taken effect, so that it needs an approval of its own.
+        in_doubt: The call may already have taken effect, so that it needs a separate approval.
 
     Raises:
         RequestError: The arguments cannot be written as JSON.
@@ -107,7 +107,7 @@ def group_identical(
 
     Returns:
         Groups of indexes into the calls, ordered by their first index. The first call of a group is
-        executed, and each call gets its own copy of the result.
+        executed, and each call gets a copy of the result.
     """
     groups: dict[object, list[int]] = {}
     for index, call in enumerate(calls):

@@ -20,7 +20,7 @@ _PATIENCE_SECONDS: Final = 1.0
 
 
 class ConnectedEnsemble:
-    """Connects an ensemble, surveys it, and disconnects it, with timeouts; for a single use.
+    """Connects, surveys and disconnects an ensemble, with timeouts; for a single use.
 
     Args:
         connect_seconds: Timeout for connecting and for surveying, each; a longer
@@ -118,14 +118,14 @@ class ConnectedEnsemble:
             _logger.warning("%s", self._fail(error, "be disconnected", self._disconnect_seconds))
 
     def _fail(self, error: Exception, verb: str, seconds: float) -> EnsembleError:
-        """Create the error for a failure, and store it unless an earlier one is stored."""
+        """Create the error for a failure, and store it unless an earlier error is stored."""
         reason: Exception | str = error
         if isinstance(error, TimeoutError) and not str(error):
             reason = f"it took longer than {seconds:g} seconds"
         failure = self._explain(reason, verb)
         if failure is not error and failure.__cause__ is None:
             failure.__cause__ = error
-        # The first failure is the most informative, because later ones often follow from it.
+        # The first failure is the most informative, because it often causes the later ones.
         self.failure = self.failure or failure
         return failure
 

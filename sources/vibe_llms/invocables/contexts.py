@@ -28,14 +28,14 @@ def _access_loop() -> asyncio.AbstractEventLoop | None:
 
 @define(kw_only=True, eq=False)
 class InvocationContext:
-    """Context of one call, for its function.
+    """Context of one call, for the function that executes it.
 
     A function receives it in a parameter of this type, which is hidden from the model.
 
     Attributes:
         invocation_id: The model's id of the call.
         run_id: Id of the run; empty outside of one.
-        idempotency_key: A key that is equal for all attempts at the same call; pass it to services
+        idempotency_key: A key that is equal for all attempts at one call. Pass the key to services
             that support idempotency.
         listener: Called on progress, in the event loop of the context.
         host: The calling program, if it can be asked; else ``None``.
@@ -77,7 +77,7 @@ class InvocationContext:
             self._deliver(partial(self.listener, _write_progress(text, done, total)))
 
     def log(self, data: Any, level: str = "info", logger: str | None = None) -> None:
-        """Write into the log of the calling program, if it reads one.
+        """Write into the log of the calling program, if the program reads it.
 
         Args:
             data: A text, or other plain data.
@@ -98,11 +98,11 @@ class InvocationContext:
         The time limit of the call is paused until the answers arrive.
 
         Args:
-            questions: The questions by unique names, which the client sees. It may repeat its
-                answer to an earlier question of the same name.
+            questions: The questions by unique names, which the client sees. The user may repeat the
+                answer to an earlier question with this name.
 
         Returns:
-            The answers, under the same names.
+            The answers, by the names of the questions.
 
         Raises:
             RequestError: The calling program cannot be asked.
@@ -145,7 +145,7 @@ class InvocationContext:
         try:
             self._loop.call_soon_threadsafe(send)
         except RuntimeError:
-            return  # the loop has ended, and its listeners with it
+            return  # the loop has ended, so there are no listeners
 
 
 def _write_progress(text: str, done: float | None, total: float | None) -> str:

@@ -31,14 +31,14 @@ class Deduplicator(Protocol):
     def identify(self, name: str, arguments: JsonObject) -> str | None:
         """Return a key for the subject of a call's result; ``None`` without one.
 
-        The last result about a subject supersedes all earlier ones, even those of other invocables.
+        The last result about a subject supersedes all earlier results, even of other invocables.
         """
         ...
 
 
 @frozen
 class ByArguments:
-    """A call supersedes earlier ones of the same invocable with the same arguments."""
+    """A call supersedes earlier calls of its invocable with equal arguments."""
 
     def identify(self, name: str, arguments: JsonObject) -> str | None:
         """Return the call itself, as text."""
@@ -47,7 +47,7 @@ class ByArguments:
 
 @frozen
 class ByArgument:
-    """A call supersedes earlier ones about the same subject, which one argument names.
+    """A call supersedes earlier calls about its subject, which one argument names.
 
     Attributes:
         argument: The name of the argument, such as ``path``.
@@ -76,7 +76,7 @@ def trim_stale(
 
     Args:
         canisters: The conversation, which is not modified.
-        access: Returns the deduplicator of an invocable by its name, if it has one.
+        access: Returns the deduplicator of an invocable, given its name; ``None`` without one.
         used_tokens: Tokens of the conversation.
         window_tokens: Size of the model's window.
         near_share: Share of the window below which nothing is trimmed.

@@ -45,11 +45,11 @@ def start_eagerly(work: Coroutine[Any, Any, _T]) -> asyncio.Future[_T]:
 
 
 class _StartedCoroutine(Coroutine[Any, Any, Any]):
-    """Coroutine that runs up to its first wait before its task continues it.
+    """Coroutine that runs up to its first wait before a task continues it.
 
     Attributes:
-        result: Its result, once it has returned.
-        error: Its exception, once it has raised.
+        result: Result of the coroutine, once it has returned.
+        error: Exception of the coroutine, once it has raised.
         is_waiting: True if it has neither returned nor raised.
     """
 

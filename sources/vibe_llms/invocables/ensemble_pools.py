@@ -51,8 +51,8 @@ class EnsemblePool:
     def share(self, ensembles: Iterable[Ensemble], owner: str) -> list[Ensemble]:
         """Rewaiter ensembles for a registry that take their connections from this pool.
 
-        Ensembles other than MCP servers are returned unchanged: connecting them costs nothing, and
-        they may keep state of a run.
+        Other ensembles than MCP servers are returned unchanged: connecting costs nothing, and such
+        an ensemble may keep state of a run.
         """
         pooled: list[Ensemble] = []
         for ensemble in ensembles:
@@ -87,7 +87,7 @@ class EnsemblePool:
             self.give_back(connection, user)
 
     def give_back(self, connection: LentConnection, user: PooledEnsemble | None) -> None:
-        """Take a connection back; close it after some time unless another run takes it."""
+        """Take back a connection; close it after some time without use."""
         connection.users.discard(user)
         if connection.users:
             return
@@ -199,7 +199,7 @@ class EnsemblePool:
         return task
 
     async def close(self) -> None:
-        """Close all unused connections; those in use are closed when they are returned."""
+        """Close all unused connections; connections in use are closed when they are returned."""
         self._is_closed = True
         for group in chain.from_iterable(self._groups.values()):
             group.cancel()
@@ -209,11 +209,11 @@ class EnsemblePool:
 
 
 class PooledEnsemble:
-    """Ensemble that takes its connection from a pool and returns it there.
+    """Ensemble that takes its connection from a pool and returns it to the pool.
 
     Args:
         pool: The pool.
-        ensemble: The same ensemble, not connected; used if the pool has no connection.
+        ensemble: The ensemble without a connection, for a pool that has no connection to lend.
         server: The settings of its server.
         owner: The owner of its connections.
     """

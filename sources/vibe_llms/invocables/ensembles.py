@@ -35,13 +35,13 @@ class Ensemble(Protocol):
 
     Optional attributes: ``connect_seconds`` for a longer timeout, when a person must act;
     ``may_grow = True`` if more invokers may appear later; ``tools`` with all invokers, if a model
-    must search some of them; ``instructions``, a text about all invokers for programs. An ensemble
-    that also has resources or prompts is a :class:`Library`.
+    must search for some of them; ``instructions``, a text about all invokers for programs. An
+    ensemble that also has resources or prompts is a :class:`Library`.
     """
 
     @property
     def name(self) -> str:
-        """Its name: the prefix of its invokers, if one is needed."""
+        """Name of the ensemble, which is the prefix of its invokers, if a prefix is needed."""
 
     async def connect(self) -> None:
         """Open the required resources.
@@ -124,7 +124,7 @@ class FunctionsEnsemble:
 
 
 Tool: TypeAlias = Ensemble | Invoker | InvocableDescription | Callable[..., Any]
-"""Forms of a tool: a function, an invoker, a description, or an ensemble of them."""
+"""Forms of a tool: a function, an invoker, a description, or an ensemble of tools."""
 
 
 _USUAL_TOOLS: Final = (Invoker, InvocableDescription, FunctionType, MethodType)
@@ -170,8 +170,8 @@ def gather_ensembles(
     """Turn tools of any form into ensembles.
 
     Args:
-        tools: Ensembles, invokers and functions, mixed, or one of them. All invokers and functions
-            together become one ensemble.
+        tools: A sequence of ensembles, invokers and functions, or a single one. All invokers and
+            functions together become one ensemble.
     """
     ensembles: list[Ensemble] = []
     functions: list[_SingleTool] = []

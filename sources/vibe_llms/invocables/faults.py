@@ -24,7 +24,7 @@ from vibe_llms.tables.paths import write_path
 def produce_schema_validator(schema: JsonObject, name: str = "") -> Any:
     """Create jsonschema's validator, for the draft that the schema names, or for 2020-12.
 
-    It fetches no external schemas: a schema that refers to one is refused when it is applied.
+    External schemas are not fetched: a schema that refers to one is refused when it is applied.
 
     Args:
         name: Owner of the schema, for errors.
@@ -56,7 +56,7 @@ def find_faults(validator: Any, arguments: Any, name: str = "") -> tuple[Argumen
         errors = list(itertools.islice(validator.iter_errors(arguments), FAULTS_LIMIT))
     except RecursionError:
         return (ArgumentFault(path="arguments", rule="nest too deeply"),)
-    # The schema alone is not at fault; the validating process reports this in its own words.
+    # The schema alone is not at fault; the validating process reports this with another message.
     except MemoryError:
         raise
     except Exception as error:  # a dangling reference, an invalid pattern
@@ -79,7 +79,8 @@ def _explain(error: ValidationError) -> Iterator[ArgumentFault]:
 
 
 def _explain_required(error: ValidationError, path: str) -> Iterator[ArgumentFault]:
-    # jsonschema names the missing member only in its message, so find all of them here.
+    # jsonschema names the missing member only in its message, so this function finds all missing
+    # members.
     members: Any = error.instance
     known = error.schema.get("properties", {}) if isinstance(error.schema, Mapping) else {}
     unknown = [name for name in members if name not in known]
@@ -175,7 +176,7 @@ def _compose_rule(error: ValidationError) -> str:
     actual, content = show_value(error.instance), error.validator_value
     keyword: Any = error.validator
     if keyword is None:
-        return "must not be given"  # the schema here is False
+        return "must not be given"  # the schema is False
     if keyword == "type":
         return f"must be {_join_types(_list_types(error))}, not {actual}"
     if keyword == "enum" and isinstance(content, list):

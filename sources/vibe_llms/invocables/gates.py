@@ -25,7 +25,7 @@ class Gate(Semaphore):
     abandoned = 0
 
     async def acquire(self) -> None:
-        """Acquire a place, waiting for it.
+        """Acquire a place; wait until one is free.
 
         Raises:
             GateBlockedError: Abandoned executions hold all places.
@@ -36,7 +36,7 @@ class Gate(Semaphore):
             await super().acquire()
 
     def abandon(self) -> None:
-        """Mark an execution as abandoned; it keeps its place."""
+        """Mark an execution as abandoned; the execution keeps its place."""
         self.abandoned += 1
         if self.abandoned >= self.count:
             self.fail_waiting(GateBlockedError)

@@ -16,7 +16,7 @@ class InvokerOrigin:
 
     Attributes:
         ensemble: The name of its ensemble.
-        name: Its own name there.
+        name: Name of the invoker in its ensemble.
         number: Position, from 0, among the invokers of this name in the ensemble.
     """
 
@@ -31,7 +31,7 @@ def assign_names(
     """Assign a unique name to each origin.
 
     An assigned name never changes, because a model may already use it. If a name is taken, or
-    several new origins have it, the name of the ensemble becomes its prefix.
+    several new origins have the name, the name of the ensemble becomes a prefix.
 
     Args:
         origins: The origins, in the order of the description for the model.
@@ -75,7 +75,7 @@ def _clean(name: str) -> str:
 
 
 def _find_free(name: str, origin: InvokerOrigin, taken: set[str]) -> str:
-    """Return the name, or one with a digest of the origin if it is taken."""
+    """Return the name; if it is taken, add a digest of the origin."""
     attempt, salt = name, 0
     while attempt in taken:
         salt += 1

@@ -80,13 +80,12 @@ class Invoker:
 
     Attributes:
         name: The name for the model; a registry may add a prefix.
-        description: Its purpose, and when to use it; required.
+        description: Purpose of the tool, and when to use it; required.
         schema: A JSON Schema of its arguments, which are an object.
         function: The plain or asynchronous function; it is called with what ``bind`` returns.
         bind: Turns the model's arguments and the context into the arguments of the function; by
-            default, the function gets both as they are. It may raise
-            :class:`.argument_faults.Misfit` for arguments that the schema accepts but the function
-            does not.
+            default, the function gets both unchanged. It may raise :class:`.argument_faults.Misfit`
+            for arguments that the schema accepts but the function does not.
         effect: Side effects of an execution.
         needs_approval: Require an approval before each execution.
         time_limit_seconds: Timeout of one execution; ``None`` for no limit.
@@ -99,7 +98,8 @@ class Invoker:
         output_schema: For programs, a JSON Schema of its results as plain data, which must be an
             object. A result that does not match it is an error.
         conclude: Turns the function's return value into an outcome.
-        source: The object it was made from, for consumers of the same protocol.
+        source: The object from which the invoker was made, for consumers that use the protocol of
+            the object.
         is_asynchronous: True if the function is awaited rather than run in a thread; derived.
 
     Raises:
@@ -179,7 +179,7 @@ class Invoker:
         return self._access_validator().check(arguments)
 
     async def examine(self, arguments: JsonObject) -> tuple[ArgumentFault, ...]:
-        """Do the same as :meth:`check` without blocking the event loop."""
+        """Check like :meth:`check`, without blocking the event loop."""
         return await self._access_validator().examine(arguments)
 
     async def examine_result(self, structured: JsonValue) -> tuple[ArgumentFault, ...]:
@@ -211,10 +211,10 @@ def produce_invoker(
     """Create an invoker from a plain or asynchronous function.
 
     Args:
-        function: The function. Its annotations become the schema, and its docstring becomes the
-            description; it gets keyword arguments of the annotated types. An invoker is returned
-            unchanged. A call of a description without a function suspends the run until the
-            conversation has its result.
+        function: The function. The annotations become the schema, and the docstring becomes the
+            description. The function gets keyword arguments of the annotated types. An invoker is
+            returned unchanged. A call of a description without a function suspends the run until
+            the conversation has its result.
         name: The name; by default, that of the function.
         description: The description; by default, the docstring without its section on arguments.
         schema: A schema in place of the derived one; the arguments are then passed unchanged.

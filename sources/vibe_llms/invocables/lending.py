@@ -58,7 +58,7 @@ class LentConnection:
 
     @property
     def is_healthy(self) -> bool:
-        """True if it is connected, and its last survey succeeded."""
+        """True if the connection is open, and its last survey succeeded."""
         return self.connected.is_connected and self.connected.failure is None
 
     @property
@@ -92,16 +92,16 @@ class LentConnection:
 
 @define(eq=False)
 class ConnectionGroup:
-    """Connections of one owner to one server with the same settings.
+    """Connections of one owner to one server with one set of settings.
 
     Attributes:
         shared: The connection that all runs use at once, if the server has no sessions.
         idle: Unused connections of a server with sessions, the one used last at the end.
         open: All connections.
         waiters: Runs that wait for a connection.
-        opening: Tasks that open a connection for each of them.
-        opening_limit: Limits how many connections are opened at once: to one, until it is known
-            that the runs cannot share a connection.
+        opening: Tasks that open a connection for each waiting run.
+        opening_limit: Limits how many connections are opened at once. The limit is 1 until it is
+            known that the runs cannot share a connection.
     """
 
     key: PoolKey
@@ -118,7 +118,7 @@ class ConnectionGroup:
     def pop(self) -> LentConnection | None:
         """Return a connection that a run may use; ``None`` if one must be opened."""
         if self.shared is not None and not self.shared.is_shareable:
-            self.shared = None  # its present users continue to use it
+            self.shared = None  # current users continue to use the connection
         if self.shared is None and self.idle:
             return self.idle.pop()
         return self.shared

@@ -1,7 +1,7 @@
 """Resources and prompts: what an ensemble can offer in addition to invocables.
 
-Both are functions with the limits of an invocable. They need no approval, because a program or its
-user chooses them, never a model.
+Both are functions with the limits of an invocable. Resources and prompts need no approval, because
+a program or its user chooses them, never a model.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Resource:
         completer: Suggests values for the placeholders.
         watch: Reports changes.
         is_listed: False for a resource that can be read but does not appear in lists.
-        source: The object it was invoker from, for consumers of the same protocol.
+        source: The original object, for consumers that use its protocol.
     """
 
     uri: str
@@ -94,7 +94,7 @@ class LibraryPrompt:
             arguments are texts.
         title: Display name.
         completer: Suggests values for the arguments.
-        source: The object it was invoker from, for consumers of the same protocol.
+        source: The original object, for consumers that use its protocol.
     """
 
     writer: Invoker
@@ -125,7 +125,8 @@ def produce_resource(
     """Create a resource from a plain or asynchronous function.
 
     Args:
-        uri: Its address; its placeholders are the function's parameters, which are texts.
+        uri: Address of the resource. Its placeholders are the function's parameters, which are
+            texts.
         function: Returns a text, bytes, or contents. Its docstring becomes the description.
         title: Display name.
         mime_type: Media type.

@@ -18,7 +18,7 @@ from vibe_llms.foundation.attrs_classes import frozen
 
 @frozen
 class Member:
-    """One member of a class: its annotated type, and whether it is required."""
+    """One member of a class: the annotated type, and whether the member is required."""
 
     hint: Any
     is_required: bool
@@ -26,7 +26,7 @@ class Member:
 
 @frozen
 class Members:
-    """Members of a class by their names, and its constructor."""
+    """Members of a class by name, and the constructor of the class."""
 
     fields: Mapping[str, Member]
     make: Callable[..., Any]
@@ -135,7 +135,7 @@ def _read_names(function: types.FunctionType) -> dict[str, Any] | None:
     ``typing`` compiles each annotation that is a string, which takes 10 µs.
 
     Returns:
-        The annotations; ``None`` if one of them is not a class, or their names mean another thing.
+        The annotations; ``None`` if a type is not a class, or a name refers to another object.
     """
     if "__wrapped__" in function.__dict__ or getattr(function, "__type_params__", None):
         return None

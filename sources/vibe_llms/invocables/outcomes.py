@@ -38,8 +38,8 @@ class Outcome:
         is_error: True if the contents report a failure.
         structured: The result as plain data, for programs; ``None`` if there is none.
         meta: Further data for programs: MCP's ``_meta``.
-        source: The object it was made from, for consumers of the same protocol. No model sees it,
-            and it is removed if any content is cut.
+        source: The object from which the outcome was made, for consumers that use the protocol of
+            the object. Models do not see this object, and it is removed if any content is cut.
     """
 
     contents: tuple[AnyContent, ...] = attrs.field(default=(), converter=ensure_contents)

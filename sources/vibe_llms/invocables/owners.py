@@ -1,7 +1,7 @@
 """Connection owner: the task that opens, reopens and closes a connection.
 
 Many libraries require that the task which opens a connection also closes it. So each connection has
-a task of its own for both. A backoff policy decides how often it reconnects.
+a separate task for both. A backoff policy decides how often it reconnects.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Backoff:
 
 
 class Disconnection:
-    """End of one connection: whether it has come, why, and the answers still outstanding then.
+    """End of one connection: whether and why the connection ended, and outstanding answers.
 
     Attributes:
         reason: What the peer did, as the rest of a sentence; empty if this side ends it.
@@ -131,11 +131,11 @@ _C = TypeVar("_C", bound=Endable)
 
 
 class ConnectionOwner(Generic[_C]):
-    """Opens a connection, keeps it open, and closes it, all in one task of its own.
+    """Opens a connection, keeps it open, and closes it, all in one separate task.
 
-    If the first attempt to open it fails, that is an error. If it ends later, it is reopened with
-    backoff. After too many consecutive failures it is abandoned; then callers trigger further
-    attempts, at intervals.
+    If the first attempt to open it fails, that is an error. If the connection ends later, it is
+    reopened with backoff. After too many consecutive failures it is abandoned; then callers trigger
+    further attempts, at intervals.
 
     Args:
         name: The name of the task.
@@ -196,9 +196,10 @@ class ConnectionOwner(Generic[_C]):
             raise
 
     async def stop(self) -> None:
-        """Let the task close the connection, and wait for it.
+        """Let the task close the connection, and wait for the end of the task.
 
-        If this method is cancelled, it cancels the task and still waits for it for a moment.
+        If this method is cancelled, it cancels the task and still waits a moment for the end of the
+        task.
         """
         task = self._task
         if task is None:
@@ -218,7 +219,7 @@ class ConnectionOwner(Generic[_C]):
             raise
 
     async def acquire(self) -> _C:
-        """Return the connection; wait for it while it is being opened.
+        """Return the connection; wait while it is being opened.
 
         Raises:
             ConverseError: The connection was abandoned, or is closed.
@@ -262,7 +263,7 @@ class ConnectionOwner(Generic[_C]):
             self._wake()
 
     async def _serve(self) -> tuple[float, ConverseError]:
-        """Keep one connection open until it ends; return how long it lasted, and why it ended."""
+        """Keep one connection open until it ends; return its duration, and why it ended."""
         loop = asyncio.get_running_loop()
         opened_at: float | None = None
         reason: Exception | str = ""
@@ -280,7 +281,7 @@ class ConnectionOwner(Generic[_C]):
         except Exception as error:
             reason = error
         finally:
-            # From here on, callers do not get the ended connection.
+            # From now on, callers do not get the ended connection.
             ended, self._connection = self._connection, None
         if ended is not None and ended.ending.reason:
             reason = f"it {ended.ending.reason}"

@@ -26,7 +26,7 @@ _Row: TypeAlias = tuple[str, Any, Any, Any]
 
 @frozen
 class Parameter:
-    """Parameter of a function; its kind and its default are those of ``inspect``."""
+    """Parameter of a function; kind and default have the values of ``inspect``."""
 
     name: str
     kind: Any

@@ -18,7 +18,7 @@ Convert = Callable[[Any], Any]
 
 @frozen
 class Shape:
-    """Schema of a type, and the conversion of JSON values to it, which raises Misfit."""
+    """Schema of a type, and the conversion of JSON values to the type, which raises Misfit."""
 
     schema: dict[str, Any]
     convert: Convert

@@ -1,8 +1,8 @@
 """Questions of a function to its caller during a call.
 
 Questions and answers are plain data in the format of MCP, so that intermediaries can pass them on
-unchanged. One question is ``{"method": …, "params": …}``, and its answer
-is the result of that method.
+unchanged. A question is ``{"method": …, "params": …}``, and the answer is the result of that
+method.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SAMPLING: Final = "sampling/createMessage"
 ROOTS: Final = "roots/list"
 
 Questions: TypeAlias = Mapping[str, JsonObject]
-"""Questions by name; their answers use the same names."""
+"""Questions by name; the answers use the names of the questions."""
 
 Answers: TypeAlias = Mapping[str, JsonObject]
 """Answers by the names of their questions."""
@@ -28,7 +28,7 @@ class Host(Protocol):
 
     @property
     def identity(self) -> Hashable:
-        """Equal for two calls only if they come from the same client."""
+        """Equal for two calls only if both come from one client."""
 
     @property
     def log_level(self) -> str:

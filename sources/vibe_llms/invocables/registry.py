@@ -44,18 +44,18 @@ class Registration:
 class Registry:
     """Ensembles that are connected together, and their invokers.
 
-    Use it as an asynchronous context manager. Each ensemble is connected and disconnected by a task
-    of its own, which the registry waits for.
+    Use it as an asynchronous context manager. Each ensemble is connected and disconnected by a
+    separate task, for which the registry waits.
 
     Args:
         ensembles: Ensembles with unique names; their order is the order of the invokers.
-        tolerant: If an ensemble cannot be connected, record it in ``failures`` and use the others,
-            instead of raising an error.
+        tolerant: If an ensemble cannot be connected, record the error in ``failures`` and use the
+            other ensembles, instead of raising an error.
         connect_seconds: Timeout for connecting and surveying one ensemble.
         disconnect_seconds: Timeout for disconnecting one ensemble.
 
     Raises:
-        RequestError: Two ensembles have the same name.
+        RequestError: Two ensembles have equal names.
     """
 
     def __init__(
@@ -151,8 +151,8 @@ class Registry:
     async def refresh(self) -> bool:
         """Survey the ensembles that have announced a change; without one, this costs nothing.
 
-        Assigned names never change. An ensemble whose survey fails keeps its invokers, and its
-        error is in ``failures``.
+        Assigned names never change. An ensemble whose survey fails keeps its invokers, and
+        ``failures`` contains the error.
 
         Returns:
             True if the invokers may have changed.
@@ -175,7 +175,7 @@ class Registry:
         """Assign a name to every invoker."""
         invokers: dict[InvokerOrigin, Invoker] = {}
         for ensemble, each in self._connected.items():
-            # Invokers of one name within an ensemble are told apart by their order.
+            # Invokers with one name within an ensemble are distinguished by their order.
             numbers: Counter[str] = Counter()
             for invoker in each.invokers:
                 origin = InvokerOrigin(ensemble, invoker.name, numbers[invoker.name])
@@ -214,7 +214,7 @@ class Registry:
         return registration is not None and registration.invoker.is_final
 
     def access_deduplicator(self, name: str) -> Deduplicator | None:
-        """Return the deduplicator of an invocable, if it has one."""
+        """Return the deduplicator of an invocable, or ``None``."""
         registration = self._registrations.get(name)
         return None if registration is None else registration.invoker.deduplicator
 

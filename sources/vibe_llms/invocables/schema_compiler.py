@@ -30,8 +30,8 @@ def compile_check(schema: Any, *, with_patterns: bool = False) -> Check | None:
 
     Args:
         with_patterns: Also compile patterns, which may backtrack endlessly; only for a process that
-            can be killed. Without them, a check takes at most a time proportional to the size of
-            the value times that of the schema.
+            can be killed. Without patterns, the time of a check is at most proportional to the size
+            of the value times the size of the schema.
     """
     if isinstance(schema, Mapping) and str(schema.get("$schema", _DRAFT)).rstrip("#") != _DRAFT:
         return None
@@ -73,7 +73,7 @@ def _compile(schema: Any) -> Check:
         raise _Unsupported
     checks = []
     for keyword, content in schema.items():
-        # These three keywords depend on others, and are compiled below.
+        # These three keywords depend on other keywords, and are compiled below.
         if keyword in _ANNOTATIONS or keyword in ("properties", "required", "items"):
             continue
         compiler = _COMPILERS.get(keyword)
@@ -132,7 +132,7 @@ def _compile_enum(content: Any, schema: Mapping[str, Any]) -> Check:
     if not isinstance(content, list) or not all(
         isinstance(word, str) or word is None for word in content
     ):
-        raise _Unsupported  # 1, 1.0 and True are equal in Python, but not all of them in JSON
+        raise _Unsupported  # 1, 1.0 and True are equal in Python; in JSON, True is not a number
     words = frozenset(content)
     return lambda value: value.__class__ in (str, type(None)) and value in words
 

@@ -132,7 +132,7 @@ class Deriver:
                 collection = make(items)
             except TypeError as error:
                 raise Misfit("must contain only plain values") from error
-            # The schema accepts different texts with the same value, as a UUID in capitals.
+            # The schema accepts different texts for one value, for example a UUID in capitals.
             if len(collection) != len(items):
                 raise Misfit("must not have the same item twice")
             return collection
@@ -222,7 +222,7 @@ class Deriver:
             try:
                 return kind.model_validate(value, context=self.context)
             except ValueError as error:
-                validation_error: Any = error  # pydantic's own class
+                validation_error: Any = error  # a class of pydantic
                 first, *others = map(_read_pydantic_error, validation_error.errors())
                 raise Misfit(first.rule, first.path, others) from error
 
@@ -231,7 +231,7 @@ class Deriver:
     def _merge_definitions(
         self, schema: dict[str, Any], definitions: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Collect the definitions of a schema, renaming them where their names are taken.
+        """Collect the definitions of a schema; rename a definition whose name is taken.
 
         Returns:
             The schema, with references to the new names.
@@ -343,7 +343,7 @@ def _derive_choices(choices: Mapping[Any, Any], hint: Any, place: str) -> Shape:
         schema = {"type": _CHOICE_TYPES[kinds.pop()], **schema}
 
     def convert(value: Any) -> Any:
-        # In JSON, 1.0 and 1 are the same value.
+        # In JSON, 1.0 and 1 are one value.
         if value.__class__ is float and value.is_integer():
             value = int(value)
         try:

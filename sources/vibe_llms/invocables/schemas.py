@@ -1,4 +1,4 @@
-"""Description of a function for a model, and binding of the model's arguments to it."""
+"""Description of a function for a model, and binding of arguments to parameters."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def derive_form(function: Callable[..., Any], *, name: str = "") -> FunctionForm
 
 
 def produce_binder(function: Callable[..., Any], *, name: str = "") -> tuple[Binder, str]:
-    """Create the binder of a function with its own schema, which passes arguments unchanged.
+    """Create the binder of a function with a given schema, which passes arguments unchanged.
 
     Returns:
         The binder, and the description in the docstring.
@@ -178,7 +178,7 @@ def _bind(
     arguments: JsonObject,
     context: InvocationContext,
 ) -> Bound:
-    """Bind each parameter to its argument, as a value of its type. Raises Misfit."""
+    """Bind each parameter to its argument, converted to the annotated type. Raises Misfit."""
     positional: list[Any] = []
     named: dict[str, Any] = {}
     rest = dict(arguments)

@@ -77,7 +77,7 @@ async def run_in_thread(function: Callable[[], T]) -> T:
             is_stop = isinstance(error, StopIteration)
             failure = RuntimeError("it raised StopIteration") if is_stop else error
         except BaseException as error:
-            # An unchanged SystemExit would end the event loop, and with it the program.
+            # An unchanged SystemExit would end the event loop, and so the program.
             failure = RuntimeError(f"it raised {type(error).__name__}")
         try:
             loop.call_soon_threadsafe(deliver, value, failure)

@@ -1,7 +1,7 @@
 """Validation of arguments against a schema.
 
-A compiled function checks common schemas. jsonschema decides in all other cases, and describes all
-faults; it is loaded when it is needed.
+A compiled function checks common schemas. In all other cases, jsonschema decides. It also describes
+all faults, and is imported on demand.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Validator:
         return self._consult(arguments) if faults is None else faults
 
     async def examine(self, arguments: Any) -> tuple[ArgumentFault, ...]:
-        """Do the same as :meth:`check` without blocking the event loop."""
+        """Check like :meth:`check`, without blocking the event loop."""
         faults = self._check_here(arguments)
         if faults is not None:
             return faults

@@ -2,8 +2,8 @@
 
 The costs of an untrusted schema are unknown beforehand: a pattern can backtrack endlessly, and
 references can multiply endlessly. A thread cannot be stopped then, but a process can be killed. The
-process answers one question at a time, exits some time after the last one, and ends with this
-process, which closes its input.
+process answers one question at a time, exits some time after the last question, and ends with this
+program, which closes its input.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def _ask(question: bytes, schema: JsonObject, name: str) -> dict[str, Any]:
             except _ProcessEnded as ended:
                 _running = None
                 if not is_new and ended.status != -signal.SIGPROF:
-                    continue  # it had exited after its idle time, or was killed
+                    continue  # the process had exited after its idle time, or was killed
                 raise refuse_schema(name, _explain_end(ended.status, schema)) from ended
             except BaseException:
                 _running = None
@@ -196,7 +196,7 @@ def _find_suspects(schema: Any, place: str) -> Iterator[str]:
 
 
 def _walk(schema: Any, place: str) -> Iterator[tuple[str, Any]]:
-    """Yield the expensive keywords of a schema, each with its place and its value."""
+    """Yield the expensive keywords of a schema, each with its path and its value."""
     pending = [(place, schema)]
     while pending:
         place, each = pending.pop()
@@ -227,7 +227,7 @@ atexit.register(dismiss)
 
 
 def _forget() -> None:
-    """Let a forked child start its own process: the present one belongs to the parent."""
+    """Let a forked child start another process: the existing one belongs to the parent."""
     global _lock, _running
     _lock = threading.Lock()
     _running = None

@@ -37,7 +37,7 @@ _make_end: Final = trusted(ConversationEndedEvent)
 class AnswerEventDispatcher(ReactorsDispatcher):
     """Makes the events of an answer for reactors.
 
-    It makes only events that have listeners, and does not validate them, as their values are
+    It makes only events that have listeners. The events are not validated, as their values are
     already valid.
 
     Args:
@@ -46,7 +46,7 @@ class AnswerEventDispatcher(ReactorsDispatcher):
         limits: ``reactor_queue_events`` applies.
 
     Attributes:
-        moment: The time of the next events. All events of one read have the same time.
+        moment: The time of the next events. All events of one read have one time.
     """
 
     __slots__ = ("_conversation_id", "_metadata", "moment")
@@ -95,7 +95,8 @@ class AnswerEventDispatcher(ReactorsDispatcher):
         """Report a piece of text; see :attr:`wants_progress`."""
         place = self._metadata.get((event.index, event.channel))
         if place is None:
-            # All pieces of a text share one dictionary, by which the dispatcher recognizes them.
+            # All pieces of a text share one dictionary, by which the dispatcher recognizes the
+            # text.
             place = {"index": event.index, "kind": event.kind, "channel": event.channel}
             self._metadata[event.index, event.channel] = place
         self.dispatch(

@@ -125,7 +125,7 @@ class Assembler:
         self._contents: dict[int, _GrowingContent] = {}
         self._group_natives: dict[int, Native] = {}
         self._finish: ResponseFinishedEvent | None = None
-        self._origin: Origin | None = None  # cached until something in it changes
+        self._origin: Origin | None = None  # cached until a content changes
         self.usage: Usage | None = None
         self.response_id: str | None = None
         self.request_id: str | None = None
@@ -138,7 +138,8 @@ class Assembler:
         """Process an event and return it, completed where the decoder left fields open.
 
         Raises:
-            ConverseError: The event is invalid here: an error of the decoder or vendor.
+            ConverseError: The event is invalid after the events before it: an error of the decoder
+                or the vendor.
             LimitError: A content exceeds its limit.
         """
         if isinstance(event, ContentDeltaEvent):
@@ -206,12 +207,12 @@ class Assembler:
     def produce_canisters(self) -> tuple[AnyCanister, ...]:
         """Make the canisters of the received contents, in the order in which they began.
 
-        Adjacent contents of the assistant share a canister if they are of one group. Each
-        invocation and result has its own. An invocation with truncated arguments is left out,
+        Adjacent contents of the assistant share a canister if they have one group. Each invocation
+        and each result has a separate canister. An invocation with truncated arguments is left out,
         because its meaning is unknown.
         """
         origin = self.origin
-        # Set it only once: canisters during the stream and at its end belong to the same turn.
+        # Set the id only once: canisters during the stream and at the end belong to one turn.
         self._turn_id = self._turn_id or self._produce_id()
         groups: list[AnyCanister | list[tuple[_GrowingContent, AnyContent]]] = []
         for content in self._contents.values():
@@ -301,7 +302,7 @@ class Assembler:
         return event
 
     def feed_delta(self, event: ContentDeltaEvent) -> ContentDeltaEvent:
-        """Process a content delta like :meth:`feed`, but faster: there are thousands of them."""
+        """Process a content delta like :meth:`feed`, but faster: deltas are frequent."""
         content = self._contents.get(event.index)
         if content is None or content.item is not None:
             raise _refuse(f"content {event.index} continues, but it has not begun or has ended")
@@ -316,7 +317,7 @@ class Assembler:
         content.size = size = content.size + len(text)
         if size > content.unchecked:
             self._check_size(content, event.channel)
-        # Fast path: the channel is the same as before, so its list needs no lookup.
+        # Fast path: the channel has not changed, so its list needs no lookup.
         if event.channel == content.channel:
             content.tail.append(text)
         else:
@@ -337,7 +338,7 @@ class Assembler:
         self._check_size(content, event.channel)  # the limit for arguments may be smaller
         if event.channel == "signature":  # each signature replaces the one before
             content.pieces["signature"] = [event.text]
-            content.channel = None  # so that the next signature is stored here
+            content.channel = None  # so that the next signature is stored in this content
             return
         content.channel = event.channel
         content.tail = content.pieces.setdefault(event.channel, [])
@@ -379,7 +380,7 @@ class Assembler:
 def _shares_canister(
     group: list[tuple[_GrowingContent, AnyContent]], content: _GrowingContent
 ) -> bool:
-    """Return whether a content belongs to the same canister as the contents before it."""
+    """Return whether a content belongs to the canister of the previous content."""
     return group[-1][0].start.group == content.start.group
 
 

@@ -51,7 +51,7 @@ class Attempt:
         return SettlingSource(source, self._ticket) if client.limiter.counts_tokens else source
 
     def repeat(self) -> EventSource:
-        """Return a source that sends the same request again."""
+        """Return a source that repeats a request."""
         next_attempt = Attempt(
             self._client, self._model, self._native, self._request, self._streaming
         )
@@ -102,7 +102,7 @@ class Attempt:
 
 
 def _advise_of_successor(error: ProviderError, model: ModelDescriptor) -> None:
-    """Add to the error of an unknown model that it is retired, if it is."""
+    """If an unknown model is retired, add this fact to the error."""
     from vibe_llms.models.retirement import find_retirement
 
     retirement = find_retirement(model.attributes)

@@ -1,7 +1,7 @@
 """Vendors' batches: many requests at once, answered hours later, at a lower price.
 
 A vendor's batch contains one *chunk* of requests. This module keeps no state. Before a caller
-submits a chunk, it records that it will; after a crash, it calls :meth:`VendorBatches.find` to
+submits a chunk, it records the intention. After a crash, it calls :meth:`VendorBatches.find` to
 learn whether the vendor received the chunk.
 """
 
@@ -26,7 +26,7 @@ from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonObject
 
 SKEW_SECONDS: Final = 300
-"""Maximum difference between the vendor's clock and ours; allowed for when times are compared."""
+"""Tolerance for the difference between the vendor's clock and this machine's clock."""
 
 
 class Fate(enum.StrEnum):
@@ -118,7 +118,7 @@ class Sighting:
 
 
 class VendorBatches(Protocol):
-    """The batches of one vendor, for one model. Every method may raise ConverseError."""
+    """Batches of one model at its vendor. Every method may raise ConverseError."""
 
     @property
     def bounds(self) -> BatchBounds:
@@ -130,7 +130,8 @@ class VendorBatches(Protocol):
     async def submit(self, chunk: str, requests: Sequence[BatchRequest]) -> str:
         """Submit requests, once, without retries; return the vendor's id of the batch.
 
-        If it fails, :func:`was_refused` tells whether the vendor may nevertheless have accepted it.
+        If submitting fails, :func:`was_refused` tells whether the vendor certainly refused the
+        batch.
 
         Args:
             chunk: Our name for the batch, by which :meth:`find` finds it.

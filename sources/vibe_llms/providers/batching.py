@@ -183,7 +183,7 @@ class ModelBatches:
 async def receive_lines(
     client: VendorClient, path: str, body: JsonObject | None = None, *, model: str = ""
 ) -> AsyncGenerator[bytes]:
-    """Send a request, and yield each line of the answer as it arrives, without its line end.
+    """Send a request, and yield the lines of the answer as they arrive, without line ends.
 
     Args:
         body: Body of a POST request; without one, send a GET request.

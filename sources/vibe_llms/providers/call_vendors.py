@@ -17,7 +17,8 @@ from vibe_llms.providers.vendors import Vendor
 class CallVendor(Vendor):
     """A vendor whose models answer calls only.
 
-    Its errors are read as those of Chat Completions, from what :meth:`find_message` returns.
+    Errors are classified like errors of Chat Completions, by the message and code that
+    :meth:`find_message` returns.
     """
 
     dialect = chat_completions

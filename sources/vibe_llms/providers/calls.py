@@ -71,7 +71,7 @@ class RemoteCallModel(Generic[In, Out]):
         return self._call_format.max_bytes
 
     async def call(self, request: In) -> Out:
-        """Translate a request, send it, repeat it as the retry policy allows, and read the answer.
+        """Translate a request, send it with retries, and read the answer.
 
         Raises:
             TranslationLossError: There are losses, and the request is strict.
@@ -92,7 +92,7 @@ class RemoteCallModel(Generic[In, Out]):
         return _complete(result, translation.losses, ticket)
 
     def stream(self, request: In) -> PieceStream[Out]:
-        """Make the same call, and return the result as it arrives.
+        """Make a call, and return the pieces of the result as they arrive.
 
         Nothing is sent before the stream is entered. A failed request is only repeated before the
         first piece.
@@ -158,7 +158,7 @@ class RemoteCallModel(Generic[In, Out]):
             raise
 
     async def _begin(self, native: JsonObject | NativeCall) -> tuple[Exchange, bytes, Ticket]:
-        """Send a call once; return the answer, its first bytes, and its ticket."""
+        """Send a call once; return the answer, its first bytes, and the rate limiter's ticket."""
         ticket = Ticket(self._client.limiter)
         try:
             exchange = await self._open(native, ticket)

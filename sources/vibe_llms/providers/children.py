@@ -95,18 +95,21 @@ class ChildServer:
         try:
             return await asyncio.shield(starting)
         except asyncio.CancelledError:
-            # Let the start continue, as other callers may wait for it. Retrieve its error, so that
-            # asyncio does not log it as unhandled.
+            # Let the start continue, as other callers may wait for the server. Retrieve the task's
+            # error, so that asyncio does not log the error as unhandled.
             starting.add_done_callback(lambda done: done.cancelled() or done.exception())
             raise
 
     async def close(self) -> None:
-        """Stop the server and wait for it. May be called again; the server can be started again."""
+        """Stop the server and wait for its end.
+
+        May be called again; the server can be started again.
+        """
         self._stopped.set()
         await asyncio.to_thread(self.stop)
 
     def stop(self) -> None:
-        """Do the same as :meth:`close`, but block."""
+        """Close like :meth:`close`, but block."""
         self._stopped.set()
         with self._lock:
             running, self._running = self._running, None
@@ -115,7 +118,7 @@ class ChildServer:
             running.stop()
 
     def _ensure_running(self) -> str:
-        # Other callers wait here for the same server.
+        # Other callers that need the server wait here.
         with self._lock:
             running = self._running
             if running is not None and running.is_alive:
@@ -214,7 +217,7 @@ class _Running:
             connection.close()
 
     def stop(self) -> None:
-        """Stop the server and its child processes, and wait for it."""
+        """Stop the server and its child processes, and wait for its end."""
         self._finalize()
         self._reader.join(GRACE_SECONDS)
 

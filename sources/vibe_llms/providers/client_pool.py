@@ -1,4 +1,4 @@
-"""Clients of providers that are shared by all their users: one for each provider and event loop."""
+"""Shared clients of providers: one client for each provider and event loop."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @define(eq=False)
 class SharedClient:
-    """A client with the models that were accessed through it, and the objects that hold it.
+    """A client with its accessed models, and the objects that hold the client.
 
     Attributes:
         models: Conversers, by name.
@@ -36,8 +36,8 @@ class SharedClient:
 class ClientPool:
     """Open clients of providers.
 
-    A client belongs to the event loop in which it was opened. It is closed when its last holder
-    releases it, or when its loop shuts down.
+    A client belongs to the event loop in which it was opened. A client is closed when its last
+    holder releases it, or when the loop shuts down.
 
     Args:
         load_provider: Loads a provider by its name; called in a thread.
@@ -119,8 +119,9 @@ class ClientPool:
     async def _close_at_end(self, loop: asyncio.AbstractEventLoop) -> None:
         """Close the remaining clients when the event loop shuts down.
 
-        At its shutdown, for instance by ``asyncio.run``, a loop closes all asynchronous generators
-        that were started in it. So a started generator closes the clients in its ``finally``.
+        When a loop shuts down, for instance by ``asyncio.run``, it closes all asynchronous
+        generators that were started in the loop. So a started generator closes the clients in its
+        ``finally``.
         """
         if loop not in self._loop_closers:
             self._loop_closers[loop] = self._close_on_exit()
@@ -135,7 +136,7 @@ class ClientPool:
     async def _forget_dead_loops(self) -> None:
         """Close clients whose event loop has ended without closing them itself."""
         for key in [key for key in self._clients if key[1].is_closed()]:
-            with contextlib.suppress(Exception):  # best effort: their own loop is gone
+            with contextlib.suppress(Exception):  # best effort: the clients' loop no longer runs
                 await self._clients.pop(key).client.close()
 
 

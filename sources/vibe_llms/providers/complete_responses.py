@@ -3,7 +3,7 @@
 For a small call, a stream's machinery (a generator, an assembler, a clean-up that several callers
 may await) costs as much as the answer itself, and a simple answer does not even need events.
 Reactors receive all events of such an answer at once. Errors, the canisters received before an
-error, and the closing of the source are the same as with
+error, and the closing of the source are handled as in
 :class:`vibe_llms.providers.streams.ResponseStream`.
 """
 
@@ -79,7 +79,7 @@ async def receive_with_reactors(
     *,
     streaming: bool,
 ) -> Response:
-    """Do the same as :func:`receive_complete`, and notify reactors.
+    """Receive a response like :func:`receive_complete`, and notify reactors.
 
     Raises:
         ConverseError: The response failed; its ``arrived`` are the canisters received so far.

@@ -57,7 +57,7 @@ async def list_models(client: VendorClient) -> Sequence[SurveyedModel]:
 
 
 def read_model(entry: Mapping[str, Any]) -> SurveyedModel:
-    """Read one entry of a list of models; its fields differ between hosts.
+    """Read an entry of a list of models, whose fields differ between hosts.
 
     The window is ``max_model_len`` at vLLM, ``context_window`` at Groq, ``context_length`` at
     OpenRouter, ``max_context_length`` at Mistral.

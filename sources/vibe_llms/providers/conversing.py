@@ -24,7 +24,7 @@ class ModelBase(SendingModel[_Native]):
     Args:
         descriptor: The model's name and attributes.
         tokenizer: Counts its tokens.
-        limits: Limits of its answers; those of the provider's context.
+        limits: Limits of the model's answers, from the provider's context.
     """
 
     def check(self, request: Request) -> None:

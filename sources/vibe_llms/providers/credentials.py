@@ -29,7 +29,7 @@ def acquire_key(
 
     The first of these wins: the setting ``api_key``; the file ``api_key_file`` (its whole content,
     stripped of white space); the variable that ``api_key_variable`` names, by default the vendor's
-    usual ones; and the key stored by ``vibe credentials set``.
+    usual variables; and the key stored by ``vibe credentials set``.
 
     Args:
         variables: The vendor's usual environment variables; none if it does not use keys.

@@ -33,7 +33,10 @@ CHILD_SETTINGS: Final[Mapping[str, Kind]] = {
 
 
 class HostedVendor(Vendor):
-    """A vendor whose server can run here. Its ``further_settings`` include CHILD_SETTINGS."""
+    """A vendor whose server can run on this machine.
+
+    Its ``further_settings`` include CHILD_SETTINGS.
+    """
 
     further_settings = CHILD_SETTINGS
 
@@ -97,7 +100,7 @@ class HostingProvider(RemoteProvider):
 
 
 class HostingClient(RemoteClient):
-    """A client that makes sure that its server is running before it sends a request."""
+    """A client that starts its server, if necessary, before it sends a request."""
 
     async def send(
         self,

@@ -1,13 +1,13 @@
 """Incremental translation: reuse already translated messages and tools.
 
 A vendor receives the whole conversation at each turn, and most of it was sent before. Reusing the
-translation of that part is faster than repeating it. It also sends the same bytes again, which
+translation of that part is faster than repeating it. It also repeats the bytes exactly, which
 matters because vendors' prompt caches compare bytes.
 
-This requires that a conversation can be split between two turns, so that the messages of the whole
-are those of the first part followed by those of the second, with each invocation next to its
-result. A processor declares that it works so (:attr:`.FunctionProcessor.is_additive`). Unusual
-conversations are translated as a whole.
+This requires that a conversation can be split between two turns: the messages of the whole
+conversation are the messages of the first part followed by the messages of the second part, with
+each invocation next to its result. A processor declares that it works so
+(:attr:`.FunctionProcessor.is_additive`). Unusual conversations are translated as a whole.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ class IncrementalMessages:
         translation: Translation[JsonObject],
         model: ModelDescriptor,
     ) -> None:
-        """Cache all but the last turn, if its separate translation gives the same messages."""
+        """Cache all but the last turn, if a translation in two parts gives equal messages."""
         start = 0 if previous is None else len(previous.canisters)
         canisters = request.canisters
         split = _find_split(canisters, start)
@@ -212,7 +212,8 @@ class IncrementalMessages:
             size=size if previous is None else size + previous.size,
             is_within_run=is_within_run,
         )
-        # The new beginning replaces the previous one, unless only one of them ends within a run.
+        # The new beginning replaces the previous beginning, unless only one of the two ends within
+        # a run.
         others = [each for each in self._cached if each is not previous]
         if previous is not None and keeps_previous:
             others.insert(0, previous)
@@ -248,7 +249,7 @@ class CachedTools:
         self._cached: _Tools | None = None
 
     def nativize(self, request: Request, model: ModelDescriptor) -> Translation[JsonObject]:
-        """Return the tools and the choice; they may be those of an earlier request.
+        """Return the tools and the choice, possibly from an earlier request.
 
         Raises:
             RequestError: The native data of an invocable are invalid.
@@ -313,7 +314,7 @@ def _find_split(canisters: Sequence[AnyCanister], start: int) -> int:
 
     A turn begins at the index; without a turn that begins after ``start``, the index is ``start``.
     """
-    # Some clients change their last messages in the next request: they move cache markers.
+    # Some clients move cache markers, and so change the last messages in the next request.
     end = len(canisters) - 1
     preferred = max(start, end - UNCACHED_CANISTERS)
     places = itertools.chain(range(preferred, start, -1), range(end, preferred, -1))

@@ -23,7 +23,7 @@ _KEYRING_MARKER: Final = "key-in-keyring"
 
 
 def store_key(provider: str, directory: Path, key: Secret) -> str:
-    """Store the key of a provider, replacing an earlier one; return a description of its location.
+    """Store the key of a provider, or replace it; return a description of the location.
 
     Args:
         directory: The provider's data folder.
@@ -42,7 +42,7 @@ def store_key(provider: str, directory: Path, key: Secret) -> str:
             return "the system's keyring"
         _write(directory / _FILE, key.reveal().encode("ascii"))
         (directory / _KEYRING_MARKER).unlink(missing_ok=True)
-    except Exception as error:  # each keyring backend has its own errors
+    except Exception as error:  # each keyring backend raises different errors
         text = " ".join(f"{type(error).__name__}: {error}".split())
         raise StoreError(
             path=str(directory),

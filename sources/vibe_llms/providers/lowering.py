@@ -1,7 +1,7 @@
 """Lowering of custom tools, which take free text, to functions for vendors that only support those.
 
-A custom tool is sent as a function with one text argument; a call of it is returned as free text.
-The request shows which functions these are, so no state is kept.
+A custom tool is sent as a function with one text argument; calls of the function are returned as
+free text. The request shows which functions these are, so no state is kept.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def find_lowered(request: Request, protocol: str, quirks: Any = None) -> frozens
 
 
 def lower(request: Request, names: Collection[str]) -> Translation[Request]:
-    """Replace the custom tools that have these names, and earlier calls of them, by functions."""
+    """Replace the custom tools with these names, and earlier calls of these tools, by functions."""
     if not names:
         return Translation(request)
     losses: list[Loss] = []

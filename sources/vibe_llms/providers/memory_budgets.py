@@ -32,7 +32,7 @@ class MemoryBudget:
         self._caches: OrderedDict[int, tuple[weakref.ref[ClearableCache], int]] = OrderedDict()
 
     def set_size(self, cache: ClearableCache, size: int) -> None:
-        """Set the size of one cache; clear others if the total exceeds the limit."""
+        """Set the size of one cache; clear other caches if the total exceeds the limit."""
         key = id(cache)
         with self._lock:
             self._remove(key)

@@ -1,6 +1,6 @@
 """Aliases for invocables whose names a vendor does not accept, in both directions.
 
-An alias is derived from the name, so that it is the same at every turn, which vendors' prompt
+An alias is derived from the name, so that it does not change between turns, which vendors' prompt
 caches require. The request shows which names in an answer must be restored, so no state is kept.
 """
 
@@ -109,7 +109,7 @@ def find_aliases(request: Request, quirks: Any) -> dict[str, str]:
 
 
 def _survey_names(request: Request) -> dict[str, str]:
-    """Return the path of each name to check: all but those of the vendor's own tools."""
+    """Return the path of each name to check: all names except names of the vendor's tools."""
     places: dict[str, str] = {}
     for index, each in enumerate(request.invocables):
         if each.schema is not None or not is_vendors_own(each):
@@ -125,7 +125,7 @@ def _survey_names(request: Request) -> dict[str, str]:
 
 
 def _derive_aliases(name: str) -> Iterator[str]:
-    """Yield possible aliases for a name; always the same ones for the same name."""
+    """Yield possible aliases for a name; equal names have equal aliases."""
     clean = clean_name(name)
     if not (clean[0].isalpha() or clean[0] == "_"):
         clean = f"_{clean}"  # Gemini does not accept a digit there

@@ -101,7 +101,7 @@ def _find_budget(
 
 
 def find_obstacle(request: Request, provider: str) -> str:
-    """Return why a model with budgets does not accept one in this request; empty if it does.
+    """Return why a model with budgets rejects a budget in this request; empty if it accepts one.
 
     Anthropic rejects it together with sampling parameters, with a forced tool call, and within a
     turn that began without one: for example if the client has not sent the signed reasoning back.

@@ -1,4 +1,4 @@
-"""Plugin hooks for a package with one provider, which is only imported when it is used."""
+"""Plugin hooks for a package with one provider, which is imported on first use."""
 
 from __future__ import annotations
 

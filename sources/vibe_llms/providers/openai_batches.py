@@ -66,7 +66,7 @@ _decode_line: Final = msgspec.json.Decoder(_Line).decode
 
 
 class FileBatches:
-    """The batches of one account, for one endpoint.
+    """Batches of one account for one endpoint.
 
     Args:
         client: The client that sends requests to the vendor.
@@ -121,7 +121,7 @@ class FileBatches:
                 if state.created < since - SKEW_SECONDS:
                     return Sighting()
                 after = state.id
-            # Otherwise the same page would be requested forever.
+            # Otherwise one page would be requested forever.
             if not page.get("has_more") or after == before:
                 return Sighting()
 
@@ -130,7 +130,7 @@ class FileBatches:
         return _read_state(await self._request_batch(identity))
 
     async def read(self, state: BatchState) -> AsyncIterator[BatchResult]:
-        """Read both files; neither has a request that was cancelled before it ran."""
+        """Read both files. Requests that were cancelled before they ran are in neither file."""
         batch = await self._request_batch(state.id)
         count = 0
         for field in ("output_file_id", "error_file_id"):

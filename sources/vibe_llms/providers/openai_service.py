@@ -27,7 +27,7 @@ SIBLINGS: Final = (
     ("openai_conversations", "chat_completions"),
     ("openai_responses", "responses"),
 )
-"""The two protocols of the service: they share the account and its files."""
+"""The two protocols of the service, which share the account and uploaded files."""
 
 _ACCOUNT_VARIABLES: Final = {"organization": "OPENAI_ORG_ID", "project": "OPENAI_PROJECT_ID"}
 """Environment variables with the organization and the project, as in the official package."""
@@ -97,7 +97,7 @@ class OpenAIService(Vendor):
     def produce_sdk_client(self, key: Secret | None) -> Any:
         """Make the official library's client, for Azure if an endpoint is set.
 
-        Without a key, the library looks for one and for its other settings itself.
+        Without a key, the package looks for a key and for its other settings itself.
 
         Raises:
             ConfigurationError: The library rejects the settings.

@@ -29,7 +29,7 @@ def leave_out_controls(
 ) -> tuple[Request, tuple[Loss, ...]]:
     """Return a lenient request with supported controls only, and the losses.
 
-    An unsupported value is replaced by the nearest supported one, if there is one.
+    An unsupported value is replaced by the nearest supported value, if any.
     """
     controls = {control.name: control for control in attributes.controls}
     supported: dict[str, JsonValue] = {}

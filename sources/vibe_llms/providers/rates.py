@@ -1,7 +1,7 @@
-"""Rate limits of one vendor: at most the user's rate, and slower when the vendor asks for it.
+"""Rate limits of one vendor: at most the user's rate, and slower on the vendor's request.
 
 All requests of a provider share one rate, whether from batches, runs or chats, so one rate limit
-error slows all of them down. This module does not decide about retries; a retry waits like any
+error slows all requests down. This module does not decide about retries; a retry waits like any
 other request.
 """
 
@@ -30,7 +30,7 @@ _SLOWEST_SECONDS = 10.0
 
 _MINUTE = 60.0
 _BYTES_A_TOKEN = 4
-"""For the estimate of a request that is not sent yet; its actual usage replaces it later."""
+"""Reservation for a request that is not sent yet; the actual usage replaces the estimate later."""
 
 _REMAINING = (
     ("x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"),
@@ -89,8 +89,8 @@ class RateLimiter:
     @classmethod
     def of(cls, limits: Limits, rates: Rates, clock: Clock) -> RateLimiter:
         """Make a limiter with the limits ``attempts`` and ``retry_seconds``."""
-        # A caller without retries wants its own rate limit errors, and no waits for those of
-        # others.
+        # A caller without retries gets rate limit errors immediately, and does not wait because of
+        # errors of other callers.
         obeys = limits.attempts > 1
         return cls(rates, longest_seconds=limits.retry_seconds, clock=clock, obeys=obeys)
 
@@ -100,7 +100,7 @@ class RateLimiter:
         return self._rates.tokens_per_minute is not None
 
     def admit(self, tokens: float) -> bool:
-        """Admit a request if it needs no wait, the usual case; return whether it was admitted.
+        """Admit a request that need not wait, the usual case; return whether it was admitted.
 
         Args:
             tokens: Estimated tokens of the request and its answer.
@@ -190,7 +190,7 @@ class RateLimiter:
 
     @property
     def hold_seconds(self) -> float:
-        """Seconds for which the vendor rejects requests, by its headers; 0 if it accepts them."""
+        """Seconds for which the vendor rejects requests, according to its headers; 0 for none."""
         return max(0.0, self._rejected_until - self._clock.read()) if self._rejected_until else 0.0
 
     def _wait_until(self, until: float) -> None:
@@ -199,7 +199,7 @@ class RateLimiter:
             self._next = max(self._next, self._rejected_until)
 
     def _cancel_reservation(self, interval: float, tokens: float) -> None:
-        """Return the reservation of a cancelled request, so that later ones do not wait for it."""
+        """Return the reservation of a cancelled request, for use by later requests."""
         limit = self._rates.tokens_per_minute
         with self._lock:
             self._next -= interval
@@ -232,14 +232,14 @@ class RateLimiter:
     def _note(self, now: float) -> None:
         """Count a request for the current second."""
         if now - self._second >= 1.0:
-            # Keep the count of the second before only if it directly precedes this one.
+            # Keep the count of the previous second only if it directly precedes the current second.
             self._counts = [0, self._counts[0] if now - self._second < 2.0 else 0]
             self._second = now
         self._counts[0] += 1
 
 
 class Ticket:
-    """One request at the rate limiter: waits until it may be sent, and settles its usage.
+    """One request at the rate limiter: waits until the request may be sent, and settles its usage.
 
     Args:
         limiter: The vendor's limiter.

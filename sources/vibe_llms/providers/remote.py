@@ -1,8 +1,8 @@
 """Shared parts of providers over the network.
 
 Each vendor's folder has a subclass of :class:`.vendors.Vendor` with what is specific to the vendor.
-The provider and the client here do everything else: settings, key, transport and errors. The models
-are in ``remote_models``.
+The provider and the client in this module do everything else: settings, key, transport and errors.
+The models are in ``remote_models``.
 """
 
 from __future__ import annotations
@@ -110,8 +110,8 @@ class RemoteClient:
     """Connections to a vendor, and its models.
 
     Args:
-        transport: A transport of the host application, used instead of the one in the settings;
-            it is not closed with the client.
+        transport: A transport of the host application, which replaces the transport in the settings
+            and is not closed with the client.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class RemoteClient:
         return RemoteCallModel(descriptor, self, call_format)
 
     async def choose_model(self) -> str:
-        """Return the default model; for a server of the user's own, its only model.
+        """Return the default model; for a server that the user runs, its only model.
 
         Raises:
             UnknownNameError: There is none, or several.
@@ -217,7 +217,7 @@ class RemoteClient:
 
     async def close(self) -> None:
         """Close the connections. May be called again."""
-        # Replace it before the await, so that a second call does not close it again.
+        # Replace the client before the await, so that a second call does not close it again.
         transport, self._transport = self._transport, self._host_transport
         if transport is not None and transport is not self._host_transport:
             await transport.close()
@@ -279,7 +279,7 @@ class RemoteClient:
         """
         vendor = self.vendor
         try:
-            # Encode it before waiting, as its usage is estimated from its size.
+            # Encode the body before waiting, as the usage is estimated from its size.
             request = self._compose(method, path, body, encoded)
             if ticket is not None:
                 await ticket.acquire(len(request.body))
@@ -299,10 +299,11 @@ class RemoteClient:
     ) -> Exchange:
         """Pass bytes through unchanged, once, and return the vendor's answer, including errors.
 
-        Our own secrets are removed from the answer, in case the vendor sent them back.
+        Secrets of the provider are removed from the answer, in case the vendor sent them back.
 
         Args:
-            headers: Headers of the client, without credentials; ours override them.
+            headers: Headers of the client, without credentials; headers of the provider override
+                them.
 
         Raises:
             ConverseError: It could not be sent.
@@ -356,7 +357,7 @@ class RemoteClient:
         settings = self.vendor.settings
         addresses = (urlsplit(settings.base_url), urlsplit(settings.values.get("proxy") or ""))
         credentials = [parts.password or parts.username for parts in addresses]
-        # An error may show a password as it is in the address, or decoded, as it was sent.
+        # An error may show a password as in the address, or decoded as it was sent.
         passwords = [Secret(form) for text in credentials if text for form in {text, unquote(text)}]
         key = () if self._key is None else (self._key,)
         return [*key, *settings.headers.values(), *passwords]

@@ -39,7 +39,7 @@ class RemoteModel(ModelBase[JsonObject]):
         self._vendor = vendor
         self.keeps_responses = vendor.keeps_responses
         self._processors = cache_translations(client.processors)
-        # A vendor with its own `nativize` may use the texts for other fields.
+        # A vendor that overrides `nativize` may use the texts for other fields.
         is_simple = type(vendor).nativize is Vendor.nativize and are_verbatim(client.processors)
         self._write = RequestTemplates(self._translate).nativize if is_simple else self._translate
         self._read_simple = vendor.find_simple_reader(streaming=False)
@@ -70,8 +70,8 @@ class RemoteModel(ModelBase[JsonObject]):
     async def send(self, native: JsonObject, request: Request, *, streaming: bool) -> EventSource:
         """Return a source that sends the request when it is first read, or already has the answer.
 
-        If there is a fast path for the answer, the request is sent here: an answer without
-        streaming usually arrives at once, and a short stream may do so, too.
+        If there is a fast path for the answer, this method sends the request: an answer without
+        streaming usually arrives in one piece, and so may a short stream.
         """
 
         attempt = Attempt(self._client, self._descriptor, native, request, streaming)

@@ -1,8 +1,8 @@
 """Cache of translated request templates.
 
-Programs mostly send a model the same kind of request with different texts: a prompt, perhaps after
-instructions. When such a request comes a second time, it is also translated with marks in place of
-its texts. The result is a template, which later requests only fill in.
+Programs mostly send a model requests that differ only in their texts: a prompt, perhaps after
+instructions. The second such request is also translated with marks in place of its texts. The
+result is a template, which later requests only fill in.
 
 This requires processors for which texts have no effect on the rest of the body
 (:attr:`.FunctionProcessor.is_verbatim`), and a vendor that composes the body as its dialect does.
@@ -41,7 +41,7 @@ class RequestTemplate:
 
     Attributes:
         body: The native request, with marks in place of the texts.
-        paths: For each text, the names and indexes that lead to it in the body.
+        paths: For each text, its path in the body: names and indexes.
         losses: Losses of the translation.
     """
 
@@ -99,7 +99,7 @@ class RequestTemplates:
         streaming: bool,
         translation: Translation[JsonObject],
     ) -> RequestTemplate | None:
-        """Return the template of a request; ``None`` if it cannot have one."""
+        """Return the template of a request; ``None`` if the request cannot have a template."""
         marks = [f"<{produce_identity()}>" for _ in texts]  # unique, so no text contains it
         canisters = [
             attrs.evolve(canister, content=(TextualContent(mark),))
@@ -170,7 +170,8 @@ def _replace(node: Any, path: _Path, text: str) -> Any:
 def _find_paths(node: Any, mark: str) -> Iterator[_Path]:
     """Yield the path of a mark.
 
-    If it is only a part of a text, yield the path twice, so that the caller rejects it."""
+    If the mark is only a part of a text, yield the path twice, so that the caller rejects the
+    template."""
     if isinstance(node, str) and mark in node:
         yield ()
         if node != mark:

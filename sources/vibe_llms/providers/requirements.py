@@ -49,7 +49,7 @@ class Requirement:
     Attributes:
         kind: Kind of the requirement.
         name: Name of the variable, package or program; the address of a server.
-        remedy: How to meet it, as one sentence.
+        remedy: How to meet the requirement, in one sentence.
     """
 
     kind: RequirementKind
@@ -73,7 +73,7 @@ class Requirement:
 
 
 def find_packages(modules: Iterable[str], remedy: str) -> tuple[Requirement, ...]:
-    """Return the requirement of packages whose modules are not installed; imports none of them.
+    """Return the requirement of packages whose modules are missing; no module is imported.
 
     Args:
         modules: Names of the modules.

@@ -61,8 +61,8 @@ class RetryPolicy:
         Args:
             error: The error of the attempt.
             attempt: Its number, from 1.
-            jitter: From 0 to 1; shortens the wait by up to a quarter, so that many clients do not
-                retry at the same time.
+            jitter: From 0 to 1; shortens the wait by up to a quarter, so that clients do not all
+                retry at once.
         """
         if not error.is_retryable or attempt >= self.attempts:
             return None
@@ -100,7 +100,7 @@ class RetryingSource:
 
     Args:
         produce_source: Makes a source that sends the request when it is first read.
-        source: The first one, if it exists already.
+        source: The first source, if it exists already.
         policy: Decides whether and when to retry.
         clock: Waits.
         draw: Returns the jitter, from 0 to 1.
@@ -135,7 +135,7 @@ class RetryingSource:
         except ConverseError as error:
             return [await self._prepare_retry(error)]
         if events is None or not all(isinstance(event, _BEFORE_CONTENT) for event in events):
-            # From here on there are no retries, so read the source directly.
+            # There are no retries after the first output, so read the source directly.
             self.receive = self._source.receive  # type: ignore[method-assign]
         return events
 
@@ -152,7 +152,7 @@ class RetryingSource:
         wait = self._policy.decide(error, self._attempt, self._draw())
         if wait is None:
             raise error
-        # Close it before the wait, during which its connection would be idle.
+        # Close the source before the wait, during which the connection would be idle.
         await self._source.close()
         self._attempt += 1
         self._wait = wait

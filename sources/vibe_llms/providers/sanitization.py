@@ -1,7 +1,7 @@
 """Sanitize and truncate upstream error text: one bounded line, without secrets.
 
 Our errors contain messages from vendors, and a vendor or a proxy may repeat secrets that it
-received. So every error of an exchange is sanitized here once.
+received. So this module sanitizes every error of an exchange once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _DATA_ATTRIBUTES: Final = ("doc", "object", "body", "response")
 
 
 def clean_error(error: ConverseError, secrets: Iterable[Secret]) -> ConverseError:
-    """Remove secrets from an error and its causes, and put each of its texts on one line.
+    """Remove secrets from an error and its causes, and put each text on one line.
 
     Tracebacks are removed, too, as they may show variables.
 
@@ -40,7 +40,7 @@ def clean_error(error: ConverseError, secrets: Iterable[Secret]) -> ConverseErro
         secrets: Values to remove; anything that looks like a key is removed anyway.
 
     Returns:
-        The same error.
+        The sanitized error, which is the given object.
     """
     _clean(error, Scrubber(secrets), _DEPTH)
     return error.with_traceback(None)
@@ -118,17 +118,17 @@ def _clean(error: ConverseError, scrubber: Scrubber, depth: int) -> None:
     if cause is not None:
         error.__cause__ = _clean_cause(cause, scrubber, depth)
     if context is not None:
-        # If both are the same error, keep only the cause, so that it is not cleaned twice.
+        # If cause and context are one error, keep only the cause, so that it is not cleaned twice.
         error.__context__ = None if context is cause else _clean_cause(context, scrubber, depth)
 
 
 def _clean_cause(cause: BaseException, scrubber: Scrubber, depth: int) -> BaseException | None:
-    if depth == 0:  # too deep: drop it rather than show it unchecked
+    if depth == 0:  # too deep: drop the error rather than show it unchecked
         return None
     if isinstance(cause, ConverseError):
         _clean(cause, scrubber, depth - 1)
         return cause.with_traceback(None)
-    # It is unknown where foreign errors store their texts, so these cannot be sanitized.
+    # Foreign errors may store texts anywhere, so they cannot be sanitized.
     if any(scrubber.scrub_text(text) != text for text in _list_texts(cause)):
         return ForeignError(type=type(cause).__name__, detail="its text has a secret")
     for name in ("__cause__", "__context__"):
@@ -138,7 +138,7 @@ def _clean_cause(cause: BaseException, scrubber: Scrubber, depth: int) -> BaseEx
 
 
 def _list_texts(cause: BaseException) -> Iterator[str]:
-    """Yield the text of a foreign error, and the texts of the data in it."""
+    """Yield the text of a foreign error, and the texts in its data."""
     yield f"{cause} {cause!r}"
     for name in ("args", "__dict__", *_DATA_ATTRIBUTES):
         yield repr(getattr(cause, name, None))

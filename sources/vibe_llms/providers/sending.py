@@ -35,7 +35,7 @@ class SendingModel(abc.ABC, Generic[_Native]):
     Args:
         descriptor: The model's name and attributes.
         tokenizer: Counts its tokens.
-        limits: Limits of its answers; those of the provider's context.
+        limits: Limits of the model's answers, from the provider's context.
     """
 
     protocol: ClassVar[str]
@@ -78,14 +78,15 @@ class SendingModel(abc.ABC, Generic[_Native]):
     async def send(self, native: _Native, request: Request, *, streaming: bool) -> EventSource:
         """Send a native request, and return the source of the answer's events.
 
-        Without streaming, one read returns the whole response, as the same events.
+        Without streaming, one read returns all events of the response.
         """
 
     def complete_controls(self, request: Request) -> Mapping[str, JsonValue]:
         """Return the controls of a request, with the defaults of the model's attributes.
 
-        These defaults are sent, so that they override the vendor's own. If the requested reasoning
-        could use up the whole answer, the maximum length is raised by the reasoning budget.
+        These defaults are sent, so that they override the vendor's defaults. If the requested
+        reasoning could use up the whole answer, the maximum length is raised by the reasoning
+        budget.
         """
         attributes, controls = self._descriptor.attributes, request.controls
         defaults = attributes.control_defaults

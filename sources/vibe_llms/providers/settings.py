@@ -75,7 +75,7 @@ TLS_FILES: Final = ("certificate_authorities", "client_certificate", "client_key
 """The settings that name files (PEM)."""
 
 _LEFT_TO_PACKAGES: Final = (*TLS_FILES, "connect_seconds", "headers", "proxy")
-"""Settings that only our own connections have, as official packages manage their connections."""
+"""Settings of connections, which do not apply to official packages with their own connections."""
 
 
 @frozen(kw_only=True)
@@ -83,11 +83,11 @@ class RemoteSettings:
     """The checked settings.
 
     Attributes:
-        values: All of them, including those of the vendor; relative paths start at the folder of
-            the configuration file.
+        values: All settings, including settings of the vendor. Relative paths start at the folder
+            of the configuration file.
         base_url: The service's address; unset environment variables in it are kept as ``{NAME}``.
-        headers: Sent with each request; they override ours of the same name. Their names are in
-            lower case, and their values are secret.
+        headers: Headers that are sent with each request, and override headers of the provider.
+            Their names are in lower case, and their values are secret.
         timeouts: Timeouts of requests.
         model: The default model; empty if none is set.
         rates: The user's rate limits.

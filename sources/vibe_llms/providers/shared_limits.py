@@ -2,8 +2,8 @@
 
 A budget is a timeline in a store that all processes share: each request and each token occupies
 some of its seconds. A process reserves enough for one second of requests at once, so that a
-thousand requests do not need a thousand reservations. It returns the unused part with its next
-reservation.
+thousand requests do not need a thousand reservations. A process returns the unused part with its
+next reservation.
 """
 
 from __future__ import annotations
@@ -113,10 +113,11 @@ class Lease:
 class SharedLimiter(RateLimiter):
     """Rate limiter for a vendor that other processes also use.
 
-    The processes share the user's rates. After a rate limit error, each one slows down on its own.
+    The processes share the user's rates. After a rate limit error, each process slows down
+    separately.
 
     Args:
-        name: Name of the vendor: processes with the same name share its rates.
+        name: Name of the vendor: all processes that use this name share the rates.
         rates: The user's rates for all processes together.
         budgets: Stores the budgets.
         longest_seconds: If a vendor asks for a longer wait, its error is raised instead.

@@ -23,7 +23,7 @@ from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
 from vibe_llms.messages.trusting import trusted
 
-# Without validation: the typed decoder has validated its fields, and the others are set here.
+# Without validation: the typed decoder has validated its fields, and this function sets all others.
 _make_text: Final = trusted(TextualContent)
 _make_origin: Final = trusted(Origin)
 _make_canister: Final = trusted(AssistantCanister)

@@ -61,7 +61,7 @@ class SourceAttempt(Protocol):
 
 
 class WireSource:
-    """An event source over one exchange, which is opened when it is first read.
+    """An event source over one exchange, which is opened by the first read.
 
     Args:
         attempt: Sends the request, and makes the decoder and framer.
@@ -95,7 +95,7 @@ class WireSource:
 
         Args:
             read: Reads a simple answer, and returns ``None`` for any other.
-            max_bytes: Maximum size of an event of a stream: longer answers are not read here.
+            max_bytes: Maximum size of an event of a stream.
         """
         try:
             exchange = await self._attempt.open_exchange()
@@ -137,7 +137,7 @@ class WireSource:
 
     @property
     def is_spent(self) -> bool:
-        """True if the answer was read to its end, so that its connection is released already."""
+        """True if the answer was read completely, so that the connection is released already."""
         return self._ended and self._exchange is not None and self._exchange.is_spent
 
     @property

@@ -40,8 +40,8 @@ from vibe_llms.providers.simple_responses import SimpleResponseSource
 class EventSource(Protocol):
     """The source of a stream's events, which combines a transport, its framing and a decoder.
 
-    ``receive`` returns the events of one read, at least one, and ``None`` at the end. It is never
-    called again after ``None`` or an error. It may be cancelled while it waits; then
+    ``receive`` returns the events of one read (at least one event), and ``None`` at the end. It is
+    never called again after ``None`` or an error. ``receive`` may be cancelled while it waits; then
     ``close`` follows. ``close`` releases everything at once, in any state, and is called exactly
     once. A source may have an attribute ``is_spent``; once it is true, ``close`` is not called. If
     possible, connect in the first ``receive``, so that what happens before (such as a retry) can be
@@ -118,7 +118,7 @@ class ResponseStream(Closing):
         """Receive the remaining events and return the response.
 
         Raises:
-            ConverseError: The response failed, or the stream was closed before its end; its
+            ConverseError: The response failed, or the stream was closed early. The error's
                 ``arrived`` are the canisters received so far.
         """
         async for _ in self:
@@ -149,7 +149,7 @@ class ResponseStream(Closing):
     async def close(self) -> None:
         """Stop the response, even if another task reads it. May be called again."""
         reader = self._reader
-        # A task that closes the stream from within its own loop must not cancel itself.
+        # A task that closes the stream while it iterates must not cancel itself.
         must_cancel = reader is not None and reader is not asyncio.current_task()
         if reader is not None and must_cancel and self._cleaning is None:
             self._cancellations = reader.cancelling()
@@ -206,7 +206,7 @@ class ResponseStream(Closing):
         """Return whether ``close``, in another task, cancelled the reader."""
         if self._reader is None or self._cancellations is None:
             return False
-        # Undo our own cancellation, unless someone else cancelled the reader, too.
+        # Undo the cancellation by the stream, unless the reader was also cancelled otherwise.
         return self._reader.uncancel() <= self._cancellations
 
     async def _open(self) -> list[StreamEvent] | None:
@@ -285,7 +285,7 @@ class ResponseStream(Closing):
         )
 
     async def _fail(self, error: ConverseError) -> ResponseFailedEvent:
-        # Even if the response was complete, an error makes it a failed one.
+        # Even if the response was complete, an error makes it a failed response.
         self._response = None
         assembler = self._assembler
         canisters = assembler.produce_canisters()
@@ -295,14 +295,18 @@ class ResponseStream(Closing):
         return ResponseFailedEvent(error=error, canisters=canisters)
 
     async def _end(self, outcome: Ending) -> None:
-        """Close the source and let the reactors finish. Only once, but all callers wait for it."""
+        """Close the source and let the reactors finish.
+
+        Clean up only once, but all callers wait for the clean-up.
+        """
         if self._cleaning is None:
-            # If everything had arrived before it was closed or cancelled, it is complete.
+            # If all events arrived before the stream was closed or cancelled, the response is
+            # complete.
             outcome = "completed" if self._response is not None else outcome
             if self._has_ended_at_once(outcome):
                 return
             if self._cleaning is None:
-                # A task of its own, so that cancelling the callers does not cancel the clean-up.
+                # A separate task, so that cancelling the callers does not cancel the clean-up.
                 self._cleaning = asyncio.ensure_future(self._clean(outcome))
         if self._dispatcher is not None and self._dispatcher.runs_in(asyncio.current_task()):
             return  # called by a reactor, for which the clean-up itself waits
@@ -360,7 +364,7 @@ def produce_truncation() -> StreamTruncatedError:
 
 
 def ensure_ours(error: Exception) -> ConverseError:
-    """Convert a foreign error, which must come from a bug in a provider, to our own class."""
+    """Convert a foreign error, which must come from a bug in a provider, to a ``ConverseError``."""
     if isinstance(error, ConverseError):
         return error
     text = " ".join(str(error).split())

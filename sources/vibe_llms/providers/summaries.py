@@ -37,7 +37,8 @@ class Summary:
 
     Attributes:
         text: The model's text.
-        origins: Origins of the model calls that wrote it, with their usage; empty if it was cached.
+        origins: Origins of the model calls that wrote the summary, with usage; empty for a cached
+            summary.
     """
 
     text: str
@@ -75,7 +76,7 @@ async def summarize(
     controls: dict[str, Any] = {}
     reasons = attributes.access_capability("supports_reasoning") is not Capability.NO
     if attributes.access_control("max_tokens") is not None and not reasons:
-        controls["max_tokens"] = SUMMARY_TOKENS  # reasoning could spend all of them
+        controls["max_tokens"] = SUMMARY_TOKENS  # reasoning could spend all tokens
     origins: list[Origin] = []
     for chunk in _divide(turns, tokens):
         context = (

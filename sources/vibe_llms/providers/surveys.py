@@ -1,6 +1,6 @@
 """Lists of vendors' models: requested at most once a day, and cached on disk with their age.
 
-The cached list is in the provider's cache directory. A damaged one is ignored; an old one is used
+The cached list is in the provider's cache directory. A damaged list is ignored; an old list is used
 if the vendor cannot be reached.
 """
 
@@ -86,10 +86,10 @@ async def acquire_survey(
     address: str = "",
     refresh: bool = False,
 ) -> Survey:
-    """Return the cached list if it is recent; otherwise request it from the vendor and cache it.
+    """Return the cached list if it is recent; otherwise request and cache a new list.
 
     Args:
-        directory: The provider's own cache directory; created if missing.
+        directory: The provider's cache directory; created if missing.
         fetch: Requests the list from the vendor.
         address: The vendor's address. A list from another address is ignored.
         refresh: Request the list even if the cached one is recent.

@@ -1,7 +1,8 @@
 """Base class of providers whose models only exchange text; a plugin author only writes the answer.
 
-Everything else that the contract requires is done here: unsupported input is rejected or reported
-as a loss, the conversation is repaired, pieces of text become events, and tokens are estimated.
+This module does everything else that the contract requires: unsupported input is rejected or
+reported as a loss, the conversation is repaired, pieces of text become events, and tokens are
+estimated.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class TextProvider(abc.ABC):
     """A provider of models that only exchange text. Derive from it, and implement ``answer``.
 
     Attributes:
-        models: The names of its models, the default one first. Others are rejected; without any
+        models: Names of the models; the default model is first. Others are rejected; without any
             names, every name is accepted.
         context: The provider's settings, directories and more.
     """
@@ -186,7 +187,7 @@ def _read_texts(entry: HistoryEntry, ledger: Ledger) -> Iterator[str]:
 
 
 class TextSource:
-    """Converts pieces of text to events; without streaming, one read returns all of them."""
+    """Converts pieces of text to events; without streaming, one read returns all events."""
 
     def __init__(self, pieces: AsyncIterator[str], provider: str, *, streaming: bool) -> None:
         self._pieces = pieces

@@ -1,4 +1,4 @@
-"""Transports of remote providers: the package's own connections, or a plugin's."""
+"""Transports of remote providers: connections of this package, or of a plugin."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class PluggedExchange(Closing):
 
     @property
     def is_spent(self) -> bool:
-        """True if the response was read to its end, and its connection is free already."""
+        """True if the response was read completely, so that its connection is free already."""
         return getattr(self._exchange, "is_spent", False) is True
 
     async def receive(self) -> bytes:

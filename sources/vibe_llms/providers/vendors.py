@@ -1,4 +1,4 @@
-"""Base class of vendors: everything that distinguishes one network provider from others."""
+"""Base class of vendors: the differences between network providers."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ class Vendor(abc.ABC):
 
     Attributes:
         dialect: The protocol: a package of ``dialects``.
-        quirks: The vendor's deviations from the dialect, in the dialect's own class.
-        base_url: The address of its service, unless the user sets another; it may contain
-            environment variables, as ``{NAME}``.
+        quirks: The vendor's deviations from the dialect, in the dialect's class for quirks.
+        base_url: Default address of the service. It may contain environment variables, as
+            ``{NAME}``.
         base_url_variables: Environment variables that also set the address.
         versions: Version segments, such as ``v1``, that are removed from the end of an address,
             because the paths of this vendor begin with the version.
-        key_variables: The environment variables of its key; none if it does not use keys.
+        key_variables: Environment variables with the key; empty for a vendor without keys.
         needs_key: Whether a key is required.
         server_command: The command that starts its server, if that can run on this machine.
         framing: The framing of a streamed answer.
@@ -98,7 +98,7 @@ class Vendor(abc.ABC):
         name, values = self.context.name, self.settings.values
         ensure_files(self.context, self.settings)
         requirements = find_variable(name, self.settings.missing_variables, "base_url")
-        # A plugin's transport, or a proxy, may reach servers that are unreachable from here.
+        # A plugin's transport, or a proxy, may reach servers that this machine cannot reach.
         if values.get("transport") in (None, *TRANSPORTS) and not values.get("proxy"):
             requirements = (
                 *requirements,
@@ -123,7 +123,7 @@ class Vendor(abc.ABC):
         return f"{start} or correct {place}."
 
     def produce_processors(self, client: VendorClient) -> Processors:
-        """Make the four processors: the dialect's, unless the vendor has its own.
+        """Make the four processors: the dialect's processors, unless the vendor overrides one.
 
         Args:
             client: The client with which the tokenizer may ask the vendor.
@@ -195,7 +195,7 @@ class Vendor(abc.ABC):
 
         Args:
             key: ``None`` without a key.
-            native: The body; some vendors need parts of it in headers.
+            native: The body, as some vendors need parts of the body in headers.
         """
         return {} if key is None else {"authorization": Secret(f"Bearer {key.reveal()}")}
 
@@ -206,9 +206,9 @@ class Vendor(abc.ABC):
     def find_simple_reader(
         self, *, streaming: bool
     ) -> Callable[[bytes], SimpleResponse | None] | None:
-        """Return the reader for simple complete answers, usually the dialect's own.
+        """Return the reader for simple complete answers, usually the dialect's reader.
 
-        ``None`` if there is none, for example because the vendor has its own decoder.
+        ``None`` if there is no such reader, for example because the vendor has another decoder.
 
         Args:
             streaming: Whether the answer is a stream, which has arrived as a whole.
@@ -262,7 +262,7 @@ class VendorClient(CountingClient, Protocol):
     Attributes:
         vendor: What is specific to the vendor.
         limiter: Rate limits of the vendor.
-        processors: The processors that write its requests, and its tokenizer.
+        processors: The processors that write the model's requests, and the tokenizer.
     """
 
     vendor: Vendor

@@ -1,9 +1,9 @@
 """Requests that exceed the model's window: send them without their oldest turns.
 
 A request is shortened if the estimate of its tokens exceeds the window. If the vendor nevertheless
-rejects it as too long, it is shortened further and sent again. :mod:`vibe_llms.models.windows`
-decides which turns to leave out; this module leaves them out, or lets the same model summarize
-them.
+rejects the request as too long, the request is shortened further and sent again.
+:mod:`vibe_llms.models.windows` decides which turns to leave out; this module removes these turns,
+or lets the model summarize them.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ _KEPT_SUMMARIES: Final = 64
 _summaries: OrderedDict[tuple[str, ...], Summary] = OrderedDict()
 """Cache of summaries, by the model and the ids of the canisters that they replace.
 
-It avoids summarizing a conversation again at each turn. Summaries are not stored elsewhere: they
-are not part of the conversation, unlike one that ``/compact`` writes at the start of a new one.
+It avoids summarizing a conversation again at each turn. Summaries are not stored elsewhere and are
+not part of the conversation, unlike a summary that ``/compact`` writes at the start of a new
+conversation.
 """
 
 
@@ -70,7 +71,7 @@ def cut_request(request: Request, model: WindowedModel) -> Request:
 
 
 class WindowFitter:
-    """Shortens one request to the window of a model, and sends it.
+    """Shortens one request to the window of a model, and sends the request.
 
     Args:
         assembler: Records the summaries that were requested.
@@ -106,7 +107,7 @@ class WindowFitter:
         """
         omitted = self._omitted
         self._learn_room(error)
-        # Without a further turn to leave out, the same request would be rejected again.
+        # Without a further turn to leave out, the request would be rejected again.
         if len(self._cut().omitted) <= len(omitted):
             raise error
         return await self._open()
@@ -117,7 +118,7 @@ class WindowFitter:
         return measure_canisters(self._request, self._model.descriptor.attributes)
 
     def _learn_room(self, error: ContextOverflowError) -> None:
-        """Set the room for input by an error, in tokens as estimated here."""
+        """Set the room for input by an error, in estimated tokens."""
         sizes, rest = self._measures
         omitted = set(self._omitted)
         sent = rest + sum(size for index, size in enumerate(sizes) if index not in omitted)
@@ -126,8 +127,8 @@ class WindowFitter:
         if error.tokens and error.limit and error.tokens > error.limit:
             # The limit includes the answer, which must not use the whole window.
             input_limit = max(error.limit - self._output, error.limit // 2)
-            # Both the vendor's count and our estimate are for the same request, so their ratio
-            # converts the limit to our estimate.
+            # The vendor's count and the local estimate are for one request, so their ratio converts
+            # the vendor's limit to estimated tokens.
             room = min(room, sent * input_limit // error.tokens)
         self._room, self._needs_cut = max(room, 1), True
 
@@ -148,7 +149,7 @@ class WindowFitter:
             fitted, losses = await self._fit(cut)
             try:
                 opened = await self._model.open(fitted, streaming=self._streaming)
-            except ContextOverflowError as error:  # some models detect it before they send anything
+            except ContextOverflowError as error:  # some models detect it before sending
                 self._learn_room(error)
                 if len(self._cut().omitted) <= len(cut.omitted):
                     raise

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 _DECLINED: Final = -1
-"""The code of the protocol's own example for a person who declined."""
+"""The error code in the protocol's example for a user who declined."""
 
 Callback: TypeAlias = Callable[..., Awaitable[Any]]
 
@@ -100,7 +100,8 @@ class Answers:
     def produce_callbacks(self) -> dict[str, Any]:
         """Return arguments of the official package's client, for one connection.
 
-        A callback tells the server that it may ask, so only questions with an answerer have one.
+        A callback tells the server that it may ask, so only questions with an answerer have a
+        callback.
         """
         callbacks: dict[str, Any] = {}
         # Without an approver, a server could spend the user's money on a model unnoticed.
@@ -235,7 +236,7 @@ class _PersonQuestioner:
     _lock: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
 
     async def __call__(self, context: ClientRequestContext, parameters: ElicitRequestParams) -> Any:
-        """Ask one question after the other, because a person reads them in turn."""
+        """Ask one question after the other, because a person answers them one at a time."""
         from mcp_types import ElicitResult
 
         limits = self._answers.limits

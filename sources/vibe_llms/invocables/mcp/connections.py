@@ -49,7 +49,7 @@ class Wiring:
     Attributes:
         produce_callbacks: Returns, for each new connection, arguments of the official package's
             client: ``sampling_callback``, ``elicitation_callback``, ``list_roots_callback`` and
-            related ones. Each tells the server that it may send these requests.
+            related ones. Each callback tells the server that it may send such requests.
         produce_auth: Returns, for each new connection over HTTP, the authentication of requests.
         timeout: The time limit for connecting, which is paused while a person is asked.
         person_seconds: Time limit for a person while a server is being connected.
@@ -194,7 +194,7 @@ def _ensure_protocol(server: McpServer, client: Client) -> None:
 def _explain_refusal(server: McpServer, error: Exception, ending: Disconnection) -> Exception:
     """Explain why a server could not be connected.
 
-    The reason of its end counts only if the error has no reason of its own: an earlier answer of
+    The reason why the connection ended counts only if the error has no reason: an earlier answer of
     the server, such as an unsupported version, takes precedence.
     """
     reason: Exception | str = error
@@ -223,7 +223,7 @@ async def _listen(client: Client, changed: Callable[[], None]) -> None:
                     changed()  # announcements during the pause were missed
                 failures = 0
                 async for _ in subscription:
-                    pass  # handle_message receives the same announcements
+                    pass  # handle_message receives these announcements, too
         except (SubscriptionLost, MCPError) as error:
             _logger.debug("The server's announcements were interrupted: %s", error)
         await asyncio.sleep(_LISTEN_SECONDS[failures])

@@ -18,7 +18,7 @@ from vibe_llms.invocables.outcomes import CONTENTS_LIMIT
 _logger = logging.getLogger(__name__)
 
 _LARGE_BYTES: Final = 131_072
-"""Size of a message from which its lists are checked; smaller ones do not block noticeably."""
+"""Minimum size of messages whose lists are checked; smaller messages do not block noticeably."""
 
 ENTRIES_LIMIT: Final = 10_000
 """Maximum number of entries read from one list of a server."""

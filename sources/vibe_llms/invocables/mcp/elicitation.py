@@ -30,7 +30,7 @@ _LOOPBACKS: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 @frozen
 class FieldOption:
-    """One permitted value of a field, and its label."""
+    """One permitted value of a field with its label."""
 
     value: str
     title: str
@@ -72,7 +72,7 @@ class Question:
         fields: The requested values; empty for an address to visit.
         schema: The JSON Schema of the values.
         address: The address to visit; empty for a form.
-        faults: Faults of the last answer to the same question.
+        faults: Faults of the last answer to this question.
     """
 
     server: str
@@ -97,7 +97,7 @@ class ElicitationAnswer:
 
     Attributes:
         action: The reaction.
-        values: The values by the names of the fields; missing ones have their defaults.
+        values: The values by the names of the fields; missing values are the defaults.
     """
 
     action: Action = attrs.field(default=Action.ACCEPT, converter=Action)
@@ -119,7 +119,7 @@ class Elicitor(Protocol):
 async def answer_form(
     elicitor: Elicitor, server: str, message: str, schema: Mapping[str, Any]
 ) -> ElicitationAnswer:
-    """Ask for the values of a form until they match its schema.
+    """Ask for the values of a form until they match the form's schema.
 
     Returns:
         The answer, including defaults. An answer that stays invalid counts as cancelled.
@@ -242,8 +242,8 @@ async def visit_addresses(client: Client, error: BaseException | None) -> bool:
         error: The error of the call.
 
     Returns:
-        True if the person has visited all of them, so that the call can be repeated; false also
-        for an error with another reason.
+        True if the user has visited all addresses, so that the call can be repeated; false also for
+        an error with another reason.
     """
     from mcp.shared.exceptions import MCPError, UrlElicitationRequiredError
     from mcp_types import URL_ELICITATION_REQUIRED

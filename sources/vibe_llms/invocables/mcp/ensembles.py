@@ -303,6 +303,6 @@ def _add_authorization(
         wiring,
         produce_auth=functools.cache(
             produce
-        ),  # one for all connections, because it counts how often a person is asked
+        ),  # one for all connections, because it counts how often the user is asked
         person_seconds=settings.wait_seconds if authorizer is not None else 0.0,
     )

@@ -1,7 +1,7 @@
 """Other programs' files of MCP servers: JSON with ``mcpServers``.
 
-Claude Desktop, Claude Code, Cursor, Cline and others write them; VS Code calls the table
-``servers``.
+Claude Desktop, Claude Code, Cursor, Cline and other programs write such files; VS Code calls the
+table ``servers``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""HTTP transport of a server: the official package's transport, with an HTTP client of its own.
+"""HTTP transport of a server: the official package's transport with another HTTP client.
 
-The package does not limit the size of answers, and if it cannot send one request, all others end,
-too. With this client a failure affects only its request, which gets an error (decision 0016).
+The package does not limit the size of answers, and if it cannot send one request, all other
+requests end, too. With this client a failure affects only its request, which gets an error
+(decision 0016).
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def _produce_client(
     import httpx2
 
     class IsolatingClient(httpx2.AsyncClient):
-        """HTTP client that turns the failure of a request into an answer to it."""
+        """HTTP client that turns the failure of a request into an error response."""
 
         async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
             # The package sends it on closing, where a server that does not answer would block.
@@ -126,7 +127,8 @@ async def _check_response(
         reason = "answered in an encoding that was not requested"
     if reason:
         await response.aclose()
-        # A server sends these before it processes a call, but others possibly during it.
+        # A server sends these errors before it processes a call, but other errors possibly during a
+        # call.
         return _produce_error_response(request, reason, is_started=status not in (401, 403, 404))
     is_stream = kind == "text/event-stream"
     limit = limits.event_bytes

@@ -196,7 +196,7 @@ class ServerLibrary:
         context: InvocationContext,
         action: str,
     ) -> Outcome:
-        """Send a request; if the server refuses it, its error is the source of the outcome."""
+        """Send a request; if the server refuses it, the outcome contains the server's error."""
 
         async def send(answers: Any, state: str | None) -> Any:
             return await self.request(

@@ -34,7 +34,7 @@ class PausableTimeout:
 
     @contextmanager
     def wait_for_person(self) -> Iterator[None]:
-        """Pause all limits during the block, which must have a limit of its own."""
+        """Pause all limits during the block, which must have a separate limit."""
         now = asyncio.get_running_loop().time()
         deadlines = {timer: timer.when() for timer in self._timers}
         for timer in deadlines:

@@ -41,12 +41,12 @@ the server's requests in it, in the context of the call that sent the request.""
 
 
 def forget_call() -> None:
-    """Detach the tasks started here from the current call."""
+    """Detach the tasks that are started in the block from the current call."""
     _CALL.set(None)
 
 
 class Relay:
-    """The current calls to one server, and the server's requests and messages during them.
+    """The current calls to one server, and the server's requests and messages during these calls.
 
     Args:
         server: The name of the server.
@@ -131,7 +131,7 @@ class Relay:
         if capability is None or level not in LEVELS:
             return
         current = self._levels.get(id(client))
-        # A connection has one level: the lowest of all its readers. The hosts filter further.
+        # A connection has one log level: the lowest level of all readers. The hosts filter further.
         if current is None or LEVELS.index(level) < LEVELS.index(current):
             import warnings
 

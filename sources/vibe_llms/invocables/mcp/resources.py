@@ -118,7 +118,7 @@ class ResourceShelf(Watchers):
         """Read one resource.
 
         Returns:
-            Its contents, each after a line with its address.
+            Contents of the resource, each after a line with its address.
 
         Raises:
             EnsembleError: The resource does not exist, or the server does not answer.

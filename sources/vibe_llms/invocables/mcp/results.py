@@ -92,7 +92,7 @@ def normalize_block(block: Any) -> Iterator[AnyContent]:
 
 
 def normalize_resource(resource: Any) -> Iterator[AnyContent]:
-    """Yield the contents of a resource: a line that names it, then its content."""
+    """Yield the contents of a resource: a line with its address, then the content."""
     kind = resource.mime_type or ""
     yield TextualContent(f"[resource {resource.uri}{f', {kind}' if kind else ''}]\n")
     text = getattr(resource, "text", None)

@@ -64,7 +64,7 @@ def describe_sampling(parameters: CreateMessageRequestParams, max_tokens: int) -
 
 
 def _show(block: Any) -> str:
-    """Return a block for the approver; data as their digest, so that the approval covers them."""
+    """Return a block for the approver, with a digest of data so that the approval covers them."""
     match block.type:
         case "text":
             text: str = block.text
@@ -117,7 +117,7 @@ def produce_request(
 
 
 def _normalize_message(role: str, blocks: Sequence[Any]) -> Iterator[AnyCanister]:
-    """Yield the canisters of a message: its contents, calls and results, in their order."""
+    """Yield the canisters of a message: contents, calls and results in their order."""
     contents: list[AnyContent] = []
     for block in blocks:
         if block.type not in ("tool_use", "tool_result"):
@@ -200,6 +200,6 @@ def _nativize_content(content: AnyContent) -> Iterator[Any]:
             note = f"[{content.mime_type or 'a medium'} left out: MCP cannot send it in an answer]"
             yield mcp_types.TextContent(text=note)
         case ReasoningContent() | NativeContent():
-            pass  # only the vendor that wrote it can read it
+            pass  # only the vendor that wrote the data can read them
         case _:
             assert_never(content)

@@ -1,4 +1,4 @@
-"""Search for tools, for servers with too many tools to describe all of them to a model."""
+"""Search for tools, for servers with too many tools to describe them all to a model."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SCHEMA: Final[JsonObject] = {
 
 
 def find_tools(query: str, tools: Sequence[Invoker], limit: int = RESULTS_LIMIT) -> list[Invoker]:
-    """Return the tools that match the words best, in order; equal ones in their original order.
+    """Return the tools that match the words best, best first; ties keep their original order.
 
     A word counts most in a tool's name, less in its description, and least as the prefix of a word
     in either.
@@ -65,9 +65,9 @@ def _split(text: str) -> list[str]:
 
 
 class LazyList:
-    """A server's tools, of which a model gets only the ones that it has found.
+    """A server's tools, of which a model gets only the tools that it has found.
 
-    They are listed in the order in which they were found, so that a described tool keeps its
+    Found tools are listed in the order in which they were found, so that a described tool keeps its
     position. Each addition invalidates the vendor's prompt cache, which starts with the tools.
 
     Args:

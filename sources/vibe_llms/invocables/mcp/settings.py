@@ -50,10 +50,10 @@ def _ensure_texts(texts: Iterable[str]) -> tuple[str, ...]:
 
 @frozen(kw_only=True, eq=False)
 class McpServer:
-    """Settings of one MCP server: its transport, its limits, and which of its tools are offered.
+    """Settings of one MCP server: the transport, limits, and the offered tools.
 
     Attributes:
-        name: The server's name, and the prefix of its tools if they need one.
+        name: The server's name, which is the prefix of its tools if a prefix is needed.
         command: The program to start, which communicates over its standard input and output.
         arguments: The program's arguments.
         environment: Environment variables for the program. In addition, it inherits only the few
@@ -132,7 +132,7 @@ class McpServer:
         return tuple(secrets)
 
     def is_same(self, other: McpServer) -> bool:
-        """Return whether another server has the same settings, including secrets."""
+        """Return whether another server has equal settings, including secrets."""
         return _reveal_fields(self) == _reveal_fields(other)
 
     def offers(self, tool: str) -> bool:

@@ -1,7 +1,7 @@
 """Filter for entries of a server's lists that violate the protocol.
 
 The official package refuses a whole list because of one invalid entry. This filter repairs an entry
-if its meaning is clear (a schema or an optional field that is null), or leaves it out with a
+if its meaning is clear (a schema or an optional field that is null), or omits the entry with a
 warning.
 """
 

@@ -215,7 +215,7 @@ class ServerProcess:
         return f"{text}; its last output: {' / '.join(lines)}" if lines else text
 
     async def close(self) -> None:
-        """End the server: close its input, then terminate it, then kill it; wait for its end."""
+        """End the server: close its input, then terminate, then kill it; wait for its end."""
         try:
             self.inbox.close()
             # In the protocol, a server exits when its input is closed.
@@ -238,7 +238,7 @@ async def start_server(server: McpServer) -> ServerProcess:
     """
     environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     environment |= {name: secret.reveal() for name, secret in server.environment.items()}
-    # By the PATH of the server's environment, which the user may have set for it.
+    # Search the PATH of the server's environment, which the user may have set.
     path = shutil.which(server.command, path=environment.get("PATH"))
     if path is None and server.directory is not None:
         path = shutil.which(str(server.directory / server.command))

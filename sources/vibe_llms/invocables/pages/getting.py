@@ -85,7 +85,7 @@ def parse_url(text: str, schemes: Collection[str]) -> yarl.URL:
         raise Refusal(f"{shown} contains a character that is not allowed in an address.")
     try:
         url = yarl.URL(text.strip(" "))
-        # Accessed here, because some invalid parts of an address are detected only on access.
+        # Access all parts, because some invalid parts of an address are detected only on access.
         url_text, host, _ = str(url), url.host, url.port
         url_text.encode("ascii")
     except (ValueError, UnicodeError) as error:
@@ -208,7 +208,7 @@ async def _iterate(connection: HttpConnection) -> AsyncIterator[bytes]:
 
 
 class _Guard:
-    """Guard of one request: it resolves the host and checks the addresses.
+    """Guard of one request, which resolves the host and checks the addresses.
 
     The connection uses the checked addresses, so that the result of the resolution cannot change
     between the check and the use.
@@ -229,7 +229,7 @@ class _Guard:
             self._ensure_allowed(host)
             return [place]
         addresses = await self._resolve(host, port)
-        # All of them must be permitted, because it is decided later which one is used.
+        # All addresses must be permitted, because the used address is chosen later.
         for address in addresses:
             self._ensure_allowed(address)
         return [place for each in addresses if (place := read_address(each, port))]

@@ -38,7 +38,7 @@ def write_markdown(source: str, address: str) -> str:
         address: The address of the page, to which relative addresses refer.
     """
     text = _write(source, address, _INVISIBLE | _NAVIGATION)
-    # Some pages have their whole content in one <nav> or <aside>.
+    # Some pages have all content in one <nav> or <aside>.
     return text or _write(source, address, _INVISIBLE)
 
 
@@ -196,7 +196,7 @@ class _Writer:
 
         Args:
             blank: Add an empty line after it. Never in code.
-            is_own: True if the page itself has a line break here; in code, it counts even after an
+            is_own: True if the page itself has a line break here. In code, it counts even after an
                 empty line.
         """
         self._end_link()
@@ -220,7 +220,7 @@ class _Writer:
         if not any(lines):
             return
         longest = max(map(len, _BACKTICKS.findall("\n".join(lines))), default=0)
-        # Longer than any backticks in the code, so that the code cannot end its own fence.
+        # The fence is longer than any backticks in the code, so that the code cannot end it.
         fence = "`" * max(3, longest + 1)
         self._lines += [f"{'> ' * self._quotes}{line}" for line in (fence, *lines, fence)]
 
@@ -245,7 +245,7 @@ def _tidy(text: str) -> str:
 
 
 def _join(base: str, address: str) -> str:
-    """Return an absolute address; empty if it is not one of a page or of mail."""
+    """Return an absolute address; empty unless it is the address of a page or of mail."""
     if len(address) > _ADDRESS_CHARACTERS:
         return ""
     try:

@@ -40,7 +40,7 @@ class Tag:
 
 
 def split(source: str) -> Iterator[Tag | str]:
-    """Yield the tags and the texts between them, in their order; comments are left out."""
+    """Yield the tags and the texts between tags, in their order; comments are omitted."""
     finder = _Finder(source)
     place = 0
     while place < len(source):
@@ -117,7 +117,7 @@ def _read_attributes(source: str, place: int, finder: _Finder) -> tuple[int, dic
 
 def _find_end(source: str, name: str, place: int, finder: _Finder) -> int:
     """Return the start of the end tag of a text-only element."""
-    # Lowercasing the page could change its length, and with it the positions.
+    # Lowercasing the page could change its length, and so the positions.
     for spelling in (f"</{name}", f"</{name.upper()}", f"</{name.title()}"):
         position = finder.find(spelling, place)
         if position >= 0:

@@ -21,7 +21,7 @@ _CODECS: Final = re.compile(
 _META_CHARSET: Final = re.compile(
     rb"""<meta[^>]{0,200}?charset\s*=\s*["']?([\w.:-]{1,40})""", re.IGNORECASE
 )
-# UTF-32 before UTF-16: the byte order mark of one starts with that of the other.
+# UTF-32 before UTF-16, as the byte order mark of UTF-32 starts with the mark of UTF-16.
 _BYTE_ORDER_MARKS: Final = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),

@@ -1,6 +1,6 @@
 """The shipped ensembles: files, commands, web pages.
 
-Each is an ordinary plugin: the configuration names its module, its hook names a factory, and its
-settings are checked on creation. They may import the public interface of plugins, and the shared
-machinery for settings and refusals; they do not know each other.
+Each ensemble is an ordinary plugin: the configuration names the module, a hook names a factory, and
+settings are checked on creation. These plugins may import the public interface of plugins, and the
+shared machinery for settings and refusals, but not each other.
 """

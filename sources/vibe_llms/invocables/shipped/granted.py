@@ -13,10 +13,11 @@ class GrantedEnsemble:
 
     Args:
         name: The configured name of the ensemble.
-        grants: The directories that it may open; empty if it needs none.
+        grants: The directories that the ensemble may open; may be empty.
 
     Attributes:
-        settings_class: The class of its settings, which are its table in the configuration.
+        settings_class: The class of the ensemble's settings, which are its table in the
+            configuration.
     """
 
     settings_class: ClassVar[type[Any]]

@@ -118,7 +118,7 @@ class Grants:
                 self._identities[status.st_dev, status.st_ino] = grant
 
     def close(self) -> None:
-        """Close the directories; walks in progress continue with their own descriptors."""
+        """Close the directories; walks in progress have separate descriptors and continue."""
         with self._lock:
             self._close()
 
@@ -136,7 +136,7 @@ class Grants:
             return os.dup(self._roots[grant])
 
     def recognize(self, descriptor: int) -> DirectoryGrant | None:
-        """Return the grant whose own directory a descriptor refers to, if any."""
+        """Return the grant to whose directory itself a descriptor refers, if any."""
         status = os.fstat(descriptor)
         return self._identities.get((status.st_dev, status.st_ino))
 
@@ -175,7 +175,7 @@ class _Step:
 
 
 class _PathResolver:
-    """One walk: the open directories on its way, and the components that remain."""
+    """One walk: the open directories on the way, and the remaining components."""
 
     def __init__(self, grants: Grants, path: str, creates: bool) -> None:
         self._grants = grants
@@ -274,7 +274,8 @@ class _PathResolver:
         try:
             target = os.readlink(name, dir_fd=self._trail[-1].descriptor)
         except OSError as error:
-            # It is not a link, or is missing, and then the caller may want to create it.
+            # The component is not a link, or is missing; the caller may want to create a missing
+            # one.
             if error.errno in (errno.EINVAL, errno.ENOENT):
                 return False
             raise Refusal(f"{self._show(name)}: {_describe_error(error)}.") from error

@@ -1,7 +1,8 @@
 """Anthropic's Message Batches.
 
-They have neither a field for our name nor an idempotency key, and a batch in progress does not show
-its requests. Only its results, which exist when it has ended, show which batch it is.
+Batches of this vendor have neither a field for a name nor an idempotency key, and a batch in
+progress does not show its requests. A batch is identified by its results, which exist only after
+its end.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ class MessageBatches:
     async def find(
         self, chunk: str, *, since: float, requests: Sequence[str], known: Collection[str]
     ) -> Sighting:
-        """Search the batches of the same size, and the results of those that have ended."""
+        """Search the batches of equal size; of ended ones, search the results."""
         names, is_undecided = set(requests), False
         async for state in self._list(since - SKEW_SECONDS):
             if state.id in known or state.requests != len(names):
@@ -139,7 +140,7 @@ class MessageBatches:
                     return
                 yield state
             before, after = after, str(page.get("last_id") or "")
-            # Otherwise the same page would be requested forever.
+            # Otherwise one page would be requested forever.
             if not page.get("has_more") or not after or after == before:
                 return
 

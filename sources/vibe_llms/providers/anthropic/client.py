@@ -77,7 +77,7 @@ class AnthropicVendor(Vendor):
 
     def read_settings(self) -> RemoteSettings:
         """Check the user's settings: only the official clients can reach a cloud."""
-        if "cloud" in self.context.settings:  # a cloud has its own key and address
+        if "cloud" in self.context.settings:  # a cloud has another key and address
             self.key_variables = self.base_url_variables = ()
         settings = super().read_settings()
         if "cloud" in settings.values and settings.values.get("transport") != "sdk":
@@ -105,7 +105,7 @@ class AnthropicVendor(Vendor):
         return {name: value for name, value in native.items() if name != "betas"}
 
     def compose_path(self, model: ModelDescriptor, *, streaming: bool) -> str:
-        """Return the path, which is the same with and without streaming."""
+        """Return the path, which does not depend on streaming."""
         return "/v1/messages"
 
     def compose_headers(self, key: Secret | None, native: JsonObject) -> Mapping[str, str | Secret]:
@@ -149,7 +149,7 @@ class AnthropicVendor(Vendor):
             entries = page.get("data") or ()
             models += [_read_model(each) for each in entries if each.get("lifecycle") != "retired"]
             before, after = after, page.get("last_id") or ""
-            # Otherwise the same page would be requested forever.
+            # Otherwise one page would be requested forever.
             if not page.get("has_more") or not after or after == before:
                 return models
 

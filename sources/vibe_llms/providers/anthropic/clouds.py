@@ -25,7 +25,8 @@ CLOUDS: Final = {
 }
 """For each cloud, the class of its client, and the client's names for the key and for our settings.
 
-The clients look for missing settings in the environment and in the clouds' own files.
+The clients look for missing settings in the environment and in the configuration files of the
+clouds.
 """
 
 _MODULES: Final = {"bedrock": ("boto3",), "vertex": ("google.auth",)}
@@ -83,7 +84,7 @@ def produce_cloud_client(provider: str, settings: Mapping[str, Any], key: Secret
     """Make a client. Imports the package, which takes a second.
 
     Raises:
-        DependencyError: The package, or one that it needs for this cloud, is missing.
+        DependencyError: The package, or a package that it needs for this cloud, is missing.
         ConfigurationError: The client rejects these settings.
     """
     cloud = settings.get("cloud")
@@ -96,7 +97,7 @@ def produce_cloud_client(provider: str, settings: Mapping[str, Any], key: Secret
     try:
         import anthropic
 
-        # Retries are up to our own policy.
+        # The retry policy of the provider applies, not the package's.
         return getattr(anthropic, name)(max_retries=0, **options)
     except ImportError as error:
         raise DependencyError(

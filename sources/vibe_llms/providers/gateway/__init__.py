@@ -1,8 +1,9 @@
 """The provider ``remote``: the models of another vibe-llms, through its gateway.
 
-It uses our own protocol, which is lossless. Modules that other providers do not have: ``learning``
-(the attributes that the other side reports) and ``relaying`` (responses with the origin that the
-other side reports). To use several gateways, write one table with this module for each.
+It uses the protocol ``converse`` of vibe-llms, which is lossless. Modules that other providers do
+not have: ``learning`` (the attributes that the other side reports) and ``relaying`` (responses with
+the origin that the other side reports). To use several gateways, write one table with this module
+for each.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class GatewayVendor(Vendor):
     key_variables = ("VIBE_GATEWAY_KEY",)
     needs_key = False
     server_command = "vibe serve gateway"
-    request_id_headers = ()  # the answer has the vendor's own id for the request
+    request_id_headers = ()  # the answer has the vendor's id of the request
 
     def produce_processors(self, client: VendorClient) -> Processors:
         """Make the four processors; the other side counts the tokens."""
@@ -148,7 +148,7 @@ class GatewayModel(RemoteModel):
         self._address = address
 
     def complete_controls(self, request: Request) -> Mapping[str, JsonValue]:
-        """Return the controls with this side's defaults; the other side adds its own."""
+        """Return the controls with the defaults of this instance; the gateway adds its defaults."""
         attributes = self._descriptor.attributes
         defaults = {}
         for name, value in attributes.control_defaults.items():
@@ -168,7 +168,7 @@ class GatewayModel(RemoteModel):
     def open_within_window(
         self, request: Request, assembler: Assembler, *, streaming: bool
     ) -> Awaitable[Translation[EventSource]]:
-        """Send it unchanged: the other side shortens it."""
+        """Send the request unchanged: the gateway shortens it."""
         return self.open(request, streaming=streaming)
 
     def produce_assembler(self) -> RelayedAssembler:

@@ -1,7 +1,7 @@
 """Conversion of the attributes that the other side reports for its models to rules for this side.
 
-These rules count as reported by the vendor: they override the built-in data, and the user's own
-data override them. Each value keeps the source that the other side gives.
+These rules count as reported by the vendor: they override the built-in data, and are overridden by
+the user's data. Each value keeps the source that the other side gives.
 """
 
 from __future__ import annotations
@@ -81,5 +81,5 @@ def _name_field(value: ReportedValue) -> str:
 
 
 def _compose_directive(value: ReportedValue) -> JsonObject:
-    """Wrap a value, so that one that looks like a directive is not treated as one."""
+    """Wrap a value, so that it is not treated as a directive even if it looks like one."""
     return {"remove": True} if value.removed else {"replace": value.value}

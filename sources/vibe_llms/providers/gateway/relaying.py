@@ -30,8 +30,8 @@ class RelayedAssembler(Assembler):
 
     def _process(self, event: StreamEvent) -> StreamEvent:
         if isinstance(event, RetryEvent):
-            # Each side counts its own attempts; the sum is the number of times the request was
-            # sent.
+            # Client and gateway count attempts separately; the sum is the number of times the
+            # request was sent.
             event = attrs.evolve(event, attempt=self.attempts + 1)
         return super()._process(event)
 

@@ -112,7 +112,7 @@ class GoogleVendor(Vendor):
             page: Any = await client.request_json("GET", f"{self.compose_root()}/models?{query}")
             models += [_read_model(each) for each in page.get("models", ()) if _can_answer(each)]
             before, token = token, page.get("nextPageToken") or ""
-            if not token or token == before:  # the same token would request the same page forever
+            if not token or token == before:  # an unchanged token would request one page forever
                 return models
 
 

@@ -46,7 +46,7 @@ class VertexVendor(GoogleVendor):
 
     def read_settings(self) -> RemoteSettings:
         """Check the user's settings. Raises ConfigurationError."""
-        # The host name begins with the location, unless it is the global one.
+        # The host name begins with the location, unless the location is ``global``.
         region = "" if self._access_location() == GLOBAL else f"{self._access_location()}-"
         self.base_url = f"https://{region}aiplatform.googleapis.com"
         return super().read_settings()

@@ -1,4 +1,4 @@
-"""The provider, its client and its models: requests to llama.cpp, and its answers."""
+"""The provider, its client and its models: requests to llama.cpp and answers."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class LocalProvider:
 
 
 class LocalClient:
-    """Gives access to models, and keeps them loaded until it is closed."""
+    """Gives access to models, which stay loaded until the client is closed."""
 
     def __init__(self, provider: LocalProvider, settings: LocalSettings) -> None:
         self.provider = provider
@@ -150,7 +150,7 @@ class LocalClient:
         self._closed = False
 
     async def access_model(self, name: str = "") -> LocalModel:
-        """Return a model. Downloads its weights first if they are missing; does not load them yet.
+        """Return a model. Downloads missing weights first, but does not load them yet.
 
         Args:
             name: ``smollm2``, which is the default, or the path of a GGUF file.
@@ -194,7 +194,7 @@ class LocalClient:
         return await access_call_model(self, self.provider.context, name, genus)
 
     def load_library(self, name: str, load: Callable[[], Any]) -> Any:
-        """Return the library of a model, with its weights; load it on first use. Blocks."""
+        """Return the library of a model with the weights; load both on first use. Blocks."""
         with self._lock:
             if self._closed:
                 raise refuse_closed()
@@ -203,7 +203,7 @@ class LocalClient:
             return self._libraries[name]
 
     async def survey_models(self, *, refresh: bool = False) -> Sequence[ModelDescriptor]:
-        """List the default model; it may have to be downloaded when it is accessed."""
+        """List the default model, even if its weights are not downloaded yet."""
         path = self._settings.path
         return [self._describe(SMOLLM2.model if path is None else path.stem)]
 
@@ -253,7 +253,7 @@ class LocalClient:
     async def use(
         self, settings: LoadSettings, function: Callable[[LoadedModel], Awaitable[_T]]
     ) -> _T:
-        """Call a function with a loaded model; load it again if it was evicted in the meantime."""
+        """Call a function with a loaded model; load an evicted model again."""
         while True:
             server = await self.acquire(settings)
             try:
@@ -331,8 +331,8 @@ class LocalModel(ModelBase[JsonObject]):
     def complete_controls(self, request: Request) -> Mapping[str, JsonValue]:
         """Return the controls, with the defaults of the model's attributes.
 
-        Structured output naturally repeats names, quotes and brackets. For such output,
-        llama.cpp's own default applies, which does not penalize repetition.
+        Structured output naturally repeats names, quotes and brackets. For such output, the default
+        of llama.cpp applies, which does not penalize repetition.
         """
         controls = super().complete_controls(request)
         if "repeat_penalty" in request.controls or not (request.invocables or request.schema):

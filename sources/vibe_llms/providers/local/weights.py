@@ -72,7 +72,7 @@ def find_installed(pin: Pin) -> Path | None:
 def find_downloaded(pin: Pin, directory: Path) -> Path | None:
     """Return the weights of an earlier download, if they are complete."""
     path = compose_stored_path(pin, directory)
-    # The hash was verified before the file got its name; its size reveals later damage.
+    # The hash was verified before the file got its name; a wrong size reveals later damage.
     is_complete = path.is_file() and path.stat().st_size == pin.size_bytes
     return path if is_complete else None
 
@@ -93,7 +93,7 @@ def acquire_weights(
 
     Raises:
         TrustError: The user did not agree.
-        WeightsError: They cannot be downloaded, or are not the pinned ones.
+        WeightsError: The weights cannot be downloaded, or differ from the pinned weights.
     """
     found = find_weights(pin, context.data_directory)
     if found is not None:

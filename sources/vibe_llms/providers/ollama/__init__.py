@@ -1,6 +1,6 @@
-"""The provider ``ollama``: models that an Ollama server runs, here or in its cloud.
+"""The provider ``ollama``: models that an Ollama server runs, locally or in Ollama's cloud.
 
-It uses Ollama's own chat interface. Modules that other providers do not have: ``windows`` (the
+It uses Ollama's native chat interface. Modules that other providers do not have: ``windows`` (the
 window that a request needs), ``learning`` (the server's data about its models) and ``pulling``
 (download of missing models).
 """

@@ -55,7 +55,7 @@ def read_host(text: str) -> str:
     """
     scheme, colon, rest = text.strip().strip("\"'").strip().rpartition("://")
     scheme = scheme if colon else "http"
-    # With a scheme, the default port is that of HTTP or HTTPS; without one, it is Ollama's own.
+    # With a scheme, the default port is the port of HTTP or HTTPS; without a scheme, Ollama's port.
     default = _PORTS.get(scheme, DEFAULT_PORT) if colon else DEFAULT_PORT
     address, slash, path = rest.partition("/")
     host, port = _split_port(address, default)
@@ -128,7 +128,7 @@ class OllamaVendor(HostedVendor):
     dialect = ollama_chat
     quirks = Quirks()
     base_url = f"http://127.0.0.1:{DEFAULT_PORT}"
-    versions = ("v1", "api")  # of OpenAI's protocol, and of its own
+    versions = ("v1", "api")  # of OpenAI's protocol, and of Ollama's native one
     key_variables = ("OLLAMA_API_KEY",)
     needs_key = False
     server_command = "ollama serve"
@@ -148,7 +148,7 @@ class OllamaVendor(HostedVendor):
         return attrs.evolve(settings, base_url=strip_version(read_host(host), self.versions))
 
     def compose_child(self) -> ChildSettings:
-        """Return the settings of the child process, which gets a port of its own."""
+        """Return the settings of the child process, which gets a free port."""
         values = self.settings.values
         return ChildSettings(
             name=self.context.name,
@@ -180,7 +180,7 @@ class OllamaVendor(HostedVendor):
         return Translation(body, translation.losses)
 
     def _pop_estimate(self, request: Request, attributes: ModelAttributes) -> TokenCount:
-        """Return the estimate of a request: that of its translation, if it is the same request."""
+        """Return the estimate of a request, from its translation if that is at hand."""
         estimated, self._estimated = self._estimated, None
         if estimated is not None:
             canisters, invocables, schema, estimate = estimated
@@ -190,7 +190,7 @@ class OllamaVendor(HostedVendor):
         return self._estimate(request, attributes)
 
     def _estimate(self, request: Request, attributes: ModelAttributes) -> TokenCount:
-        """Estimate the tokens of a request; estimate the same tools only once."""
+        """Estimate the tokens of a request; estimate unchanged tools only once."""
         if not request.invocables:
             return estimate_request(request, attributes)
         cached = self._overhead
@@ -235,7 +235,7 @@ class OllamaClient(HostingClient):
         self._facts: dict[str, JsonObject] = {}
 
     async def access_model(self, name: str = "") -> RemoteModel:
-        """Return a model; download it to the server if it is missing and the user agrees.
+        """Return a model; if the server lacks it and the user agrees, download the model.
 
         Raises:
             UnknownNameError: The server does not have the model, and the user does not agree; or
@@ -250,7 +250,7 @@ class OllamaClient(HostingClient):
         return RemoteModel(attrs.evolve(descriptor, attributes=attributes), self)
 
     async def _acquire_facts(self, model: str) -> JsonObject:
-        """Return the server's data about a model, or minimal data if it cannot provide them."""
+        """Return the server's data about a model, or minimal data if the server has none."""
         if model not in self._facts:
             try:
                 answer = await self.request_json("POST", "/api/show", {"model": model})

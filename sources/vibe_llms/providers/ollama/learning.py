@@ -16,7 +16,10 @@ _CAPABILITIES: Final = {
     "tools": "supports_invocations",
     "vision": "supports_images",
 }
-"""Our names of capabilities, by the server's. If it lists some, the model lacks the others."""
+"""Our names of capabilities, by the server's.
+
+If the server lists capabilities, the model lacks all others.
+"""
 
 
 def learn(answer: JsonValue) -> JsonObject:

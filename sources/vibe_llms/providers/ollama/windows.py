@@ -18,7 +18,7 @@ from vibe_llms.models.tokens import TokenCount
 from vibe_llms.tables.kinds import COUNT
 
 MIN_WINDOW: Final = 4096
-"""The server's own default on a small machine."""
+"""The server's default on a small machine."""
 
 UNSAID_OUTPUT: Final = 4096
 """Tokens reserved for an answer without a maximum; fewer if the model has a smaller window."""
@@ -33,9 +33,9 @@ def choose_window(
     """Return the window in tokens, input and output together.
 
     Args:
-        options: Options of the native request: ``num_ctx`` is the user's own choice, and
-            ``num_predict`` the maximum answer.
-        estimate: Tokens of the request; estimated here by default.
+        options: Options of the native request: ``num_ctx`` is chosen by the user, and
+            ``num_predict`` is the maximum answer.
+        estimate: Tokens of the request; by default they are estimated.
 
     Raises:
         ContextOverflowError: The request certainly exceeds the model's window, or it probably
@@ -59,7 +59,7 @@ def choose_window(
 
 
 def round_up(tokens: int) -> int:
-    """Return the next step: a power of two, or one and a half times one."""
+    """Return the next step: a power of two, or 1.5 times a power of two."""
     step = MIN_WINDOW
     while step < tokens:
         if step + step // 2 >= tokens:
@@ -74,7 +74,7 @@ def count_minimum(estimate: TokenCount) -> int:
 
 
 def read_limit(attributes: ModelAttributes) -> int | None:
-    """Return the model's own window, if known."""
+    """Return the window of the model itself, if known."""
     return _count(attributes.access_value("context_window_tokens"))
 
 

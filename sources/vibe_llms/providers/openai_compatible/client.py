@@ -53,7 +53,10 @@ _DEFAULT_CALL_QUIRKS: Final = CallQuirks(
 
 
 class CompatibleVendor(CompletionsVendor):
-    """A service with the Chat Completions protocol. Its kind is a setting, by default its name."""
+    """A service with the Chat Completions protocol.
+
+    The kind of the service is a setting, by default the name.
+    """
 
     base_url = ""
     needs_key = False  # if the service requires a key, it answers with status 401
@@ -86,7 +89,7 @@ class CompatibleVendor(CompletionsVendor):
 
     @property
     def call_quirks(self) -> CallQuirks:
-        """The quirks of its calls: those of its kind, or assumed ones."""
+        """Quirks of the service's calls: quirks of the kind, or assumed quirks."""
         service = self._find_service()
         return _DEFAULT_CALL_QUIRKS if service is None else service.calls
 

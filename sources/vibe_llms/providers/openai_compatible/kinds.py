@@ -28,11 +28,11 @@ class CompatibleService:
 
     Attributes:
         base_url: Its address, with the version.
-        key_variables: The environment variables of its key; none if it does not use keys.
+        key_variables: Environment variables with the key; empty for a service without keys.
         base_url_variables: Environment variables that override the address.
-        models: The names of its models, if it does not provide a list.
-        start: The command that starts it, if it is a server that the user runs; then it needs no
-            key.
+        models: Names of models, for a service that does not list its models.
+        start: Command that starts the server, if users run the service themselves; such a server
+            needs no key.
         quirks: The quirks of its conversations.
         calls: The quirks of its calls for other genera, such as embeddings.
         source: The source of these data.

@@ -1,8 +1,8 @@
 """The provider ``openai_conversations``: OpenAI's models by Chat Completions.
 
 Use it for conversations that another service will continue; ``openai_responses`` supports more
-features of these models. With ``transport = "sdk"`` the requests go through OpenAI's own package:
-with ``azure_endpoint`` and ``azure_api_version`` to Azure, which has been tried against a simulator
+features of these models. With ``transport = "sdk"`` the requests go through OpenAI's package: with
+``azure_endpoint`` and ``azure_api_version`` to Azure, which has been tried against a simulator
 only.
 """
 

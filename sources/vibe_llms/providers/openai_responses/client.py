@@ -37,7 +37,7 @@ package openai).
 
 
 class OpenAIResponsesVendor(OpenAIService):
-    """OpenAI's service, and those with the same interface."""
+    """OpenAI's service, and other services with this interface."""
 
     dialect = responses
     count_field = "input_tokens"

@@ -20,7 +20,7 @@ _IGNORED: Final = ("mask", "quality", "background", "file_format")
 
 
 class SquaresIllustrator:
-    """An illustrator whose images have one colour, that of the prompt's hash."""
+    """An illustrator whose images have one colour, which depends on the prompt's hash."""
 
     max_inputs = 10
     max_bytes = 100_000_000

@@ -22,7 +22,7 @@ _WORD: Final = re.compile(r"\w+")
 
 
 class WordsEmbedder:
-    """An embedder that counts words: each adds to one number, chosen by its hash."""
+    """An embedder that counts words: each word adds to the number that its hash selects."""
 
     max_inputs = 256
     max_bytes = 1_000_000

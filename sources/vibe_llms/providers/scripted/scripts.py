@@ -120,7 +120,7 @@ def survey_scripts() -> tuple[str, ...]:
 
 
 def read_script(name: str) -> Script:
-    """Read a shipped script by its name, or another by its path.
+    """Read a shipped script by its name, or another script by its path.
 
     Raises:
         ConfigurationError: The script is missing or invalid.

@@ -1,7 +1,7 @@
-"""The provider ``vllm``: models that a vLLM server runs, here or elsewhere.
+"""The provider ``vllm``: models that a vLLM server runs, on this or another machine.
 
-It uses Chat Completions with extensions: controls are sent by their name (``top_k``, ``min_p`` …),
-and so is the request's native data (``chat_template_kwargs``, ``structured_outputs`` …). With
+It uses Chat Completions with extensions: controls are sent under their names (``top_k``, ``min_p``
+…), and so is the request's native data (``chat_template_kwargs``, ``structured_outputs`` …). With
 ``start = true`` the server is started as a child process, and stopped when this process ends.
 """
 

@@ -35,7 +35,7 @@ from vibe_llms.invocables.mcp.oauth.token_storage import GrantFile, TokenStorage
 from vibe_llms.invocables.mcp.pausable_timeout import PausableTimeout
 
 AUTHORIZATIONS_LIMIT: Final = 5
-"""Maximum number of times that one process asks a person to authorize it for one server."""
+"""Maximum number of times that one process asks the user to authorize it for one server."""
 
 _LOOPBACKS: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
@@ -128,7 +128,7 @@ class Authorization(httpx2.Auth):
                     outgoing = await anext(flow)
                     while True:
                         is_answered = outgoing is request and self._access_token() == sent_token
-                        # The response to the same request and token is reused.
+                        # The response to a repeated request with an unchanged token is reused.
                         if is_answered and response is not None:
                             answer, response = response, None
                         else:
@@ -141,7 +141,7 @@ class Authorization(httpx2.Auth):
                 except StopAsyncIteration:
                     return
                 except (OAuthFlowError, ValueError, httpx2.StreamError) as error:
-                    # The package quotes whole bodies in its errors, and they may contain tokens.
+                    # The package quotes whole bodies in its errors, and bodies may contain tokens.
                     raise self._refuse(explain(error)) from redact(error)
                 finally:
                     await flow.aclose()
@@ -165,7 +165,7 @@ class Authorization(httpx2.Auth):
         return tokens.access_token if tokens and self._context.is_token_valid() else ""
 
     def _attach_token(self, request: httpx2.Request) -> str:
-        """Add the token to a request, if there is a valid one; return it."""
+        """Add the token to a request, if there is a valid one; return the token."""
         token = self._access_token()
         if token:
             request.headers["Authorization"] = f"Bearer {token}"
@@ -203,7 +203,7 @@ class Authorization(httpx2.Auth):
             await loopback.close()
 
     async def _listen(self, loopback: Loopback) -> None:
-        """Listen on the port of the client's registration, if there is one and it is free.
+        """Listen on the port of the client's registration, if that port is known and free.
 
         Raises:
             EnsembleError: The configured port is in use.
@@ -269,8 +269,8 @@ class Authorization(httpx2.Auth):
         """Refuse an address on which others could eavesdrop.
 
         Raises:
-            EnsembleError: The address is not encrypted, and neither one of this machine nor that of
-                the server.
+            EnsembleError: The address is not encrypted, and is on neither this machine nor the
+                server's host.
         """
         is_local = url.host in _LOOPBACKS and self._url.host in _LOOPBACKS
         is_server = (url.scheme, url.host, url.port) == (

@@ -18,7 +18,7 @@ from vibe_llms.tables.reading import require
 
 
 class GrantType(enum.StrEnum):
-    """Kind of grant: a person agrees in a browser, or the client has a secret of its own."""
+    """Kind of grant: a user agrees in a browser, or the client authenticates with a secret."""
 
     BROWSER = "browser"
     CLIENT_CREDENTIALS = "client-credentials"
@@ -41,7 +41,7 @@ class OAuthSettings:
         grant: Kind of grant.
         client_id: The id of a client that the user has registered; without one, the client
             registers itself.
-        client_secret: The secret of that client, if it has one.
+        client_secret: The secret of the client, if it has one.
         client_metadata_url: Address of a document that describes the client, for authorization
             servers that accept it as the client's id.
         issuer: The authorization server of ``client_id``, the only one that receives the secret.

@@ -40,8 +40,8 @@ class TokenStorage:
     """Stores a flow's state in a file: tokens, their expiry, the client, and the server's
     endpoints.
 
-    The package itself stores only tokens: it would treat an expired token as new, and request
-    another one from the wrong endpoint.
+    The package itself stores only tokens: it would treat an expired token as new, and request the
+    next token from the wrong endpoint.
 
     Args:
         file: The file; ``None`` to store nothing.
@@ -174,7 +174,7 @@ def _read_expiry(stored: Mapping[str, Any]) -> float | None:
 
 @frozen
 class GrantFile:
-    """Grant file for one server and one client, so that no other server receives the grant.
+    """Grant file of one server and one client, so that no other server receives the grant.
 
     Attributes:
         directory: The directory of grant files, which is created for the user alone.

@@ -63,7 +63,7 @@ class CallApprover:
     """Decides whether a call that needs an approval may be executed.
 
     Attributes:
-        allowed: Names of invocables that need no approval; ``all`` stands for all of them.
+        allowed: Names of invocables that need no approval; ``all`` stands for all tools.
         policy: Asked first. If it defers, the client's user is asked.
     """
 

@@ -189,8 +189,8 @@ class Attendant:
             call.resume(context, answers)
         else:
             if invoker.needs_approval:
-                # This answer has approved the call. It must not answer a later question of the same
-                # name, such as one of the server behind this one.
+                # This answer has approved the call. Such an answer must not answer a later question
+                # with this name, for example a question of the server behind this one.
                 answers.pop(QUESTION, None)
             call = ClientCall(
                 context,

@@ -53,7 +53,7 @@ def is_modern(context: Context) -> bool:
 
 @define(eq=False)
 class ClientCall:
-    """One call; it is the host that the executed function can ask.
+    """One call, which is the host that the executed function can ask.
 
     Args:
         context: The context of the current request.
@@ -108,7 +108,7 @@ class ClientCall:
             host=self,
             meta=strip_meta(meta),
         )
-        # In a task of its own, because the package cancels repeatedly, also during the cleanup.
+        # In a separate task, because the package cancels repeatedly, also during the cleanup.
         self._execution = asyncio.ensure_future(perform_validated(invoker, arguments, invocation))
         self._execution.add_done_callback(lambda _: self._changed.set())
 
@@ -186,7 +186,7 @@ class ClientCall:
             raise _refuse(f"The client did not answer within {seconds}.") from error
 
     async def _ask_now(self, questions: Questions) -> Answers:
-        """Ask over the session, one question after the other, as a person reads them."""
+        """Ask over the session, one question after the other, because a person answers them."""
         answers: dict[str, JsonObject] = {}
         related = ServerMessageMetadata(related_request_id=self._context.request_id)
         for name, question in questions.items():
@@ -210,7 +210,7 @@ class ClientCall:
         try:
             for name, question in questions.items():
                 shown = name
-                while shown in self._open_questions:  # a concurrent question of the same name
+                while shown in self._open_questions:  # a concurrent question with this name
                     shown += "_"
                 future: asyncio.Future[JsonObject] = asyncio.get_running_loop().create_future()
                 self._open_questions[shown] = question, future

@@ -150,7 +150,7 @@ class EnsembleCatalogue:
         return "\n\n".join(f"{name}:\n{text}" for name, text in texts.items()) or None
 
     def find_resource(self, uri: str) -> Resource | None:
-        """Return the resource at an address: a listed one, then one of a template.
+        """Return the resource at an address: a listed resource, or else the resource of a template.
 
         For an unlisted address, only a single possible ensemble is asked: an address may contain
         data of one ensemble that others must not receive.

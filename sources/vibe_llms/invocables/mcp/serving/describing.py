@@ -16,7 +16,7 @@ _Described = TypeVar("_Described", types.Tool, types.Resource, types.ResourceTem
 
 
 def describe_tool(registration: Registration) -> types.Tool:
-    """Describe a tool, with hints about its effect; the tool of an MCP server keeps its own."""
+    """Describe a tool, with hints about its effect; a tool of an MCP server keeps its hints."""
     invoker, description = registration.invoker, registration.description
     if isinstance(invoker.source, types.Tool):
         # MCP tasks are not offered, even if the server supports them.

@@ -35,7 +35,7 @@ _NOTIFY_SECONDS: Final = 2.0
 
 @define(eq=False)
 class _Watched:
-    """A watched resource: its sessions with their clients, and the number of streams per client."""
+    """A watched resource: sessions with their clients, and the number of streams per client."""
 
     task: asyncio.Task[None]
     sessions: dict[Connection, Hashable] = attrs.field(factory=dict)
@@ -127,7 +127,7 @@ class Subscriptions:
         resource = self.find(uri)
         if resource is None or resource.watch is None:
             return None
-        if watched is not None:  # it was abandoned; a new subscriber restarts it for all
+        if watched is not None:  # the watcher was abandoned; a new subscriber restarts it for all
             watched.task = self._start(uri, resource.watch)
             return watched
         used = sum(each.is_for(client) for each in self._watched.values())

@@ -117,7 +117,7 @@ def compose_completion(outcome: Outcome) -> CompleteResult:
 
 
 def _ensure_whole(outcome: Outcome, invoker: Invoker) -> None:
-    """Check that there is a result, and that nothing of it was cut.
+    """Check that there is a result, and that it was not cut.
 
     Raises:
         MCPError: The result is missing or was cut.
@@ -174,7 +174,7 @@ def _compose_resource(
 def _compose_data(
     content: ours.MediaContent, data: bytes, uri: str | None
 ) -> TextResourceContents | BlobResourceContents:
-    # A resource needs an address; media without one are named by their digest.
+    # A resource needs an address; media without an address are named by their digest.
     uri = uri or f"urn:sha256:{content.content_id}"
     if content.mime_type.startswith("text/"):
         try:

@@ -1,4 +1,4 @@
-"""Fair shares of limited resources, so that no client can use all of them."""
+"""Fair shares of limited resources, so that one client cannot use all."""
 
 from __future__ import annotations
 

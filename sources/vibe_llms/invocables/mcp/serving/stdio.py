@@ -1,7 +1,7 @@
 """Transport over standard input and output: one line per message, and nothing else.
 
 During serving, other writes to standard output go to standard error, and other reads of standard
-input find its end, so that tools and their child programs do not damage messages.
+input get the end of the file, so that tools and their child programs do not damage messages.
 """
 
 from __future__ import annotations
@@ -94,7 +94,8 @@ def _take_standard_streams() -> Iterator[tuple[int, int]]:
     try:
         yield source, target
     finally:
-        # They stay open: a thread may still wait on them, and new files could get their numbers.
+        # The descriptors stay open: a thread may still wait on one, and a new file could get its
+        # number.
         os.dup2(source, 0)
         os.dup2(target, 1)
 
@@ -204,7 +205,7 @@ class _LineTransport:
     async def track(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> Any:
         """Track a request while it runs, even after a cancellation.
 
-        After it has run, :meth:`_write` tracks it until its answer is sent.
+        After a call has run, :meth:`_write` tracks it until the answer is sent.
         """
         number = ctx.request_id
         if number is None:

@@ -51,7 +51,7 @@ class HostLimits:
 
     Attributes:
         waiting: Maximum number of calls that wait for their clients' answers. Of these, and of
-            ``subscriptions``, one client gets at most as many as are free for others.
+            ``subscriptions``, one client gets at most as many as remain free for other clients.
         wait_seconds: Timeout of one answer.
         subscriptions: Maximum number of watched resources, and of open streams of changes.
         can_wait: True if the repeated request of a client always reaches this process.
@@ -67,10 +67,10 @@ class ToolServer(Server[Any]):
     """Serves the content of a registry's ensembles.
 
     Args:
-        registry: The offered ensembles. Its owner connects and disconnects it.
+        registry: The offered ensembles. The owner of the registry connects and disconnects it.
         call_approver: Asked about calls that need an approval.
         secret: The key that signs the state which clients without sessions return. All processes
-            that serve one address must have the same key.
+            that serve one address must share one key.
         limits: Limits of the resources that are held for clients.
     """
 
@@ -222,7 +222,7 @@ class ToolServer(Server[Any]):
 
     async def _add_session(self, context: Context, params: types.NotificationParams) -> None:
         """Store a session, for announcements of changes while it lasts."""
-        self._connections.add(context.session._connection)  # the package has no public access to it
+        self._connections.add(context.session._connection)  # not public in the package
 
     def _announce(self) -> None:
         """Start announcing changes; called in the event loop when the lists may have changed."""

@@ -19,8 +19,8 @@ class FetchSettings:
         seconds: Timeout of one fetch, including redirects.
         page_bytes: Maximum size of a page, compressed and decompressed; the rest is left out.
         redirects: Maximum number of redirects.
-        ask: Require an approval before each fetch. Set it if a conversation may contain secrets: a
-            model's requests can disclose it to the fetched site.
+        ask: Require an approval before each fetch. Set this option if a conversation may contain
+            secrets: a model's requests can disclose them to the fetched site.
         private_hosts: Names and addresses that are permitted although they are not public.
 
     Raises:

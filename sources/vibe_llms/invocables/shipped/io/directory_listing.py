@@ -24,7 +24,7 @@ DEPTH_LIMIT: Final = 50
 """Maximum depth of one call; the traversal keeps a descriptor open for each level."""
 
 SECONDS: Final = 20.0
-"""Time after which one call returns its results so far."""
+"""Time after which a call returns the results so far."""
 
 LISTED_LIMIT: Final = 1_000
 """Maximum number of entries shown in one listing."""
@@ -51,7 +51,7 @@ class DirectoryEntry:
 
 
 class DirectoryWalk:
-    """Traverses a directory and those below it, in the order of their names.
+    """Traverses a directory and its subdirectories, in the order of their names.
 
     Args:
         target: The first directory.
@@ -148,7 +148,7 @@ class DirectoryWalk:
 
 
 def list_directory(target: GrantedPath, depth: int, context: InvocationContext) -> str:
-    """List a directory: one entry per line, with its type.
+    """List a directory: an entry and its type per line.
 
     Raises:
         Refusal: The target is not a directory.

@@ -56,7 +56,7 @@ def replace_once(whole: str, old: str, new: str, shown: str) -> Replacement:
 
 
 def _find_all(whole: str, old: str) -> list[int]:
-    """Return all positions; overlapping ones count, because they make the target ambiguous."""
+    """Return all positions; overlapping matches count, because they make the target ambiguous."""
     positions: list[int] = []
     start = whole.find(old)
     while start >= 0 and len(positions) < 1_000:

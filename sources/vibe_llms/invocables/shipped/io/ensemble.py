@@ -31,7 +31,7 @@ _RANGE = ("first_line", "lines")
 class ByFile:
     """A result about a whole file supersedes earlier results about that file.
 
-    A part of a file is a subject of its own, so that one part does not supersede another.
+    A part of a file is a separate subject, so that one part does not supersede another.
     """
 
     def identify(self, name: str, arguments: JsonObject) -> str | None:
@@ -40,7 +40,8 @@ class ByFile:
         if not isinstance(path, str):
             return None
         parts = [part for part in path.split("/") if part not in ("", ".")]
-        # "./a//b" and "a/b" are one file. Links and ".." stay, because no file is opened here.
+        # "./a//b" and "a/b" are one file. Links and ".." stay, because this function does not open
+        # the file.
         root = "/" if path.startswith("/") else ""
         normalized = {**arguments, "path": root + "/".join(parts)}
         file = ByArgument("path", "file").identify(name, normalized)
@@ -175,7 +176,8 @@ class IoEnsemble(GrantedEnsemble):
     @contextmanager
     def _write_alone(self) -> Iterator[None]:
         """Hold the lock for writing, so that concurrent edits do not undo each other."""
-        # The timeout is shorter than the invoker's, so that its message is the one reported.
+        # The timeout is shorter than the invoker's, so that the message of this timeout is
+        # reported.
         if not self._write_lock.acquire(timeout=_LOCK_SECONDS):
             raise Refusal("Another write is not finished; try again later.")
         try:

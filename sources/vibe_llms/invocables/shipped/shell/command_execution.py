@@ -36,7 +36,7 @@ def kill_marked_processes(mark: str) -> bool:
     The environment of another process can be read only on Linux. A process that has removed the
     variable is not found.
     """
-    # Repeat, because a process may have started others before it was killed.
+    # Repeat, because a process may have started other processes before it was killed.
     for _ in range(_ROUNDS):
         processes = _find_processes(f"{VARIABLE}={mark}".encode())
         if not processes:
@@ -79,7 +79,7 @@ class Output:
         room = HEAD_BYTES - len(self._head)
         self._head += data[:room] if room > 0 else b""
         self._tail += data[max(0, room) :]
-        # Cut the end only at twice its limit, because each cut copies it.
+        # Cut the end of the output only at twice the limit, because each cut makes a copy.
         if len(self._tail) > 2 * TAIL_BYTES:
             del self._tail[:-TAIL_BYTES]
 
@@ -109,7 +109,7 @@ class FinishedCommand:
         code: Its exit code. A signal is 128 plus its number; a negative code means that its
             watchdog was killed.
         text: Its standard output and standard error, merged.
-        fault: The limit that ended it, in words; empty if it ended without one.
+        fault: The limit that ended the command, in words; empty if no limit was reached.
     """
 
     code: int
@@ -125,7 +125,7 @@ async def run_command(
     seconds: float,
     output_bytes: int,
 ) -> FinishedCommand:
-    """Run a shell command; all processes that it has started end with it.
+    """Run a shell command; when it ends, all processes that it has started are ended.
 
     Args:
         directory: A descriptor of its working directory.
@@ -165,7 +165,7 @@ async def run_command(
 async def _collect(
     program: Program, stream: asyncio.StreamReader, output: Output, limit: int
 ) -> bool:
-    """Collect the output until its end; return whether it was within the limit."""
+    """Collect the output until its end; return whether the output was within the limit."""
     reading = asyncio.ensure_future(_read(stream, output, limit))
     waiting = asyncio.ensure_future(program.wait())
     try:
@@ -188,7 +188,7 @@ async def _read(stream: asyncio.StreamReader, output: Output, limit: int) -> boo
 
 
 async def _end(program: Program, stream: asyncio.StreamReader | None, mark: str) -> None:
-    """End the command if it still runs, and wait until none of its processes is left."""
+    """End the command if it still runs, and wait until all its processes have ended."""
     try:
         await program.end(_END_SECONDS, unread=stream)
     finally:
