@@ -337,8 +337,9 @@ def _describe_error(error: OSError) -> str:
 
 
 def show(path: str) -> str:
-    """Escape a path so that it stays on its line and can be encoded; bytes that are not UTF-8 are
-    written as ``\\xff``.
+    """Escape a path so that it stays on one line and can be encoded.
+
+    Bytes that are not UTF-8 are written as ``\\xff``.
     """
     # Names of files may contain any bytes; a line break could forge a line of the output.
     text = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
