@@ -15,7 +15,7 @@ import openai
 import pytest
 
 from support.gateways.authorizers import FriendAuthorizer
-from support.gateways.gateway_files import Routed, hold_answers
+from support.gateways.gateway_files import RoutedGateway, hold_answers
 from vibe_llms.daemons.gateway.batches.running import CONCURRENCY
 from vibe_llms.daemons.gateway.batches.storage import GatewayBatchStorage
 from vibe_llms.testing.simulator import Simulator
@@ -25,14 +25,14 @@ CHAT = "/v1/chat/completions"
 
 
 @pytest.fixture
-async def routed(tmp_path: Path) -> AsyncIterator[Routed]:
+async def routed(tmp_path: Path) -> AsyncIterator[RoutedGateway]:
     """A gateway that does not run yet."""
     async with Simulator() as first, Simulator() as second:
-        yield Routed(tmp_path, first, second)
+        yield RoutedGateway(tmp_path, first, second)
 
 
 @asynccontextmanager
-async def reach_openai(routed: Routed, key: str = "x") -> AsyncIterator[openai.AsyncOpenAI]:
+async def reach_openai(routed: RoutedGateway, key: str = "x") -> AsyncIterator[openai.AsyncOpenAI]:
     """Makes OpenAI's client of a gateway that runs."""
     address = f"{routed.address}/v1"
     async with openai.AsyncOpenAI(base_url=address, api_key=key, max_retries=0) as client:
@@ -83,7 +83,7 @@ async def read_lines(client: openai.AsyncOpenAI, identity: str) -> list[Any]:
     return [json.loads(line) for line in content.text.splitlines()]
 
 
-async def test_a_batch_answers_each_request_of_a_file(routed: Routed) -> None:
+async def test_a_batch_answers_each_request_of_a_file(routed: RoutedGateway) -> None:
     async with routed.run(TABLES), reach_openai(routed) as client:
         batch = await run_batch(client, compose_lines(7))
         lines = await read_lines(client, batch.output_file_id)
@@ -99,7 +99,7 @@ async def test_a_batch_answers_each_request_of_a_file(routed: Routed) -> None:
         assert answer == f"Sea {line['custom_id'].removeprefix('question-')}?"
 
 
-async def test_failures_are_in_the_file_of_errors(routed: Routed) -> None:
+async def test_failures_are_in_the_file_of_errors(routed: RoutedGateway) -> None:
     data = compose_lines(1) + compose_lines(1, model="unknown").replace(b"question", b"wrong")
     async with routed.run(TABLES), reach_openai(routed) as client:
         batch = await run_batch(client, data)
@@ -112,7 +112,7 @@ async def test_failures_are_in_the_file_of_errors(routed: Routed) -> None:
 
 
 async def test_an_error_that_passes_is_tried_again(
-    routed: Routed, monkeypatch: pytest.MonkeyPatch
+    routed: RoutedGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("vibe_llms.daemons.gateway.batches.running.FIRST_PAUSE_SECONDS", 0.0)
     async with routed.run(TABLES), reach_openai(routed) as client:
@@ -123,7 +123,7 @@ async def test_an_error_that_passes_is_tried_again(
 
 
 async def test_results_that_cannot_be_stored_are_not_paid_for_again_and_again(
-    routed: Routed, monkeypatch: pytest.MonkeyPatch
+    routed: RoutedGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -141,7 +141,7 @@ async def test_results_that_cannot_be_stored_are_not_paid_for_again_and_again(
     assert len(routed.first.requests) <= CONCURRENCY
 
 
-async def test_files_are_listed_read_and_deleted(routed: Routed) -> None:
+async def test_files_are_listed_read_and_deleted(routed: RoutedGateway) -> None:
     async with routed.run(TABLES), reach_openai(routed) as client:
         file = await client.files.create(file=("in.jsonl", b"some text"), purpose="user_data")
         assert (file.bytes, file.filename, file.purpose) == (9, "in.jsonl", "user_data")
@@ -165,7 +165,7 @@ async def test_files_are_listed_read_and_deleted(routed: Routed) -> None:
     ],
 )
 async def test_an_invalid_file_is_refused_with_its_line(
-    routed: Routed, data: bytes, words: str
+    routed: RoutedGateway, data: bytes, words: str
 ) -> None:
     async with routed.run(TABLES), reach_openai(routed) as client:
         file = await client.files.create(file=("in.jsonl", data or b"\n"), purpose="batch")
@@ -177,7 +177,7 @@ async def test_an_invalid_file_is_refused_with_its_line(
 
 
 async def test_a_cancelled_batch_keeps_what_it_has(
-    routed: Routed, monkeypatch: pytest.MonkeyPatch
+    routed: RoutedGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_answer = hold_answers(monkeypatch)
     async with routed.run(TABLES), reach_openai(routed) as client:
@@ -195,7 +195,7 @@ async def test_a_cancelled_batch_keeps_what_it_has(
         assert [each.id async for each in client.batches.list()] == [batch.id]
 
 
-async def test_clients_see_their_own_only(routed: Routed) -> None:
+async def test_clients_see_their_own_only(routed: RoutedGateway) -> None:
     async with (
         routed.run(TABLES, authorizer=FriendAuthorizer()),
         reach_openai(routed, "friend") as ann,
@@ -213,7 +213,7 @@ async def test_clients_see_their_own_only(routed: Routed) -> None:
 
 
 async def test_a_batch_continues_after_a_restart(
-    routed: Routed, monkeypatch: pytest.MonkeyPatch
+    routed: RoutedGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with routed.run(TABLES), reach_openai(routed) as client:
         first = await run_batch(client, compose_lines(3))
@@ -238,7 +238,7 @@ async def test_a_batch_continues_after_a_restart(
 
 
 async def test_old_files_and_batches_are_deleted(
-    routed: Routed, monkeypatch: pytest.MonkeyPatch
+    routed: RoutedGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("vibe_llms.daemons.gateway.batches.running.SWEEP_SECONDS", 0.0)
     async with routed.run(TABLES), reach_openai(routed) as client:
@@ -252,7 +252,7 @@ async def test_old_files_and_batches_are_deleted(
 
 
 @pytest.mark.parametrize("identity", ["..%2F..%2Fvibe.toml", "batch_x", "file-" + "0" * 24])
-async def test_unknown_ids_are_not_found(routed: Routed, identity: str) -> None:
+async def test_unknown_ids_are_not_found(routed: RoutedGateway, identity: str) -> None:
     async with routed.run(TABLES):
         for path in ("/v1/files/{}", "/v1/files/{}/content", "/v1/batches/{}"):
             url = f"{routed.address}{path.format(identity)}"
@@ -260,7 +260,7 @@ async def test_unknown_ids_are_not_found(routed: Routed, identity: str) -> None:
                 assert answer.status == 404
 
 
-async def test_a_batch_of_messages(routed: Routed) -> None:
+async def test_a_batch_of_messages(routed: RoutedGateway) -> None:
     params = {"model": "quick", "max_tokens": 64, "messages": [{"role": "user", "content": "Sea?"}]}
     requests = [
         {"custom_id": "right", "params": params},
@@ -300,7 +300,7 @@ async def test_a_batch_of_messages(routed: Routed) -> None:
     ],
 )
 async def test_an_invalid_batch_of_messages_is_refused(
-    routed: Routed, requests: list[Any], words: str
+    routed: RoutedGateway, requests: list[Any], words: str
 ) -> None:
     async with routed.run(TABLES):
         client = anthropic.AsyncAnthropic(base_url=routed.address, api_key="x", max_retries=0)
