@@ -347,7 +347,7 @@ class Application(Closing):
         """Create an approver; ``None`` if only a person at a terminal approves.
 
         Args:
-            name: Its name; by default the configuration chooses.
+            name: Name of the approver; by default the configuration chooses.
 
         Raises:
             UnknownNameError: No approver has that name.

@@ -59,7 +59,7 @@ class ConverseError(Factual, Exception):
     """Base class of all errors of this package.
 
     Attributes:
-        detail: What happened, as one sentence without its remedy.
+        detail: Description of the error, as one sentence without its remedy.
         remedy: The fix for the user; may be empty.
         stage: The stage in which it happened.
     """

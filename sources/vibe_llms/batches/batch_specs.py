@@ -128,7 +128,7 @@ class BatchSummary:
     """State and counts of a batch on a runner.
 
     Attributes:
-        id: Its name in the database.
+        id: Name of the batch in the database.
         state: State.
         detail: Reason for the state: an error, as JSON.
         model: Model or function of the batch.

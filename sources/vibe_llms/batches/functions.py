@@ -78,7 +78,7 @@ class FunctionWork:
         self._function = function
 
     async def prepare(self) -> ProcessInput:
-        """Return a function that calls it with one input."""
+        """Return a function that calls the batch's function with one input."""
         return self._call
 
     async def _call(self, value: Any) -> BatchItem[Any]:

@@ -84,9 +84,9 @@ class PluginEntry(NamedTuple):
 
     Attributes:
         table: ``providers``, ``ensembles`` or ``plugins``: the table that names it.
-        name: Its name in that table.
+        name: Name of the plugin in that table.
         module: The module that has its hooks.
-        source: Where the module was named.
+        source: The place where the module was named.
         package: The requirement that provides the module; empty if none is named.
         is_enabled: Whether it may be loaded at all.
         is_trusted: Whether the trust in the project folder allows loading it.
@@ -111,7 +111,7 @@ class ModelOverride(NamedTuple):
 
     Attributes:
         pattern: A valid regular expression; ``None`` for ``[defaults]``, which means all models.
-        source: Where it was written.
+        source: The place where the value was written.
         provider: The provider of the models; ``None`` means all providers.
         attributes: The other keys, flat, as in the files of ``data/providers``.
     """

@@ -89,9 +89,9 @@ class Definition(NamedTuple):
     """One known setting.
 
     Attributes:
-        name: Its dotted name.
+        name: Dotted name of the setting.
         kind: The kind of its values.
-        summary: Its meaning, as one sentence for the manual.
+        summary: Meaning of the setting, as one sentence for the manual.
         is_harmless: Whether a project folder may set it before it is trusted.
     """
 
@@ -102,7 +102,7 @@ class Definition(NamedTuple):
 
     @property
     def variable(self) -> str:
-        """The environment variable that sets it."""
+        """The environment variable of the setting."""
         return ENVIRONMENT_PREFIX + self.name.replace(".", "_").upper()
 
 

@@ -55,7 +55,7 @@ class ConversationMetadata:
         name: For people; need not be unique. ``None`` for an unnamed conversation.
         created: Time of its creation.
         updated: Time of its last message; stores derive it.
-        tags: In the order in which they were added, without duplicates.
+        tags: The tags, in the order in which they were added, without duplicates.
         model: Address of the model last used, such as ``local:smollm2``.
         parent: Fork point, if it is a fork.
     """

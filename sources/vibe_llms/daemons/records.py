@@ -44,11 +44,11 @@ class CallRecord(msgspec.Struct, kw_only=True, eq=False):
 
     Attributes:
         request_id: The gateway's id of the request.
-        method, path: Of the HTTP request.
+        method, path: Method and path of the HTTP request.
         route: Pattern of the path, such as ``/v1/responses/{id}``: a small number of values.
         started: Arrival, in seconds of the event loop's clock.
         client: The client's address.
-        trace: Its ``traceparent`` header; empty without one.
+        trace: Header ``traceparent`` of the request; may be empty.
         subject: The client's name from the authorizer; empty without an authorizer.
         face: The client's protocol; empty if it has none.
         way: ``passthrough`` or ``translate``; empty if nothing was sent to an upstream.

@@ -47,7 +47,7 @@ class CallRequest(Protocol):
 
     @property
     def strict(self) -> bool:
-        """Whether losses in its translation raise an error."""
+        """True if losses in the translation of the request raise an error."""
 
 
 In = TypeVar("In", bound=CallRequest)

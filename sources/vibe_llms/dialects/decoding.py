@@ -80,7 +80,7 @@ class Explaining:
 
     Args:
         provider: The sender.
-        what: What is decoded, for the error.
+        what: Name of the decoded data, for the error.
     """
 
     provider: str

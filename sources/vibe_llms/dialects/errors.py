@@ -54,7 +54,7 @@ def find_fault(
 
 @frozen(kw_only=True)
 class ErrorData:
-    """What a dialect has read from a vendor's error.
+    """The parts of a vendor's error that a dialect has read.
 
     Attributes:
         fault: The kind of error.
@@ -64,7 +64,7 @@ class ErrorData:
         param: The invalid field of the request, as the vendor names it.
         request_id: The id of the request in the body, used if the headers have none.
         retry_after_seconds: The wait that the body states; it overrides the headers.
-        remedy: What the user can do.
+        remedy: An action that the user can take.
     """
 
     fault: ProviderFault

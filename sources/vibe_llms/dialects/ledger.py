@@ -158,7 +158,7 @@ class Ledger:
 
         Args:
             path: Path of the medium, for the loss.
-            canister: Its canister.
+            canister: Canister of the medium.
         """
         native = content.native
         is_foreign = native is not None and not (

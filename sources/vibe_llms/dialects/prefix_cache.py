@@ -61,10 +61,10 @@ class _Prefix:
     """The beginning of a conversation that was read.
 
     Attributes:
-        key: Its key in the cache.
+        key: Key of the prefix in the cache.
         data: The JSON of its messages, without a closing bracket.
         stages: The states of the reader after all messages, and before the last ones.
-        size_bytes: Its approximate size in memory.
+        size_bytes: Approximate size of the prefix in memory.
     """
 
     key: _CacheKey

@@ -126,7 +126,7 @@ def describe_function(
     Args:
         function: The function, with its name and usually a description.
         schema: The schema of its arguments, if any.
-        extras: Its other fields.
+        extras: The other fields of the function.
     """
     schema, original_schema = keep_parameters(NO_ARGUMENTS if schema is None else schema)
     extras = {**extras, **original_schema} if original_schema else extras

@@ -47,7 +47,7 @@ class RunEnding:
     Attributes:
         state: ``TERMINATE``; or ``AWAIT`` if it waits for approvals.
         reason: Why it ended; ``None`` if it waits.
-        detail: The same in a sentence, for people; may be empty.
+        detail: The reason in a sentence, for people; may be empty.
         limit: Name of the limit that was reached; empty without one.
         error: Error that the run failed with, if it did.
         requests: Open approval requests.

@@ -62,7 +62,7 @@ class GenerationStartedEvent:
     Attributes:
         key: The place in the conversation: the id of the last canister that is sent.
         turn: The number of the generation in its run, from 1.
-        model: Its address.
+        model: Address of the model.
         pattern: Digests of the other parts of the request: ``tools`` and ``settings``; empty if
             they are the same as for the generation before.
     """
@@ -253,7 +253,7 @@ class InvocationStartedEvent:
         name: The name of the tool.
         effect: The effect of executing it, as a stable word.
         arguments: The arguments, as canonical JSON.
-        idempotency_key: The same for each attempt of this call.
+        idempotency_key: A key that is equal for all attempts of this call.
     """
 
     type: Literal["invocation.started"] = attrs.field(default="invocation.started", init=False)
@@ -327,7 +327,7 @@ class RunEndedEvent:
     Attributes:
         run_id: Id of the run.
         reason: Why it ended, as a stable word.
-        detail: The same in a sentence; may be empty.
+        detail: The reason in a sentence; may be empty.
         error: The error, if it failed.
         limit: The name of the limit that was reached, if any.
         readings: Usage of the run, by the names of its limits.

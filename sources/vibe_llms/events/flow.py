@@ -104,7 +104,7 @@ class FlowEndedEvent:
     Attributes:
         run_id: Id of the run.
         reason: Why, as a stable word.
-        detail: The same in a sentence; may be empty.
+        detail: The reason in a sentence; may be empty.
         limit: The name of the limit that was reached, if any.
         node: The id of the node where it stopped, if it did not reach an end.
         error: The error, if it failed.

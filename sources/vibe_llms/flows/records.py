@@ -62,7 +62,7 @@ class FlowRecord:
 
     @property
     def events(self) -> tuple[FlowEvent, ...]:
-        """All its events."""
+        """All events of the record."""
         return tuple(each.event for each in self.log if isinstance(each.event, _KINDS))
 
     @property

@@ -22,7 +22,7 @@ FlowListener: TypeAlias = Callable[[FlowEvent | VisitEvent], object]
 
 @frozen(kw_only=True, eq=False)
 class TaskResources:
-    """What the runs of an adapter share; the arguments of :class:`.adapter.UniversalAdapter`."""
+    """Resources that all runs of an adapter share; see :class:`.adapter.UniversalAdapter`."""
 
     given_application: Application | None
     tools: tuple[Ensemble, ...]

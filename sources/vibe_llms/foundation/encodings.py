@@ -37,7 +37,7 @@ class Misencoding(NamedTuple):
         return f"{place} is text in {encoding}, not in UTF-8 ({position})."
 
     def compose_remedy(self, place: str) -> str:
-        """Return how to convert it to UTF-8."""
+        """Return how to convert the text to UTF-8."""
         return f"Convert it first: iconv -f {self.code or 'ITS-ENCODING'} -t UTF-8 {place}".rstrip()
 
 

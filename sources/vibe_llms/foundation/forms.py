@@ -18,7 +18,7 @@ class EncodedBody(NamedTuple):
 
     Attributes:
         data: The bytes.
-        content_type: Their content type.
+        content_type: Content type of the body.
     """
 
     data: bytes
@@ -31,7 +31,7 @@ class FormFile(NamedTuple):
     Attributes:
         data: The bytes.
         name: The name of the file; some vendors detect its type from the suffix.
-        media_type: Its media type.
+        media_type: Media type of the file.
     """
 
     data: bytes

@@ -68,7 +68,7 @@ class Pattern:
     _ways: _Ways
 
     def is_found_in(self, text: str) -> bool:
-        """Return whether it matches somewhere; false if searching would take too long."""
+        """Return whether the pattern matches somewhere; false if searching would take too long."""
         return self.is_quick_in(text) and self.search(text) is not None
 
     def is_quick_in(self, text: str) -> bool:

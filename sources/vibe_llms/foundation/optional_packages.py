@@ -20,7 +20,7 @@ def advise_extra(extra: str, *packages: str) -> str:
     """Return the remedy for a missing package: how to install the packages of an extra.
 
     Args:
-        extra: Its name, such as ``local``.
+        extra: Name of the extra, such as ``local``.
         packages: Its packages, used if the metadata cannot be read.
     """
     return advise_packages(*(_read_extra(extra) or packages))

@@ -24,8 +24,8 @@ class Embedder(CallInstrument):
     Use it as an asynchronous context manager, or close it at the end.
 
     Args:
-        address: Such as ``openai:text-embedding-3-small``; empty for the configured embedder,
-            by default one that runs on this machine.
+        address: Address of the model, such as ``openai:text-embedding-3-small``; empty for the
+            configured embedder, by default one that runs on this machine.
         dimensions: Length of the vectors; ``None`` for the model's default.
         purpose: The use of the vectors: ``query``, ``passage``, ``similarity``,
             ``classification`` or ``clustering``.

@@ -31,7 +31,8 @@ class CallInstrument(Closing):
     Use it as an asynchronous context manager, or close it at the end.
 
     Args:
-        address: Such as ``openai:text-embedding-3-small``; empty for the configured model.
+        address: Address of the model, such as ``openai:text-embedding-3-small``; empty for the
+            configured model.
         application: The configuration to use; by default that of this process.
         strict: Raise an error if a translation loses anything.
         concurrency: Maximum number of concurrent requests.

@@ -32,11 +32,12 @@ class Illustrator(CallInstrument):
     Use it as an asynchronous context manager, or close it at the end.
 
     Args:
-        address: Such as ``openai:gpt-image-2``; empty for the configured illustrator.
-        size: Such as ``1024x1536``, width first; ``None`` for the model's default.
-        quality: Such as ``high``; the values depend on the model.
-        background: Such as ``transparent``.
-        file_format: Such as ``png``, ``jpeg`` or ``webp``.
+        address: Address of the model, such as ``openai:gpt-image-2``; empty for the configured
+            illustrator.
+        size: Size, width first, such as ``1024x1536``; ``None`` for the model's default.
+        quality: Quality of the images, such as ``high``; the values depend on the model.
+        background: Background of the images, such as ``transparent``.
+        file_format: Format of the images, such as ``png``, ``jpeg`` or ``webp``.
         options: Further fields of the vendor's request, sent unchanged.
         settings: ``application``, ``strict`` and ``concurrency``; see :class:`.CallInstrument`.
     """

@@ -18,7 +18,7 @@ class HasCanisters(Protocol):
 
     @property
     def id(self) -> str:
-        """Its name."""
+        """Id of the object."""
 
     @property
     def canisters(self) -> Sequence[AnyCanister]:

@@ -84,7 +84,7 @@ class ComparisonPreview:
     Attributes:
         models: The models that will be asked.
         steps: Maximum number of requests.
-        cost: Their maximum cost, in dollars.
+        cost: Maximum cost of the requests, in dollars.
         remarks: Unintended differences from the recorded requests.
         executed: Names of the vendor's own tools that ran in the recorded run, and may run again.
     """

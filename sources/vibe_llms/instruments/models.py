@@ -55,7 +55,7 @@ class Model(Closing):
     Use it as an asynchronous context manager, or close it at the end.
 
     Args:
-        address: Such as ``local:smollm2``; empty for the configured model.
+        address: Address of the model, such as ``local:smollm2``; empty for the configured model.
         application: The configuration to use; by default that of this process.
         reactors: Callbacks for every answer.
         strict: Raise an error if a request cannot be translated without a loss.

@@ -23,7 +23,7 @@ class Moderator(CallInstrument):
     Use it as an asynchronous context manager, or close it at the end.
 
     Args:
-        address: Such as ``openai:omni-moderation-latest``.
+        address: Address of the model, such as ``openai:omni-moderation-latest``.
         settings: ``application``, ``strict`` and ``concurrency``; see :class:`.CallInstrument`.
     """
 

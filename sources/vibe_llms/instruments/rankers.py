@@ -31,8 +31,8 @@ class Ranker(CallInstrument):
     Use it as an asynchronous context manager, or close it at the end.
 
     Args:
-        address: Such as ``jina:jina-reranker-v3``; empty for the configured ranker, by default an
-            embedder that runs on this machine.
+        address: Address of the model, such as ``jina:jina-reranker-v3``; empty for the configured
+            ranker, by default an embedder that runs on this machine.
         settings: ``application``, ``strict`` and ``concurrency``; see :class:`.CallInstrument`.
     """
 
@@ -64,7 +64,7 @@ async def access_ranker(
     """Return a ranker, or an embedder that replaces one. Raises ConverseError.
 
     Args:
-        address: As for :meth:`.Application.access`.
+        address: See :meth:`.Application.access`.
     """
     text = address.strip() or application.configuration.find_default(Genus.RANKER)
     resolved = application.resolve_address(text)

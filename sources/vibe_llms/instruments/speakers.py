@@ -25,10 +25,11 @@ class Speaker(CallInstrument):
     Use it as an asynchronous context manager, or close it at the end.
 
     Args:
-        address: Such as ``openai:gpt-4o-mini-tts``; empty for the configured speaker.
+        address: Address of the model, such as ``openai:gpt-4o-mini-tts``; empty for the configured
+            speaker.
         voice: The vendor's name or id of a voice; ``None`` for its default.
-        file_format: Such as ``mp3``, ``wav``, ``opus``, ``flac``, ``aac`` or ``pcm``; ``None`` for
-            the vendor's default.
+        file_format: Format of the audio, such as ``mp3``, ``wav``, ``opus``, ``flac``, ``aac`` or
+            ``pcm``; ``None`` for the vendor's default.
         speed: 1 is normal, 2 twice as fast; ``None`` for the default.
         instructions: How to speak, such as the mood.
         language: Code of the language, such as ``de``; most models detect it.

@@ -34,7 +34,8 @@ class Transcriber(CallInstrument):
     Use it as an asynchronous context manager, or close it at the end.
 
     Args:
-        address: Such as ``openai:gpt-4o-transcribe``; empty for the configured transcriber.
+        address: Address of the model, such as ``openai:gpt-4o-transcribe``; empty for the
+            configured transcriber.
         language: Code of the language, such as ``de``; most models detect it.
         prompt: Words that may occur, or the text before the audio.
         translates: Translate the words into English.
@@ -90,7 +91,7 @@ class Transcriber(CallInstrument):
         Leaving the context closes the connection.
 
         Args:
-            audio: As for :meth:`transcribe`.
+            audio: See :meth:`transcribe`.
 
         Raises:
             ConverseError: As for :meth:`transcribe`; also raised by the iteration.

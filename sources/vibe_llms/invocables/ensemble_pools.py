@@ -49,7 +49,7 @@ class EnsemblePool:
     _is_closed: bool = attrs.field(default=False, init=False)
 
     def share(self, ensembles: Iterable[Ensemble], owner: str) -> list[Ensemble]:
-        """Rewaiter ensembles for a registry that take their connections from this pool.
+        """Return ensembles for a registry that take their connections from this pool.
 
         Other ensembles than MCP servers are returned unchanged: connecting costs nothing, and such
         an ensemble may keep state of a run.

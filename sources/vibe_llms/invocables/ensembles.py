@@ -54,7 +54,7 @@ class Ensemble(Protocol):
         """Close the resources. Also called after the peer has disconnected."""
 
     async def survey(self) -> Sequence[Invoker]:
-        """Return its invokers, in a stable order."""
+        """Return the ensemble's invokers, in a stable order."""
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Set the callback, called in the event loop, for changes of the invokers."""

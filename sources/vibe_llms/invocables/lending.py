@@ -63,12 +63,12 @@ class LentConnection:
 
     @property
     def is_lazy(self) -> bool:
-        """True if its ensemble remembers which tools a model has found."""
+        """True if the connected ensemble remembers which tools a model has found."""
         return bool(getattr(self.connected.ensemble, "is_lazy", False))
 
     @property
     def is_shareable(self) -> bool:
-        """True if several runs may use it at once."""
+        """True if several runs may use the connection at once."""
         has_sessions = getattr(self.connected.ensemble, "has_sessions", True)
         return self.is_healthy and not has_sessions and not self.is_lazy
 

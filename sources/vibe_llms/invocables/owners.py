@@ -66,7 +66,7 @@ class Disconnection:
     """End of one connection: whether and why the connection ended, and outstanding answers.
 
     Attributes:
-        reason: What the peer did, as the rest of a sentence; empty if this side ends it.
+        reason: Action of the peer, as the rest of a sentence; empty if this side ends it.
     """
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ class Disconnection:
         """Report the end or the failure of the connection; the first report counts.
 
         Args:
-            reason: What the peer did, as the rest of a sentence; empty if this side ends it.
+            reason: Action of the peer, as the rest of a sentence; empty if this side ends it.
         """
         if not self._event.is_set():
             self.reason = reason

@@ -1,4 +1,4 @@
-"""Whole lines in an append-only file, and the torn end that a crash may leave.
+"""Complete lines in an append-only file, and the torn end that a crash may leave.
 
 A file that does not end in a newline was torn by a crash during a write that was not acknowledged.
 

@@ -31,7 +31,7 @@ class FrontMatter:
 
     Attributes:
         text: The text between the dashes, without its indentation.
-        start: Its position in the original text.
+        start: Position of the front matter in the original text.
     """
 
     text: str

@@ -21,13 +21,13 @@ class Node:
     """A node, with its properties from all statements of the diagram.
 
     Attributes:
-        id: Its name in statements.
-        label: Its text; its id if no statement has a label for it.
+        id: Name of the node in statements.
+        label: Text of the node; the id if no statement has a label for it.
         shape: Mermaid's name of the shape: such as ``square`` or ``diamond`` for brackets, or any
             name in ``@{ shape: … }``; empty if no statement has a shape, which is drawn as a
             square.
         classes: Names of classes, in the order of their assignments.
-        styles: From ``style`` statements.
+        styles: Styles in ``style`` statements.
         properties: Fields and values of ``[|field:value|label]``.
         attributes: Other attributes in ``@{…}`` that Mermaid knows: ``icon``, ``form``, ``pos``,
             ``img``, ``constraint``, ``w``, ``h``.
@@ -55,7 +55,7 @@ class Node:
 
     @property
     def place(self) -> Span:
-        """Its first place."""
+        """First place of the node in the text."""
         return self.uses[0] if self.uses else NOWHERE
 
 
@@ -76,7 +76,7 @@ class Edge:
         label: ``None`` without one.
         classes: Names of classes, in the order of their assignments.
         styles: From ``linkStyle`` statements.
-        interpolation: Its curve; empty if none was chosen.
+        interpolation: Curve of the edge; empty if none was chosen.
         animate: ``true`` or ``false``, or empty.
         animation: ``fast`` or ``slow``, or empty.
         step: When it appears, from 1; ``None`` if it is visible from the beginning.
@@ -113,12 +113,12 @@ class Subgraph:
     Attributes:
         id: Its id in the text, or the one that Mermaid generates for a title of several words
             (``subGraph0``).
-        title: Its title; its id without one.
+        title: Title of the subgraph; without a title, the id.
         members: Ids of the nodes and subgraphs directly in it, in Mermaid's order.
         direction: Empty without one of its own.
         classes: Names of classes, in the order of their assignments.
-        attributes: From ``@{…}``, such as ``view``.
-        place: From the keyword to ``end``.
+        attributes: Attributes in ``@{…}``, such as ``view``.
+        place: Place in the text, from the keyword to ``end``.
         head: The line with id and title.
     """
 
@@ -141,9 +141,9 @@ class StyleClass:
     """A style class: the content of its ``classDef``.
 
     Attributes:
-        name: Its name for nodes.
+        name: Name of the class, as nodes refer to it.
         styles: Each as ``fill:#f96``.
-        text_styles: Those that Mermaid applies to labels.
+        text_styles: The styles that Mermaid applies to labels.
     """
 
     name: str
@@ -161,19 +161,19 @@ class Diagram:
         text: The original, with its comments and layout.
         name: Name of the text in errors.
         direction: ``TB``, ``BT``, ``RL``, ``LR`` or ``BR``.
-        nodes: By id, in the order of their appearance. A subgraph that an edge names is a node
-            here, too, as in Mermaid; look at ``subgraphs`` first.
+        nodes: Nodes by id, in the order of their appearance. A subgraph that an edge names is a
+            node here, too, as in Mermaid; look at ``subgraphs`` first.
         edges: Edges in the order in which ``linkStyle`` counts them, from 0.
         subgraphs: Subgraphs, inner ones before outer ones. As in Mermaid, subgraphs with the same
             id are merged: title, direction and place are those of the first that ends.
-        classes: By name.
-        tooltips: By the id of the node.
+        classes: Style classes by name.
+        tooltips: Tooltips by the id of the node.
         default_styles: From ``linkStyle default``.
         default_interpolation: The curve from ``linkStyle default``; empty without one.
         accessible_title: From ``accTitle``, for screen readers.
         accessible_description: From ``accDescr``.
         statements: The original statements, in order.
-        title: From the front matter; empty without one.
+        title: Title in the front matter; may be empty.
         front_matter: The whole front matter as plain data.
     """
 

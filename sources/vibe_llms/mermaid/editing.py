@@ -128,7 +128,8 @@ def set_shape(diagram: Diagram, node: str, shape: str) -> Diagram:
     """Return the diagram with another shape of a node.
 
     Args:
-        shape: As in :attr:`Node.shape`: ``diamond``, ``stadium`` or any of Mermaid's names.
+        shape: The new shape; see :attr:`Node.shape`: ``diamond``, ``stadium`` or any of Mermaid's
+            names.
     """
     if shape not in BRACKETS and find_shape_fault(shape):
         raise UnknownNameError(kind="shape", name=shape, known=tuple(sorted({*BRACKETS, *NAMES})))
@@ -185,7 +186,7 @@ def add_classes(
     """Return the diagram with classes, and with assignments of them to nodes, edges or subgraphs.
 
     Args:
-        styles: Of each class, as ``fill:#9f6,stroke:#333``.
+        styles: Styles of each class, such as ``fill:#9f6,stroke:#333``.
         members: Ids of each class.
 
     Raises:

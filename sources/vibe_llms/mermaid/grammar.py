@@ -51,7 +51,7 @@ class DiagramParser:
     """Parser of the statements of a diagram.
 
     Attributes:
-        direction: From the first line; empty without one.
+        direction: Direction in the first line; may be empty.
         refusals: The errors, in the order of the text.
     """
 

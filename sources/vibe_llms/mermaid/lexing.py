@@ -19,9 +19,9 @@ class Token(NamedTuple):
     """A token.
 
     Attributes:
-        kind: Its name in Mermaid's grammar.
-        text: Its content; empty for some that consist only of brackets.
-        start: Its position in the cleaned text.
+        kind: Name of the token in Mermaid's grammar.
+        text: Content of the token; empty for some that consist only of brackets.
+        start: Position of the token in the cleaned text.
         end: The character after it.
     """
 

@@ -22,10 +22,10 @@ class NodeUse:
     """A node in a statement, with the properties given there.
 
     Attributes:
-        id: As Mermaid reads it.
-        place: Of the whole use, with label, class and attributes.
-        id_place: Of the id alone.
-        shape: From the brackets; empty without any.
+        id: Id of the node, as Mermaid reads it.
+        place: Place of the whole use, with label, class and attributes.
+        id_place: Place of the id alone.
+        shape: Shape that the brackets mean; empty without brackets.
         label: The text between the brackets.
         brackets: The brackets with their content; ``None`` without any.
         properties: A field and its value, of ``[|field:value|label]``.
@@ -49,7 +49,7 @@ class Link:
     """Link between two groups of nodes: one edge for each pair.
 
     Attributes:
-        place: Of the whole link, with id and label.
+        place: Place of the whole link, with id and label.
         id: The name before ``@``; ``None`` without one.
         type: The ends, in Mermaid's terms: ``arrow_point``, ``double_arrow_cross`` …
         stroke: ``normal``, ``thick``, ``dotted`` or ``invisible``.
@@ -78,7 +78,7 @@ class SubgraphStatement:
     """A subgraph, with its content.
 
     Attributes:
-        place: From the keyword to its ``end``.
+        place: Place in the text, from the keyword to its ``end``.
         head: The line with id and title.
         id: ``None`` if Mermaid generates one: for a title with spaces, without brackets.
         title: The text in the brackets, or the id without brackets.
@@ -133,8 +133,9 @@ class LinkStyleStatement:
     """``linkStyle``: styles for edges, by their numbers.
 
     Attributes:
-        positions: As written; empty if it applies to all edges (``default``).
-        positions_place: Their place.
+        positions: Positions of the edges, as written; empty if it applies to all edges
+            (``default``).
+        positions_place: Place of the positions in the text.
         interpolation: The curve; ``None`` if the statement has none.
         styles: ``None`` if the statement has only a curve.
     """

@@ -267,7 +267,7 @@ class DocumentCanister(_InputCanister):
     """A document for reference, not part of the dialogue; see :class:`UserCanister`.
 
     Attributes:
-        title: Its title, such as a file name.
+        title: Title of the document, such as a file name.
     """
 
     role: Literal["document"] = attrs.field(default="document", init=False)

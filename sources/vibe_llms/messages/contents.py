@@ -143,9 +143,9 @@ class _MediaContent:
     """Data that are not text: inline, in a content store, at a URL, or uploaded to the vendor.
 
     Attributes:
-        mime_type: Such as ``image/png``. By default it is detected from the first bytes of the
-            data; if these are unknown or missing, it is ``image/*`` or similar, or the type in the
-            content store.
+        mime_type: MIME type, such as ``image/png``. By default it is detected from the first bytes
+            of the data; if these are unknown or missing, it is ``image/*`` or similar, or the type
+            in the content store.
         content_id: The SHA-256 of the data; computed from ``data`` if given.
         data: The bytes; ``None`` once a store has saved them.
         url: The URL from which the vendor downloads it.
@@ -226,7 +226,7 @@ class FileContent(_MediaContent):
     """A file, such as a PDF.
 
     Attributes:
-        mime_type: Such as ``application/pdf``; by default detected from the first bytes.
+        mime_type: MIME type, such as ``application/pdf``; by default detected from the first bytes.
         data: The bytes; ``None`` once a store has saved them.
         content_id: The SHA-256 of the bytes in lower-case hexadecimal; computed from ``data`` if
             given.

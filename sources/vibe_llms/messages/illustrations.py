@@ -44,10 +44,10 @@ class IllustrationRequest:
         images: Images to edit or to use as references; none to draw a new one.
         mask: Image whose transparent areas mark what to change in the first image.
         count: Number of images to return.
-        size: Such as ``1024x1536``, width first; ``None`` for the model's default.
-        quality: Such as ``high``; the values depend on the model.
-        background: Such as ``transparent``.
-        file_format: Such as ``png``, ``jpeg`` or ``webp``.
+        size: Size, width first, such as ``1024x1536``; ``None`` for the model's default.
+        quality: Quality of the images, such as ``high``; the values depend on the model.
+        background: Background of the images, such as ``transparent``.
+        file_format: Format of the images, such as ``png``, ``jpeg`` or ``webp``.
         options: Further fields of the vendor's request, sent unchanged.
         strict: Raise an error if the translation loses anything.
 

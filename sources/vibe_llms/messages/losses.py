@@ -90,7 +90,7 @@ class Translation(Generic[_T]):
 
     Attributes:
         value: The result.
-        losses: What was changed, left out, made up or withheld; empty if nothing was.
+        losses: The parts that were changed, left out, made up or withheld; may be empty.
     """
 
     value: _T

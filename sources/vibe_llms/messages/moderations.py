@@ -44,7 +44,7 @@ class ModerationVerdict:
 
     @property
     def is_harmful(self) -> bool:
-        """Whether the text belongs to a category of harm."""
+        """True if the text belongs to a category of harm."""
         return bool(self.categories)
 
 
@@ -69,7 +69,7 @@ class Moderation(Sequence[ModerationVerdict]):
 
     @property
     def is_harmful(self) -> bool:
-        """Whether one of the texts is harmful."""
+        """True if one of the texts is harmful."""
         return any(verdict.is_harmful for verdict in self.verdicts)
 
     def __len__(self) -> int:

@@ -53,8 +53,8 @@ class RankedText:
     """One text of a ranking.
 
     Attributes:
-        index: Its place among the texts of the request.
-        score: Its relevance; scores of different models cannot be compared.
+        index: Place of the text among those of the request.
+        score: Relevance of the text; scores of different models cannot be compared.
         text: The text.
     """
 

@@ -54,7 +54,7 @@ class Request:
 
     Attributes:
         canisters: The conversation so far, oldest first.
-        model: Its address, ``provider:name``; may be empty. Part of the digest.
+        model: Address of the model, ``provider:name``; may be empty. Part of the digest.
         controls: Parameters by name, such as ``temperature``.
         invocables: The tools that the model can call.
         invocation_choice: ``auto``, ``none``, ``required``, or the name of one invocable.
@@ -232,7 +232,7 @@ class ResponseMetadata:
 
     Attributes:
         origin: The origin, as on the canisters.
-        duration_seconds: From sending the request to the end of the response.
+        duration_seconds: Time from sending the request to the end of the response.
         first_seconds: From sending the request to the first content; ``None`` if the response was
             not streamed.
         attempts: How often the request was sent; 1 without retries.

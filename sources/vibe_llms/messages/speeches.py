@@ -26,8 +26,8 @@ class SpeechRequest:
     Attributes:
         text: The text to speak.
         voice: The vendor's name or id of a voice; ``None`` for its default.
-        file_format: Such as ``mp3``, ``wav``, ``opus``, ``flac``, ``aac`` or ``pcm`` (16 bits,
-            little endian, one channel); ``None`` for the vendor's default.
+        file_format: Format of the audio, such as ``mp3``, ``wav``, ``opus``, ``flac``, ``aac`` or
+            ``pcm`` (16 bits, little endian, one channel); ``None`` for the vendor's default.
         speed: 1 is normal, 2 twice as fast; ``None`` for the default.
         instructions: How to speak, such as the mood.
         language: Code of the language, such as ``de``; most models detect it.

@@ -68,9 +68,9 @@ class TranscriptPart:
     """A segment or a word of a transcript.
 
     Attributes:
-        start: Its beginning, in seconds.
-        end: Its end, in seconds.
-        text: Its text.
+        start: Beginning of the part, in seconds.
+        end: End of the part, in seconds.
+        text: Text of the part.
         speaker: The vendor's name of the speaker; ``None`` if unknown.
     """
 
@@ -90,8 +90,8 @@ class Transcript:
 
     Attributes:
         text: The whole text.
-        segments: Its segments with their times, if the vendor reports them.
-        words: Its words with their times, if the vendor reports them.
+        segments: Segments of the text with their times, if the vendor reports them.
+        words: Words of the text with their times, if the vendor reports them.
         language: The language, as the vendor names it.
         seconds: Length of the audio.
         origin: The model, and its usage.

@@ -18,7 +18,7 @@ from vibe_llms.models.keys import CAPABILITIES, resolve_spelling
 
 
 class Capability(enum.StrEnum):
-    """Whether a model can do something. If it is ``UNKNOWN``, requests for it are sent."""
+    """Support of a capability by a model. If it is ``UNKNOWN``, requests that need it are sent."""
 
     YES = "yes"
     NO = "no"

@@ -13,7 +13,7 @@ class ModelDescriptor:
     Attributes:
         provider: The provider's name in the configuration.
         name: The model's name, as the vendor spells it.
-        attributes: Its capabilities, controls and limits, each with its source.
+        attributes: The model's capabilities, controls and limits, each with its source.
         origin: The address of the model behind it, ``provider:name``, if the provider passes
             requests on to others; empty if the model is the provider's own. Prices are looked up
             for the origin.

@@ -13,7 +13,7 @@ class Retirement:
     """The retirement of a model.
 
     Attributes:
-        model: Its name.
+        model: Name of the model.
         end: The first day on which the model is unavailable.
         successor: The model to use instead; empty if none is known.
     """

@@ -14,7 +14,7 @@ def is_importable(module: str, directories: Sequence[str] = ()) -> bool:
     ``importlib.util.find_spec`` would import the parent packages, and run their code.
 
     Args:
-        module: Its dotted name.
+        module: Dotted name of the module.
         directories: Searched in addition to ``sys.path``.
     """
     if module in sys.modules:

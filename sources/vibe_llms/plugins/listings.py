@@ -24,8 +24,8 @@ class PluginListing:
     """A plugin in a listing.
 
     Attributes:
-        entry: Its entry in the configuration: name, module, package, source.
-        state: Its state.
+        entry: Entry of the plugin in the configuration: name, module, package, source.
+        state: State of the plugin.
         reason: The error, in one line; empty without one.
     """
 

@@ -36,9 +36,9 @@ class PluginFailure:
 
     Attributes:
         name: The plugin's name in the configuration.
-        module: Its module.
+        module: Module of the plugin.
         reason: The error, in one line.
-        place: Its place in the configuration.
+        place: Place of the plugin in the configuration.
         error: The exception.
         is_fatal: Whether the plugin is set aside, and none of its hooks is called any longer.
             Otherwise the rest of it stays in use.

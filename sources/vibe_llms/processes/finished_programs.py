@@ -24,9 +24,9 @@ class FinishedProgram:
     """A completed program.
 
     Attributes:
-        status: Its exit status.
-        output: Its standard output.
-        errors: Its standard error.
+        status: Exit status of the program.
+        output: Standard output of the program.
+        errors: Standard error of the program.
         fault: Description of the limit that ended it; empty if it ended on its own.
     """
 
@@ -62,7 +62,7 @@ def run_program(
     An interrupt or another early end also ends the program and all it has started.
 
     Args:
-        environment: Its variables; ``None`` for those of this process.
+        environment: Environment variables of the program; ``None`` for those of this process.
         seconds: The timeout.
         watch: Called periodically, and at the end; an exception from it ends the program.
 

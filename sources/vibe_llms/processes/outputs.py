@@ -20,7 +20,7 @@ class OutputLog:
     """Bounded log of a program's output. Thread-safe.
 
     Args:
-        path: Of the log file; ``None`` for no file.
+        path: Path of the log file; ``None`` for no file.
         scrub: Redacts secrets in whole lines.
     """
 

@@ -29,7 +29,7 @@ class Program:
     Args:
         command: The program and its arguments.
         grace_seconds: Grace period between the request to end and the kill.
-        environment: Its variables; ``None`` for those of this process.
+        environment: Environment variables of the program; ``None`` for those of this process.
         directory: Its working directory: a path, or the descriptor of an open directory; ``None``
             for that of this process.
         takes_input: It has a standard input, which :meth:`open_input` writes to.
@@ -92,13 +92,13 @@ class Program:
 
     @property
     def output(self) -> IO[bytes]:
-        """Its standard output, for a reading thread."""
+        """The program's standard output, for a reading thread."""
         assert self._process.stdout is not None
         return self._process.stdout
 
     @property
     def errors(self) -> IO[bytes]:
-        """Its standard error, for a reading thread, if it has its own stream."""
+        """The program's standard error, for a reading thread, if it has its own stream."""
         assert self._process.stderr is not None
         return self._process.stderr
 
@@ -132,7 +132,7 @@ class Program:
     # --- from an event loop ------------------------------------------------------------------
 
     async def open_output(self) -> asyncio.StreamReader:
-        """Return its standard output as a stream."""
+        """Return the program's standard output as a stream."""
         return await self._open(self.output)
 
     async def open_errors(self) -> asyncio.StreamReader:
@@ -150,7 +150,7 @@ class Program:
         return reader
 
     async def open_input(self) -> asyncio.StreamWriter:
-        """Return its standard input as a stream."""
+        """Return the program's standard input as a stream."""
         loop = asyncio.get_running_loop()
         pipe = self._process.stdin
         assert pipe is not None
@@ -181,8 +181,9 @@ class Program:
         """Stop the program as :meth:`stop` does. A cancelled caller still waits for the end.
 
         Args:
-            patience_seconds: As for :meth:`stop`.
-            unread: Its output stream, which is drained meanwhile because it has no reader.
+            patience_seconds: See :meth:`stop`.
+            unread: Output stream of the program, which is drained meanwhile because it has no
+                reader.
         """
         self.request_end()
         await finish(self._end(patience_seconds, unread))

@@ -29,7 +29,7 @@ def offer_provider(
 
     Args:
         summary: The provider in one line.
-        provider: Its class, as ``module:Class``.
+        provider: Class of the provider, as ``module:Class``.
         vendor: The vendor's class, likewise; the second argument of the provider, after the
             context.
         name: The provider's name; by default the one in the configuration.

@@ -55,7 +55,7 @@ class RemoteProvider:
     """Makes clients of one vendor.
 
     Args:
-        context: As given by the plugin manager.
+        context: Context from the plugin manager.
         vendor: Makes the vendor; usually its class.
     """
 

@@ -43,7 +43,7 @@ class Budgets(Protocol):
 
 
 class Lease:
-    """This process's reservation on a timeline.
+    """Reservation of this process on a timeline.
 
     Args:
         budgets: The store.

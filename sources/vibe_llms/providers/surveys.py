@@ -62,9 +62,9 @@ class Survey:
     """The models of a vendor at some time.
 
     Attributes:
-        models: In the vendor's order.
+        models: The models, in the vendor's order.
         fetched_at: The time of the vendor's answer, in UTC.
-        address: Where it was requested: scheme, host and port.
+        address: Address of the request: scheme, host and port.
         format: Version of the file format.
     """
 

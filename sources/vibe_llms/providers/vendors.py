@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class Vendor(abc.ABC):
-    """What is specific to one vendor. Stateless except for its settings.
+    """The parts of a provider that are specific to one vendor. Stateless except for the settings.
 
     Attributes:
         dialect: The protocol: a package of ``dialects``.
@@ -260,7 +260,7 @@ class VendorClient(CountingClient, Protocol):
     """A client of one vendor, as :class:`.remote.RemoteClient` is.
 
     Attributes:
-        vendor: What is specific to the vendor.
+        vendor: The parts that are specific to the vendor.
         limiter: Rate limits of the vendor.
         processors: The processors that write the model's requests, and the tokenizer.
     """

@@ -60,7 +60,7 @@ class SourceDocument:
     Attributes:
         name: Id of the conversation, or path of the file in its folder.
         is_part: True for a part of another conversation, such as a visit of a flow.
-        passages: In their order.
+        passages: The passages, in the order of the document.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Piece(NamedTuple):
     Attributes:
         line: Number of its first line, from 1.
         heading: The nearest heading above it; may be empty.
-        text: Its text.
+        text: Text of the piece.
     """
 
     line: int

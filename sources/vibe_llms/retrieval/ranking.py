@@ -66,8 +66,8 @@ def find_passages(
     """Return the best passages by vectors and by words, the best first.
 
     Args:
-        vector: That of the query.
-        match: The query of FTS5.
+        vector: Vector of the query.
+        match: The query in the syntax of SQLite's FTS5.
         limit: Maximum number.
         role: Only messages of this role.
         parts: Include parts of other conversations.

@@ -61,8 +61,8 @@ class RecallEnsemble(GrantedEnsemble):
     """Search in past conversations and documents, for a model.
 
     Args:
-        settings: What is searched.
-        application: Its embedder and its store are used.
+        settings: The conversations and folders to search.
+        application: Provides the embedder and the store.
     """
 
     settings_class = RecallSettings

@@ -36,7 +36,7 @@ class PassageSource(Protocol):
 
     @property
     def collection(self) -> str:
-        """Name of all its documents together."""
+        """Name of the collection that has all documents of the source."""
 
     def survey(self) -> Mapping[str, str]:
         """Return a stamp for each document, by its name; it changes with the text."""
@@ -100,7 +100,7 @@ class FolderSource:
     :data:`FILE_BYTES`.
 
     Attributes:
-        folder: Its absolute path.
+        folder: Absolute path of the folder.
     """
 
     folder: Path

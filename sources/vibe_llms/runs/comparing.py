@@ -47,7 +47,7 @@ class RunDifference:
     """First step in which two runs differ; ``None`` for a run without such a step.
 
     Attributes:
-        step: Its number, from 1.
+        step: Number of the step, from 1.
     """
 
     step: int

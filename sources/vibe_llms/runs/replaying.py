@@ -67,10 +67,10 @@ class ReplayStep:
 
     Attributes:
         sequence: Number of the event that records the step.
-        step: What the run did, as a stable word: a state of the engine, or a kind of node.
+        step: Action of the run, as a stable word: a state of the engine, or a kind of node.
         detail: More about the step, for people.
         length: Number of canisters sent, if a model was asked; otherwise 0.
-        difference: What differs from the run; empty if nothing does.
+        difference: Difference from the run; empty if there is none.
         run_id: Id of the conversation if it is a visit of a flow; otherwise empty.
     """
 

@@ -124,7 +124,7 @@ class StateAccount:
             ``approval`` (waiting for an approval).
         input_tokens: Input tokens; all of them count as generation.
         output_tokens: Output tokens.
-        amount: Their cost, in US dollars.
+        amount: Cost of the requests, in US dollars.
         seconds: Wall-clock time: tools that ran at the same time count once.
     """
 

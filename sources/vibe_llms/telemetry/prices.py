@@ -93,7 +93,7 @@ class Price:
 
     Attributes:
         amount: The sum of the buckets, exact.
-        currency: As three letters.
+        currency: Code of the currency, three letters.
         buckets: Used buckets that have a price.
         unpriced: Buckets without a price that were used, or whose use is unknown; ``requests`` if
             the vendor charges per request. If empty, the amount is the whole price.

@@ -45,7 +45,7 @@ def run_contract(
 
     Args:
         module: The plugin's module; the current directory is on the path.
-        provider, model: Their names, if the plugin has several.
+        provider, model: Names of the provider and the model, if the plugin has several.
         settings: The provider's settings, each as ``KEY=VALUE``.
         report: Called with each promise.
 

@@ -24,7 +24,7 @@ class Timeouts:
 
     Attributes:
         connect_seconds: Name lookup, TCP, TLS and proxy.
-        first_byte_seconds: From sending the request to the headers of the response.
+        first_byte_seconds: Time from sending the request to the headers of the response.
         between_chunks_seconds: Between two chunks of the body.
         total_seconds: The whole exchange. The default is longer than any real response takes; it
             ends responses in which the server only sends keep-alives.

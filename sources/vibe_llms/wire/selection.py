@@ -58,8 +58,8 @@ def recognize_format(
     """Detect the format of a response.
 
     Args:
-        beginning: Its first bytes, without leading blanks.
-        kind: Its content type.
+        beginning: First bytes of the body, without leading blanks.
+        kind: Content type of the body.
         requested: The requested content type: JSON, or that of a stream.
         is_over: Whether ``beginning`` is the whole response.
     """

@@ -19,7 +19,7 @@ class IndexedMessage(NamedTuple):
         canister_id: The canister's own id.
         index: Index in its conversation, from 0, including inherited canisters.
         role: Stable name of its role, such as ``user``.
-        timestamp: Its time, in nanoseconds since 1970.
+        timestamp: Time of the message, in nanoseconds since 1970.
         text: All its text, as a search sees it; may be empty.
     """
 
@@ -36,7 +36,7 @@ class IndexedConversation(NamedTuple):
     Attributes:
         id: The id of the conversation.
         is_part: True if it is a part of another conversation, such as a visit of a flow.
-        messages: In their order.
+        messages: The messages, in the order of the conversation.
     """
 
     id: str

@@ -65,7 +65,7 @@ def compose_match(query: str, role: str | None, *, any_word: bool = False) -> st
     sign only separates words. Any input is valid syntax.
 
     Args:
-        query: As typed.
+        query: The query as the user typed it.
         role: Only canisters of this role, by its stable name; ``None`` for all.
         any_word: Match any of the words rather than all of them.
 

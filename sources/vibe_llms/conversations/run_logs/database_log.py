@@ -110,7 +110,7 @@ class DatabaseLog:
 
     @property
     def is_claimed(self) -> bool:
-        """True if a process with an unexpired lease has claimed it."""
+        """True if a process with an unexpired lease has claimed the log."""
         with self._database.transact() as connection:
             found = connection.execute(_IS_CLAIMED, self._describe_claim()).fetchone()
         return found is not None

@@ -108,7 +108,7 @@ class FileLog(LogDefaults):
 
     @property
     def is_claimed(self) -> bool:
-        """True if a living process has claimed it."""
+        """True if a living process has claimed the log."""
         try:
             locks.release(locks.acquire(f"{self._folder}/{LOCK}", shared=True, wait_seconds=0))
         except FileNotFoundError:  # it was never claimed

@@ -200,7 +200,7 @@ class RunLog(Protocol):
 
     @property
     def is_claimed(self) -> bool:
-        """True if a living process has claimed it. Does file I/O."""
+        """True if a living process has claimed the log. Does file I/O."""
 
     def adopt(self, lines: Sequence[bytes]) -> None:
         """Append lines of another log, all or none; their numbers continue those of this log.

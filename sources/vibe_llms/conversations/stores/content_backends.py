@@ -30,8 +30,8 @@ class StoredBytes(NamedTuple):
     """Content in a backend.
 
     Attributes:
-        content_id: Its SHA-256.
-        size_bytes: Its size.
+        content_id: SHA-256 of the content.
+        size_bytes: Size of the content.
         age_seconds: Time since it was put there.
     """
 

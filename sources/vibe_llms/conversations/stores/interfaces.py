@@ -112,7 +112,7 @@ class ContentMetadata:
 
     Attributes:
         id: The whole SHA-256 of the data, in lower-case hexadecimal digits.
-        mime_type: Such as ``image/png``.
+        mime_type: MIME type, such as ``image/png``.
         size_bytes: Size of the data.
         created: Time at which they were first added, in UTC.
         hash_algorithm: Algorithm of the id.

@@ -43,7 +43,7 @@ class StoredAnswer:
     """A complete answer.
 
     Attributes:
-        status, headers: Of the HTTP response.
+        status, headers: Status and headers of the HTTP response.
         pieces: The body, in the pieces in which it arrived.
     """
 

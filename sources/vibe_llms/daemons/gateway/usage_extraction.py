@@ -90,7 +90,7 @@ def _measure_messages(data: bytes) -> int:
 
 @frozen(kw_only=True)
 class _UsageFormat:
-    """Where a protocol reports usage.
+    """Places in which a protocol reports usage.
 
     Attributes:
         mark: Bytes of every frame that contains usage.

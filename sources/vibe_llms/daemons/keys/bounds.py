@@ -18,7 +18,7 @@ class Slot(NamedTuple):
     """Usage within one second.
 
     Attributes:
-        second: By a monotonic clock.
+        second: The second, by a monotonic clock.
         requests, tokens: Sums of this second.
     """
 
@@ -52,7 +52,7 @@ def find_refusal(
         key: The key.
         charge: The most that the request may use.
         window: From :func:`select_window`.
-        now: By the clock of the window.
+        now: Present time, by the clock of the window.
         spent: Cents of the day so far.
         seconds_left: Seconds until the day ends.
     """

@@ -38,7 +38,7 @@ class ToolChannel(Closing):
         parser: Its value is the result; by default that is the text of the answer.
         conversation: The start of each call's conversation.
         depth: Maximum depth of channels that call channels, including this one.
-        effect, needs_approval: As for an :class:`.Invoker`.
+        effect, needs_approval: See :class:`.Invoker`.
         settings: Further arguments of :class:`.Engine`; its limits apply to each call.
 
     Attributes:

@@ -23,7 +23,7 @@ class JsonFault(ValueError):
 
     Args:
         reason: The fault, in words.
-        position: Its position: the number of characters before it.
+        position: Position of the fault: the number of characters before it.
     """
 
     def __init__(self, reason: str, position: int) -> None:

@@ -27,7 +27,7 @@ def place_tokens(
     """Add the column to the line number of each token of a template.
 
     Args:
-        tokens: From Jinja's lexer, with their source texts.
+        tokens: Tokens of Jinja's lexer, with their source texts.
     """
     position = 0
     for number, kind, text in tokens:

@@ -108,8 +108,8 @@ class Variables:
     """The variables of a template.
 
     Attributes:
-        known: All variables that it reads.
-        required: Those without which it cannot be rendered.
+        known: All variables that the template reads.
+        required: The variables without which the template cannot be rendered.
     """
 
     known: frozenset[str]

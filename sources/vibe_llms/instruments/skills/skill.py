@@ -43,7 +43,7 @@ class Skill:
 
     Attributes:
         name: The name of its file.
-        description: Its purpose, in a sentence or two.
+        description: Purpose of the skill, in a sentence or two.
         prompt: A template of instructions; see :class:`Prompt`.
         values: Values for the variables of the prompt.
         model: The address of a model; empty for the configured model.

@@ -41,11 +41,11 @@ class FormField:
     """One requested value.
 
     Attributes:
-        name: Its name in the answer.
+        name: Name of the value in the answer.
         kind: The type of the value: ``text``, ``number``, ``integer``, ``boolean``, ``choice`` or
             ``choices``.
         title: Display name.
-        description: Its purpose, in the server's words.
+        description: Purpose of the value, in the server's words.
         is_required: True if an answer needs this value.
         default: The value if the answer has none; ``None`` without a default.
         choices: The permitted values.

@@ -44,9 +44,10 @@ class ResourceEntry:
     """A readable resource.
 
     Attributes:
-        uri: Its address. The address of a template has placeholders, such as ``{path}``.
-        name: Its name.
-        description: Its description.
+        uri: Address of the resource. The address of a template has placeholders, such as
+            ``{path}``.
+        name: Name of the resource.
+        description: Description of the resource.
         mime_type: Media type, if known.
         size_bytes: Size, if known.
         is_template: True if the entry is a template of many resources.

@@ -100,7 +100,7 @@ class ToolFunction:
 
     Attributes:
         name: The name of the tool.
-        effect: Its side effects.
+        effect: Side effects of the tool.
         server: The settings of its server.
         owner: The owner of the connection.
         relay: Tracks the current calls.

@@ -54,7 +54,7 @@ class Page:
     """A fetched page.
 
     Attributes:
-        url: Its address, after all redirects.
+        url: Address of the page, after all redirects.
         status: The HTTP status.
         kind: The media type, in lower case.
         charset: The charset in the header of the response; may be empty.

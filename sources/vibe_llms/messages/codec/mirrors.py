@@ -31,7 +31,7 @@ def derive_id(canister: _Canister) -> _Canister:
     """Derive the id of a canister from its data, so that decoding it twice gives the same id.
 
     Args:
-        canister: Its present id is ignored.
+        canister: The canister; its present id is ignored.
     """
     without_id = attrs.evolve(canister, id="")
     digest = hashlib.sha256(msgspec.json.encode(without_id)).digest()

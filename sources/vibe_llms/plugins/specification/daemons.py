@@ -27,7 +27,7 @@ class Arrival:
     """A request on arrival at a daemon, before its body is read.
 
     Attributes:
-        method, path: Of the request, without the query.
+        method, path: Method and path of the request, without the query.
         headers: With names in lower case, including a key.
         credential: The client's key, from its place in the protocol; empty without one.
         client: The client's address; empty if unknown.
@@ -101,7 +101,7 @@ class Authorizer(Protocol):
         """
 
     async def close(self) -> None:
-        """Free its resources."""
+        """Free the resources of the authorizer."""
 
 
 @frozen(kw_only=True)

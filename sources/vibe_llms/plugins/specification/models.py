@@ -106,7 +106,7 @@ class TransportContext:
     Attributes:
         provider: The name of its provider in the configuration.
         limits: Limits of requests and answers.
-        timeouts: From the provider's table; for requests without their own.
+        timeouts: Timeouts in the provider's table, for requests without their own.
         produce_direct: Makes the transport ``direct`` with the table's proxies and certificates,
             for a transport that wraps it. The caller closes it.
     """

@@ -74,8 +74,8 @@ class ReactorsSpecification:
     """Reactors that observe every conversation.
 
     Attributes:
-        name: Their name in messages.
-        summary: Their description, in one line.
+        name: Name of the reactors in messages.
+        summary: Description of the reactors, in one line.
         factory: Makes them; called once per turn, so that they may keep the turn's state. A reactor
             that raises is reported and not called again.
     """

@@ -140,7 +140,7 @@ class GatewayModel(RemoteModel):
     """A model of the other side, which itself shortens requests to the window.
 
     Args:
-        address: Its address there, if known.
+        address: Address of the model at the gateway, if known.
     """
 
     def __init__(self, descriptor: ModelDescriptor, client: GatewayClient, address: str) -> None:

@@ -32,7 +32,7 @@ def choose_pin(pins: Mapping[tuple[str, str], Pin], kind: str) -> Pin:
     """Return the pin for this machine.
 
     Args:
-        pins: By system and processor.
+        pins: Pinned files by system and processor.
         kind: The kind of model, for the error.
 
     Raises:

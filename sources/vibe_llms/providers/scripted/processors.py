@@ -51,7 +51,7 @@ def _write_invocables(request: Request, _: object) -> Translation[JsonObject]:
 def _read_invocables(
     native: JsonObject, _: object
 ) -> Translation[tuple[tuple[InvocableDescription, ...], str]]:
-    """Read them back. Raises RequestError for one without a description."""
+    """Read the invocables back. Raises RequestError for one without a description."""
     described = cast(Sequence[Mapping[str, Any]], native["invocables"])
     invocables = tuple(InvocableDescription(**fields) for fields in described)
     return Translation((invocables, str(native["choice"])))

@@ -60,9 +60,9 @@ class Operation:
     """An operation in progress.
 
     Attributes:
-        span: Its span.
+        span: Span of the operation.
         labels: Further attributes of its metrics.
-        started: Its start, by the clock for durations.
+        started: Start of the operation, by the clock for durations.
     """
 
     span: Span
@@ -73,7 +73,7 @@ class Operation:
     _task: object = attrs.field(default=None, init=False)
 
     def enter(self) -> None:
-        """Make its span the parent of everything that this task starts from now on."""
+        """Make the operation's span the parent of everything that this task starts from now on."""
         from opentelemetry import context as contexts
         from opentelemetry.trace import set_span_in_context
 
@@ -85,7 +85,7 @@ class Operation:
         self.span.set_attributes(attributes)
 
     def fail(self, kind: str) -> None:
-        """Mark it as failed. Error messages are omitted, because they may quote texts."""
+        """Mark the operation as failed. Error messages are omitted, as they may quote texts."""
         from opentelemetry.trace import Status, StatusCode
 
         self.labels[words.ERROR] = kind
@@ -93,14 +93,14 @@ class Operation:
         self.span.set_status(Status(StatusCode.ERROR, kind))
 
     def end(self, durations: Histogram) -> None:
-        """End it, once, and record its duration."""
+        """End the operation, once, and record its duration."""
         if self.is_ended:
             return
         durations.record(time.perf_counter() - self.started, self.labels)
         self.leave()
 
     def leave(self) -> None:
-        """End its span, once."""
+        """End the operation's span, once."""
         if self.is_ended:
             return
         self.is_ended = True

@@ -44,7 +44,7 @@ class Oddity:
     protocols: frozenset[str] = frozenset()
 
     def applies_to(self, protocol: str | None) -> bool:
-        """Return whether a protocol can have it."""
+        """Return whether a protocol can have the oddity."""
         return not self.protocols or protocol in self.protocols
 
 

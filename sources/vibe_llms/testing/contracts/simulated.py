@@ -80,7 +80,7 @@ class SimulatedContract(ProviderContract):
 
     @promise
     async def test_what_comes_whole_is_read_whatever_is_odd_about_it(self, world: World) -> None:
-        """The same for answers in one piece."""
+        """Answers in one piece pass the same checks."""
         await self._try_oddities(world, stream=False)
 
     @promise
@@ -115,7 +115,7 @@ class SimulatedContract(ProviderContract):
 
     @promise
     async def test_a_stream_without_its_terminator_is_an_error(self, world: World) -> None:
-        """Whether the stream is closed without an error or cut, its end is an error."""
+        """The end of a stream is an error if it is closed early or cut."""
         for fault in ("no_terminator", "cut_at_chunk=3"):
             self.switch(fault)
             error = await expect_failure(world, self.ask_for_words())

@@ -18,7 +18,7 @@ class Recording:
     """A recorded exchange.
 
     Attributes:
-        id: Its name in errors.
+        id: Name of the recording in errors.
         method: The HTTP method.
         host: The host of the URL; matching ignores it.
         path: The path of the URL.

@@ -60,7 +60,7 @@ async def answer(
 
     Args:
         http_request: The request, as aiohttp received it.
-        received: The same request, as the test can read it.
+        received: The request in the form that tests read.
         route: The protocol and the purpose of the request.
         path: The path without the part that sets conditions.
         own_conditions: The faults and quirks that the request itself sets.

@@ -133,7 +133,7 @@ class ScriptedAnswer:
     """One answer of a simulated vendor.
 
     Attributes:
-        parts: Its parts, in order.
+        parts: Parts of the answer, in order.
         stop: Why the answer ended: ``end``, ``length``, ``stop_sequence``, ``tool_use``,
             ``refusal``, ``content_filter``, ``pause``, ``context``, or the vendor's own word; with
             None it depends on the parts.

@@ -60,7 +60,7 @@ class Simulator:
 
     @property
     def url(self) -> str:
-        """Its address, without a slash at the end."""
+        """Address of the server, without a slash at the end."""
         return f"http://{self._host}:{self._port}"
 
     def access_url(self, simulate: str) -> str:

@@ -44,7 +44,7 @@ class TimedOut(TimeoutError):
 
 
 class ClosedByUs(ConnectionError):
-    """This side closed the connection."""
+    """Error of a connection that this side has closed."""
 
 
 class HeadTooLong(ConnectionError):

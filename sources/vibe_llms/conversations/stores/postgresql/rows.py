@@ -125,7 +125,7 @@ class StoredConversation(NamedTuple):
         return connection.execute(_OWN, (self.identity,)).fetchall()
 
     def read_history(self, connection: psycopg.Connection[Any]) -> Lines:
-        """Return its inherited lines, then its own lines."""
+        """Return the conversation's inherited lines, then its own lines."""
         lines: Lines = connection.execute(_HISTORY, (self.identity,)).fetchall()
         # In a transaction that writes, others may have appended since the row was read.
         return [each for each in lines if each[0] < self.next]

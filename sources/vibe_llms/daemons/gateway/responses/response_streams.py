@@ -22,7 +22,7 @@ class ResponseReader:
     """Reads the events of one streamed response.
 
     Attributes:
-        response: From its first or last event; ``None`` before.
+        response: The response in the first or last event; ``None`` before the first event.
         is_over: Whether it has ended.
     """
 

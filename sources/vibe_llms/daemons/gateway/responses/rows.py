@@ -23,8 +23,8 @@ class GatewayResponse:
         conversation: Id in the store; empty if the upstream stores the response.
         input, output: Ids of the canisters of the request and of the answer, in order.
         last: The last canister of its conversation at that time.
-        created: In seconds since 1970.
-        status: As in the protocol, such as ``in_progress`` or ``completed``.
+        created: Time of creation, in seconds since 1970.
+        status: Status as in the protocol, such as ``in_progress`` or ``completed``.
         owner: The process that answers or has answered.
         body: The response without its output.
     """
@@ -43,7 +43,7 @@ class GatewayResponse:
 
     @property
     def is_running(self) -> bool:
-        """True while its answer is incomplete."""
+        """True while the answer is incomplete."""
         return self.status in ("queued", "in_progress")
 
     @property
@@ -57,9 +57,9 @@ class GatewayConversation:
     """A conversation that a client has created.
 
     Attributes:
-        id: Its id, also in the store.
+        id: Id of the conversation, also in the store.
         subject: Client that may read it.
-        created: In seconds since 1970.
+        created: Time of creation, in seconds since 1970.
         metadata: Set by the client.
         hidden: Ids of deleted items.
     """

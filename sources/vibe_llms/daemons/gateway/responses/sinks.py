@@ -73,7 +73,7 @@ class StoreSink:
         storage: The storage.
         subject: Owner of the response.
         address: The model that answers.
-        chain: What the response continues.
+        chain: The conversation or response that the response continues.
         items: Items of the request.
         native: The request without its input.
         identity: Id of the response; by default that of the answer.
@@ -185,7 +185,7 @@ class MemorySink:
 
     Args:
         memory: Contains one response at most.
-        chain: What the response continues.
+        chain: The conversation or response that the response continues.
         items: Items of the request.
     """
 

@@ -11,7 +11,7 @@ from vibe_llms.tables.reading import require
 
 @frozen(kw_only=True)
 class CircuitSettings:
-    """When to stop asking a failing target.
+    """Limits after which a failing target is skipped for a time.
 
     Attributes:
         failures: Failures within the window that open the circuit, so that the target is skipped.

@@ -26,10 +26,10 @@ class ModelRoute:
 
     Attributes:
         name: The name.
-        settings: Its table in the file.
+        settings: Table of the model in the file.
         groups: Targets of the model, then the targets of each fallback. All of a group are tried,
             in random order, before the next group; see :func:`.targets.order_targets`.
-        answers: Its cache; ``None`` if the table configures none.
+        answers: Cache of the model's answers; ``None`` if the table configures none.
     """
 
     name: str
@@ -39,7 +39,7 @@ class ModelRoute:
 
     @property
     def is_mixed(self) -> bool:
-        """True if its targets belong to several providers."""
+        """True if the model's targets belong to several providers."""
         return len({each.configured.provider for group in self.groups for each in group}) > 1
 
 
@@ -53,7 +53,7 @@ class TableRouter:
         draw: Returns a random number from 0 to less than 1.
 
     Attributes:
-        routes: By the names that clients use.
+        routes: Models by the names that clients use.
         signatures: Origins of signatures, as only the provider that made a signature accepts it.
     """
 

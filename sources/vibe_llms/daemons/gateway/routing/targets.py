@@ -65,11 +65,11 @@ class Target:
         self._slots.adopt(_limit(configured.settings))
 
     def find_hold(self, now: float) -> float:
-        """Return the seconds until its vendor accepts requests again; see :meth:`hold`."""
+        """Return the seconds until the target's vendor accepts requests again; see :meth:`hold`."""
         return max(0.0, self._held_until - now)
 
     def find_wait(self, now: float) -> float:
-        """Return the seconds for which its circuit is open."""
+        """Return the seconds for which the target's circuit is open."""
         settings = self.configured.circuit
         return 0.0 if settings is None else self._circuit.find_wait(settings, now)
 
@@ -102,7 +102,7 @@ class TargetPlan:
     """Targets for one request.
 
     Attributes:
-        targets: In the order in which to try them.
+        targets: The targets, in the order in which to try them.
         clock: Time for circuits, rate limits and durations.
         answers: Cache of the model's answers; ``None`` if its table has none.
         signatures: Origins of signatures; ``None`` if all targets belong to one provider.

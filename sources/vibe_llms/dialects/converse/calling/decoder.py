@@ -66,7 +66,7 @@ class Decoder(ResponseDecoder):
         """Return the events of one event of the stream.
 
         Args:
-            event: Its name in the stream.
+            event: Name of the event in the stream.
 
         Raises:
             ConverseError: It is invalid, has another version, or is the error that ended the

@@ -18,7 +18,7 @@ class ReportedValue:
     """An attribute of a model, and the other side's source of it.
 
     Attributes:
-        key: Such as ``context_window_tokens`` or ``temperature.maximum``.
+        key: Name of the attribute, such as ``context_window_tokens`` or ``temperature.maximum``.
         control: The control whose definition it is part of; empty for a fact.
         value: Plain data.
         removed: Whether a layer of the configuration removed it.
@@ -43,9 +43,9 @@ class ReportedModel:
     """A model of the other side.
 
     Attributes:
-        address: Its address there, such as ``anthropic:claude-opus-5``.
+        address: Address of the model there, such as ``anthropic:claude-opus-5``.
         model: Address of the model. It differs if the address is an alias.
-        values: Its attributes there.
+        values: Attributes of the model there.
     """
 
     address: str

@@ -37,7 +37,7 @@ class StreamedFunctionCall:
 
         Args:
             part: The part.
-            piece: Its ``functionCall``, keys in camel case.
+            piece: The field ``functionCall`` of the part, keys in camel case.
 
         Raises:
             ValueError: The path of an argument is invalid.

@@ -57,7 +57,7 @@ def read_media(part: Mapping[str, Any]) -> MediaContent | None:
 
 
 def _is_public(uri: str) -> bool:
-    """Return whether other vendors could download it from there, too."""
+    """Return whether other vendors could download a file from its address, too."""
     return uri.startswith(("http://", "https://")) and _FILES_HOST not in uri
 
 

@@ -1,4 +1,4 @@
-"""Whole requests: the body.
+"""Body of a request.
 
 The path names the model and decides whether the answer is streamed; the body does neither.
 """

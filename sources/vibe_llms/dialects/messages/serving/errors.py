@@ -117,7 +117,7 @@ def _compose_specific(
 
 
 def _is_read_as(body: JsonObject, error: ConverseError, status: int | None) -> bool:
-    """Return whether a client will classify it correctly."""
+    """Return whether a client will classify the error correctly."""
     parsed = produce_error({"error": body}, provider="", status=status)
     if isinstance(parsed, ContextOverflowError) and isinstance(error, ContextOverflowError):
         return (parsed.tokens, parsed.limit) == (error.tokens or None, error.limit or None)

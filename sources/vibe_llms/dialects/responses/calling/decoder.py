@@ -80,7 +80,7 @@ class Decoder(ResponseDecoder):
 
         Args:
             data: The event, or the bytes of its JSON.
-            event: Its name in the stream; the type in the data has precedence.
+            event: Name of the event in the stream; the type in the data has precedence.
 
         Raises:
             ConverseError: It is invalid, or reports an error.

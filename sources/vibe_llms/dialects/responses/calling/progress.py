@@ -112,7 +112,7 @@ class _ItemState:
         group: Group of its contents.
         id: Id of the item in its first event.
         contents: Contents of the item, in the order of their first events.
-        addresses: From the kind and the vendor's index of a part to its content.
+        addresses: Contents by the kind and the vendor's index of their part.
         waiting: Arguments of a call that arrived before its name.
         first_copy: The item in its first event, if it is not streamed.
         native: Native fields of the first event, if the item is streamed.

@@ -117,7 +117,7 @@ class ChatSession(Closing):
 
     @property
     def status(self) -> ChatStatus:
-        """Whether the last message needs an answer, or the last answer is incomplete."""
+        """State of the last turn."""
         return read_status(self.conversation.canisters)
 
     async def open(self) -> None:

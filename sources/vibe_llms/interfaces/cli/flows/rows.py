@@ -27,8 +27,8 @@ class NodeRow:
 
     Attributes:
         node: The id of the node.
-        state: Its state; ``None`` if it was not reached.
-        head: Its mark and label, indented by one step for each enclosing split.
+        state: State of the node; ``None`` if it was not reached.
+        head: Mark and label of the node, indented by one step for each enclosing split.
         cells: Visits, time, tokens and costs; empty if there is nothing to show.
     """
 

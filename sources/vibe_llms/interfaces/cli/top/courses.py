@@ -56,8 +56,8 @@ class CourseLine:
 
     Attributes:
         number: The number of the event; 0 for events within a visit, which has its own numbers.
-        moment: Its time; ``None`` if unknown.
-        text: Its description, in one line.
+        moment: Time of the event; ``None`` if unknown.
+        text: Description of the event, in one line.
         is_tool: Whether it concerns a call.
     """
 

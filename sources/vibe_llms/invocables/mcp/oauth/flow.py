@@ -45,7 +45,7 @@ class Authorization(httpx2.Auth):
 
     Args:
         name: The user's name of the server.
-        url: Its address.
+        url: Address of the server.
         settings: The OAuth settings, if any.
         directory: The directory of grants; ``None`` to keep them in memory only.
         authorizer: Sends a person to the browser; ``None`` if there is no person.

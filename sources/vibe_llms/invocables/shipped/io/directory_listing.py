@@ -37,7 +37,7 @@ class DirectoryEntry:
     Attributes:
         target: The path of the entry, valid until the traversal yields the next one.
         status: The status of the entry.
-        depth: Its depth: 1 for the entries of the first directory.
+        depth: Depth of the entry: 1 for the entries of the first directory.
     """
 
     target: GrantedPath
