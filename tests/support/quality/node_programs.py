@@ -25,7 +25,7 @@ LIBRARIES = (
     "node_modules/@ai-sdk/anthropic/dist/index.js",
     "node_modules/zod/index.js",
 )
-"""Client libraries that ``npm_clients.mjs`` uses."""
+"""Client libraries that ``npm_clients.mjs`` and ``npm_media.mjs`` use."""
 
 
 def find_missing() -> str:
