@@ -118,7 +118,8 @@ class MemoryLedger:
     def reserve(self, amount: int) -> asyncio.Future[bool]:
         """Reserve an amount."""
         fits = self._committed + amount <= self.cap
-        return self.correct(amount if fits else 0, fits)
+        change = amount if fits else 0
+        return self.correct(change, fits)
 
     def correct(self, change: int, result: bool = True) -> asyncio.Future[bool]:
         """Change the sum."""

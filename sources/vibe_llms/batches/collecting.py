@@ -159,7 +159,8 @@ class Collector(Generic[T]):
         # Synchronize the results first: the end of the chunk must not reach the disk before them.
         await self._journal.secure()
         await self._log.end(chunk, end)
-        self._report_chunk(ChunkCourse.LOST if end is ChunkEnd.LOST else ChunkCourse.ENDED, chunk)
+        course = ChunkCourse.LOST if end is ChunkEnd.LOST else ChunkCourse.ENDED
+        self._report_chunk(course, chunk)
 
     async def _deliver(self, chunk: Chunk, due: DueInput, item: BatchItem[Any]) -> BatchItem[T]:
         seconds = max(time.time() - chunk.at, 0.0)

@@ -65,8 +65,9 @@ def merge(fields: Mapping[str, Any], extras: Mapping[str, Any]) -> dict[str, Any
         name = unescape(key)
         common = merged.get(name)
         if isinstance(value, Mapping) and isinstance(common, Mapping):
-            value = merge(common, value)
-        merged[name] = value
+            merged[name] = merge(common, value)
+        else:
+            merged[name] = value
     return merged
 
 

@@ -42,8 +42,9 @@ def arrange_instructions(
     for message, path in messages[len(leading) :]:
         if message["role"] in _ROLES:
             ledger.coerce(path, LATE)
-            message = {**message, "role": "user"}
-        arranged.append((message, path))
+            arranged.append(({**message, "role": "user"}, path))
+        else:
+            arranged.append((message, path))
     return arranged
 
 

@@ -220,7 +220,8 @@ def _is_closed_within(schema: Any) -> bool:
     ):
         return False
     properties, kind = schema.get("properties"), schema.get("type")
-    if "object" in (kind if isinstance(kind, list) else [kind]) or isinstance(properties, Mapping):
+    kinds = kind if isinstance(kind, list) else [kind]
+    if "object" in kinds or isinstance(properties, Mapping):
         names = properties.keys() if isinstance(properties, Mapping) else set()
         required = schema.get("required") or []
         if schema.get("additionalProperties") is not False or set(required) != set(names):

@@ -66,9 +66,9 @@ def cut_stream(body: bytes) -> list[bytes] | None:
         return None
     frames = []
     for block in body[:-2].split(b"\n\n"):
-        if block.startswith(_EVENT):
-            _, _, block = block.partition(b"\n")
-        if not block.startswith(_DATA) or b"\n" in block:
+        _, _, rest = block.partition(b"\n")
+        line = rest if block.startswith(_EVENT) else block
+        if not line.startswith(_DATA) or b"\n" in line:
             return None
-        frames.append(block[len(_DATA) :])
+        frames.append(line[len(_DATA) :])
     return frames

@@ -141,4 +141,5 @@ def _conclude(answer: JsonValue, value: str | bool | None) -> Judgment:
 def _read_confidence(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         return _DOUBT
-    return min(1.0, max(0.0, value / 100 if value > 1 else value))  # some answer in percent
+    confidence = value / 100 if value > 1 else value  # some models answer in percent
+    return min(1.0, max(0.0, confidence))

@@ -57,15 +57,16 @@ class EnsemblePool:
         pooled: list[Ensemble] = []
         for ensemble in ensembles:
             server = find_settings(ensemble)
-            if server is not None:
-                ensemble = PooledEnsemble(self, ensemble, server, owner)
-            pooled.append(ensemble)
+            if server is None:
+                pooled.append(ensemble)
+            else:
+                pooled.append(PooledEnsemble(self, ensemble, server, owner))
         return pooled
 
     async def take(
         self, user: PooledEnsemble, ensemble: Ensemble, server: McpServer
     ) -> LentConnection:
-        """Rewaiter a working connection; open one if none is free.
+        """Return a working connection; open one if none is free.
 
         Raises:
             EnsembleError: The connection cannot be opened.

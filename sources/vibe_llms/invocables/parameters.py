@@ -101,8 +101,8 @@ def _read_code(function: types.FunctionType) -> list[_Row]:
         default = (function.__kwdefaults__ or {}).get(name, EMPTY)
         rows.append((name, inspect.Parameter.KEYWORD_ONLY, default, EMPTY))
     if code.co_flags & inspect.CO_VARKEYWORDS:
-        name = names[end + 1 if has_others else end]
-        rows.append((name, inspect.Parameter.VAR_KEYWORD, EMPTY, EMPTY))
+        place = end + 1 if has_others else end
+        rows.append((names[place], inspect.Parameter.VAR_KEYWORD, EMPTY, EMPTY))
     return rows
 
 

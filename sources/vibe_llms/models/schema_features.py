@@ -39,7 +39,8 @@ def _walk(schema: Any) -> Iterator[Mapping[str, Any]]:
 def _is_map(schema: Mapping[str, Any]) -> bool:
     """Return whether an object has keys that are not known in advance."""
     kind = schema.get("type")
-    is_object = "object" in (kind if isinstance(kind, list) else [kind])
+    kinds = kind if isinstance(kind, list) else [kind]
+    is_object = "object" in kinds
     is_composed = any(name in schema for name in _COMPOSED)
     is_open = schema.get("additionalProperties") is not False
     return is_object and is_open and not schema.get("properties") and not is_composed

@@ -75,8 +75,9 @@ def lower(request: Request, names: Collection[str]) -> Translation[Request]:
                 f"{each.name} takes free text; it is sent as a function with the text {FIELD!r}"
             )
             losses.append(Loss(kind=LossKind.COERCED, path=path, reason=reason))
-            each = _lower(each, path)
-        invocables.append(each)
+            invocables.append(_lower(each, path))
+        else:
+            invocables.append(each)
     canisters = [
         _lower_call(each) if isinstance(each, InvocationCanister) and each.name in names else each
         for each in request.canisters

@@ -344,7 +344,9 @@ class RemoteClient:
                 "error": Scrubber(secrets, shapes=False),
                 "answer": Scrubber(own, shapes=False, min_length=MIN_SECRET_CHARACTERS),
             }
-        return self._scrubbers["error" if is_error else "answer"]
+        if is_error:
+            return self._scrubbers["error"]
+        return self._scrubbers["answer"]
 
     def clean(self, error: ConverseError) -> ConverseError:
         """Remove secrets from an error, in case the vendor sent them back."""

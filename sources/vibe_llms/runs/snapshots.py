@@ -224,7 +224,7 @@ def _find_base(lines: Sequence[bytes]) -> int:
 def _extend_run_data(store: ConversationStore, snapshot: Snapshot, existing: Snapshot) -> None:
     known = len(existing.events)
     is_compacted = snapshot.events[:known] != existing.events
-    if lines := snapshot.events[0 if is_compacted else known :]:
+    if lines := snapshot.events if is_compacted else snapshot.events[known:]:
         last = _find_last(existing.events)
         adopt_lines(store, snapshot.identity, lines, last=last, replaces=is_compacted)
     inbox = store.open_inbox(snapshot.identity)

@@ -238,7 +238,8 @@ def _index_conversation(
                     remove_texts(connection, known.key)
             synopsis = read_synopsis(file.fileno(), stamp[1], f"{folder}/{TALLY}", synopsis)
     described, description = _read_description(folder)
-    updated = max(description.created, stamp[2] if stamp[1] else 0)
+    last_message = stamp[2] if stamp[1] else 0
+    updated = max(description.created, last_message)
     yield (identity, shard, *stamp, *synopsis, described, *description, updated)
 
 

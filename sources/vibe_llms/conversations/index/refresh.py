@@ -131,11 +131,13 @@ def _scan(
         changed, but no conversation.
     """
     scans, unchanged = [], []
-    for shard, changed in ((NO_SHARD, 0), *shards.items()):
+    for shard, folder_change in ((NO_SHARD, 0), *shards.items()):
         known_change, known_fingerprint = known.get(shard, (0, ""))
-        if changed == known_change and changed and not everything:
+        if folder_change == known_change and folder_change and not everything:
             continue
-        changed = changed if now - changed > UNCERTAIN_NS else 0
+        # A folder that has changed recently may change again without getting another time.
+        is_certain = now - folder_change > UNCERTAIN_NS
+        changed = folder_change if is_certain else 0
         entries = unsharded if shard == NO_SHARD else _list_folder(f"{directory}/{shard}")
         found, numbers = _measure(directory, shard, entries)
         fingerprint = _digest(found, numbers)

@@ -139,8 +139,9 @@ def _find_last_model(descriptor: int, start: int, end: int) -> str | None:
     while True:
         first = max(start, end - size)
         block = read_at(descriptor, first, end - first)
-        # The first line of a block may be incomplete.
-        lines = block.split(b"\n")[0 if first == start else 1 :]
+        lines = block.split(b"\n")
+        if first != start:
+            del lines[0]  # it may be incomplete
         model = _find_model(lines)
         if model or first == start:
             return model

@@ -110,7 +110,8 @@ def adopt_lines(
     log.claim()
     try:
         last_event = log.read_last()
-        if (last_event.sequence if last_event else 0) != last:
+        current = last_event.sequence if last_event else 0
+        if current != last:
             raise StoreError(detail="A run has written to its log in the meantime.")
         if replaces:
             log.replace(lines, last)

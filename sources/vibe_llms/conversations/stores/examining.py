@@ -45,7 +45,8 @@ class Extent:
             count = link.canisters or 0
             return count if count <= self.inherited + len(self.ends) else None
         size = self.merged + link.bytes
-        if size > (self.ends[-1] if self.ends else 0):
+        known_size = self.ends[-1] if self.ends else 0
+        if size > known_size:
             return None
         return self.inherited + bisect_right(self.ends, size)
 

@@ -184,8 +184,8 @@ def _lay_out(heading: list[str], rows: Iterable[list[str]], *, optional: Sequenc
         widths[0] = max(min_width, widths[0] - excess)
     lines = []
     for name, *cells in zip(*columns, strict=True):
-        name = shorten(name, widths[0])
-        line = name + " " * (widths[0] - measure_text(name))
+        short_name = shorten(name, widths[0])
+        line = short_name + " " * (widths[0] - measure_text(short_name))
         numbers = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
         lines.append("  ".join([line, *numbers]).rstrip())
     return "\n".join(lines)

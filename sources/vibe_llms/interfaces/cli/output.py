@@ -233,9 +233,9 @@ def _compose_lines(row: Sequence[str], styles: Sequence[str], *, whole: bool) ->
         name = styles[index] if index < len(styles) else ""
         room = columns - len(_INDENT if text else "")
         is_last = index == len(row) - 1
-        cell = shorten(cell, columns - len(_INDENT)) if is_last and not whole else cell
+        shown = shorten(cell, columns - len(_INDENT)) if is_last and not whole else cell
         # Long words are not split, because a split path cannot be copied.
-        for piece in textwrap.wrap(cell, room, break_long_words=False, break_on_hyphens=False):
+        for piece in textwrap.wrap(shown, room, break_long_words=False, break_on_hyphens=False):
             width = measure_text(piece)
             fits = used + 2 + width <= columns
             separator = "  " if fits else f"\n{_INDENT}"

@@ -83,8 +83,8 @@ def _count_expanded(schema: Any) -> int:
 def _follow(schema: Any, reference: str) -> Any:
     for step in reference.removeprefix("#").split("/")[1:]:
         # In the other order, `~01` would become a slash (RFC 6901).
-        step = step.replace("~1", "/").replace("~0", "~")
-        schema = schema.get(step) if isinstance(schema, Mapping) else None
+        name = step.replace("~1", "/").replace("~0", "~")
+        schema = schema.get(name) if isinstance(schema, Mapping) else None
     return schema
 
 

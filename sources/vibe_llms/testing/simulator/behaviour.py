@@ -60,7 +60,8 @@ def fabricate(schema: object, root: object = None, *, depth: int = 0) -> object:
         members = schema.get(union)
         if isinstance(members, list) and members:
             # For "X or null", as optional fields are written, null ends an endless recursion.
-            return fabricate(members[-1 if depth > DEPTH else 0], root, depth=depth + 1)
+            member = members[-1] if depth > DEPTH else members[0]
+            return fabricate(member, root, depth=depth + 1)
     merged = schema.get("allOf")
     if isinstance(merged, list) and merged:
         return fabricate(_merge(schema, merged, root), root, depth=depth + 1)

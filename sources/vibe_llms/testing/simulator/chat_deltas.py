@@ -123,9 +123,9 @@ def _invoke(
     fields[-1][field] = text if at_once else ""
     if not at_once:
         fields += [{field: piece} for piece in split_arguments(text, conditions)]
+    if sends_no_arguments(conditions):
+        fields = [drop_arguments(inner, field, conditions) for inner in fields]
     for place, inner in enumerate(fields):
-        if sends_no_arguments(conditions):
-            inner = drop_arguments(inner, field, conditions)
         if "repeated_names" in conditions:
             inner["name"] = invoke.name
         head = {"type": kind, **id_field} if not place else {}

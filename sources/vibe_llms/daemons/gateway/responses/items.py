@@ -100,8 +100,9 @@ def _complete_content(content: Any, role: object) -> list[Any]:
     whole = []
     for part in parts or ():
         if isinstance(part, dict) and part.get("type") == "output_text":
-            part = {"annotations": [], "logprobs": [], **part}
-        whole.append(part)
+            whole.append({"annotations": [], "logprobs": [], **part})
+        else:
+            whole.append(part)
     return whole
 
 

@@ -86,7 +86,8 @@ class TargetKind(TableKind):
         self.words = "an address as provider:name, or a table with one as model"
 
     def read(self, value: Any, path: KeyPath, reader: KindReader) -> Any:
-        return super().read({"model": value} if is_text(value) else value, path, reader)
+        table = {"model": value} if is_text(value) else value
+        return super().read(table, path, reader)
 
 
 TARGETS = ListKind(TargetKind())

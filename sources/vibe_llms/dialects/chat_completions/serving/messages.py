@@ -194,9 +194,9 @@ def read_call(
     if not isinstance(arguments, str):  # servers with templates accept data
         inner_extras[arguments_field] = arguments
         arguments = write_json(arguments)
-    extras = collect_extras(
-        call, _TYPED_CALL_FIELDS[kind] if call.get("type") == kind else _CALL_FIELDS[kind]
-    )
+    has_own_type = call.get("type") == kind
+    call_fields = _TYPED_CALL_FIELDS[kind] if has_own_type else _CALL_FIELDS[kind]
+    extras = collect_extras(call, call_fields)
     arguments_format: Literal["json", "text"] = "json" if kind == "function" else "text"
     return (
         call.get("id"),

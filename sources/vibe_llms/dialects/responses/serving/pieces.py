@@ -202,12 +202,12 @@ class PiecesWriter:
         indices = self._find_indices("text")
         for citation in getattr(content, "citations", ())[len(self._citations) :]:
             written += self.cite(citation)
+        kind = "refusal"
         fields: dict[str, Any] = {"refusal": content.text}
         if isinstance(content, TextualContent):
+            kind = "text"
             fields = {"text": content.text, "logprobs": part.get("logprobs", [])}
-        event_name = _EVENT_NAMES[
-            "text" if isinstance(content, TextualContent) else "refusal", "text"
-        ]
+        event_name = _EVENT_NAMES[kind, "text"]
         written += self._frames.write_about(f"{event_name}.done", item, **indices, **fields)
         item.contents.append(content)
         item.native = native

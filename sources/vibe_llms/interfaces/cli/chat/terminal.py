@@ -251,11 +251,11 @@ class TerminalOutput:
         )
         options = console.options.update(width=width)
         renderable = self._compose(kind, text)
-        lines = [
+        rendered = console.render_lines(renderable, options, pad=False)
+        if console.no_color:
             # Rich respects NO_COLOR only when it writes itself; these segments are written here.
-            _encode_line(Segment.remove_color(line) if console.no_color else line, console)
-            for line in console.render_lines(renderable, options, pad=False)
-        ]
+            rendered = [list(Segment.remove_color(line)) for line in rendered]
+        lines = [_encode_line(line, console) for line in rendered]
         # The callers insert empty lines between parts.
         while lines and not lines[-1].columns:
             lines.pop()

@@ -81,7 +81,8 @@ def _search_file(
     except Refusal:
         return  # it was removed, or is unreadable
     for number, line in enumerate(data.decode("utf-8", "replace").split("\n"), 1):
-        if searched in (line.casefold() if ignore_case else line):
+        compared = line.casefold() if ignore_case else line
+        if searched in compared:
             yield f"{target.shown}:{number}: {_shorten(line.strip(), searched)}"
 
 

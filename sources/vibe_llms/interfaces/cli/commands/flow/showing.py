@@ -108,8 +108,8 @@ def _write_run(record: FlowRecord, course: Course, summary: RunSummary) -> None:
     if ended is not None and ended.detail:
         write(ended.detail)
     for each in ended.verdicts if ended else ():
-        mark = MARKS[VisitState.DONE if each.get("is_met") else VisitState.FAILED]
-        write(f"{mark} {each.get('description')}: {each.get('evidence')}")
+        state = VisitState.DONE if each.get("is_met") else VisitState.FAILED
+        write(f"{MARKS[state]} {each.get('description')}: {each.get('evidence')}")
 
 
 def _describe_total(course: Course, state: str) -> str:
