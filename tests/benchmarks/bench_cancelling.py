@@ -15,7 +15,7 @@ from pathlib import Path
 
 from support.network.wire_servers import Connection, serve
 from support.vendors.hostility import produce_stream
-from support.vendors.shipped import SHIPPED, SURVEYED, Shipped, is_survey
+from support.vendors.shipped import SHIPPED, SURVEYED, ShippedProvider, is_survey
 from vibe_llms.events.stream import ContentDeltaEvent
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.requests import Request
@@ -27,7 +27,7 @@ REQUEST = Request(canisters=[UserCanister("hello")])
 WAYS = ("leaving", "cancelling", "before headers", "not streamed")
 
 
-async def measure(provider: Shipped, way: str, directory: Path) -> list[float]:
+async def measure(provider: ShippedProvider, way: str, directory: Path) -> list[float]:
     """Returns the milliseconds of each time."""
     body = produce_stream(provider.protocol, Say("Two words."))
     waiting: asyncio.Queue[Connection] = asyncio.Queue()

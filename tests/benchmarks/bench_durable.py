@@ -25,7 +25,7 @@ from dbos import DBOS, SetWorkflowID
 
 from support.runs.acting import script as produce_script
 from support.runs.hosted import Premises
-from support.runs.written import SAID, CountingDisk, compose, look, measure_new
+from support.runs.written import ANSWER, CountingDisk, compose, look, measure_new
 from support.stores.postgresql_server import Server
 from vibe_llms import Conversation, Engine
 from vibe_llms.agents.durable.database import APPLICATION, VERSION, open_database
@@ -93,7 +93,7 @@ def measure_floor(url: str, meter: Meter, number: int) -> Cost:
 
     @DBOS.step(name="ask")
     async def ask(turn: int) -> str:
-        return f"{turn}: {SAID}"
+        return f"{turn}: {ANSWER}"
 
     @DBOS.step(name="execute")
     async def execute(turn: int) -> str:

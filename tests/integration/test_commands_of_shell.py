@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 import vibe_llms
-from support.runs.invoking import connected, produce_ensemble_context
+from support.runs.invoking import connect_ensembles, produce_ensemble_context
 from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.invocables.invokers import Effect
 from vibe_llms.invocables.outcomes import Outcome
@@ -35,7 +35,7 @@ def produce_shell(directory: Path, **settings: Any) -> ShellEnsemble:
 
 async def run(directory: Path, command: str, start: str = ".", **settings: Any) -> Outcome:
     """Runs a command in an ensemble of its own."""
-    async with connected(produce_shell(directory, **settings)) as invoke:
+    async with connect_ensembles(produce_shell(directory, **settings)) as invoke:
         outcome: Outcome = await invoke("run_command", command=command, directory=start)
     return outcome
 
@@ -226,7 +226,9 @@ async def test_nothing_is_left_of_a_command(
         command = command.replace("; wait", "")
     if ending == "flood":
         command = command.replace("echo ready", "yes")
-    async with connected(produce_shell(tmp_path, seconds=0.5, output_bytes=1_000)) as invoke:
+    async with connect_ensembles(
+        produce_shell(tmp_path, seconds=0.5, output_bytes=1_000)
+    ) as invoke:
         await invoke("run_command", command="true")  # what is made once has been made
         before = count_ours()
         call = asyncio.ensure_future(invoke("run_command", command=command))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.network.wire_servers import Connection, serve
-from support.vendors.shipped import SHIPPED, SURVEYED, Shipped, is_survey
+from support.vendors.shipped import SHIPPED, SURVEYED, ShippedProvider, is_survey
 from vibe_llms.events.codec import encode_event
 from vibe_llms.events.stream import NativeEvent
 from vibe_llms.exceptions import ConverseError
@@ -82,7 +82,7 @@ async def show_exchange(model: ConverserModel, *, stream: bool) -> str:
 @pytest.mark.parametrize("provider", SHIPPED.values(), ids=list(SHIPPED))
 @pytest.mark.parametrize("is_streamed", [True, False], ids=["streamed", "whole"])
 async def test_no_nonsense_keeps_a_key(
-    provider: Shipped, tmp_path: Path, is_streamed: bool
+    provider: ShippedProvider, tmp_path: Path, is_streamed: bool
 ) -> None:
     """Neither the error, nor its causes, nor their variables, nor an event."""
     for name, body in BODIES.items():
@@ -93,7 +93,7 @@ async def test_no_nonsense_keeps_a_key(
             assert "********" in shown
 
 
-async def ask(provider: Shipped, folder: Path, body: str, *, is_streamed: bool) -> str:
+async def ask(provider: ShippedProvider, folder: Path, body: str, *, is_streamed: bool) -> str:
     """Asks a server that answers so, streamed or whole."""
     is_sse = provider.framing == "text/event-stream"
     kind = provider.framing if is_streamed else "application/json"

@@ -49,8 +49,8 @@ async def test_what_an_upstream_refuses_is_given_back(
         url = f"{address}/v1/chat/completions"
         async with session.post(url, json={"model": model, **ASKED}) as told:
             assert told.status == int(status[:3])
-        await wait_until(lambda: account.told)
-    assert account.told == ["released"]
+        await wait_until(lambda: account.calls)
+    assert account.calls == ["released"]
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -64,8 +64,8 @@ async def test_what_was_cut_counts(tmp_path: Path, model: str) -> None:
         url = f"{address}/v1/chat/completions"
         async with session.post(url, json={"model": model, **ASKED}) as told:
             assert told.status == 502
-        await wait_until(lambda: account.told)
-    assert account.told == ["settled"]
+        await wait_until(lambda: account.calls)
+    assert account.calls == ["settled"]
 
 
 @pytest.mark.parametrize("path", ["/api/show", "/v1/chat/completions", "/api/chat"])
@@ -267,6 +267,6 @@ async def test_a_count_is_a_request(tmp_path: Path, model: str) -> None:
     async with asking(count, tmp_path, account) as address, aiohttp.ClientSession() as session:
         async with session.post(f"{address}/v1/messages/count_tokens", json=body) as told:
             assert (await told.json())["input_tokens"]
-        await wait_until(lambda: account.told)
+        await wait_until(lambda: account.calls)
     assert [(each.model, each.cents) for each in account.demands] == [(model, 0)]
     assert account.used == [(Usage(input_tokens=0, output_tokens=0), 0)]

@@ -227,7 +227,7 @@ async def test_a_budget_counts_audio(simulator: Simulator, tmp_path: Path) -> No
         )
         await client.audio.speech.create(model=SPEAKERS["scripted"], input=TEXT, voice="alloy")
 
-    assert account.told == ["settled", "settled"]
+    assert account.calls == ["settled", "settled"]
     assert 100 <= account.demands[0].input_tokens < 200
     usage = account.used[0][0]
     assert usage is not None

@@ -157,7 +157,7 @@ async def test_who_may_not_ask_gets_nothing_that_is_kept(routed: RoutedGateway) 
             assert (await routed.ask({"authorization": "Bearer friend"})).status == 200
         refused = await routed.ask({"authorization": "Bearer stranger"})
     assert refused.status == 403
-    assert authorizer.told == ["reserve", "settle"]
+    assert authorizer.calls == ["reserve", "settle"]
 
 
 async def test_each_attempt_is_accounted_for(routed: RoutedGateway) -> None:
@@ -166,5 +166,5 @@ async def test_each_attempt_is_accounted_for(routed: RoutedGateway) -> None:
     async with routed.run(tables, authorizer=authorizer):
         routed.first.switch("drop_connection_before_headers")
         assert (await routed.ask({"authorization": "Bearer friend"})).status == 200
-        assert authorizer.told == ["reserve", "settle unknown", "reserve", "settle"]
+        assert authorizer.calls == ["reserve", "settle unknown", "reserve", "settle"]
         assert (await routed.ask({"authorization": "Bearer friend"})).status == 429

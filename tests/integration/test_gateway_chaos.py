@@ -17,7 +17,7 @@ from support.gateways.hostile_upstreams import (
     SECRET,
     Process,
     gateway_process,
-    is_last_asked_for,
+    is_last_request_for,
 )
 from vibe_llms.foundation.attrs_classes import frozen
 
@@ -149,7 +149,9 @@ async def test_clients_that_leave_at_any_time_close_what_is_upstream(
     async with asyncio.timeout(LONGEST_SECONDS):
         while not left:  # on a busy machine all may leave before the upstream is asked
             await asyncio.gather(*(leave() for _ in range(20)))
-            left = [each for each in process.upstream.connections if is_last_asked_for(each, fault)]
+            left = [
+                each for each in process.upstream.connections if is_last_request_for(each, fault)
+            ]
         for each in left:
             await each.closed.wait()
     assert (await ask(process, f"{provider}:answer-well", stream=stream)).status == 200

@@ -13,7 +13,7 @@ import aiohttp
 import psutil
 import pytest
 
-from support.gateways.crowds import CLIENTS, Crowd, find_faults, survey
+from support.gateways.crowds import CLIENTS, ClientCrowd, find_faults, survey
 from support.gateways.gateways import produce_application, serve_gateway
 from support.gateways.hostile_upstreams import find_key_folder, gateway_process, start
 from support.gateways.key_holders import ManualClocks, create_key, open_authorizer, sum_spending
@@ -34,14 +34,14 @@ async def test_kills_under_load_lose_nothing_and_hide_nothing(
     dice = random.Random(7)
     async with gateway_process(tmp_path, workers=2) as process:
         process.key = create_key(process.keys, "bob", **bounds)
-        crowd = Crowd(process)
-        asking = [asyncio.create_task(crowd.go_on(number)) for number in range(CLIENTS)]
+        crowd = ClientCrowd(process)
+        asking = [asyncio.create_task(crowd.keep_asking(number)) for number in range(CLIENTS)]
         for _ in range(3):
-            await crowd.grow_by(dice.randint(5, 25))
+            await crowd.wait_for_answers(dice.randint(5, 25))
             workers = psutil.Process(process.running.pid).children()
             with suppress(psutil.NoSuchProcess):
                 dice.choice(workers).kill()
-        await crowd.grow_by(10)
+        await crowd.wait_for_answers(10)
         port = int(process.url.rpartition(":")[2])
         workers = psutil.Process(process.running.pid).children()
         for each in [psutil.Process(process.running.pid), *workers]:
@@ -49,7 +49,7 @@ async def test_kills_under_load_lose_nothing_and_hide_nothing(
         await process.running.wait()
         again = await start(tmp_path, process.upstream, key=process.key, workers=2, port=port)
         try:
-            await crowd.grow_by(20)
+            await crowd.wait_for_answers(20)
             crowd.is_over = True
             await asyncio.gather(*asking)
         finally:
@@ -64,7 +64,7 @@ async def test_kills_under_load_lose_nothing_and_hide_nothing(
 async def test_a_full_disk_refuses_and_sends_nothing(tmp_path: Path) -> None:
     """What cannot be written down is not asked; with room again, all goes on."""
     async with gateway_process(tmp_path) as process:
-        crowd = Crowd(process)
+        crowd = ClientCrowd(process)
         bounded = create_key(process.keys, "bob", requests_per_minute=1000)
         assert [await crowd.ask(), await crowd.ask(bounded)] == [200, 200]
         before = process.count_upstream()

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from support.gateways.gateway_nonsense import (
     LONGEST_SECONDS,
     Client,
-    Nonsense,
+    DrawnRequest,
     check,
     draw_frames,
     draw_messages,
@@ -48,10 +48,10 @@ async def client(process: Process) -> AsyncIterator[Client]:
         yield client
 
 
-def ask(path: str, body: object) -> Nonsense:
+def ask(path: str, body: object) -> DrawnRequest:
     """Composes a request."""
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return Nonsense("POST", path, {"content-type": "application/json"}, data)
+    return DrawnRequest("POST", path, {"content-type": "application/json"}, data)
 
 
 @pytest.mark.slow
@@ -70,7 +70,7 @@ async def test_an_item_with_an_odd_id_leaves_its_conversation_readable(client: C
     path = "/v1/conversations/{conversation}/items"
     items = [{"type": "message", "role": "user", "content": "A sea?", "id": ["odd"]}]
     assert await client.send(ask(path, {"items": items})) in (200, 400)
-    assert await client.send(Nonsense("GET", path, {}, b"")) == 200
+    assert await client.send(DrawnRequest("GET", path, {}, b"")) == 200
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ async def test_an_item_with_an_odd_id_leaves_its_conversation_readable(client: C
     ids=["limit", "starting_after"],
 )
 async def test_a_number_without_end_is_refused(client: Client, path: str) -> None:
-    assert await client.send(Nonsense("GET", path, {}, b"")) == 400
+    assert await client.send(DrawnRequest("GET", path, {}, b"")) == 400
 
 
 _NO_UTF8: Final = b'{"model": "openai_conversations:answer-well", "messages": [], "\xf4": 1}'

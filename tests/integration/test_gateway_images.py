@@ -179,7 +179,7 @@ async def test_a_budget_counts_what_images_used(
         async for _ in await client.images.generate(model=model, prompt="draw", stream=True):
             pass
 
-    assert account.told == ["settled"] * 3
+    assert account.calls == ["settled"] * 3
     assert all(usage is not None and usage.total_input_tokens for usage, _ in account.used)
     assert "stream_options" not in simulator.requests[-1].body  # as for conversations
     first, second, _ = account.demands

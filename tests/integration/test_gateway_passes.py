@@ -211,7 +211,7 @@ async def test_what_is_carried_is_accounted_for(routed: RoutedGateway, vendor: V
         async with produce_client(routed) as stranger:
             with pytest.raises(openai.PermissionDeniedError):
                 await stranger.files.retrieve("file-1")
-    assert authorizer.told == ["reserve", "settle", "reserve", "settle unknown"]
+    assert authorizer.calls == ["reserve", "settle", "reserve", "settle unknown"]
 
 
 @pytest.mark.parametrize("streamed", [True, False])

@@ -16,7 +16,7 @@ import pytest
 from support.network.wire_servers import Connection, Server, serve
 from support.quality.properties import STEP
 from support.vendors.hostility import frame_event, produce_body, produce_stream
-from support.vendors.shipped import SHIPPED, SURVEYED, Shipped, is_survey
+from support.vendors.shipped import SHIPPED, SURVEYED, ShippedProvider, is_survey
 from vibe_llms.exceptions import (
     ConverseError,
     LimitError,
@@ -56,7 +56,7 @@ protocols = pytest.mark.parametrize("provider", PROTOCOLS.values(), ids=list(PRO
 
 @asynccontextmanager
 async def suffer(
-    provider: Shipped, attack: Attack, directory: Path, **settings: float
+    provider: ShippedProvider, attack: Attack, directory: Path, **settings: float
 ) -> AsyncIterator[tuple[ConverserModel, Server]]:
     """Lets a server do something to whoever asks it; questions about models are answered well."""
 
@@ -86,7 +86,7 @@ async def fail(model: ConverserModel, *, stream: bool = True) -> ConverseError:
     return caught.value
 
 
-def stream(provider: Shipped, *pieces: bytes, ends: bool = True) -> Attack:
+def stream(provider: ShippedProvider, *pieces: bytes, ends: bool = True) -> Attack:
     """Makes an attack that is a stream."""
 
     async def attack(connection: Connection) -> None:
@@ -109,7 +109,7 @@ def answer(body: bytes, kind: str = "application/json", status: str = "200 OK") 
 
 
 @providers
-async def test_a_legal_stream_is_read(provider: Shipped, tmp_path: Path) -> None:
+async def test_a_legal_stream_is_read(provider: ShippedProvider, tmp_path: Path) -> None:
     """So that the other tests fail for their own reasons."""
     body = produce_stream(provider.protocol, Think("I think."), Say("Two words."))
     async with suffer(provider, stream(provider, body), tmp_path) as (model, _):
@@ -135,7 +135,7 @@ ODD_KINDS = ["", "text/plain; charset=utf-8", "application/json", "text/html", "
 @providers
 @pytest.mark.parametrize("kind", ODD_KINDS)
 async def test_a_stream_under_another_kind_or_none_is_a_stream(
-    provider: Shipped, kind: str, tmp_path: Path
+    provider: ShippedProvider, kind: str, tmp_path: Path
 ) -> None:
     """The official packages read it, too."""
     body = produce_stream(provider.protocol, Think("I think."), Say("Two words."))
@@ -147,7 +147,7 @@ async def test_a_stream_under_another_kind_or_none_is_a_stream(
 @providers
 @pytest.mark.parametrize("kind", ["", "text/plain", "the stream's"])
 async def test_an_answer_that_comes_whole_is_taken_whole(
-    provider: Shipped, kind: str, tmp_path: Path
+    provider: ShippedProvider, kind: str, tmp_path: Path
 ) -> None:
     """Under the kind of a stream as well, and on several lines."""
     body = produce_body(provider.protocol, Say("Two words."))
@@ -163,7 +163,7 @@ async def test_an_answer_that_comes_whole_is_taken_whole(
 @pytest.mark.parametrize("kind", ["", "text/plain", "application/json", "the stream's"])
 @pytest.mark.parametrize("indent", [None, 2])
 async def test_an_error_under_a_good_status_says_what_it_says(
-    provider: Shipped, kind: str, indent: int | None, tmp_path: Path
+    provider: ShippedProvider, kind: str, indent: int | None, tmp_path: Path
 ) -> None:
     """Though a stream was asked for, and JSON is none."""
     told = {"type": "error", "error": {"type": "api_error", "message": "busy now", "code": 500}}
@@ -178,7 +178,7 @@ async def test_an_error_under_a_good_status_says_what_it_says(
 @providers
 @pytest.mark.parametrize("manner", ["broken", "polite"])
 async def test_a_stream_that_is_cut_anywhere_is_no_response(
-    provider: Shipped, manner: str, tmp_path: Path
+    provider: ShippedProvider, manner: str, tmp_path: Path
 ) -> None:
     """But where all that was said had come, and the vendor had said so."""
     body = produce_stream(provider.protocol, Think("I think."), Say("Two words."))
@@ -202,7 +202,7 @@ async def test_a_stream_that_is_cut_anywhere_is_no_response(
 @providers
 @pytest.mark.parametrize("part", ["", "HT", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\nContent-"])
 async def test_an_answer_without_a_body_is_an_error(
-    provider: Shipped, part: str, tmp_path: Path
+    provider: ShippedProvider, part: str, tmp_path: Path
 ) -> None:
     """Cut before or within its headers."""
 
@@ -215,7 +215,7 @@ async def test_an_answer_without_a_body_is_an_error(
 
 @pytest.mark.slow
 @providers
-async def test_an_endless_body_is_left(provider: Shipped, tmp_path: Path) -> None:
+async def test_an_endless_body_is_left(provider: ShippedProvider, tmp_path: Path) -> None:
     """Beyond ``response_bytes``, streamed or whole; the server cannot send much more."""
     for kind, streams in ((provider.framing, True), ("application/json", False)):
         sent = 0
@@ -236,7 +236,7 @@ async def test_an_endless_body_is_left(provider: Shipped, tmp_path: Path) -> Non
 
 
 @providers
-async def test_an_endless_event_is_left(provider: Shipped, tmp_path: Path) -> None:
+async def test_an_endless_event_is_left(provider: ShippedProvider, tmp_path: Path) -> None:
     """Beyond ``event_bytes``, long before ``response_bytes``."""
 
     async def flood(connection: Connection) -> None:
@@ -253,7 +253,7 @@ async def test_an_endless_event_is_left(provider: Shipped, tmp_path: Path) -> No
 
 @pytest.mark.slow
 @providers
-async def test_endless_arguments_are_left(provider: Shipped, tmp_path: Path) -> None:
+async def test_endless_arguments_are_left(provider: ShippedProvider, tmp_path: Path) -> None:
     """Beyond ``arguments_characters``, streamed or whole."""
     call = Invoke("look", {"at": "x" * 12_000}, id="call_1")
     body = produce_stream(provider.protocol, call)
@@ -267,7 +267,7 @@ async def test_endless_arguments_are_left(provider: Shipped, tmp_path: Path) -> 
 
 
 @providers
-async def test_endless_contents_are_left(provider: Shipped, tmp_path: Path) -> None:
+async def test_endless_contents_are_left(provider: ShippedProvider, tmp_path: Path) -> None:
     """Beyond ``response_contents``."""
     calls = [Invoke("look", {"at": number}, id=f"call_{number}") for number in range(30)]
     body = produce_stream(provider.protocol, *calls)
@@ -282,7 +282,7 @@ DEEP = b"[" * 90_000 + b"]" * 90_000
 
 @pytest.mark.slow
 @providers
-async def test_deep_nesting_is_an_error(provider: Shipped, tmp_path: Path) -> None:
+async def test_deep_nesting_is_an_error(provider: ShippedProvider, tmp_path: Path) -> None:
     """In an event, in a whole response and in an error."""
     deep = frame_event(provider.protocol, b'{"x":' + DEEP + b"}")
     async with suffer(provider, stream(provider, deep), tmp_path) as (model, _):
@@ -300,7 +300,7 @@ async def test_deep_nesting_is_an_error(provider: Shipped, tmp_path: Path) -> No
 @providers
 @pytest.mark.parametrize("body", [b"", b"\xff\xfe", b"<html>", b"null", b"[]", b"{}", b"7", b'"x"'])
 async def test_a_body_that_is_no_response_is_an_error(
-    provider: Shipped, body: bytes, tmp_path: Path
+    provider: ShippedProvider, body: bytes, tmp_path: Path
 ) -> None:
     """As a whole response, a stream's only event, and an error of the vendor."""
     async with suffer(provider, answer(body), tmp_path) as (model, _):
@@ -317,7 +317,7 @@ async def test_a_body_that_is_no_response_is_an_error(
 @providers
 @pytest.mark.parametrize("kind", ["text/html", "image/png", "application/octet-stream", "x"])
 async def test_another_kind_of_answer_is_named(
-    provider: Shipped, kind: str, tmp_path: Path
+    provider: ShippedProvider, kind: str, tmp_path: Path
 ) -> None:
     """Whatever is in it."""
     for streams in (True, False):
@@ -327,7 +327,7 @@ async def test_another_kind_of_answer_is_named(
 
 
 @providers
-async def test_redirections_are_not_followed(provider: Shipped, tmp_path: Path) -> None:
+async def test_redirections_are_not_followed(provider: ShippedProvider, tmp_path: Path) -> None:
     """Not once, so not for ever; a key would go with them."""
 
     async def redirect(connection: Connection) -> None:
@@ -352,7 +352,7 @@ async def leap(seconds: float) -> None:
 
 
 @providers
-async def test_headers_that_trickle_are_left(provider: Shipped, tmp_path: Path) -> None:
+async def test_headers_that_trickle_are_left(provider: ShippedProvider, tmp_path: Path) -> None:
     """A letter at a time is no answer."""
 
     async def trickle(connection: Connection) -> None:
@@ -368,7 +368,7 @@ async def test_headers_that_trickle_are_left(provider: Shipped, tmp_path: Path) 
 
 
 @providers
-async def test_a_body_that_trickles_is_left(provider: Shipped, tmp_path: Path) -> None:
+async def test_a_body_that_trickles_is_left(provider: ShippedProvider, tmp_path: Path) -> None:
     """After ``total_seconds``, however often something comes."""
 
     async def trickle(connection: Connection) -> None:
@@ -385,7 +385,7 @@ async def test_a_body_that_trickles_is_left(provider: Shipped, tmp_path: Path) -
 
 @pytest.mark.slow
 @providers
-async def test_endless_headers_are_left(provider: Shipped, tmp_path: Path) -> None:
+async def test_endless_headers_are_left(provider: ShippedProvider, tmp_path: Path) -> None:
     """One that is too long, and too many of them."""
     for line in (b"X-Long: " + b"x" * 10_000_000, b"X-Many: x\r\n" * 1_000_000):
 
@@ -415,7 +415,7 @@ def produce_bomb() -> bytes:
 
 @pytest.mark.slow
 @protocols
-async def test_a_packed_bomb_is_left(provider: Shipped, tmp_path: Path) -> None:
+async def test_a_packed_bomb_is_left(provider: ShippedProvider, tmp_path: Path) -> None:
     """What it unpacks to counts, and it is not unpacked first."""
     bomb = produce_bomb()
 
@@ -432,7 +432,7 @@ async def test_a_packed_bomb_is_left(provider: Shipped, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @protocols
-async def test_a_million_comments_are_nothing(provider: Shipped, tmp_path: Path) -> None:
+async def test_a_million_comments_are_nothing(provider: ShippedProvider, tmp_path: Path) -> None:
     """They keep a stream alive and leave nothing behind; blank lines do so among lines of JSON."""
     body = produce_stream(provider.protocol, Say("Two words."))
     comment = b"\n" if "ndjson" in provider.framing else b":\n"
@@ -443,7 +443,9 @@ async def test_a_million_comments_are_nothing(provider: Shipped, tmp_path: Path)
 
 @pytest.mark.slow
 @protocols
-async def test_many_events_of_nothing_leave_nothing(provider: Shipped, tmp_path: Path) -> None:
+async def test_many_events_of_nothing_leave_nothing(
+    provider: ShippedProvider, tmp_path: Path
+) -> None:
     """What is unknown is passed on and let go: memory is that of the events on their way."""
     event = frame_event(provider.protocol, b'{"type":"of.nothing","x":{}}', "of.nothing")
 
@@ -464,7 +466,9 @@ async def test_many_events_of_nothing_leave_nothing(provider: Shipped, tmp_path:
 
 @pytest.mark.slow
 @providers
-async def test_numbers_beyond_all_sense_do_no_harm(provider: Shipped, tmp_path: Path) -> None:
+async def test_numbers_beyond_all_sense_do_no_harm(
+    provider: ShippedProvider, tmp_path: Path
+) -> None:
     """NaN, infinities, numbers of thousands of digits, and the same key twice."""
     for odd in (b"NaN", b"-Infinity", b"1e999", b"9" * 5_000, b'1,"usage":{},"type":[]'):
         body = produce_body(provider.protocol, Say("Two words."))
@@ -481,7 +485,7 @@ async def test_numbers_beyond_all_sense_do_no_harm(provider: Shipped, tmp_path: 
 @pytest.mark.slow
 @providers
 async def test_a_list_of_models_that_makes_no_sense_is_an_error(
-    provider: Shipped, tmp_path: Path
+    provider: ShippedProvider, tmp_path: Path
 ) -> None:
     """Whatever it is instead."""
     for body in (b"[]", b"7", b"null", b'{"data": 7, "models": 7}', b'{"data":[7],"models":[7]}'):
@@ -493,7 +497,7 @@ async def test_a_list_of_models_that_makes_no_sense_is_an_error(
 
 @providers
 async def test_a_server_that_stalls_behind_its_end_does_not_delay(
-    provider: Shipped, tmp_path: Path
+    provider: ShippedProvider, tmp_path: Path
 ) -> None:
     """Where the vendor says that its response is complete, nobody waits for the connection."""
     if provider.protocol == "generate_content":
@@ -510,7 +514,7 @@ async def test_a_server_that_stalls_behind_its_end_does_not_delay(
 
 @providers
 async def test_a_connection_is_used_again(
-    provider: Shipped, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    provider: ShippedProvider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a stream that was read to its end, also where the end came a little later."""
     monkeypatch.setattr(sources, "_DRAINING_SECONDS", 60)

@@ -9,7 +9,7 @@ import pytest
 
 from support.network.wire_servers import Connection, serve
 from support.vendors.hostility import produce_stream
-from support.vendors.shipped import SHIPPED, SURVEYED, Shipped, is_survey
+from support.vendors.shipped import SHIPPED, SURVEYED, ShippedProvider, is_survey
 from vibe_llms.events.stream import ContentDeltaEvent
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.requests import Request
@@ -27,7 +27,7 @@ providers = pytest.mark.parametrize("provider", SHIPPED.values(), ids=list(SHIPP
 @providers
 @pytest.mark.parametrize("way", WAYS)
 async def test_the_server_sees_at_once_that_nobody_waits(
-    provider: Shipped, way: str, tmp_path: Path
+    provider: ShippedProvider, way: str, tmp_path: Path
 ) -> None:
     """The socket is closed, whatever was still to come."""
     body = produce_stream(provider.protocol, Say("Two words."))

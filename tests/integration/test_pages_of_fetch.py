@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.quality.properties import examples
-from support.runs.invoking import connected, produce_ensemble_context
+from support.runs.invoking import connect_ensembles, produce_ensemble_context
 from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.invocables.invokers import Effect
 from vibe_llms.invocables.outcomes import Outcome
@@ -69,7 +69,7 @@ async def fetch(handler: Handler, path: str = "/", resolve: Any = None, **option
     start = {"start": options.pop("start")} if "start" in options else {}
     async with (
         serving(handler) as port,
-        connected(produce_fetch(resolve, **options)) as invoke,
+        connect_ensembles(produce_fetch(resolve, **options)) as invoke,
     ):
         outcome: Outcome = await invoke(
             "fetch_page", url=f"http://site.example:{port}{path}", **start
@@ -461,7 +461,7 @@ async def test_this_machine_is_refused_however_it_is_called(host: str) -> None:
         asked.append(request.path)
         return web.Response(text="secret")
 
-    async with serving(handle) as port, connected(FetchEnsemble(FetchSettings())) as invoke:
+    async with serving(handle) as port, connect_ensembles(FetchEnsemble(FetchSettings())) as invoke:
         outcome = await invoke("fetch_page", url=f"http://{host}:{port}/")
 
     assert outcome.is_error
@@ -505,7 +505,7 @@ async def test_what_the_user_exempts_is_reached() -> None:
     """A host by its name, and it alone."""
     async with (
         serving(answer("inside")) as port,
-        connected(produce_fetch(private_hosts=("Inside.example",))) as invoke,
+        connect_ensembles(produce_fetch(private_hosts=("Inside.example",))) as invoke,
     ):
         inside = await invoke("fetch_page", url=f"http://inside.example:{port}/")
         other = await invoke("fetch_page", url=f"http://127.0.0.1:{port}/")
@@ -549,7 +549,7 @@ async def test_what_is_no_address_is_refused_in_words(url: str) -> None:
         asked.append(host)
         return []
 
-    async with connected(produce_fetch(resolve)) as invoke:
+    async with connect_ensembles(produce_fetch(resolve)) as invoke:
         outcome = await invoke("fetch_page", url=url)
 
     assert outcome.is_error
@@ -633,7 +633,7 @@ async def test_nothing_is_left_of_a_fetch(ending: str) -> None:
     options: dict[str, Any] = {"seconds": 0.3} if ending == "time" else {}
     options |= {"page_bytes": 1_000} if ending == "cut" else {}
     host = "inside.example" if ending == "refused" else "site.example"
-    async with serving(handle) as port, connected(produce_fetch(**options)) as invoke:
+    async with serving(handle) as port, connect_ensembles(produce_fetch(**options)) as invoke:
         before, tasks = count(), asyncio.all_tasks()
         call = asyncio.ensure_future(invoke("fetch_page", url=f"http://{host}:{port}/"))
         if ending == "cancelled":

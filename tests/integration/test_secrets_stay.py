@@ -27,7 +27,7 @@ from support.gateways.remote_gateways import RemoteGateway
 from support.network.wire_servers import Connection, serve
 from support.quality.properties import sample
 from support.screens.command_line import VIBE, produce_environment
-from support.vendors.shipped import SHIPPED, SURVEYED, Shipped, is_survey
+from support.vendors.shipped import SHIPPED, SURVEYED, ShippedProvider, is_survey
 from vibe_llms.events.codec import encode_event
 from vibe_llms.exceptions import ConfigurationError, ConverseError
 from vibe_llms.foundation.limits import Limits
@@ -146,7 +146,9 @@ def show_logs(logs: pytest.LogCaptureFixture) -> str:
 
 
 @asynccontextmanager
-async def access(provider: Shipped, url: str, tmp_path: Path, **more: Any) -> AsyncIterator[Any]:
+async def access(
+    provider: ShippedProvider, url: str, tmp_path: Path, **more: Any
+) -> AsyncIterator[Any]:
     """Gives a model that asks with secrets, and looks through what is left on the disk."""
     asyncio.get_running_loop().set_debug(True)
     settings = {"headers": {"x-private": HEADER}, "between_chunks_seconds": 0.2, **more}
@@ -162,7 +164,7 @@ async def access(provider: Shipped, url: str, tmp_path: Path, **more: Any) -> As
 
 @contextmanager
 def standing(
-    provider: Shipped,
+    provider: ShippedProvider,
 ) -> Iterator[tuple[SynchronousSimulator, str, Callable[[], str]]]:
     """Gives the vendor of a provider, where it is asked, and what tells which headers came there.
 
@@ -178,7 +180,9 @@ def standing(
             yield (
                 simulator,
                 far.url,
-                lambda: "\n".join(value.decode() for head in far.heads for _, value in head),
+                lambda: "\n".join(
+                    value.decode() for head in far.request_headers for _, value in head
+                ),
             )
 
 
@@ -202,7 +206,7 @@ async def test_the_forms_are_those_that_are_looked_for() -> None:
     assert not find_secrets("an innocent text")
 
 
-def choose_faults(provider: Shipped) -> list[str]:
+def choose_faults(provider: ShippedProvider) -> list[str]:
     """Returns what may go wrong; those of one protocol, where they are many, take turns."""
     faults = [SHORT.get(name, name) for name in FAULTS]
     peers = [each for each in SHIPPED.values() if each.protocol == provider.protocol]
@@ -213,7 +217,7 @@ def choose_faults(provider: Shipped) -> list[str]:
 @pytest.mark.samples
 @providers
 async def test_no_fault_shows_a_secret(
-    provider: Shipped, tmp_path: Path, logs: pytest.LogCaptureFixture, monkeypatch: Any
+    provider: ShippedProvider, tmp_path: Path, logs: pytest.LogCaptureFixture, monkeypatch: Any
 ) -> None:
     """In success, and in whatever the simulator can do wrong."""
     monkeypatch.setattr("vibe_llms.providers.retries._FIRST_SECONDS", 0.0)
@@ -247,7 +251,7 @@ async def _hurry(seconds: float) -> None:
 @pytest.mark.slow
 @providers
 async def test_a_server_that_sends_back_what_it_was_sent(
-    provider: Shipped, tmp_path: Path, logs: pytest.LogCaptureFixture
+    provider: ShippedProvider, tmp_path: Path, logs: pytest.LogCaptureFixture
 ) -> None:
     """As an error, a page, a redirection, an event: in any way of writing it."""
     forms = [form for secret in (KEY, HEADER) for form in list_forms(secret)[:4]]
@@ -272,7 +276,9 @@ async def test_a_server_that_sends_back_what_it_was_sent(
     assert find_secrets(show_logs(logs)) == []
 
 
-async def _be_echoed(provider: Shipped, tmp_path: Path, status: str, kind: str, body: str) -> str:
+async def _be_echoed(
+    provider: ShippedProvider, tmp_path: Path, status: str, kind: str, body: str
+) -> str:
     """Asks a server that answers so; returns all that can be shown of what happens."""
 
     async def echo(connection: Connection) -> None:
@@ -294,7 +300,7 @@ async def _be_echoed(provider: Shipped, tmp_path: Path, status: str, kind: str, 
 
 @pytest.mark.slow
 @providers
-async def test_a_recording_holds_no_secret(provider: Shipped, tmp_path: Path) -> None:
+async def test_a_recording_holds_no_secret(provider: ShippedProvider, tmp_path: Path) -> None:
     """Of what was sent; the file of the key is read, and is not copied."""
     key = tmp_path / "key"
     key.write_text(KEY)
@@ -352,7 +358,9 @@ async def test_what_is_no_key_is_not_shown(key: str, tmp_path: Path) -> None:
             assert find_secrets(shown) == []
 
 
-async def _access_quietly(provider: Shipped, folder: Path, key: str) -> ConverserModel | None:
+async def _access_quietly(
+    provider: ShippedProvider, folder: Path, key: str
+) -> ConverserModel | None:
     try:
         return await provider.access("http://127.0.0.1:9", folder, api_key=key)
     except ConverseError as error:
@@ -384,7 +392,7 @@ def vibe(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     return run
 
 
-def tabulate(provider: Shipped, url: str, key: str = KEY) -> dict[str, Any]:
+def tabulate(provider: ShippedProvider, url: str, key: str = KEY) -> dict[str, Any]:
     """Returns the table of a provider that keeps secrets."""
     return {
         "module": f"vibe_llms.providers.{provider.folder}",

@@ -1,4 +1,4 @@
-"""An account of tests, which lets everybody in and takes notes."""
+"""Authorizer for tests that admits all clients and records its calls."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from vibe_llms.plugins.specification.daemons import Arrival, Demand
 
 @attrs.define
 class Account:
-    """An authorizer, a grant and a reservation in one, which notes what it is told."""
+    """An authorizer, a grant and a reservation in one, which records its calls."""
 
     admitted: bool = True
-    told: list[str] = attrs.field(factory=list)
+    calls: list[str] = attrs.field(factory=list)
     used: list[tuple[Usage | None, Decimal | None]] = attrs.field(factory=list)
     demands: list[Demand] = attrs.field(factory=list)
     subject: str = "somebody"
@@ -31,10 +31,10 @@ class Account:
         return self
 
     async def settle(self, usage: Usage | None, cents: Decimal | None) -> None:
-        self.told.append("settled")
+        self.calls.append("settled")
         self.used.append((usage, cents))
 
     async def release(self) -> None:
-        self.told.append("released")
+        self.calls.append("released")
 
     async def close(self) -> None: ...

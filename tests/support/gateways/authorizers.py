@@ -1,4 +1,4 @@
-"""An authorizer of tests."""
+"""Authorizers for tests."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from vibe_llms.plugins.specification.daemons import Arrival, Demand
 
 
 class FriendAuthorizer:
-    """Lets one key ask anything, and others nothing; counts what is set aside."""
+    """Authorizer that allows everything to one key and nothing to others; records reservations."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.calls: list[str] = []
 
     async def authorize(self, arrival: Arrival) -> FriendAuthorizer.Grant:
         return self.Grant(self, arrival.credential)
@@ -26,9 +26,9 @@ class FriendAuthorizer:
             return self.subject == "friend"
 
         async def reserve(self, demand: Demand) -> FriendAuthorizer.Reservation:
-            if self.authorizer.told.count("reserve") == 2:
+            if self.authorizer.calls.count("reserve") == 2:
                 raise AccessError(fault=ProviderFault.RATE_LIMITED, detail="Enough.")
-            self.authorizer.told.append("reserve")
+            self.authorizer.calls.append("reserve")
             return FriendAuthorizer.Reservation(self.authorizer)
 
     class Reservation:
@@ -36,14 +36,14 @@ class FriendAuthorizer:
             self.authorizer = authorizer
 
         async def settle(self, usage: object, cents: object) -> None:
-            self.authorizer.told.append("settle" if usage is not None else "settle unknown")
+            self.authorizer.calls.append("settle" if usage is not None else "settle unknown")
 
         async def release(self) -> None:
-            self.authorizer.told.append("release")
+            self.authorizer.calls.append("release")
 
 
 class KeyAuthorizer(FriendAuthorizer):
-    """Lets in whoever has a key, and calls them by it."""
+    """Authorizer that admits any key; the key is the subject."""
 
     async def authorize(self, arrival: Arrival) -> FriendAuthorizer.Grant:
         if not arrival.credential:
@@ -52,7 +52,7 @@ class KeyAuthorizer(FriendAuthorizer):
 
 
 class CertificateAuthorizer(FriendAuthorizer):
-    """Lets in by the subject of the certificate alone, and takes down who came."""
+    """Authorizer that admits only some subjects of certificates, and records all of them."""
 
     def __init__(self, *subjects: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What coding agents send to the address that they are given, in our own words.
+"""Requests of coding agents to a configured address, rewritten for tests.
 
 Each is written after its public sources, and all but Cline after what releases that were current in
 November 2026 have sent to a gateway: headers, the shape of the body, tools, how
@@ -36,21 +36,21 @@ PATCH: Final = "*** Begin Patch\n*** Add File: tides.md\n+High water at Wick: no
 
 @attrs.frozen
 class Call:
-    """A call as an agent understands it.
+    """A call as an agent reads it.
 
     Attributes:
         tool: The name of the tool; of one in a namespace, both with a slash between them.
-        said: Its arguments as plain data, or its free text.
-        id: By which the result is given.
+        input: Its arguments as plain data, or its free text.
+        id: Id for the result.
     """
 
     tool: str
-    said: Any
+    input: Any
     id: str = attrs.field(default="", eq=False)
 
 
 class Agent(abc.ABC):
-    """One session of an agent, which keeps the history itself.
+    """One session of an agent, which stores its own history.
 
     Attributes:
         name: Of the program.
@@ -74,7 +74,7 @@ class Agent(abc.ABC):
     @property
     @abc.abstractmethod
     def path(self) -> str:
-        """Where it posts its requests."""
+        """The path of its requests."""
 
     @abc.abstractmethod
     def compose(self) -> dict[str, Any]:
@@ -86,11 +86,11 @@ class Agent(abc.ABC):
 
     @abc.abstractmethod
     def say(self, text: str) -> None:
-        """Add what the user says."""
+        """Add a message of the user."""
 
     @abc.abstractmethod
     def hear(self, data: bytes) -> tuple[str, list[Call]]:
-        """Read an answer, and adds it to the history as the agent does."""
+        """Read an answer, and add it to the history as the agent does."""
 
     @abc.abstractmethod
     def answer(self, call: Call, text: str, *, failed: bool = False) -> None:
@@ -180,7 +180,7 @@ class Codex(Agent):
 
     def hear(self, data: bytes) -> tuple[str, list[Call]]:
         if self.streaming:
-            # It takes each item as it is done, and the usage from the end; all else is for show.
+            # It reads each finished item, and the usage at the end; the rest is only displayed.
             events = list(read_events(data))
             items = [each["item"] for each in events if each["type"].endswith("output_item.done")]
             pieces = "".join(
@@ -194,23 +194,23 @@ class Codex(Agent):
             assert events[-1]["response"]["usage"]["input_tokens"] >= 0
         else:
             items = json.loads(data)["output"]
-        self.history += items  # each as it came, with its id
+        self.history += items  # unchanged, with their ids
         calls = []
         for item in items:
             if item["type"] in ("function_call", "custom_tool_call"):
                 space = f"{item['namespace']}/" if item.get("namespace") else ""
                 is_custom = item["type"] == "custom_tool_call"
-                said = item["input"] if is_custom else json.loads(item["arguments"])
-                calls.append(Call(space + item["name"], said, item["call_id"]))
-        said_texts = [
+                arguments = item["input"] if is_custom else json.loads(item["arguments"])
+                calls.append(Call(space + item["name"], arguments, item["call_id"]))
+        texts = [
             part["text"] for item in items if item["type"] == "message" for part in item["content"]
         ]
-        return "".join(said_texts), calls
+        return "".join(texts), calls
 
     def answer(self, call: Call, text: str, *, failed: bool = False) -> None:
         kind = "custom_tool_call_output" if call.tool == self.edit else "function_call_output"
-        told = {"type": kind, "id": f"fco_{len(self.history)}", "call_id": call.id}
-        self.history.append({**told, "output": f"Exit code: {int(failed)}\nOutput:\n{text}"})
+        output = {"type": kind, "id": f"fco_{len(self.history)}", "call_id": call.id}
+        self.history.append({**output, "output": f"Exit code: {int(failed)}\nOutput:\n{text}"})
 
 
 class CodexOfNewModels(Codex):
@@ -316,7 +316,7 @@ class ClaudeCode(Agent):
         parts = [{"type": "text", "text": reminder}, {"type": "text", "text": text}]
         is_first = not self.history
         self.history.append({"role": "user", "content": parts})
-        if is_first:  # what it knows since then stands behind the prompt
+        if is_first:  # later facts follow the prompt
             kinds = "Kinds of agents for the tool Agent: one that explores."
             self.history.append({"role": "system", "content": kinds})
 
@@ -445,7 +445,7 @@ class OpenCode(Agent):
 
 
 def gather_chat(data: bytes) -> dict[str, Any]:
-    """Return the message that the chunks of a stream amount to."""
+    """Return the message from the chunks of a stream."""
     message: dict[str, Any] = {"content": "", "tool_calls": [], "reasoning_content": ""}
     reason, usage = None, None
     for chunk in read_events(data):
@@ -661,8 +661,8 @@ class GeminiCli(Agent):
 
     def answer(self, call: Call, text: str, *, failed: bool = False) -> None:
         response = {"error": text} if failed else {"output": text}
-        told = {"id": call.id} if call.id else {}
-        part = {"functionResponse": {**told, "name": call.tool, "response": response}}
+        identity = {"id": call.id} if call.id else {}
+        part = {"functionResponse": {**identity, "name": call.tool, "response": response}}
         if self.history[-1]["role"] == "user":
             self.history[-1]["parts"].append(part)
         else:

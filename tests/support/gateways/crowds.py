@@ -1,6 +1,7 @@
-"""Clients that ask a gateway again and again, whatever becomes of it.
+"""Clients that send requests to a gateway all the time, also while it is restarted.
 
-Each request has a model of its own name, so that accounts, which are by model, tell of each alone.
+Each request has a model name of its own, so that the accounts, which are by model, show each
+request separately.
 """
 
 from __future__ import annotations
@@ -23,62 +24,62 @@ from vibe_llms.daemons.keys.ledger import KeyAccount, KeyLedger
 MODELS = ("openai_conversations:answer-slowly", "anthropic:answer-slowly")
 CLIENTS = 6
 LONGEST_SECONDS = 70.0
-"""Behind which no client waits: ``total_seconds`` is 60, and a new worker is there in a second."""
+"""Time limit of clients: ``total_seconds`` is 60, and a new worker starts within a second."""
 
 
 @attrs.define
-class Crowd:
-    """Clients that ask again and again, whatever becomes of the gateway.
+class ClientCrowd:
+    """Clients that send requests until the test sets ``is_over``.
 
     Attributes:
-        acknowledged: The models of all requests that were answered whole.
+        acknowledged: The models of all requests with complete answers.
     """
 
     process: Process
     acknowledged: list[str] = attrs.field(factory=list)
-    asked_count: int = 0
+    request_count: int = 0
     is_over: bool = False
 
     async def ask(self, key: str = "", model: str = MODELS[0], *, stream: bool = False) -> int:
-        """Asks once; returns the status, or 0 where the connection broke."""
+        """Send one request; return the status, or 0 if the connection broke."""
         body = {"model": model, "messages": [{"role": "user", "content": "A sea?"}]}
         headers = {"authorization": f"Bearer {key or self.process.key}"}
         url = f"{self.process.url}/v1/chat/completions"
-        told = {**body, "max_tokens": 9, "stream": stream}
+        payload = {**body, "max_tokens": 9, "stream": stream}
         async with asyncio.timeout(LONGEST_SECONDS), aiohttp.ClientSession() as session:
             try:
-                async with session.post(url, json=told, headers=headers) as answer:
+                async with session.post(url, json=payload, headers=headers) as answer:
                     await answer.read()
                     return answer.status
             except (aiohttp.ClientError, ConnectionError):
                 await asyncio.sleep(0.02)
                 return 0
 
-    async def go_on(self, number: int) -> None:
-        """Asks until it is over, by both ways, streamed and not."""
+    async def keep_asking(self, number: int) -> None:
+        """Send requests until ``is_over``: passed through and translated, streamed and complete."""
         turn = number
         while not self.is_over:
-            self.asked_count += 1
-            model, stream = f"{MODELS[turn % 2]}{TAG}{self.asked_count}", turn % 4 < 2
+            self.request_count += 1
+            model, stream = f"{MODELS[turn % 2]}{TAG}{self.request_count}", turn % 4 < 2
             if await self.ask(model=model, stream=stream) == 200:
                 self.acknowledged.append(model)
             turn += 1
 
-    async def grow_by(self, count: int) -> None:
-        """Wait until so many more are acknowledged."""
-        wanted = len(self.acknowledged) + count
-        await wait_until(lambda: len(self.acknowledged) >= wanted, 60)
+    async def wait_for_answers(self, count: int) -> None:
+        """Wait until ``count`` more requests are acknowledged."""
+        expected = len(self.acknowledged) + count
+        await wait_until(lambda: len(self.acknowledged) >= expected, 60)
 
 
 def find_faults(
     account: KeyAccount, acknowledged: Sequence[str], upstream: Sequence[str], deaths: int
 ) -> list[str]:
-    """Return what does not hold between accounts, clients and an upstream.
+    """Compare accounts with the counts of clients and upstream; return the violated rules.
 
     Args:
-        acknowledged: The models of requests that clients have had an answer to.
-        upstream: The models that the upstream was asked for, without their providers.
-        deaths: How many processes have died.
+        acknowledged: The models of requests that clients received answers to.
+        upstream: The models in the upstream's requests, without their providers.
+        deaths: Number of processes that died.
     """
     by_model: dict[str, KeySpending] = {}
     for place, each in account.spent.items():
@@ -87,22 +88,22 @@ def find_faults(
     billed = {name.partition(":")[2] for name, each in by_model.items() if each.requests}
     known = {name.partition(":")[2] for name in counts}
     whole = sum_spending(account)
-    holds = {
-        "nothing is under way": count_open_requests(account) == 0,
-        "what was acknowledged is in the accounts": set(acknowledged) <= set(counts),
-        "what was sent is in the accounts": set(upstream) <= known,
-        "what is billed was sent": billed <= set(upstream),
+    rules = {
+        "no request is open": count_open_requests(account) == 0,
+        "acknowledged requests are in the accounts": set(acknowledged) <= set(counts),
+        "sent requests are in the accounts": set(upstream) <= known,
+        "billed requests were sent": billed <= set(upstream),
         "nothing is sent twice": len(set(upstream)) == len(upstream),
         "nothing counts twice": set(counts.values()) <= {1},
-        # Each death leaves at most one request of each client in the dark.
-        "little is in the dark": whole.perhaps_requests <= deaths * CLIENTS,
-        "most is known": whole.perhaps_requests < whole.requests,
-        "tokens are those of requests": whole.output_tokens == 5 * whole.requests,
+        # Each death leaves at most one request of each client uncertain.
+        "few requests are uncertain": whole.perhaps_requests <= deaths * CLIENTS,
+        "most requests are certain": whole.perhaps_requests < whole.requests,
+        "tokens match the requests": whole.output_tokens == 5 * whole.requests,
     }
-    return [name for name, is_so in holds.items() if not is_so]
+    return [name for name, is_met in rules.items() if not is_met]
 
 
 def survey(directory: Path) -> KeyAccount:
-    """Looks at the account after the last process has ended."""
+    """Return the account after the last process has ended."""
     with closing(KeyLedger(directory, read_clock=time.monotonic, read_time=time.time)) as ledger:
         return ledger.survey()

@@ -1,12 +1,12 @@
-"""Long runs of chaos against a gateway of a process of its own, for a release or by hand.
+"""Long runs of attacks on a gateway in a process of its own, before a release or by hand.
 
 Run ``python tests/support/gateways/gateway_chaos.py nonsense|kills|growth MINUTES [SEED]``.
 
-``nonsense`` sends requests and web sockets that make no sense (``gateway_nonsense.py``): no
-status of 500 and above that is the client's fault, no word of our insides, no exception in the log.
-``kills`` kills workers, or all of it, at random under load, and holds the accounts of keys against
-what clients and upstream have counted. ``growth`` sends nonsense from several clients and looks how
-large the process is: after it has warmed up it may not grow.
+``nonsense`` sends invalid requests and WebSocket messages (``gateway_nonsense.py``). The gateway
+must not answer invalid requests with a status of 500 or above, show internal data, or log an
+exception. ``kills`` kills workers or the whole gateway at random under load, and compares the
+accounts of keys with the counts of clients and upstream. ``growth`` sends invalid requests from
+several clients; after the start, the process must not grow.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ import psutil
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # a program of its own finds `support`
 
-from support.gateways.crowds import CLIENTS, Crowd, find_faults, survey
+from support.gateways.crowds import CLIENTS, ClientCrowd, find_faults, survey
 from support.gateways.gateway_nonsense import Client, draw_frames, draw_messages, draw_request
-from support.gateways.hostile_upstreams import gateway_process, misbehave, start
+from support.gateways.hostile_upstreams import answer_with_faults, gateway_process, start
 from support.gateways.key_holders import create_key, sum_spending
 from support.network.wire_servers import serve
 
@@ -35,7 +35,7 @@ _MEBIBYTE = 1_048_576
 
 
 async def send_nonsense(client: Client, dice: random.Random) -> str:
-    """Send something; return what is wrong with what came back, if anything is."""
+    """Send a random request; return what is wrong with the answer, or an empty text."""
     drawn: object = None
     printed = len(client.process.printed)
     try:
@@ -48,7 +48,7 @@ async def send_nonsense(client: Client, dice: random.Random) -> str:
         else:
             drawn = draw_frames(dice)
             await client.break_socket(drawn)
-    except Exception as error:  # whatever it is, it is a finding
+    except Exception as error:  # any error is a finding
         await asyncio.sleep(0.3)  # lines of the log wait for each other
         said = "".join(client.process.printed[printed:])
         return f"{type(error).__name__} {error}\n    of {drawn!r}\n{said}"
@@ -57,7 +57,7 @@ async def send_nonsense(client: Client, dice: random.Random) -> str:
 
 
 async def run_nonsense(seconds: float, seed: int, folder: Path) -> int:
-    """Send nonsense until the time is over; return how much was wrong."""
+    """Send invalid requests until the time is over; return the number of findings."""
     dice, findings, count = random.Random(seed), 0, 0
     kinds: set[str] = set()
     async with gateway_process(folder) as process, aiohttp.ClientSession() as session:
@@ -67,7 +67,7 @@ async def run_nonsense(seconds: float, seed: int, folder: Path) -> int:
         while time.monotonic() < end:
             count += 1
             if count % 200 == 0:
-                await client.prepare()  # what was deleted is there again
+                await client.prepare()  # create deleted conversations and responses again
             if finding := await send_nonsense(client, dice):
                 findings += 1
                 if (kind := _shorten(finding)) not in kinds:
@@ -78,13 +78,13 @@ async def run_nonsense(seconds: float, seed: int, folder: Path) -> int:
 
 
 def _shorten(finding: str) -> str:
-    """Return what findings of one kind have in common."""
-    told, _, _ = finding.partition("\n    of ")
-    return re.sub(r"\d+|req_\w+|'[^']*'", "", told.rpartition("\r\n\r\n")[2].strip()[-150:])
+    """Return a text that is equal for findings of the same kind."""
+    description, _, _ = finding.partition("\n    of ")
+    return re.sub(r"\d+|req_\w+|'[^']*'", "", description.rpartition("\r\n\r\n")[2].strip()[-150:])
 
 
 async def run_growth(seconds: float, seed: int, folder: Path) -> int:
-    """Send nonsense from eight clients; return 1 where the process has grown."""
+    """Send invalid requests from eight clients; return 1 if the process has grown."""
     sizes: list[float] = []
     async with gateway_process(folder) as process, aiohttp.ClientSession() as session:
         clients = [Client(process, session) for _ in range(8)]
@@ -92,12 +92,12 @@ async def run_growth(seconds: float, seed: int, folder: Path) -> int:
             await client.prepare()
         running, end = psutil.Process(process.running.pid), time.monotonic() + seconds
 
-        async def go_on(client: Client, dice: random.Random) -> None:
+        async def keep_sending(client: Client, dice: random.Random) -> None:
             while time.monotonic() < end:
                 await send_nonsense(client, dice)
 
         asking = [
-            asyncio.create_task(go_on(client, random.Random(seed + number)))
+            asyncio.create_task(keep_sending(client, random.Random(seed + number)))
             for number, client in enumerate(clients)
         ]
         for _ in range(20):
@@ -110,17 +110,19 @@ async def run_growth(seconds: float, seed: int, folder: Path) -> int:
 
 
 async def run_kills(seconds: float, seed: int, folder: Path) -> int:
-    """Kills and starts again until the time is over; returns how much does not add up."""
+    """Kill and restart processes until the time is over; return the number of violated rules."""
     dice, deaths = random.Random(seed), 0
-    async with serve(misbehave) as upstream:
+    async with serve(answer_with_faults) as upstream:
         process = await start(folder, upstream, workers=2)
         port = int(process.url.rpartition(":")[2])
         process.key = create_key(process.keys, "bob", requests_per_minute=10**6)
-        crowd = Crowd(process)
-        asking = [asyncio.create_task(crowd.go_on(number)) for number in range(CLIENTS)]
+        crowd = ClientCrowd(process)
+        asking = [asyncio.create_task(crowd.keep_asking(number)) for number in range(CLIENTS)]
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            await crowd.grow_by(dice.randint(1, 60))  # raises where it does not recover
+            await crowd.wait_for_answers(
+                dice.randint(1, 60)
+            )  # fails if the gateway does not recover
             running = psutil.Process(process.running.pid)
             workers = running.children()
             if dice.random() < 0.7:
@@ -134,16 +136,16 @@ async def run_kills(seconds: float, seed: int, folder: Path) -> int:
                     each.kill()
             await process.running.wait()
             process = await start(folder, upstream, key=process.key, workers=2, port=port)
-        await crowd.grow_by(20)
+        await crowd.wait_for_answers(20)
         crowd.is_over = True
         await asyncio.gather(*asking)
         await process.end()
-        upstream_heard = process.survey_upstream()
+        upstream_models = process.survey_upstream()
     account = survey(process.keys)
     whole = sum_spending(account)
-    faults = find_faults(account, crowd.acknowledged, upstream_heard, deaths)
+    faults = find_faults(account, crowd.acknowledged, upstream_models, deaths)
     print(
-        f"kills: {deaths} deaths, {len(crowd.acknowledged)} acknowledged, {len(upstream_heard)}"
+        f"kills: {deaths} deaths, {len(crowd.acknowledged)} acknowledged, {len(upstream_models)}"
         f" sent, {whole.requests} billed, {whole.perhaps_requests} perhaps",
         *(f"but not: {fault}" for fault in faults),
         flush=True,
@@ -155,7 +157,7 @@ RUNS = {"nonsense": run_nonsense, "kills": run_kills, "growth": run_growth}
 
 
 def main() -> int:
-    """Create a run; return 1 where something was found."""
+    """Perform a run; return 1 if there are findings."""
     what, seconds = RUNS[sys.argv[1]], 60 * float(sys.argv[2])
     seed = int(sys.argv[3]) if len(sys.argv) > 3 else random.SystemRandom().getrandbits(32)
     print(f"seed {seed}", flush=True)

@@ -1,4 +1,4 @@
-"""Gateways of tests that have a file, before two upstreams."""
+"""Gateways with a file and two upstreams, for tests."""
 
 from __future__ import annotations
 
@@ -46,27 +46,27 @@ base_url = "{first}"
 
 @frozen
 class GatewayAnswer:
-    """What a client has heard."""
+    """The answer that a client received."""
 
     status: int
-    headers: Mapping[str, str]  # by any case
+    headers: Mapping[str, str]  # names in any case
     body: bytes
 
 
 def hold_answers(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
-    """Has upstreams take requests down and answer none before the event is set."""
+    """Let upstreams record requests, but answer only after the returned event is set."""
     is_over, answer = asyncio.Event(), answering._converse
 
-    async def hold(*given: Any) -> Any:
+    async def hold(*arguments: Any) -> Any:
         await is_over.wait()
-        return await answer(*given)
+        return await answer(*arguments)
 
     monkeypatch.setattr(answering, "_converse", hold)
     return is_over
 
 
 class RoutedGateway:
-    """A gateway with a file, before two upstreams."""
+    """Gateway with a file and two upstreams."""
 
     def __init__(
         self,
@@ -92,13 +92,13 @@ class RoutedGateway:
 
     @asynccontextmanager
     async def run(self, tables: str, **options: Any) -> AsyncIterator[RoutedGateway]:
-        """Serve it with these tables."""
+        """Serve the gateway with these tables in its file."""
         self.file.write_text(tables, encoding="utf-8")
         async with serve(self.produce(**options)) as address, self.reach(address):
             yield self
 
     def produce(self, **options: Any) -> Service:
-        """Create it of its file."""
+        """Create the gateway from its file."""
         self.service = produce_service(
             self.application, file=self.file, listeners=[self.records.append], **options
         )
@@ -106,13 +106,13 @@ class RoutedGateway:
 
     @asynccontextmanager
     async def reach(self, address: str) -> AsyncIterator[None]:
-        """Lets clients ask it, wherever it is served."""
+        """Open a client session for the gateway at an address."""
         self.address = address
         async with aiohttp.ClientSession() as self.session:
             yield
 
     async def ask(self, headers: dict[str, str] | None = None, **fields: object) -> GatewayAnswer:
-        """Asks in Chat Completions."""
+        """Send a request of Chat Completions."""
         body = {"model": "quick", "messages": [{"role": "user", "content": "A sea?"}], **fields}
         url = f"{self.address}/v1/chat/completions"
         async with self.session.post(url, json=body, headers=headers) as answer:

@@ -1,7 +1,7 @@
-"""Requests to a gateway that make no sense, or nearly: bodies, paths, headers, web sockets.
+"""Random invalid requests to a gateway: bodies, paths, headers, WebSocket messages.
 
-Each is drawn from dice, so that Hypothesis can draw and shrink them, and a long run can count its
-seed. ``tests/support/gateways/gateway_chaos.py`` makes such runs.
+Each is drawn from a ``random.Random``, so that Hypothesis can shrink it, and a long run can be
+repeated by its seed (``tests/support/gateways/gateway_chaos.py``).
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ _FRAMES: Final = (
 
 
 @attrs.frozen
-class Nonsense:
+class DrawnRequest:
     """One request."""
 
     method: str
@@ -110,7 +110,7 @@ class Nonsense:
 
 
 def survey_places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Return the paths of all that is in a body, but the whole."""
+    """Return the paths of all values within a body."""
     inner = value.items() if isinstance(value, dict) else enumerate(value)
     found = []
     for key, each in inner:
@@ -120,23 +120,23 @@ def survey_places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...
     return found
 
 
-def distort(dice: random.Random, sound: Any) -> Any:
-    """Return a body of which up to three values are others, gone or there twice."""
-    body = copy.deepcopy(sound)
+def distort(dice: random.Random, valid: Any) -> Any:
+    """Return a body in which up to three values are replaced, removed or repeated."""
+    body = copy.deepcopy(valid)
     for _ in range(dice.choice((0, 1, 1, 2, 3))):
         places = survey_places(body)
         if not places:
             break
-        *way, last = dice.choice(places)
+        *outer, last = dice.choice(places)
         within = body
-        for key in way:
+        for key in outer:
             within = within[key]
-        doing = dice.randrange(8)
-        if doing == 0:
+        action = dice.randrange(8)
+        if action == 0:
             del within[last]
-        elif doing == 1 and isinstance(within, list):
+        elif action == 1 and isinstance(within, list):
             within.append(copy.deepcopy(within[last]))
-        elif doing == 2:
+        elif action == 2:
             within[last] = [copy.deepcopy(within[last])]
         else:
             within[last] = copy.deepcopy(dice.choice(_ODD))
@@ -144,24 +144,24 @@ def distort(dice: random.Random, sound: Any) -> Any:
 
 
 def garble(dice: random.Random, data: bytes) -> bytes:
-    """Return data of which a few bytes are others, gone or new, in one place."""
+    """Return data in which a few bytes at one place are replaced, removed or added."""
     at = dice.randint(0, len(data))
     odd = bytes(dice.randrange(256) for _ in range(dice.randint(0, 4)))
     return data[:at] + odd + data[at + dice.randint(0, 9) :]
 
 
 def draw_body(dice: random.Random, bodies: Sequence[tuple[str, Any]] = BODIES) -> tuple[str, bytes]:
-    """Draw a path, and a body of it of which something may be wrong."""
-    path, sound = dice.choice(bodies)
-    data = json.dumps(distort(dice, sound)).encode()
+    """Draw a path, and a body for it that may be invalid."""
+    path, valid = dice.choice(bodies)
+    data = json.dumps(distort(dice, valid)).encode()
     return path, garble(dice, data) if dice.random() < 0.2 else data
 
 
 _ALL_BODIES: Final = (*BODIES, *KEPT_BODIES, *RICH_BODIES, *RICH_BODIES)
 
 
-def draw_request(dice: random.Random) -> Nonsense:
-    """Draw any request: its path, query, headers and body may all be wrong."""
+def draw_request(dice: random.Random) -> DrawnRequest:
+    """Draw a request whose path, query, headers and body may all be invalid."""
     method = "POST"
     if dice.random() < 0.7:
         path, body = draw_body(dice, _ALL_BODIES)
@@ -185,22 +185,22 @@ def draw_request(dice: random.Random) -> Nonsense:
         headers |= draw_headers(dice)
         if headers.get("content-encoding") == "gzip" and dice.random() < 0.5:
             body = gzip.compress(body)
-    return Nonsense(method, path, headers, body)
+    return DrawnRequest(method, path, headers, body)
 
 
 def draw_headers(dice: random.Random) -> dict[str, str]:
-    """Draw a few headers that make no sense."""
+    """Draw a few invalid headers."""
     names = (dice.choice(list(_HEADERS)) for _ in range(dice.randint(1, 3)))
     return {name: dice.choice(_HEADERS[name]) for name in names}
 
 
 def draw_messages(dice: random.Random) -> list[str | bytes]:
-    """Draw what is sent over a web socket."""
+    """Draw messages for a WebSocket."""
     drawn: list[str | bytes] = []
     for _ in range(dice.randint(1, 5)):
         kinds = ("response.create", "response.create", "response.steer", "nothing", None, 7, [])
-        _, sound = dice.choice([each for each in _ALL_BODIES if each[0] == "/v1/responses"])
-        event = {"type": dice.choice(kinds), **distort(dice, sound)}
+        _, valid = dice.choice([each for each in _ALL_BODIES if each[0] == "/v1/responses"])
+        event = {"type": dice.choice(kinds), **distort(dice, valid)}
         if dice.random() < 0.3:
             event["stream_id"] = dice.choice(("a", "b", "", 7, None, [], "x" * 999, "\0", "\ud800"))
         if dice.random() < 0.3:
@@ -214,17 +214,17 @@ def draw_messages(dice: random.Random) -> list[str | bytes]:
 
 
 def draw_frames(dice: random.Random) -> bytes:
-    """Draw what are no frames of a web socket."""
+    """Draw bytes that are not valid WebSocket frames."""
     return dice.choice(_FRAMES) + dice.randbytes(dice.randint(0, 200))
 
 
 @attrs.define
 class Client:
-    """Sends nonsense to a gateway, and holds what it says against what it may say.
+    """Client that sends invalid requests to a gateway, and checks the answers.
 
     Attributes:
-        known: Names of what is kept, which stand in braces in what is drawn.
-        statuses: How often each came.
+        known: Ids of stored objects, for the names in braces of drawn requests.
+        statuses: Number of answers by status.
     """
 
     process: Process
@@ -233,7 +233,7 @@ class Client:
     statuses: dict[int, int] = attrs.field(factory=dict)
 
     async def prepare(self) -> None:
-        """Begin a conversation and two responses, which what follows may name."""
+        """Create a conversation and two responses that later requests can name."""
         self.known = {"model": MODEL, "item": "msg_1"}
         for name, path, body in (
             ("conversation", "/v1/conversations", {"items": [ITEM]}),
@@ -241,37 +241,37 @@ class Client:
             ("background", "/v1/responses", {**RESPONSE, "background": True}),
         ):
             headers = {"content-type": "application/json"}
-            asked = Nonsense("POST", path, headers, json.dumps(body).encode())
-            status, said = await self._exchange(asked)
-            assert status == 200, said
-            self.known[name] = json.loads(said.partition(b"\r\n\r\n")[2])["id"]
+            request = DrawnRequest("POST", path, headers, json.dumps(body).encode())
+            status, answer = await self._exchange(request)
+            assert status == 200, answer
+            self.known[name] = json.loads(answer.partition(b"\r\n\r\n")[2])["id"]
 
     def fill(self, text: str) -> str:
-        """Put what is known in the place of names in braces."""
+        """Replace names in braces by the ids of stored objects."""
         for name, known in self.known.items():
             text = text.replace(f"{{{name}}}", known)
         return text
 
-    async def send(self, asked: Nonsense) -> int:
-        """Send one request; return the status. Raises AssertionError where it may not be."""
-        status, said = await self._exchange(asked)
+    async def send(self, request: DrawnRequest) -> int:
+        """Send one request; return the status. Raise AssertionError for a wrong answer."""
+        status, answer = await self._exchange(request)
         self.statuses[status] = self.statuses.get(status, 0) + 1
-        check(self.process, status, said)
+        check(self.process, status, answer)
         return status
 
-    async def _exchange(self, asked: Nonsense) -> tuple[int, bytes]:
-        """Write a request by itself, as clients' libraries refuse what is odd."""
-        body = self.fill(asked.body.decode("latin-1")).encode("latin-1")
-        path = quote(self.fill(asked.path), safe="/:?&=%[]+#*;,$!~'()")
+    async def _exchange(self, request: DrawnRequest) -> tuple[int, bytes]:
+        """Send a request over a plain socket, because client libraries reject invalid ones."""
+        body = self.fill(request.body.decode("latin-1")).encode("latin-1")
+        path = quote(self.fill(request.path), safe="/:?&=%[]+#*;,$!~'()")
         headers = {
             "host": "gateway",
             **{"authorization": f"Bearer {self.process.key}"},
-            **asked.headers,
+            **request.headers,
             "content-length": str(len(body)),
             "connection": "close",
         }
-        told = [f"{asked.method} {path} HTTP/1.1", *(f"{k}: {v}" for k, v in headers.items())]
-        head = "\r\n".join(told).encode("latin-1", "replace") + b"\r\n\r\n"
+        lines = [f"{request.method} {path} HTTP/1.1", *(f"{k}: {v}" for k, v in headers.items())]
+        head = "\r\n".join(lines).encode("latin-1", "replace") + b"\r\n\r\n"
         url = URL(self.process.url)
         assert url.host is not None
         async with asyncio.timeout(LONGEST_SECONDS):
@@ -283,7 +283,7 @@ class Client:
                 await _close(writer)
 
     async def converse(self, messages: Sequence[str | bytes]) -> None:
-        """Send messages over a web socket. Raises AssertionError where one may not be said."""
+        """Send messages over a WebSocket. Raise AssertionError for a wrong answer."""
         url = f"{self.process.url}/v1/responses"
         async with (
             asyncio.timeout(LONGEST_SECONDS),
@@ -294,20 +294,20 @@ class Client:
                     await socket.send_bytes(message)
                 else:
                     await socket.send_str(self.fill(message))
-            # What can be answered last of all says that all was taken.
+            # The answer to this last message shows that all were received.
             await socket.send_str('{"type": "response.steer", "input": "last"}')
-            async for told in socket:
-                if told.type is not aiohttp.WSMsgType.TEXT:
+            async for answer in socket:
+                if answer.type is not aiohttp.WSMsgType.TEXT:
                     break
-                said = json.loads(told.data)
-                check(self.process, int(said.get("status") or 0), told.data.encode())
-                if said.get("steer", {}).get("input") == "last":
+                fields = json.loads(answer.data)
+                check(self.process, int(fields.get("status") or 0), answer.data.encode())
+                if fields.get("steer", {}).get("input") == "last":
                     return
         code = socket.close_code
         assert code not in (None, 1006, 1011), f"web socket closed with {code}"
 
     async def break_socket(self, frames: bytes) -> None:
-        """Send what are no frames over a web socket."""
+        """Send invalid frames over a WebSocket."""
         port = int(self.process.url.rpartition(":")[2])
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(
@@ -331,19 +331,19 @@ async def _close(writer: asyncio.StreamWriter) -> None:
 
 
 async def _read_answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
-    """Return the status and the rest of what is said; 0 where that is nothing."""
-    said = b""
+    """Return the status and the rest of the answer; 0 if there is no answer."""
+    data = b""
     with suppress(ConnectionError):
         while piece := await reader.read(65_536):
-            said += piece
-    while said.startswith(b"HTTP/1.1 1"):
-        said = said.partition(b"\r\n\r\n")[2]
-    return (int(said.split(b" ", 2)[1]), said.partition(b"\r\n")[2]) if said else (0, b"")
+            data += piece
+    while data.startswith(b"HTTP/1.1 1"):
+        data = data.partition(b"\r\n\r\n")[2]
+    return (int(data.split(b" ", 2)[1]), data.partition(b"\r\n")[2]) if data else (0, b"")
 
 
 def check(process: Process, status: int, body: bytes) -> None:
-    """A clear status, and nothing of our insides, here or in the log."""
+    """Check the status, and that the answer contains no internal data."""
     assert status < 500 or status in (501, 505), (status, body)
-    inside = ("Traceback", ".py", SECRET, process.upstream.url, str(process.folder), "vibe_llms.")
-    for word in inside:
+    internal = ("Traceback", ".py", SECRET, process.upstream.url, str(process.folder), "vibe_llms.")
+    for word in internal:
         assert word.encode() not in body, (word, body)

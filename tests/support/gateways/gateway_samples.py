@@ -1,4 +1,4 @@
-"""Requests to a gateway that make sense, or nearly: what nonsense is made of."""
+"""Valid and nearly valid requests to a gateway, from which invalid ones are made."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ BODIES: Final[tuple[tuple[str, Any], ...]] = (
     ("/v1/converse", _CONVERSE),
     ("/v1/converse/count", _CONVERSE),
 )
-"""By path, a request that makes sense, or nearly."""
+"""Path and body of valid and nearly valid requests."""
 KEPT_BODIES: Final[tuple[tuple[str, Any], ...]] = (
     (
         "/v1/responses",
@@ -68,7 +68,7 @@ KEPT_BODIES: Final[tuple[tuple[str, Any], ...]] = (
     ("/v1/responses/{response}/cancel", {}),
     ("/v1/responses/{background}/cancel", {}),
 )
-"""The same for what is kept; names in braces are known when it is asked."""
+"""Requests for stored objects; names in braces are replaced by their ids."""
 RICH_BODIES: Final[tuple[tuple[str, Any], ...]] = (
     (
         "/v1/chat/completions",
@@ -245,4 +245,4 @@ RICH_BODIES: Final[tuple[tuple[str, Any], ...]] = (
         },
     ),
 )  # fmt: skip
-"""The same, with much of what a protocol has."""
+"""Requests with many features of a protocol."""

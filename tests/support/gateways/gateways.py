@@ -1,4 +1,4 @@
-"""Gateways of tests: real ones on loopback, before the simulator or any other upstream."""
+"""Gateways on loopback for tests, with the simulator or another upstream."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BASES = {
     "openai_conversations": "/v1",
     "openai_responses": "/v1",
 }
-"""What stands behind the address of a simulator, for a provider's base URL."""
+"""Paths of the base URLs of providers, after the address of a simulator."""
 
 
 def produce_application(
@@ -44,12 +44,12 @@ def produce_application(
     settings: str = "",
     **tables: Any,
 ) -> Application:
-    """Create an application whose providers all lead to one address.
+    """Create an application whose providers all have the same address.
 
     Args:
         upstream: The address of a simulator, without a slash at its end.
-        key: That all of them show; by default each has one of its own.
-        keeps_responses: Whether the upstream keeps them itself, as OpenAI does.
+        key: API key of all providers; by default, each has its own.
+        keeps_responses: Whether the upstream stores responses itself, as OpenAI does.
         settings: Further lines of each provider's table.
         tables: Further lines of the configuration, by the names of their tables.
     """
@@ -60,8 +60,8 @@ def produce_application(
         if name == "openai_responses" and keeps_responses:
             lines.append("keeps_responses = true")
         if name != "ollama":
-            shown = key or f"sk-upstream-{name}"
-            lines.append(f'api_key = "{shown}"')
+            api_key = key or f"sk-upstream-{name}"
+            lines.append(f'api_key = "{api_key}"')
     for name, body in tables.items():
         lines += [f"[{name}]", body]
     (folder / "vibe.toml").write_text("\n".join(lines), encoding="utf-8")
@@ -71,7 +71,7 @@ def produce_application(
 
 @asynccontextmanager
 async def serve(service: Service) -> AsyncIterator[str]:
-    """Serve on a free port of loopback; yields the address."""
+    """Serve on a free port of loopback; yield the address."""
     async with Server(service, ServerSettings(port=0)) as server:
         yield server.urls[0]
 
@@ -80,16 +80,16 @@ async def serve(service: Service) -> AsyncIterator[str]:
 async def serve_gateway(
     application: Application, records: list[CallRecord] | None = None, **options: Any
 ) -> AsyncIterator[str]:
-    """Serve a gateway; what is known of each request is added to the records."""
+    """Serve a gateway, which appends the record of each request to ``records``."""
     listeners = [*options.pop("listeners", ()), *([] if records is None else [records.append])]
     async with serve(produce_service(application, listeners=listeners, **options)) as address:
         yield address
 
 
 async def wait_until(condition: Callable[[], object], seconds: float = 60) -> None:
-    """Wait until a condition holds. Raises TimeoutError where it does not become so."""
+    """Wait until a condition holds; raise TimeoutError if it does not in time."""
     async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110  # whatever it looks at tells nobody
+        while not condition():  # noqa: ASYNC110  # the condition has no event
             await asyncio.sleep(0.002)
 
 

@@ -1,7 +1,6 @@
-"""Upstreams that do wrong in as many ways as they are asked for, and a real gateway before them.
+"""Faulty upstreams, and a gateway process that uses them.
 
-What an upstream does stands in the name of the model that it is asked for, so that one process
-answers for all faults.
+The name of the model in a request selects the fault, so that one process has all faults.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from support.network.wire_servers import Connection, Server, serve
 
 SECRET: Final = "sk-upstream-of-the-gateway"
 TAG: Final = "+"
-"""Behind which a model's name may say what sets it apart."""
+"""Begins the part of a model's name that makes it unique."""
 USAGE: Final = {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12}
 _START: Final = {
     "type": "message_start",
@@ -57,11 +56,11 @@ _CHAT: Final = (
     {**_CHUNK, "choices": [], "usage": USAGE},
 )
 CHUNKS: Final = [f"data: {json.dumps(each)}\n\n".encode() for each in _CHAT]
-"""The events of a right answer of Chat Completions."""
+"""The events of a correct answer of Chat Completions."""
 MESSAGE_FRAMES: Final = [
     f"event: {each['type']}\ndata: {json.dumps(each)}\n\n".encode() for each in _MESSAGE
 ]
-"""The events of a right answer of Messages."""
+"""The events of a correct answer of Messages."""
 _WHOLE_CHAT: Final = {
     "id": "c",
     "object": "chat.completion",
@@ -86,8 +85,8 @@ _JSON: Final = "Content-Type: application/json\r\n"
 
 
 @attrs.frozen
-class Wanted:
-    """What an upstream has been asked for."""
+class FaultRequest:
+    """A request to an upstream: the fault, and the form of the answer."""
 
     fault: str
     is_message: bool
@@ -95,20 +94,20 @@ class Wanted:
 
     @property
     def frames(self) -> list[bytes]:
-        """The events of a right answer."""
+        """The events of a correct answer."""
         return MESSAGE_FRAMES if self.is_message else [*CHUNKS, b"data: [DONE]\n\n"]
 
     @property
     def body(self) -> bytes:
-        """A right answer that is not streamed."""
+        """A correct answer that is not streamed."""
         return json.dumps(_WHOLE_MESSAGE if self.is_message else _WHOLE_CHAT).encode()
 
 
-Fault = Callable[[Connection, Wanted], Awaitable[None]]
+Fault = Callable[[Connection, FaultRequest], Awaitable[None]]
 
 
-async def answer_well(connection: Connection, wanted: Wanted) -> None:
-    """Answer as it should."""
+async def answer_well(connection: Connection, wanted: FaultRequest) -> None:
+    """Send a correct answer."""
     if not wanted.is_streamed:
         await connection.answer(wanted.body, headers=_JSON)
         return
@@ -118,103 +117,103 @@ async def answer_well(connection: Connection, wanted: Wanted) -> None:
     await connection.send_chunk(b"")
 
 
-async def answer_slowly(connection: Connection, wanted: Wanted) -> None:
-    """Answer well, in some time."""
+async def answer_slowly(connection: Connection, wanted: FaultRequest) -> None:
+    """Send a correct answer after a delay."""
     await asyncio.sleep(0.02)
     await answer_well(connection, wanted)
 
 
 def cut(connection: Connection) -> None:
-    """End a connection as a dying program does."""
+    """Abort a connection, as if the program died."""
     connection.writer.transport.abort()
 
 
-async def cut_before_head(connection: Connection, _: Wanted) -> None:
+async def cut_before_head(connection: Connection, _: FaultRequest) -> None:
     cut(connection)
 
 
-async def cut_within_head(connection: Connection, _: Wanted) -> None:
+async def cut_within_head(connection: Connection, _: FaultRequest) -> None:
     await connection.write(b"HTTP/1.1 200 OK\r\nContent-Ty")
     connection.writer.close()
 
 
-async def cut_within_chunk(connection: Connection, wanted: Wanted) -> None:
+async def cut_within_chunk(connection: Connection, wanted: FaultRequest) -> None:
     await connection.begin()
     await connection.send_chunk(wanted.frames[0])
     await connection.write(b"ff\r\n" + wanted.frames[1][:9])
     connection.writer.close()
 
 
-async def cut_before_end(connection: Connection, wanted: Wanted) -> None:
+async def cut_before_end(connection: Connection, wanted: FaultRequest) -> None:
     await connection.begin()
     await connection.send_chunk(wanted.frames[0])
     connection.writer.close()
 
 
-async def stall_before_head(connection: Connection, _: Wanted) -> None:
+async def stall_before_head(connection: Connection, _: FaultRequest) -> None:
     await connection.wait_closed()
 
 
-async def stall_between_chunks(connection: Connection, wanted: Wanted) -> None:
+async def stall_between_chunks(connection: Connection, wanted: FaultRequest) -> None:
     await connection.begin()
     await connection.send_chunk(wanted.frames[0])
     await connection.wait_closed()
 
 
-async def say_too_much_follows(connection: Connection, wanted: Wanted) -> None:
-    """Promises more bytes than there are."""
+async def say_too_much_follows(connection: Connection, wanted: FaultRequest) -> None:
+    """Send a body that is shorter than its ``Content-Length``."""
     await connection.answer(wanted.body, headers=_JSON, length=len(wanted.body) + 50)
     connection.writer.close()
 
 
-async def say_too_little_follows(connection: Connection, wanted: Wanted) -> None:
-    """Promises fewer bytes than there are."""
+async def say_too_little_follows(connection: Connection, wanted: FaultRequest) -> None:
+    """Send a body that is longer than its ``Content-Length``."""
     await connection.answer(wanted.body, headers=_JSON, length=len(wanted.body) - 50)
     await connection.wait_closed()
 
 
-async def flood_one_event(connection: Connection, _: Wanted) -> None:
+async def flood_one_event(connection: Connection, _: FaultRequest) -> None:
     await connection.begin()
     await connection.send_chunk(b"data: ")
     while True:
         await connection.send_chunk(b"x" * 65_536)
 
 
-async def flood_events(connection: Connection, wanted: Wanted) -> None:
+async def flood_events(connection: Connection, wanted: FaultRequest) -> None:
     await connection.begin()
     while True:
         await connection.send_chunk(wanted.frames[0] + b": still there\n\n" * 2_000)
 
 
-async def flood_whole(connection: Connection, _: Wanted) -> None:
+async def flood_whole(connection: Connection, _: FaultRequest) -> None:
     await connection.begin(_JSON)
     while True:
         await connection.send_chunk(b" " * 65_536)
 
 
-async def flood_headers(connection: Connection, _: Wanted) -> None:
+async def flood_headers(connection: Connection, _: FaultRequest) -> None:
     await connection.write(b"HTTP/1.1 200 OK\r\n")
     while True:
         await connection.write(b"X-More: and more\r\n" * 100)
 
 
-async def refuse(connection: Connection, _: Wanted) -> None:
+async def refuse(connection: Connection, _: FaultRequest) -> None:
     error = b'{"type":"error","error":{"type":"rate_limit_error","message":"Later."}}'
     head = _JSON + "Retry-After: 1\r\n"
     await connection.answer(error, status="429 Too Many Requests", headers=head)
 
 
-async def talk_garbage(connection: Connection, _: Wanted) -> None:
+async def talk_garbage(connection: Connection, _: FaultRequest) -> None:
     await connection.begin()
     await connection.send_chunk(b"data: {\xff\xfe\n\ndata: [[[\n\n\0\0 nothing: at all\r\r\n\n")
     await connection.send_chunk(b"")
 
 
-async def write_garbage(connection: Connection, _: Wanted) -> None:
+async def write_garbage(connection: Connection, _: FaultRequest) -> None:
     await connection.answer(b'{"choices": [{{{\xff', headers=_JSON)
 
 
-async def send_a_page(connection: Connection, _: Wanted) -> None:
+async def send_a_page(connection: Connection, _: FaultRequest) -> None:
     head = "Content-Type: text/html\r\n"
     await connection.answer(b"<html>Please log in.</html>", headers=head)
 
@@ -228,39 +227,39 @@ FAULTS: Final[dict[str, Fault]] = {
         refuse, talk_garbage, write_garbage, send_a_page,
     )
 }  # fmt: skip
-"""By the names that models have here."""
+"""Faults by the names of models that select them."""
 
 
-async def misbehave(connection: Connection) -> None:
-    """Does to each request what its model is called."""
+async def answer_with_faults(connection: Connection) -> None:
+    """Answer each request with the fault that its model names."""
     while not connection.writer.is_closing():
         line, _, body = await connection.read_request()
         try:
-            asked = json.loads(body)
+            request = json.loads(body)
         except ValueError:
             await connection.answer(b"{}", status="400 Bad Request", headers=_JSON)
             continue
         if line.startswith("POST /v1/messages/count_tokens"):
             await connection.answer(b'{"input_tokens": 3}', headers=_JSON)
             continue
-        wanted = Wanted(asked["model"], "/messages" in line, bool(asked.get("stream")))
+        wanted = FaultRequest(request["model"], "/messages" in line, bool(request.get("stream")))
         fault = wanted.fault.partition(TAG)[0]
         await FAULTS.get(fault, answer_well)(connection, wanted)
 
 
-def is_last_asked_for(connection: Connection, fault: str) -> bool:
+def is_last_request_for(connection: Connection, fault: str) -> bool:
     """Return whether a connection's last request is for a fault."""
     return bool(connection.requests) and json.loads(connection.requests[-1][2])["model"] == fault
 
 
 def find_key_folder(home: Path) -> Path:
-    """Return where the keys of a home are, and what these have spent."""
+    """Return the folder of keys and their usage in a home directory."""
     return home / ".local/share/vibe-llms/authorizers/keys"
 
 
 @attrs.define
 class Process:
-    """A gateway of its own process, home and keys, before one upstream."""
+    """Gateway in a process of its own, with its home, keys and one upstream."""
 
     folder: Path
     upstream: Server
@@ -271,27 +270,27 @@ class Process:
 
     @property
     def keys(self) -> Path:
-        """Where its keys are, and what these have spent."""
+        """Folder of its keys and their usage."""
         return find_key_folder(self.folder)
 
     @property
     def headers(self) -> dict[str, str]:
-        """What lets a client in."""
+        """Headers that authorize a client."""
         return {"authorization": f"Bearer {self.key}"}
 
     def count_upstream(self) -> int:
-        """Count the requests that the upstream has had."""
+        """Return the number of requests to the upstream."""
         return sum(len(each.requests) for each in self.upstream.connections)
 
     def survey_upstream(self) -> list[str]:
-        """Return the models of all requests that the upstream has had."""
+        """Return the models of all requests to the upstream."""
         requests = (
             each for connection in self.upstream.connections for each in connection.requests
         )
         return [json.loads(body)["model"] for _, _, body in requests]
 
     async def end(self, *, kill: bool = False) -> None:
-        """End it, and reads what it still says."""
+        """End the process, and wait for it."""
         if self.running.returncode is None:
             with suppress(ProcessLookupError):
                 (self.running.kill if kill else self.running.terminate)()
@@ -308,14 +307,16 @@ _HASTY: Final = {
     "hasty_": _SETTINGS.replace("first_byte_seconds = 20", "first_byte_seconds = 0.5"),
     "restless_": _SETTINGS.replace("between_chunks_seconds = 20", "between_chunks_seconds = 0.5"),
 }
-"""Of providers that do not wait long, for a first byte or between chunks, by what they are called.
-All others have time: nobody here is told to hurry on a machine that is busy."""
+"""Settings of providers with short timeouts, by the prefix of their names.
+
+The others have long timeouts, so that tests pass on a busy machine.
+"""
 
 
 def write_files(folder: Path, upstream: str) -> None:
-    """Write the configuration: all providers lead to one address, and have limits.
+    """Write the configuration: all providers have the same address, and timeouts.
 
-    Those called ``patient`` wait as long as by default.
+    Providers whose names begin with ``patient`` have the default timeouts.
     """
     lines = ["[limits]", "event_bytes = 200000", "response_bytes = 1000000"]
     for name, base in BASES.items():
@@ -335,7 +336,7 @@ def write_files(folder: Path, upstream: str) -> None:
 
 
 def find_environment(folder: Path) -> dict[str, str]:
-    """Return the environment of a process whose home is a folder, and nothing else of ours."""
+    """Return the environment of a process with a home of its own and no other settings."""
     kept = {
         name: text
         for name, text in os.environ.items()
@@ -353,7 +354,7 @@ async def start(
     port: int = 0,
     more: Sequence[str] = (),
 ) -> Process:
-    """Start a gateway, and waits until it answers."""
+    """Start a gateway, and wait until it answers."""
     write_files(folder, upstream.url)
     command = [sys.executable, "-m", "vibe_llms", "serve", "gateway"]
     options = ["--config", "gateway.toml", "--port", str(port), "--workers", str(workers), *more]
@@ -362,16 +363,16 @@ async def start(
     )
     assert running.stderr is not None
     async with asyncio.timeout(60):
-        told = (await running.stderr.readline()).decode()
-        assert told.startswith("Gateway on "), told + (await running.stderr.read()).decode()
-    process = Process(folder, upstream, key, told.split(" ")[2], running)
+        line = (await running.stderr.readline()).decode()
+        assert line.startswith("Gateway on "), line + (await running.stderr.read()).decode()
+    process = Process(folder, upstream, key, line.split(" ")[2], running)
     if not key:
         process.key = create_key(process.keys)
     return process
 
 
 async def _listen(process: Process) -> None:
-    """Read what it prints: else it would wait for that once it has printed much."""
+    """Read the output; otherwise the process would block when its pipe is full."""
     assert process.running.stderr is not None
     while line := await process.running.stderr.readline():
         process.printed.append(line.decode("utf-8", "replace"))
@@ -382,10 +383,10 @@ async def gateway_process(
     folder: Path,
     *,
     workers: int = 1,
-    handler: Callable[[Connection], Awaitable[None]] = misbehave,
+    handler: Callable[[Connection], Awaitable[None]] = answer_with_faults,
     options: Sequence[str] = (),
 ) -> AsyncIterator[Process]:
-    """A gateway in a process of its own before an upstream that misbehaves."""
+    """Run a gateway in a process of its own, with a faulty upstream."""
     async with serve(handler) as upstream:
         process = await start(folder, upstream, workers=workers, more=options)
         listening = asyncio.create_task(_listen(process))

@@ -1,4 +1,4 @@
-"""Official clients as judges of our faces: each asks in its own way, and says what it has heard."""
+"""Official client libraries that test the gateway's protocols."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ DESCRIPTION = "Tells the time."
 
 @attrs.frozen(kw_only=True)
 class JudgedAnswer:
-    """What a client has made of an answer.
+    """An answer as a client library reads it.
 
     Attributes:
-        text: All of it.
+        text: The whole text.
         calls: Name and arguments of each call.
-        output_tokens: As the client was told.
-        pieces: How many came, of a stream.
+        output_tokens: The reported usage.
+        pieces: Number of pieces of a stream.
     """
 
     text: str
@@ -52,7 +52,7 @@ class JudgedAnswer:
 
 
 class Judge(Protocol):
-    """Asks in the way of one library."""
+    """Client of one library."""
 
     async def ask(
         self,
@@ -81,26 +81,26 @@ class ChatJudge:
                 {"type": "text", "text": QUESTION},
                 {"type": "image_url", "image_url": {"url": url}},
             ]
-        asked: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "model": model,
             "messages": [{"role": "user", "content": content}],
             "max_completion_tokens": 500,
         }
         if wanted.get("tools"):
             function = {"name": "clock", "description": DESCRIPTION, "parameters": PARAMETERS}
-            asked["tools"] = [{"type": "function", "function": function}]
+            fields["tools"] = [{"type": "function", "function": function}]
         if wanted.get("schema"):
             described = {"name": "answer", "schema": SCHEMA, "strict": True}
-            asked["response_format"] = {"type": "json_schema", "json_schema": described}
+            fields["response_format"] = {"type": "json_schema", "json_schema": described}
         pieces = 0
         if stream:
-            asked["stream_options"] = {"include_usage": True}
-            async with self._client.chat.completions.stream(**asked) as events:
+            fields["stream_options"] = {"include_usage": True}
+            async with self._client.chat.completions.stream(**fields) as events:
                 async for event in events:
                     pieces += event.type == "content.delta"
                 answer: Any = await events.get_final_completion()
         else:
-            answer = await self._client.chat.completions.create(**asked)
+            answer = await self._client.chat.completions.create(**fields)
         message = answer.choices[0].message
         calls = [(each.function.name, each.function.arguments) for each in message.tool_calls or ()]
         return JudgedAnswer(
@@ -125,7 +125,7 @@ class ResponsesJudge:
         if wanted.get("picture"):
             url = f"data:image/png;base64,{base64.b64encode(PICTURE).decode()}"
             content.append({"type": "input_image", "image_url": url, "detail": "auto"})
-        asked: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "model": model,
             "input": [{"role": "user", "content": content}],
             "max_output_tokens": 500,
@@ -133,18 +133,18 @@ class ResponsesJudge:
         }
         if wanted.get("tools"):
             tool = {"type": "function", "name": "clock", "description": DESCRIPTION}
-            asked["tools"] = [{**tool, "parameters": PARAMETERS, "strict": True}]
+            fields["tools"] = [{**tool, "parameters": PARAMETERS, "strict": True}]
         if wanted.get("schema"):
             described = {"type": "json_schema", "name": "answer", "schema": SCHEMA}
-            asked["text"] = {"format": {**described, "strict": True}}
+            fields["text"] = {"format": {**described, "strict": True}}
         pieces = 0
         if stream:
-            async with self._client.responses.stream(**asked) as events:
+            async with self._client.responses.stream(**fields) as events:
                 async for event in events:
                     pieces += event.type == "response.output_text.delta"
                 answer: Any = await events.get_final_response()
         else:
-            answer = await self._client.responses.create(**asked)
+            answer = await self._client.responses.create(**fields)
         calls = [item for item in answer.output if item.type == "function_call"]
         return JudgedAnswer(
             text=answer.output_text,
@@ -169,24 +169,24 @@ class MessagesJudge:
             data = base64.b64encode(PICTURE).decode()
             source = {"type": "base64", "media_type": "image/png", "data": data}
             content.insert(0, {"type": "image", "source": source})
-        asked: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "model": model,
             "messages": [{"role": "user", "content": content}],
             "max_tokens": 500,
         }
         if wanted.get("tools"):
             tool = {"name": "clock", "description": DESCRIPTION, "input_schema": PARAMETERS}
-            asked["tools"] = [tool]
+            fields["tools"] = [tool]
         if wanted.get("schema"):
-            asked["output_config"] = {"format": {"type": "json_schema", "schema": SCHEMA}}
+            fields["output_config"] = {"format": {"type": "json_schema", "schema": SCHEMA}}
         pieces = 0
         if stream:
-            async with self._client.messages.stream(**asked) as events:
+            async with self._client.messages.stream(**fields) as events:
                 async for event in events:
                     pieces += event.type == "text"
                 answer: Any = await events.get_final_message()
         else:
-            answer = await self._client.messages.create(**asked)
+            answer = await self._client.messages.create(**fields)
         calls = [block for block in answer.content if block.type == "tool_use"]
         return JudgedAnswer(
             text="".join(block.text for block in answer.content if block.type == "text"),

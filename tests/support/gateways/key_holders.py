@@ -1,4 +1,4 @@
-"""Those who have keys of a gateway, and the folder in which these are written down."""
+"""Keys of a gateway, and requests with them, for tests of the built-in authorizer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOON = 1_795_521_600.0
 
 @attrs.define
 class ManualClocks:
-    """Two clocks that go as the test says: one of the wall, one that never goes back."""
+    """Wall clock and steady clock that only the test advances."""
 
     wall: float = NOON
     steady: float = 1000.5
@@ -35,13 +35,13 @@ class ManualClocks:
     def read(self) -> float:
         return self.steady
 
-    def pass_by(self, seconds: float) -> None:
+    def advance(self, seconds: float) -> None:
         self.wall += seconds
         self.steady += seconds
 
 
 def create_key(directory: Path, name: str = "ada", **bounds: Any) -> str:
-    """Give a key out; return its text."""
+    """Create a key; return its text."""
     text = generate_key()
     key = Key(name=name, digest=compute_digest(text), created=datetime.now(UTC), **bounds)
     Register(directory).add(extract_identity(text), key)
@@ -49,24 +49,24 @@ def create_key(directory: Path, name: str = "ada", **bounds: Any) -> str:
 
 
 def open_authorizer(directory: Path, clocks: ManualClocks, **more: Any) -> KeyAuthorizer:
-    """Create the authorizer of one process."""
+    """Open the authorizer of one process."""
     return KeyAuthorizer(directory, read_clock=clocks.read, read_time=clocks.read_time, **more)
 
 
 def produce_arrival(text: str) -> Arrival:
-    """Shows a key."""
+    """Return the arrival of a request with a key."""
     return Arrival(method="POST", path="/v1/responses", headers={}, credential=text)
 
 
 async def open_grant(authorizer: KeyAuthorizer, text: str) -> Grant:
-    """Shows a key, and is let in."""
+    """Authorize a key; return its grant."""
     return await authorizer.authorize(produce_arrival(text))
 
 
 def produce_demand(
     input_tokens: int = 10, output_tokens: int | None = 20, cents: Any = "0.5"
 ) -> Demand:
-    """Asks a model for so much."""
+    """Return the expected usage of a request, to reserve."""
     return Demand(
         model="gpt-5.5",
         address=MODEL,
@@ -77,12 +77,12 @@ def produce_demand(
 
 
 def produce_usage(input_tokens: int = 7, output_tokens: int = 5) -> Usage:
-    """Has used so much."""
+    """Return the actual usage of a request."""
     return Usage(input_tokens=input_tokens, output_tokens=output_tokens)
 
 
 def sum_spending(account: KeyAccount) -> KeySpending:
-    """Sums up what was spent, over keys, models and days."""
+    """Return the sum over keys, models and days."""
     whole = KeySpending()
     for each in account.spent.values():
         whole = add_spending(whole, each)
@@ -90,5 +90,5 @@ def sum_spending(account: KeyAccount) -> KeySpending:
 
 
 def count_open_requests(account: KeyAccount) -> int:
-    """Count requests of processes that live."""
+    """Return the number of open requests of running processes."""
     return sum(each.perhaps_requests for each in account.under_way.values())

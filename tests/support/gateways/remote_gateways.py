@@ -1,4 +1,4 @@
-"""Another vibe-llms to ask: a gateway with models of its own, in this process or in a thread."""
+"""A second vibe-llms for the provider ``remote``: a gateway in this process or in a thread."""
 
 from __future__ import annotations
 
@@ -28,32 +28,32 @@ def _keep(model: ConverserModel) -> ConverserModel:
 
 @attrs.define
 class RemoteGateway:
-    """Serves the models of an application; nothing is retried, as a gateway does by itself.
+    """Gateway that serves the models of an application, without retries.
 
     Attributes:
-        settings: Of the application, as from its command line.
-        adapt: Replaces a model by another, where a test wants to play one.
-        url: Where it is, once it runs.
-        asked: The body of each request that has one, in the order of their ends.
-        heads: The headers of each request.
-        records: What the gateway knows of each request that is over.
-        application: While it runs.
+        settings: Settings of the application, as from its command line.
+        adapt: Replaces a model, so that a test can simulate one.
+        url: Its address while it runs.
+        bodies: The bodies of finished requests, in the order of their ends.
+        request_headers: The headers of each request.
+        records: The gateway's record of each finished request.
+        application: The application while it runs.
     """
 
     settings: Mapping[str, Any]
     adapt: Callable[[ConverserModel], ConverserModel] = _keep
     url: str = ""
-    asked: list[Any] = attrs.field(factory=list)
-    heads: list[list[tuple[bytes, bytes]]] = attrs.field(factory=list)
+    bodies: list[Any] = attrs.field(factory=list)
+    request_headers: list[list[tuple[bytes, bytes]]] = attrs.field(factory=list)
     records: list[CallRecord] = attrs.field(factory=list)
     application: Any = None
 
     @contextlib.asynccontextmanager
     async def run(self) -> AsyncIterator[RemoteGateway]:
-        """Serve within the event loop of whoever asks."""
+        """Serve within the caller's event loop."""
         limits = {"attempts": 1, **self.settings.get("limits", {})}
         application = Application.load(command_line={**self.settings, "limits": limits})
-        # What a vendor wants to be waited for, its other clients do not wait for here.
+        # A clock without waits: other clients of a vendor need not wait for its rate limit.
         application.plugins = PluginManager(
             configuration=application.configuration, clock=HurriedClock()
         )
@@ -68,7 +68,7 @@ class RemoteGateway:
 
         async def listen(scope: Any, receive: Any, send: Any) -> None:
             body = b""
-            self.heads.append(scope.get("headers", []))
+            self.request_headers.append(scope.get("headers", []))
 
             async def receive_and_keep() -> MutableMapping[str, Any]:
                 nonlocal body
@@ -78,7 +78,7 @@ class RemoteGateway:
 
             await service(scope, receive_and_keep, send)
             if body:
-                self.asked.append(msgspec.json.decode(body))
+                self.bodies.append(msgspec.json.decode(body))
 
         async with serve(listen) as self.url:  # type: ignore[arg-type]  # any application will do
             yield self
@@ -108,7 +108,7 @@ class RemoteGateway:
 async def open_remote_world(
     directory: Path, far: RemoteGateway, model: str = "scripted:echo", **settings: Any
 ) -> AsyncIterator[World]:
-    """Open a world whose provider ``remote`` asks a far side."""
+    """Open a world whose provider ``remote`` uses a remote gateway."""
     async with (
         far.run(),
         World(

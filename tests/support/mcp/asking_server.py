@@ -1,4 +1,4 @@
-"""An MCP server by the official package whose tools send requests to their caller."""
+"""MCP server with the official package whose tools send requests to their caller."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pydantic import BaseModel, Field
 
 
 class Place(BaseModel):
-    """What is asked of a person."""
+    """Form for a user."""
 
     name: str = Field(description="of the place", min_length=2)
     kind: Literal["sea", "hill"] = "hill"

@@ -1,12 +1,12 @@
-"""A client for the official conformance suite, made of our public names alone.
+"""Client for the official conformance suite, which uses only public names.
 
-The suite starts it with the address of a server; the scenario and the revision stand in the
+The suite starts it with the address of a server, and passes the scenario and the revision in the
 environment::
 
     conformance client --scenario tools_call \\
         --command "python tests/support/mcp/mcp_conformance_client.py"
 
-:func:`converse` does the same within a process, which is how the tests use it.
+The tests call :func:`converse` in their own process.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from vibe_llms.invocables.mcp.oauth.settings import GrantType, OAuthSettings
 from vibe_llms.invocables.outcomes import Outcome
 
 CLIENT_DOCUMENT = "https://conformance-test.local/client-metadata.json"
-"""What the suite wants a client to be called that describes itself by a document."""
+"""The client id that the suite requires of a client with a metadata document."""
 
 
 @attrs.frozen(kw_only=True)
 class Task:
-    """What the suite wants of one start."""
+    """The scenario of one start."""
 
     scenario: str
     url: str
@@ -45,7 +45,7 @@ class Task:
 
 @attrs.frozen
 class SilentPerson:
-    """Agrees to every form without filling anything in, so that the defaults count."""
+    """Elicitor that accepts every form with its defaults."""
 
     async def elicit(self, question: Question) -> ElicitationAnswer:
         return ElicitationAnswer()
@@ -53,7 +53,7 @@ class SilentPerson:
 
 @attrs.frozen
 class AgreeingPerson:
-    """Follows an address to its end, as a browser does."""
+    """Authorizer that opens an address as a browser does, with all redirects."""
 
     async def open(self, server: str, address: str) -> str | None:
         async with ClientSession() as session, session.get(address) as response:
@@ -62,7 +62,7 @@ class AgreeingPerson:
 
 
 async def find_issuer(url: str) -> str:
-    """Return what a user would know who has a password: whom it is for."""
+    """Return the issuer of the credentials, which a user would know."""
     address = url.replace("/mcp", "/.well-known/oauth-protected-resource/mcp")
     async with ClientSession() as session, session.get(address) as response:
         issuer: str = (await response.json())["authorization_servers"][0]
@@ -70,7 +70,7 @@ async def find_issuer(url: str) -> str:
 
 
 def produce_ensemble(task: Task) -> McpEnsemble:
-    """Create the ensemble that meets the suite's server."""
+    """Create the ensemble for the suite's server."""
     context = task.context
     grant = (
         GrantType.CLIENT_CREDENTIALS if "client-credentials" in task.scenario else GrantType.BROWSER
@@ -99,13 +99,13 @@ def produce_ensemble(task: Task) -> McpEnsemble:
 
 
 async def call_all(registry: Registry, ensemble: McpEnsemble, task: Task) -> None:
-    """Call what the suite names; or every tool, without arguments but those required."""
+    """Make the calls that the suite names, or call every tool with its required arguments."""
     calls = [(each["name"], each["arguments"]) for each in task.context.get("toolCalls", ())]
     if not calls:
         calls = [(tool.name, _fill_in(tool.schema)) for tool in ensemble.tools]
     for name, arguments in calls:
         if registry.access(name).check(arguments):
-            # The suite gives a null that the tool's own schema forbids, and looks at the wire.
+            # The suite passes a null that the tool's schema forbids, and checks the request.
             await ensemble.request(
                 functools.partial(_call_unchecked, name, arguments), f"call {name}", seconds=20
             )
@@ -118,7 +118,7 @@ async def _call_unchecked(name: str, arguments: dict[str, Any], client: Any) -> 
 
 
 async def echo_schema(registry: Registry, ensemble: McpEnsemble, task: Task) -> None:
-    """Give the schema of one tool, as we know it, to another, which looks what is left of it."""
+    """Pass the schema of one tool, as we read it, to another tool, which checks it."""
     [echo] = [tool for tool in ensemble.tools if "schema" in tool.schema["properties"]]
     [other] = [tool for tool in ensemble.tools if tool is not echo]
     await call(registry, echo.name, {"schema": other.schema})
@@ -127,7 +127,7 @@ async def echo_schema(registry: Registry, ensemble: McpEnsemble, task: Task) -> 
 async def call(registry: Registry, name: str, arguments: dict[str, Any]) -> Outcome:
     """Call one tool as a model would."""
     outcome = await perform(registry.access(name), arguments, InvocationContext())
-    print(name, "error:" if outcome.is_error else "brought:", outcome.text, file=sys.stderr)
+    print(name, "error:" if outcome.is_error else "result:", outcome.text, file=sys.stderr)
     return outcome
 
 
@@ -147,17 +147,17 @@ async def read_all(registry: Registry, ensemble: McpEnsemble, task: Task) -> Non
 
 
 async def add(registry: Registry, ensemble: McpEnsemble, task: Task) -> None:
-    """Has two numbers added."""
+    """Call the tool that adds two numbers."""
     outcome = await call(registry, "add_numbers", {"a": 5, "b": 3})
     assert "8" in outcome.text, outcome
 
 
 async def just_connect(registry: Registry, ensemble: McpEnsemble, task: Task) -> None:
-    """Does nothing more: connecting lists the tools."""
+    """Do nothing more: connecting lists the tools."""
 
 
-Deed = Callable[[Registry, McpEnsemble, Task], Awaitable[None]]
-DEEDS: dict[str, Deed] = {
+Action = Callable[[Registry, McpEnsemble, Task], Awaitable[None]]
+ACTIONS: dict[str, Action] = {
     "initialize": just_connect,
     "tools_call": add,
     "request-metadata": just_connect,
@@ -168,17 +168,17 @@ DEEDS: dict[str, Deed] = {
 
 
 async def converse(task: Task) -> None:
-    """Meets the suite's server in one scenario. What goes wrong is raised."""
+    """Perform one scenario with the suite's server; raise errors."""
     if "client-credentials" in task.scenario:
         task = attrs.evolve(task, context={**task.context, "issuer": await find_issuer(task.url)})
     ensemble = produce_ensemble(task)
-    deed = DEEDS.get(task.scenario, call_all)
+    action = ACTIONS.get(task.scenario, call_all)
     async with Registry([ensemble]) as registry:
-        await deed(registry, ensemble, task)
+        await action(registry, ensemble, task)
 
 
 def read_task(url: str, environment: dict[str, str]) -> Task:
-    """Read what the suite says to a program that it starts."""
+    """Return the task from the arguments and environment that the suite sets."""
     return Task(
         scenario=environment["MCP_CONFORMANCE_SCENARIO"],
         url=url,

@@ -1,7 +1,7 @@
-"""What the conformance suite starts for each scenario: it has the tests meet the suite's server.
+"""Program that the conformance suite starts for each scenario: ``SOCKET URL``.
 
-Starting a whole Python for each of fifty scenarios would take a minute. Needs nothing but the
-standard library: a socket's path and the server's address are its arguments.
+It passes the scenario to the test process over a socket, and uses only the standard library:
+importing the package for each of fifty scenarios would take a minute.
 """
 
 import json
@@ -11,11 +11,15 @@ import sys
 
 
 def main() -> int:
-    said = {name: text for name, text in os.environ.items() if name.startswith("MCP_CONFORMANCE_")}
-    with socket.socket(socket.AF_UNIX) as door:
-        door.connect(sys.argv[1])
-        door.sendall(json.dumps({"url": sys.argv[2], "environment": said}).encode() + b"\n")
-        answer = b"".join(iter(lambda: door.recv(65_536), b""))
+    variables = {
+        name: text for name, text in os.environ.items() if name.startswith("MCP_CONFORMANCE_")
+    }
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(sys.argv[1])
+        connection.sendall(
+            json.dumps({"url": sys.argv[2], "environment": variables}).encode() + b"\n"
+        )
+        answer = b"".join(iter(lambda: connection.recv(65_536), b""))
     error = json.loads(answer)["error"]
     sys.stderr.write(error)
     return 1 if error else 0

@@ -1,4 +1,4 @@
-"""A server that wants OAuth, and the authorization server it names, both in this process."""
+"""MCP server with OAuth, and its authorization server, both in this process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from aiohttp import ClientSession, web
 
 @attrs.define(eq=False)
 class OAuthServers:
-    """Answers like both servers; its fields say what it does wrong, and what it was asked."""
+    """Both servers; fields select their faults and count their requests."""
 
     origin: str = ""
     scope: str = "read"
@@ -38,17 +38,17 @@ class OAuthServers:
 
     @property
     def url(self) -> str:
-        """The address of the server that wants OAuth."""
+        """Address of the MCP server."""
         return f"{self.origin}/mcp"
 
     def _challenge(self, status: int, **more: str) -> web.Response:
-        said = {"resource_metadata": f"{self.origin}/metadata", "scope": self.scope, **more}
-        text = ", ".join(f'{name}="{value}"' for name, value in said.items())
+        parameters = {"resource_metadata": f"{self.origin}/metadata", "scope": self.scope, **more}
+        text = ", ".join(f'{name}="{value}"' for name, value in parameters.items())
         headers = {"WWW-Authenticate": f"Bearer {text}"}
         return web.Response(status=status, headers=headers, text="x" * self.challenge_padding)
 
     async def serve(self, request: web.Request) -> web.Response:
-        """Lets in who brings a good token; ``/mcp?wide`` wants more scope."""
+        """Admit requests with a valid token; ``/mcp?wide`` requires a wider scope."""
         token = request.headers.get("Authorization", "").removeprefix("Bearer ")
         self.asked["served" if token in self.good_tokens else "challenged"] += 1
         if token not in self.good_tokens:
@@ -77,14 +77,14 @@ class OAuthServers:
 
     async def register(self, request: web.Request) -> web.Response:
         self.asked["registered"] += 1
-        said = await request.json()
+        fields = await request.json()
         number = next(self.numbers)
         return web.json_response(
             {
                 "client_id": f"client-{number}",
                 "client_secret": f"registered-secret-{number}",
                 "token_endpoint_auth_method": "client_secret_post",
-                "redirect_uris": said["redirect_uris"],
+                "redirect_uris": fields["redirect_uris"],
             },
             status=201,
         )
@@ -101,20 +101,20 @@ class OAuthServers:
         raise web.HTTPFound(f"{query['redirect_uri']}?{urlencode(answer)}")
 
     async def give_token(self, request: web.Request) -> web.Response:
-        said = {name: str(value) for name, value in (await request.post()).items()}
-        self.requests.append(said)
-        self.asked[said["grant_type"]] += 1
+        form = {name: str(value) for name, value in (await request.post()).items()}
+        self.requests.append(form)
+        self.asked[form["grant_type"]] += 1
         if self.token_error:
             return web.json_response(self.token_error, status=400)
         scope = self.scope
-        if said["grant_type"] == "refresh_token" and not self.takes_refresh:
+        if form["grant_type"] == "refresh_token" and not self.takes_refresh:
             return web.json_response({"error": "invalid_grant"}, status=400)
-        if said["grant_type"] == "authorization_code":
-            begun = self.codes.pop(said["code"])
-            digest = hashlib.sha256(said["code_verifier"].encode()).digest()
+        if form["grant_type"] == "authorization_code":
+            begun = self.codes.pop(form["code"])
+            digest = hashlib.sha256(form["code_verifier"].encode()).digest()
             assert begun["code_challenge"] == base64.urlsafe_b64encode(digest).decode().rstrip("=")
-            assert begun["redirect_uri"] == said["redirect_uri"]
-            assert begun["resource"] == said["resource"] == self.url
+            assert begun["redirect_uri"] == form["redirect_uri"]
+            assert begun["resource"] == form["resource"] == self.url
             scope = begun.get("scope", "")
         token = f"secret-token-{next(self.numbers)}-{scope.replace(' ', '-')}"
         self.good_tokens.add(token)
@@ -130,7 +130,7 @@ class OAuthServers:
 
 @asynccontextmanager
 async def run_oauth_servers() -> AsyncIterator[OAuthServers]:
-    """Run them on a port of this machine."""
+    """Run both servers on a port of this machine."""
     servers = OAuthServers()
     app = web.Application()
     app.router.add_route("*", "/mcp", servers.serve)
@@ -153,12 +153,12 @@ async def run_oauth_servers() -> AsyncIterator[OAuthServers]:
 
 @attrs.define(eq=False)
 class AgreeingPerson:
-    """Goes where it is sent, agrees, and lets the browser come back."""
+    """Authorizer that consents and follows the redirect back, as a browser does."""
 
     seen: list[str] = attrs.field(factory=list)
 
     async def open(self, server: str, address: str) -> str | None:
-        """Follows the address to its end."""
+        """Open the address, with all redirects."""
         self.seen.append(address)
         async with ClientSession() as session, session.get(address) as response:
             assert response.status == 200, await response.text()

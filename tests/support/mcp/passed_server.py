@@ -1,4 +1,4 @@
-"""A server over its pipes, made with the official package, that uses all of the protocol."""
+"""MCP server over stdio, with the official package, that uses all features of the protocol."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def weigh(thing: str) -> Weight:
 
 @server.tool()
 async def echo(context: Context[Any, Any]) -> types.CallToolResult:
-    """Return what was said beside the arguments, and says something itself."""
+    """Return the metadata of the call, and add metadata to the result."""
     meta: Any = dict(context.request_context.meta or {})
     await context.report_progress(1, 4, "a quarter")
     await context.debug("too fine")
     await context.warning({"beware": "dog"}, logger_name="kennel")
-    said = {name: value for name, value in meta.items() if name.startswith("example.org/")}
+    metadata = {name: value for name, value in meta.items() if name.startswith("example.org/")}
     return types.CallToolResult(
         content=[
             types.TextContent(
@@ -54,14 +54,14 @@ async def echo(context: Context[Any, Any]) -> types.CallToolResult:
             ),
             types.ResourceLink(uri="memo://hidden", name="hidden", size=3),
         ],
-        structured_content={"said": said},
+        structured_content={"said": metadata},
         _meta={"example.org/answer": 42},
     )
 
 
 @server.resource("memo://hidden/{name}", title="Hidden", icons=[ICON], meta={"example.org/h": 1})
 def hidden(name: str) -> str:
-    """What stands in no list."""
+    """A resource that is not listed."""
     return f"hidden {name}"
 
 
@@ -96,13 +96,13 @@ async def grow(context: Context[Any, Any]) -> str:
 
 
 async def subscribe(context: Any, params: Any) -> types.EmptyResult:
-    """Take note of a session."""
+    """Record a session."""
     sessions.add(context.session)
     return types.EmptyResult()
 
 
 async def set_level(context: Any, params: Any) -> types.EmptyResult:
-    """Take note of a level, which only servers with sessions have."""
+    """Record a log level, which only servers with sessions have."""
     return types.EmptyResult()
 
 

@@ -136,7 +136,7 @@ class Clock:
         """Return its time in seconds."""
         return self.now
 
-    async def pass_by(self, seconds: float) -> None:
+    async def advance(self, seconds: float) -> None:
         """Advance the clock, and let due tasks run."""
         self.now += seconds
         for _ in range(5):

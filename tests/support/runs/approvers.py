@@ -1,4 +1,4 @@
-"""Approvers for tests: one who allows everything, and one who allows nothing."""
+"""Approvers for tests: one allows every call, the other denies every call."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from vibe_llms.invocables.approvals import Approval, ApprovalRequest, allow, den
 
 @frozen
 class AllowAll:
-    """Lets every call be executed: for what runs where nothing can be harmed."""
+    """Approver that allows every call."""
 
     async def approve(self, request: ApprovalRequest) -> Approval:
-        """Allow it."""
+        """Allow the call."""
         return allow(request)
 
 
 @frozen
 class DenyAll:
-    """Refuses every call that needs an approval: for where nobody can be asked.
+    """Approver that denies every call.
 
     Attributes:
-        reason: What the model is told.
+        reason: Reason for the model.
     """
 
     reason: str = "Nobody can be asked for an approval here."
 
     async def approve(self, request: ApprovalRequest) -> Approval:
-        """Deny it."""
+        """Deny the call."""
         return deny(request, self.reason)

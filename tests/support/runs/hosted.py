@@ -1,4 +1,4 @@
-"""Hosts of runs with models that play a script, in one process or in another."""
+"""Workers of runs with scripted models."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FAST = WorkerSettings(scan_seconds=0.05, retry_seconds=0.01, longest_retry_secon
 
 
 def produce_application(folder: Path) -> Application:
-    """Create an application whose operator has configured the script of this folder, too."""
+    """Create an application in whose configuration ``play`` is the script of the folder."""
     environment = {"HOME": str(folder), "VIBE_LLMS_CONFIG": str(folder / "none.toml")}
     script = json.dumps(f"scripted:{folder / 'script.toml'}")
     file, alias = folder / "none.toml", f"[aliases]\nplay = {script}\n"
@@ -41,7 +41,7 @@ def produce_application(folder: Path) -> Application:
 
 
 def write_event(store: ConversationStore, run_id: str, event: LogEvent) -> None:
-    """Add an event to a log, as a host does that is somewhere else."""
+    """Add an event to a log, as another worker does."""
     log = store.open_log(run_id)
     claim_soon(log)
     try:
@@ -53,16 +53,16 @@ def write_event(store: ConversationStore, run_id: str, event: LogEvent) -> None:
 
 @attrs.define
 class Premises:
-    """A store, its runs, and a host for them.
+    """A store, its runs, and a runner for them.
 
     Attributes:
-        folder: Of all files.
-        tools: What orders name, by whatever name.
-        settings: Of the host.
-        shared: The store, where it is not one of files below the folder.
-        runner: The URL of who performs.
-        queues: From which the runner takes runs itself, where it has some.
-        listener: Hears of everything.
+        folder: Folder of all files.
+        tools: Tools of any ensemble that a run specification names.
+        settings: Settings of the worker.
+        shared: The store; by default, files below the folder.
+        runner: URL of the runner.
+        queues: Queues of the runner's worker.
+        listener: Receives all events.
     """
 
     folder: Path
@@ -95,22 +95,22 @@ class Premises:
 
     @property
     def store(self) -> DirectoryStore:
-        """Where all is kept."""
+        """The store of the runs."""
         return self.runs.store  # type: ignore[return-value]
 
     def spec(self, *turns: Iterable[dict[str, Any]], **more: Any) -> RunSpec:
-        """Asks for a model that says this turn by turn."""
+        """Return the specification of a run whose model follows a script."""
         path = write_script(self.folder, *({"contents": list(turn)} for turn in turns))
         return RunSpec(model=f"scripted:{path}", ensembles=("any",), **more)
 
     async def start(self, spec: RunSpec, **more: Any) -> str:
-        """Asks for a run; returns its id."""
+        """Start a run; return its id."""
         return (await self.runs.start(spec, [UserCanister("Do it.")], **more)).id
 
     async def wait(
         self, run_id: str, *states: str, subject: str = "", after: int = 0
     ) -> RunSummary:
-        """Wait until a run is in one of these states, by an event behind a number."""
+        """Wait until a run is in one of the states, after the event with the number ``after``."""
         async with asyncio.timeout(60):
             while True:
                 summary = await self.runs.find(run_id, subject=subject)

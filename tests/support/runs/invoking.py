@@ -1,4 +1,4 @@
-"""Ensembles as an engine uses them: connected by a registry, each call performed in its bounds."""
+"""Ensembles connected by a registry, as in an engine, whose calls respect their limits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vibe_llms.plugins.consents import SettledConsent, SilentProgress
 from vibe_llms.plugins.specification.runs import EnsembleContext
 
 Invoke = Callable[..., Any]
-"""Invokes by name with arguments, and returns the outcome."""
+"""Function that invokes a tool by its name, and returns the outcome."""
 
 
 def produce_ensemble_context(name: str, directory: Path, **settings: Any) -> EnsembleContext:
@@ -31,8 +31,8 @@ def produce_ensemble_context(name: str, directory: Path, **settings: Any) -> Ens
 
 
 @asynccontextmanager
-async def connected(*ensembles: Ensemble) -> AsyncIterator[Invoke]:
-    """Connect ensembles, and gives a function that invokes what they have."""
+async def connect_ensembles(*ensembles: Ensemble) -> AsyncIterator[Invoke]:
+    """Connect ensembles; yield a function that invokes their tools."""
     async with Registry(ensembles) as registry:
 
         async def invoke(name: str, /, **arguments: Any) -> Outcome:

@@ -1,8 +1,7 @@
-"""Killing programs at each of their steps: what they do to the disk and to the world is counted.
+"""Programs that are killed at each of their steps, that is, changes of files.
 
-A program is a child of this process. It kills itself with SIGKILL before the n-th of its steps, or
-in the middle of it where it is a write. What comes after a step comes before the next, so that
-nothing is left out.
+A program is a child of this process. It kills itself with SIGKILL before its n-th step, or in the
+middle of it if the step is a write. Every state between two steps is tested in this way.
 """
 
 from __future__ import annotations
@@ -25,49 +24,49 @@ real_write, real_fstat = os.write, os.fstat
 
 
 class World:
-    """What is outside of the program: what was done stays done. One line each, in files."""
+    """External effects of the program, which are never undone: one line each, in files."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
     def add(self, name: str, line: str) -> None:
-        """Does something, in one step, which is counted as any other."""
+        """Add an effect, as one counted step."""
         descriptor = os.open(self.root / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         os.write(descriptor, line.encode() + b"\n")
         os.close(descriptor)
 
     def note(self, name: str, line: bytes) -> None:
-        """Notes what the judge has to know; no step of the run."""
+        """Record a fact for the test, which does not count as a step."""
         descriptor = os.open(self.root / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         real_write(descriptor, line + b"\n")
         os.close(descriptor)
 
     def read(self, name: str) -> list[str]:
-        """Return the lines of a file, without one that was torn."""
+        """Return the lines of a file, without an incomplete last line."""
         path = self.root / name
         return path.read_text().split("\n")[:-1] if path.exists() else []
 
 
 class KillPoint:
-    """Counts the steps of this process and kills it at one of them.
+    """Counter of the steps of this process, which kills it at one of them.
 
     Args:
-        at: The number of the step, from 1; 0 for none.
-        tears: Whether half of it is done, where it is a write.
+        at: Number of the step, from 1; 0 for none.
+        tears: Whether half of a write is done.
     """
 
     def __init__(self, world: World, at: int, tears: bool) -> None:
         self.world, self.at, self.tears, self.steps = world, at, tears, 0
-        self.door = threading.Lock()
+        self.lock = threading.Lock()
 
-    def mount(self) -> None:
-        """Put itself before everything that changes files."""
+    def install(self) -> None:
+        """Wrap all functions that change files."""
         for name in ("write", "fdatasync", "fsync", "ftruncate", "replace", "mkdir", "unlink"):
             setattr(os, name, self._guard(name, getattr(os, name)))
 
     def _guard(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         def step(*arguments: Any) -> Any:
-            with self.door:
+            with self.lock:
                 self.steps += 1
                 if self.steps == self.at:
                     if name == "write" and self.tears and len(arguments[1]) > 80:
@@ -76,7 +75,7 @@ class KillPoint:
                     os.kill(os.getpid(), signal.SIGKILL)
                 if name not in ("fdatasync", "fsync"):
                     return original(*arguments)
-                # Only the loss of power, which is played below, makes a difference.
+                # Synchronization matters only at a power failure; see cut_power.
                 path = Path(f"/proc/self/fd/{arguments[0]}").readlink()
                 size = real_fstat(arguments[0]).st_size
                 return self.world.note("synchronized", f"{size} {path}".encode())
@@ -87,17 +86,17 @@ class KillPoint:
 def run_child(
     world: World, at: int, act: Callable[[], Awaitable[None]], *, tears: bool
 ) -> int | None:
-    """Lets a child act; returns the number of its steps, or ``None`` where it was killed."""
+    """Run a child process; return the number of its steps, or ``None`` if it was killed."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         status = 1
         try:
             os.close(reading)
-            guillotine = KillPoint(world, at, tears)
-            guillotine.mount()
+            kill_point = KillPoint(world, at, tears)
+            kill_point.install()
             asyncio.run(_await(act))
-            real_write(writing, str(guillotine.steps).encode())
+            real_write(writing, str(kill_point.steps).encode())
             status = 0
         except BaseException:
             traceback.print_exc()
@@ -106,12 +105,12 @@ def run_child(
     os.close(writing)
     _, status = os.waitpid(child, 0)
     with os.fdopen(reading) as report:
-        said = report.read()
+        text = report.read()
     if os.WIFSIGNALED(status):
         assert os.WTERMSIG(status) == signal.SIGKILL
         return None
     assert status == 0, f"the run failed by itself: {status}"
-    return int(said)
+    return int(text)
 
 
 async def _await(act: Callable[[], Awaitable[None]]) -> None:
@@ -119,7 +118,7 @@ async def _await(act: Callable[[], Awaitable[None]]) -> None:
 
 
 def read_synchronized(world: World) -> dict[str, int]:
-    """Return how many bytes of each file have reached the disk for certain."""
+    """Return the number of synchronized bytes of each file."""
     known: dict[str, int] = {}
     for line in world.read("synchronized"):
         size, path = line.split(" ", 1)
@@ -128,25 +127,25 @@ def read_synchronized(world: World) -> dict[str, int]:
 
 
 def cut_power(world: World, dice: random.Random | None = None) -> None:
-    """Take away bytes that were never synchronized: all; with dice all, some or none of them."""
+    """Remove bytes that were not synchronized: all, or a random number of them with ``dice``."""
     known = read_synchronized(world)
     for path in (world.root / "store").rglob("*.jsonl"):
-        there = path.stat().st_size
-        kept = min(known.get(str(path), 0), there)
+        size = path.stat().st_size
+        kept = min(known.get(str(path), 0), size)
         if dice is not None:
-            kept = dice.choice([kept, dice.randint(kept, there), there])
+            kept = dice.choice([kept, dice.randint(kept, size), size])
         os.truncate(path, kept)
         world.note("synchronized", f"{path.stat().st_size} {path}".encode())
 
 
 def run_victims(victims: Path, path: Path, kind: str, *more: object) -> Counter[str]:
-    """Play in a process of its own; return how often what was seen.
+    """Run a program that kills its children; return the counts that it prints.
 
     Args:
-        victims: The program that plays.
+        victims: The program.
         path: A folder for it.
-        kind: How they are killed.
-        more: What else it takes.
+        kind: The way of killing.
+        more: Further arguments.
     """
     done = subprocess.run(
         [sys.executable, victims, path, kind, *map(str, more)],

@@ -1,4 +1,4 @@
-"""A run that waits for somebody to allow a payment, as another program has left it."""
+"""A run that waits for an approval of a payment, started by another program."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def pay(cents: int, purpose: str = "") -> str:
 
 
 async def start_payment_run(home: Path, calls: int = 1, purpose: str = "") -> str:
-    """Lets a run ask for payments; returns its id. It waits in the store of a user."""
+    """Start a run in the user's store that waits for approvals of payments; return its id."""
     conversation = Conversation()
     conversation.add_user_message("Pay, please.")
     contents = [
@@ -30,7 +30,7 @@ async def start_payment_run(home: Path, calls: int = 1, purpose: str = "") -> st
 
 
 async def resume_payment_run(home: Path, conversation: Conversation | str) -> RunOutcome:
-    """Lets the program that has the tool go on."""
+    """Start or resume the run with the tool."""
     store = DirectoryStore(home / ".local/share/vibe-llms")
     if isinstance(conversation, str):
         conversation = Conversation.restore(store, conversation)

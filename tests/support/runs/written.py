@@ -1,4 +1,4 @@
-"""Counts what runs write, in files and in rows, beside what is new in them."""
+"""Counters of the bytes that runs write to files and rows, and of their new data."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from support.stores.disks import HastyDisk
 from vibe_llms.conversations import ConversationStore
 from vibe_llms.messages.codec.canister_lines import encode_canister
 
-SAID, BROUGHT = "It is looked up again, as there is more. " * 5, "What was found there. " * 90
+ANSWER, RESULT = "It is looked up again, as there is more. " * 5, "What was found there. " * 90
 
 
 class CountingDisk(HastyDisk):
-    """Counts each byte that is written, to whatever file."""
+    """Disk that counts all written bytes."""
 
     def __init__(self) -> None:
         self.written = 0
@@ -29,19 +29,22 @@ class CountingDisk(HastyDisk):
 
 def look(where: str) -> str:
     """Looks."""
-    return f"{where}: {BROUGHT}"
+    return f"{where}: {RESULT}"
 
 
 def compose(turns: int) -> list[list[dict[str, object]]]:
-    """Return so many turns that say something and call, and one that ends."""
+    """Return ``turns`` turns with a text and a call, and a last one."""
     return [
-        *([say(SAID), invoke("look", f"c{number}", where=f"{number}")] for number in range(turns)),
+        *(
+            [say(ANSWER), invoke("look", f"c{number}", where=f"{number}")]
+            for number in range(turns)
+        ),
         [say("Done.")],
     ]
 
 
 def measure_new(store: ConversationStore, identity: str) -> int:
-    """Return how large all is that was said and brought, written once."""
+    """Return the size of all canisters, written once."""
     return sum(len(encode_canister(each)) for each in store.read(identity).canisters)
 
 
@@ -52,7 +55,7 @@ WHERE table_schema LIKE '%%' || current_schema() || '%%' AND table_type = 'BASE 
 
 
 def count_rows(url: str) -> int:
-    """Return how many bytes all rows have of the store's tables and of the runner's."""
+    """Return the size of all rows in the tables of the store and the runner."""
     total = 0
     with psycopg.connect(url) as connection:
         for schema, name in connection.execute(_ROWS).fetchall():

@@ -1,4 +1,4 @@
-"""Chromium without a window, told what to do over its debugging protocol."""
+"""Headless Chromium, controlled over its debugging protocol."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Tab:
     """One page.
 
     Attributes:
-        complaints: What the browser or the page said in the console, and errors nobody caught.
+        complaints: Errors and warnings of the console, and uncaught exceptions.
     """
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse, session: str) -> None:
@@ -35,16 +35,16 @@ class Tab:
 
     @property
     def requests(self) -> list[str]:
-        """The addresses of all that was asked for, and not refused by the page's policy."""
+        """URLs of all requests that the page's content policy did not block."""
         return list(self._requests.values())
 
     def forget(self) -> None:
-        """Forget what was asked for and complained about before."""
+        """Forget earlier requests and complaints."""
         self._requests.clear()
         self.complaints.clear()
 
     async def call(self, method: str, **parameters: Any) -> Any:
-        """Says something to the browser; returns what it answers."""
+        """Send a command to the browser; return its result."""
         number = next(self._numbers)
         answer = self._waiting[number] = asyncio.get_running_loop().create_future()
         message = {"id": number, "method": method, "params": parameters}
@@ -54,19 +54,19 @@ class Tab:
         return await asyncio.wait_for(answer, _SECONDS)
 
     async def listen(self) -> None:
-        """Hears what the browser says, until it is gone."""
+        """Receive messages of the browser until it ends."""
         async for message in self._socket:
-            said = message.json()
-            if "id" in said:
-                answer = self._waiting.pop(said["id"])
-                if "error" in said:
-                    answer.set_exception(RuntimeError(str(said["error"])))
+            fields = message.json()
+            if "id" in fields:
+                answer = self._waiting.pop(fields["id"])
+                if "error" in fields:
+                    answer.set_exception(RuntimeError(str(fields["error"])))
                 else:
-                    answer.set_result(said["result"])
+                    answer.set_result(fields["result"])
                 continue
-            self._hear(said["method"], said.get("params", {}))
+            self._receive_event(fields["method"], fields.get("params", {}))
 
-    def _hear(self, method: str, parameters: dict[str, Any]) -> None:
+    def _receive_event(self, method: str, parameters: dict[str, Any]) -> None:
         if method == "Network.requestWillBeSent":
             self._requests[parameters["requestId"]] = parameters["request"]["url"]
         elif method == "Network.loadingFailed" and parameters.get("blockedReason") == "csp":
@@ -83,18 +83,18 @@ class Tab:
                 future.set_result(None)
 
     async def open(self, path: Path) -> None:
-        """Goes to a file, and waits until it is loaded."""
+        """Open a file, and wait until it is loaded."""
         await self.visit(path.as_uri())
 
     async def visit(self, url: str) -> None:
-        """Goes to an address, and waits until it is loaded."""
+        """Open a URL, and wait until it is loaded."""
         loaded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._events.append(("Page.loadEventFired", loaded))
         await self.call("Page.navigate", url=url)
         await asyncio.wait_for(loaded, _SECONDS)
 
     async def evaluate(self, expression: str) -> Any:
-        """Return what an expression is in the page."""
+        """Return the value of a JavaScript expression in the page."""
         answer = await self.call(
             "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
         )
@@ -111,7 +111,7 @@ class Tab:
                 await asyncio.sleep(0.02)
 
     async def survey_tree(self) -> list[tuple[str, str, dict[str, Any]]]:
-        """Return what a screen reader is told of the page: role, name and properties of each."""
+        """Return the accessibility tree: role, name and properties of each node."""
         nodes = (await self.call("Accessibility.getFullAXTree"))["nodes"]
         return [
             (
@@ -124,7 +124,7 @@ class Tab:
         ]
 
     async def press(self, key: str) -> None:
-        """Press a key, and lets it go."""
+        """Press and release a key."""
         codes = {"Enter": 13, "Tab": 9, " ": 32}
         for kind in ("keyDown", "keyUp"):
             await self.call(
@@ -137,7 +137,7 @@ class Tab:
             )
 
     async def look(self, *, width: int = 1200, height: int = 900, dark: bool = False) -> None:
-        """Give the page a size and a colour scheme."""
+        """Set the size and the color scheme of the page."""
         await self.call(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -149,14 +149,14 @@ class Tab:
         await self.call("Emulation.setEmulatedMedia", features=[feature])
 
     async def shoot(self, path: Path) -> None:
-        """Take a picture of all of the page."""
+        """Save a screenshot of the whole page."""
         answer = await self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True)
         path.write_bytes(base64.b64decode(answer["data"]))
 
 
 @contextlib.asynccontextmanager
 async def open_browser(folder: Path) -> AsyncIterator[Tab]:
-    """Start the browser with one empty page; it ends with the block."""
+    """Start the browser with an empty page; end it with the block."""
     program = shutil.which("chromium")
     assert program is not None, "The Debian package chromium has to be installed."
     process = await asyncio.create_subprocess_exec(
@@ -176,14 +176,14 @@ async def open_browser(folder: Path) -> AsyncIterator[Tab]:
         async with aiohttp.ClientSession() as session:
             address = await asyncio.wait_for(_find_address(process), _SECONDS)
             async with session.ws_connect(address, max_msg_size=0) as socket:
-                yield_ = Tab(socket, "")
-                listening = asyncio.ensure_future(yield_.listen())
+                tab = Tab(socket, "")
+                listening = asyncio.ensure_future(tab.listen())
                 try:
-                    await _attach(yield_)
-                    yield yield_
+                    await _attach(tab)
+                    yield tab
                 finally:
                     with contextlib.suppress(Exception):
-                        await yield_.call("Browser.close")
+                        await tab.call("Browser.close")
                     listening.cancel()
                     await asyncio.gather(listening, return_exceptions=True)
     finally:
@@ -199,7 +199,7 @@ async def _find_address(process: asyncio.subprocess.Process) -> str:
     async for line in process.stderr:
         if found := _ADDRESS.search(line):
             return found[1].decode()
-    raise AssertionError("Chromium ended before it said where it listens.")
+    raise AssertionError("Chromium ended before it printed its address.")
 
 
 async def _attach(tab: Tab) -> None:

@@ -1,4 +1,4 @@
-"""A person in a chat: what is typed, and what is shown."""
+"""Input and output of a chat for tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vibe_llms.messages.canisters import AnyCanister
 
 @attrs.define
 class TypedLines:
-    """What a person types, line by line; an exception is what happens instead."""
+    """Lines that a user types; an exception is raised instead of a line."""
 
     lines: Iterator[str | BaseException]
     is_interactive: bool = True
@@ -28,7 +28,7 @@ class TypedLines:
 
 @attrs.define
 class RecordedOutput:
-    """An output that keeps what it was given."""
+    """Output that records everything."""
 
     text: str = ""
     remarks: list[str] = attrs.field(factory=list)

@@ -1,4 +1,4 @@
-"""Performs ``vibe`` in a process of its own, with a home of its own."""
+"""Command and environment for ``vibe`` in a process and a home of its own."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pathlib import Path
 import vibe_llms
 
 VIBE = [sys.executable, "-c", "from vibe_llms.interfaces.cli.entry import main; main()"]
-"""The command, also where the package is not installed but only importable."""
+"""The command; it also works if the package is importable but not installed."""
 
 
 def produce_environment(home: Path, **variables: str) -> dict[str, str]:
-    """Return an environment without anything of the user's own, but what finds the package."""
+    """Return an environment without the user's settings, in which the package is importable."""
     kept = {
         name: value
         for name, value in os.environ.items()
-        # The sizes are those of whoever runs the tests, or of nobody.
+        # COLUMNS and LINES are those of the terminal that runs the tests.
         if not name.startswith(("XDG_", "VIBE_", "COMP_", "_VIBE", "COLUMNS", "LINES"))
     }
     sources = str(Path(vibe_llms.__file__).parents[1])

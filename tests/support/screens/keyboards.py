@@ -1,4 +1,4 @@
-"""A terminal at which nobody sits but a test, which types."""
+"""Terminal in which a test types."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ class Keyboard:
     _monkeypatch: pytest.MonkeyPatch
 
     def plug_in(self) -> None:
-        """Lets the process use the terminal.
+        """Make the terminal the standard streams of the process.
 
-        Not in the fixture: pytest sets the standard streams anew between set-up and test.
+        The fixture cannot do this, because pytest replaces the standard streams before the test.
         """
         self._monkeypatch.setattr(sys, "stdin", self._stdin)
         self._monkeypatch.setattr(sys, "stderr", self._stderr)
 
     def type(self, text: str) -> None:
-        """Type something, now."""
+        """Type a text."""
         os.write(self._master, text.encode())
 
     def wait_for(self, text: str) -> str:
-        """Wait until something has been shown; return all that was shown until then."""
+        """Wait until a text is shown; return the output until then."""
         shown = b""
         while text.encode() not in shown:
             shown += os.read(self._master, 4096)
@@ -48,7 +48,7 @@ class Keyboard:
     def answer(
         self, question: str, text: str, listen: Callable[[str], object] = lambda shown: None
     ) -> None:
-        """Type something once the question is shown; lets it be known what was shown."""
+        """Type a text when the question is shown; pass the output until then to ``listen``."""
 
         def wait_and_type() -> None:
             with suppress(OSError):  # the test has failed, and closed the terminal
@@ -58,17 +58,17 @@ class Keyboard:
         threading.Thread(target=wait_and_type, daemon=True).start()
 
     def read_modes(self) -> list[Any]:
-        """Return what ``tcgetattr`` says of the terminal."""
+        """Return the modes of the terminal (``tcgetattr``)."""
         return termios.tcgetattr(self._stdin.fileno())
 
     def set_modes(self, modes: list[Any]) -> None:
-        """Put the terminal into other modes."""
+        """Set the modes of the terminal."""
         termios.tcsetattr(self._stdin.fileno(), termios.TCSANOW, modes)
 
 
 @contextmanager
 def open_keyboard(monkeypatch: pytest.MonkeyPatch) -> Iterator[Keyboard]:
-    """Create a terminal, to be plugged in."""
+    """Open a terminal; call ``plug_in`` in the test."""
     master, slave = pty.openpty()
     try:
         with (
@@ -81,7 +81,7 @@ def open_keyboard(monkeypatch: pytest.MonkeyPatch) -> Iterator[Keyboard]:
 
 
 def type_answers(monkeypatch: pytest.MonkeyPatch, *lines: str) -> None:
-    """Lets each question be answered with the next line, without a terminal; then it is gone."""
+    """Answer each question with the next line, without a terminal; then input ends."""
     left = iter(lines)
 
     def read_answer(prompt: str) -> str:

@@ -21,20 +21,20 @@ from support.screens.command_line import VIBE, produce_environment
 
 PATIENCE_SECONDS = 60.0
 _TAKE_TERMINAL = "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
-"""Lets Ctrl-C in the terminal reach the program that does this first."""
+"""Statement at the start of a program so that it receives Ctrl-C of the terminal."""
 
-_WHERE_IS_THE_CURSOR = b"\x1b[6n"
-"""What prompt_toolkit asks."""
+_CURSOR_REQUEST = b"\x1b[6n"
+"""Request of prompt_toolkit for the position of the cursor."""
 
 
 class Terminal:
-    """``vibe`` in a terminal of its own. Its screen is read while it runs.
+    """``vibe`` in a pseudo-terminal, whose screen is read while it runs.
 
     Args:
-        home: Where it is started, and lives.
-        arguments: Of the command.
-        environment: In place of one that has nothing of the user's own.
-        variables: Further ones.
+        home: Its home and working directory.
+        arguments: Arguments of the command.
+        environment: Environment; by default, one without the user's settings.
+        variables: Further environment variables.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Terminal:
         self._reader.start()
 
     def _read(self) -> None:
-        held = b""
+        rest = b""
         while True:
             try:
                 data = os.read(self._master, 65536)
@@ -75,47 +75,47 @@ class Terminal:
                 return
             if not data:
                 return
-            held = self._show(held + data)
+            rest = self._show(rest + data)
 
     def _show(self, data: bytes) -> bytes:
-        """Shows output, answers where the cursor is asked for, returns what may be half a question.
+        """Show output, answer requests for the cursor, and return a possibly incomplete request.
 
-        The answer is about the moment of the question, whatever has been written since.
+        The answer has the position at the time of the request.
         """
-        *before, rest = data.split(_WHERE_IS_THE_CURSOR)
+        *before, rest = data.split(_CURSOR_REQUEST)
         for piece in before:
             with self._lock:
-                self.raw += piece + _WHERE_IS_THE_CURSOR
+                self.raw += piece + _CURSOR_REQUEST
                 self._stream.feed(piece)
                 row, column = self.screen.cursor.y + 1, self.screen.cursor.x + 1
             os.write(self._master, f"\x1b[{row};{column}R".encode())
-        begun = next(
+        partial_length = next(
             (
                 n
-                for n in range(len(_WHERE_IS_THE_CURSOR) - 1, 0, -1)
-                if rest.endswith(_WHERE_IS_THE_CURSOR[:n])
+                for n in range(len(_CURSOR_REQUEST) - 1, 0, -1)
+                if rest.endswith(_CURSOR_REQUEST[:n])
             ),
             0,
         )
-        shown = rest[: len(rest) - begun]
+        shown = rest[: len(rest) - partial_length]
         with self._lock:
             self.raw += shown
             self._stream.feed(shown)
         return rest[len(shown) :]
 
     def type(self, text: str) -> None:
-        """Type; Enter is a carriage return."""
+        """Type a text; Enter is a carriage return."""
         os.write(self._master, text.encode())
 
     def resize(self, columns: int, rows: int) -> None:
-        """Change the window; this emulator cuts lines where others break them anew."""
+        """Resize the window; this emulator cuts lines instead of wrapping them again."""
         with self._lock:
             self.screen.resize(rows, columns)
         _set_size(self._master, columns, rows)
         self._process.send_signal(signal.SIGWINCH)
 
     def read_lines(self) -> list[str]:
-        """Return everything that was shown, what has scrolled away included."""
+        """Return all lines, including those that scrolled away."""
         with self._lock:
             above = [
                 "".join(line[x].data for x in range(self.screen.columns)).rstrip()
@@ -128,7 +128,7 @@ class Terminal:
         return "\n".join(self.read_lines())
 
     def wait_for(self, pattern: str) -> str:
-        """Wait until something is shown, and return everything that is."""
+        """Wait until a pattern is shown; return the whole text."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < deadline:
             text = self.read_text()
@@ -142,7 +142,7 @@ class Terminal:
         return self.wait_for(r">\s*\Z")
 
     def wait_for_end(self) -> int:
-        """Wait until the program has ended, and return its exit code."""
+        """Wait until the program has ended; return its exit code."""
         code = self._process.wait(PATIENCE_SECONDS)
         self._reader.join(PATIENCE_SECONDS)
         return code

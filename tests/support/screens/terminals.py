@@ -1,4 +1,4 @@
-"""A real terminal program for tests: tmux draws, and is asked what it drew."""
+"""Terminal of tmux, which draws the screen that tests read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PATIENCE_SECONDS = 60.0
 
 
 class Terminal:
-    """A tmux window of its own in which a command of the shell runs."""
+    """tmux window with a shell command."""
 
     def __init__(self, home: Path, columns: int, rows: int, command: str) -> None:
         self._socket = f"vibe-{uuid.uuid4().hex[:8]}"
@@ -40,7 +40,7 @@ class Terminal:
         return done.stdout
 
     def type(self, text: str) -> None:
-        """Type text, and Enter."""
+        """Type a text and Enter."""
         self._tmux("send-keys", "-l", text)
         self.press("Enter")
 
@@ -49,12 +49,12 @@ class Terminal:
         self._tmux("send-keys", key)
 
     def read(self) -> str:
-        """Return what has been drawn, with what has scrolled off, blanks at ends removed."""
+        """Return the text of the window, including scrolled lines, without trailing blanks."""
         screen = self._tmux("capture-pane", "-p", "-S", "-")
         return "\n".join(line.rstrip() for line in screen.splitlines()).rstrip()
 
     def wait_for(self, pattern: str) -> str:
-        """Wait until something is on the screen and returns the screen."""
+        """Wait until a pattern is shown; return the screen."""
         end = time.monotonic() + PATIENCE_SECONDS
         while not re.search(pattern, screen := self.read(), re.DOTALL):
             assert time.monotonic() < end, f"{pattern!r} did not come:\n{screen}"
@@ -73,7 +73,7 @@ class Terminal:
             time.sleep(0.05)
 
     def close(self) -> None:
-        """End the terminal and whatever runs in it."""
+        """End the terminal and its programs."""
         self._tmux("kill-server")
 
 
@@ -82,7 +82,7 @@ class Terminals:
     """Opens terminals.
 
     Attributes:
-        home: Of the user at all of them.
+        home: Home of the user in all terminals.
     """
 
     home: Path
@@ -96,12 +96,12 @@ class Terminals:
         settings: dict[str, Any] | None = None,
         afterwards: str = "",
     ) -> Terminal:
-        """Lets ``vibe`` run in a terminal, in the folder that is the user's home.
+        """Run ``vibe`` in a terminal, in the user's home.
 
         Args:
-            arguments: Of ``vibe``.
-            settings: What the user has configured.
-            afterwards: What the shell does then, which Ctrl-C does not end.
+            arguments: Arguments of ``vibe``.
+            settings: The user's configuration.
+            afterwards: Shell command to run then; Ctrl-C does not end it.
         """
         if settings is not None:
             configuration = self.home / ".config" / "vibe-llms" / "config.toml"
@@ -113,12 +113,12 @@ class Terminals:
         return self.open(columns, rows, command)
 
     def open(self, columns: int, rows: int, command: str) -> Terminal:
-        """Lets a command of the shell run in a terminal."""
+        """Run a shell command in a terminal."""
         terminal = Terminal(self.home, columns, rows, command)
         self._opened.append(terminal)
         return terminal
 
     def close(self) -> None:
-        """Close them all."""
+        """Close all terminals."""
         for terminal in self._opened:
             terminal.close()

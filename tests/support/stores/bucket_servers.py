@@ -1,6 +1,6 @@
-"""Small servers of buckets: one with the answers of a test, one with Google's or Azure's protocol.
+"""Small bucket servers: one with scripted answers, and one with Google's or Azure's protocol.
 
-They keep as much of a protocol as contents need; keys are not checked, but have to be there.
+They implement the parts that content backends need. Keys are required, but not verified.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from xml.sax.saxutils import escape
 
 BUCKET = "vibe-contents"
 PAGE_OBJECTS = 2
-"""How many names a server lists at a time."""
+"""Number of names in a page of a list."""
 
 
 class BucketRequest(NamedTuple):
@@ -36,7 +36,7 @@ class BucketAnswer(NamedTuple):
 
     status: int = 200
     body: bytes = b""
-    headers: Mapping[str, str] = {}  # nothing writes it
+    headers: Mapping[str, str] = {}  # never changed
 
 
 @contextmanager
@@ -50,17 +50,20 @@ def served(answer: Callable[[BucketRequest], BucketAnswer]) -> Iterator[str]:
             body = self.rfile.read(int(self.headers.get("content-length") or 0))
             parts = urlsplit(self.path)
             query = parse_qs(parts.query, keep_blank_values=True)
-            given = answer(
+            response = answer(
                 BucketRequest(self.command, unquote(parts.path), query, self.headers, body)
             )
-            self.send_response(given.status)
-            for name, value in {"content-length": str(len(given.body)), **given.headers}.items():
+            self.send_response(response.status)
+            for name, value in {
+                "content-length": str(len(response.body)),
+                **response.headers,
+            }.items():
                 self.send_header(name, value)
             self.end_headers()
             if self.command != "HEAD":
-                self.wfile.write(given.body)
+                self.wfile.write(response.body)
 
-        def log_message(self, *given: object) -> None:
+        def log_message(self, *arguments: object) -> None:
             pass
 
     for method in ("GET", "PUT", "HEAD", "DELETE", "POST"):
@@ -77,23 +80,23 @@ def served(answer: Callable[[BucketRequest], BucketAnswer]) -> Iterator[str]:
         server.server_close()
 
 
-class Service:
-    """Answers in turn, and remembers what it was asked."""
+class ScriptedBucket:
+    """Bucket with scripted answers, which records its requests."""
 
     def __init__(self, answers: Sequence[BucketAnswer]) -> None:
         self.answers = list(answers)
-        self.asked: list[BucketRequest] = []
+        self.requests: list[BucketRequest] = []
 
-    def answer(self, asked: BucketRequest) -> BucketAnswer:
-        self.asked.append(asked)
+    def answer(self, request: BucketRequest) -> BucketAnswer:
+        self.requests.append(request)
         return self.answers.pop(0)
 
 
 class Bucket:
-    """Objects in memory.
+    """Bucket with objects in memory.
 
     Args:
-        account: Of Azure; empty for Google.
+        account: Account at Azure; empty for Google.
     """
 
     def __init__(self, account: str = "") -> None:
@@ -102,42 +105,42 @@ class Bucket:
         self.kinds: dict[str, str] = {}
         self.listed = 0
 
-    def answer(self, asked: BucketRequest) -> BucketAnswer:
-        """Answer a request, as far as contents need it."""
-        if asked.path.startswith("/computeMetadata/"):
+    def answer(self, request: BucketRequest) -> BucketAnswer:
+        """Answer a request."""
+        if request.path.startswith("/computeMetadata/"):
             token = b'{"access_token": "lent", "expires_in": 3600, "token_type": "Bearer"}'
             return BucketAnswer(200, token, {"content-type": "application/json"})
         scheme = "SharedKey " if self.account else "Bearer lent"
-        if not asked.headers.get("authorization", "").startswith(scheme):
+        if not request.headers.get("authorization", "").startswith(scheme):
             return _refuse(403, "AccessDenied")
         root = f"/{self.account}/{BUCKET}" if self.account else f"/{BUCKET}"
-        if f"{asked.path}/".startswith(f"{root}/") is False:
+        if f"{request.path}/".startswith(f"{root}/") is False:
             return _refuse(404, "ContainerNotFound" if self.account else "NoSuchBucket")
-        name = asked.path.removeprefix(root).strip("/")
-        if asked.method == "POST":
-            return self._perform_batch(asked.body.decode())
+        name = request.path.removeprefix(root).strip("/")
+        if request.method == "POST":
+            return self._perform_batch(request.body.decode())
         if not name:
-            return self._list(asked.query)
-        if asked.method == "PUT":
-            return self._put(name, asked)
+            return self._list(request.query)
+        if request.method == "PUT":
+            return self._put(name, request)
         if name not in self.objects:
             return _refuse(404, "BlobNotFound" if self.account else "NoSuchKey")
-        if asked.method == "DELETE":
+        if request.method == "DELETE":
             del self.objects[name]
             return BucketAnswer(204)
         data, moment = self.objects[name]
         headers = {"etag": '"1"', "last-modified": format_datetime(moment, usegmt=True)}
         return BucketAnswer(200, data, {**headers, "content-length": str(len(data))})
 
-    def _put(self, name: str, asked: BucketRequest) -> BucketAnswer:
+    def _put(self, name: str, request: BucketRequest) -> BucketAnswer:
         is_new = (
-            asked.headers.get("if-none-match") == "*"
-            or asked.headers.get("x-goog-if-generation-match") == "0"
+            request.headers.get("if-none-match") == "*"
+            or request.headers.get("x-goog-if-generation-match") == "0"
         )
         if is_new and name in self.objects:
             return _refuse(409 if self.account else 412, "BlobAlreadyExists")
-        self.objects[name] = (asked.body, datetime.now(UTC))
-        kind = asked.headers.get("x-ms-blob-content-type") or asked.headers.get("content-type")
+        self.objects[name] = (request.body, datetime.now(UTC))
+        kind = request.headers.get("x-ms-blob-content-type") or request.headers.get("content-type")
         self.kinds[name] = kind or ""
         return BucketAnswer(201, headers={"etag": '"1"'})
 
@@ -188,7 +191,7 @@ class Bucket:
 
 
 def _refuse(status: int, code: str) -> BucketAnswer:
-    said = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>No.</Message></Error>"
+    text = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>No.</Message></Error>"
     return BucketAnswer(
-        status, said.encode(), {"content-type": "application/xml", "x-ms-error-code": code}
+        status, text.encode(), {"content-type": "application/xml", "x-ms-error-code": code}
     )

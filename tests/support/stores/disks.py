@@ -1,4 +1,4 @@
-"""Disks that count, forget, hasten and break: what a store is proven against."""
+"""Disks for tests of stores: fast ones, and ones that track unsynchronized data or crash."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vibe_llms.logs.disk import Disk
 
 
 class HastyDisk(Disk):
-    """Leaves out what takes long and changes nothing as long as the machine runs."""
+    """Disk without synchronization, which takes long and matters only at a power failure."""
 
     def synchronize(self, descriptor: int) -> None:
         pass
@@ -20,7 +20,7 @@ class HastyDisk(Disk):
 
 
 class Ledger(Disk):
-    """Knows what a power failure would take: bytes and entries not yet synchronized."""
+    """Disk that tracks bytes and folder entries that a power failure would lose."""
 
     def __init__(self) -> None:
         self.paths: dict[int, str] = {}
@@ -59,16 +59,16 @@ class Ledger(Disk):
 
     def rename(self, source: str, target: str) -> None:
         owed = [each for each in self.owed if each == source or each.startswith(f"{source}/")]
-        assert not owed, f"renamed into place before their bytes were certain: {owed}"
+        assert not owed, f"renamed before their bytes were synchronized: {owed}"
         if "/.deleting/" in source:
-            decided = str(Path(source).parent) not in self.owed
-            assert decided, "a fork was changed before the deletion of its parent was certain"
+            is_synchronized = str(Path(source).parent) not in self.owed
+            assert is_synchronized, "a fork changed before its parent's deletion was synchronized"
         super().rename(source, target)
-        # Where it came from is a folder for what is unfinished: it may come back after a crash.
+        # The source is a folder for unfinished work, whose entries may reappear after a crash.
         self.owed.add(str(Path(target).parent))
 
     def settle(self) -> set[str]:
-        """Return what is owed at an acknowledgement, apart from folders for the unfinished."""
+        """Return unsynchronized paths at an acknowledgement, without folders of unfinished work."""
         return {
             path
             for path in self.owed
@@ -81,7 +81,7 @@ class Crash(BaseException):
 
 
 class CrashingDisk(HastyDisk):
-    """Stops the machine before a given step; after that nothing reaches the disk any more."""
+    """Disk that fails before a step, as if the machine stopped; later steps fail, too."""
 
     def __init__(self, steps: int) -> None:
         self.steps = steps

@@ -1,4 +1,4 @@
-"""Exports of services, made as these make them, for tests that import them."""
+"""Exports in the formats of services, for tests of imports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FIXTURES = Path(__file__).parents[2] / "fixtures" / "exports"
 
 
 def write_zip(path: Path, documents: dict[str, Any]) -> Path:
-    """Write an archive: of texts and bytes as they are, of others as their JSON."""
+    """Write a ZIP archive; bytes are stored unchanged, other values as JSON."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in documents.items():
             archive.writestr(name, data if isinstance(data, bytes) else json.dumps(data))
@@ -21,16 +21,16 @@ def write_zip(path: Path, documents: dict[str, Any]) -> Path:
 
 
 def write_database(path: Path, version: str) -> Path:
-    """Create the database that a version of ``llm`` has written; only what searches is left out."""
+    """Create the database of a version of ``llm``, without its search index."""
     with closing(sqlite3.connect(path)) as database:
         database.executescript((FIXTURES / f"llm-{version}.sql").read_text("utf-8"))
     return path
 
 
-def say(
+def make_chatgpt_node(
     node: str, parent: str | None, role: str, content: Any, *children: str, **more: Any
 ) -> dict[str, Any]:
-    """Create a node of ChatGPT's tree; a text stands for a content of texts."""
+    """Create a node of ChatGPT's tree; ``content`` may be a text."""
     if isinstance(content, str):
         content = {"content_type": "text", "parts": [content]}
     author = {"role": role, "name": more.pop("name", None), "metadata": {}}
@@ -75,8 +75,8 @@ def make_claude(*messages: dict[str, Any], **more: Any) -> dict[str, Any]:
     }
 
 
-def tell(uuid: str, sender: str, *blocks: Any, **more: Any) -> dict[str, Any]:
-    """Create a message of claude.ai; a text stands for a block of text."""
+def make_claude_message(uuid: str, sender: str, *blocks: Any, **more: Any) -> dict[str, Any]:
+    """Create a message of claude.ai; a block may be a text."""
     content = [{"type": "text", "text": each} if isinstance(each, str) else each for each in blocks]
     return {
         "uuid": uuid,

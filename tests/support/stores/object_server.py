@@ -1,4 +1,4 @@
-"""A server of S3 of the tests' own, which checks each signature: moto's, in its own process."""
+"""S3 server for tests: moto in a process of its own, which verifies signatures."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from urllib.request import Request, urlopen
 
 BUCKET = "vibe-contents"
 _BEFORE = 4
-"""So many requests make the user, the key, what it may do, and the bucket; then keys count."""
+"""Number of requests that set up user, key, policy and bucket; later ones are authorized."""
 
 
 def find_missing() -> str:
-    """Says what is missing; nothing where all is there."""
+    """Return what is missing; empty if everything is installed."""
     wanted = ("moto", "flask_cors", "obstore")
     lacking = [each for each in wanted if importlib.util.find_spec(each) is None]
     return f"{' and '.join(lacking)}: not installed" if lacking else ""
@@ -83,7 +83,7 @@ class ObjectServer:
             return str(answer.read().decode())
 
     def close(self) -> None:
-        """End it."""
+        """End the server."""
         self._process.kill()
         self._process.wait()
 

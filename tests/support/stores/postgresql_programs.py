@@ -1,4 +1,4 @@
-"""Where the programs of a PostgreSQL server are; CI installs them."""
+"""Location of the programs of a PostgreSQL server, which CI installs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def find_programs() -> Path | None:
-    """Return the folder of ``initdb`` and ``postgres``, which Debian puts on no path."""
+    """Return the folder of ``initdb`` and ``postgres``; Debian does not add it to PATH."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=_read_version)
     named = shutil.which("initdb")
     return found[-1].parent if found else Path(named).resolve().parent if named else None
@@ -20,7 +20,7 @@ def _read_version(path: Path) -> int:
 
 
 def find_missing() -> str:
-    """Says what is missing; nothing where all is there."""
+    """Return what is missing; empty if everything is installed."""
     if find_programs() is None:
         return "postgresql is not installed"
     if importlib.util.find_spec("psycopg") is None:

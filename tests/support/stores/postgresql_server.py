@@ -22,12 +22,12 @@ from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 
 
 class Server:
-    """A server on a free port of this machine, which may be stopped hard and started again.
+    """PostgreSQL server on a free port, which can be killed and started again.
 
     Args:
-        fsync: Whether it waits for the disk, which only a loss of power would tell.
-        within: What its command begins with, as where it runs in a network namespace.
-        address: Where else it listens, and trusts everybody.
+        fsync: Whether it waits for the disk, which matters only at a power failure.
+        within: Prefix of its command, such as one that enters a network namespace.
+        address: A further address to listen on, without authentication.
     """
 
     def __init__(
@@ -64,18 +64,18 @@ class Server:
 
     @property
     def pid(self) -> int:
-        """Of its first process."""
+        """Id of its first process."""
         assert self._process is not None
         return self._process.pid
 
     @property
     def url(self) -> str:
-        """Of its database."""
+        """URL of its database."""
         return f"postgresql://vibe@127.0.0.1:{self.port}/postgres"
 
     def start(self) -> None:
-        """Start it, and return when it answers."""
-        # It dies with whoever has started it, however that ends.
+        """Start the server, and wait until it answers."""
+        # It dies with its parent process.
         command = [*self._within, "setpriv", "--pdeathsig=QUIT", *self._as[1:]]
         if shutil.which("setpriv") is None:
             command = []
@@ -107,19 +107,19 @@ class Server:
             str(self._programs / "pg_isready"),
             "-q",
             "-h",
-            str(self.folder),  # by its socket, which is there from any network
+            str(self.folder),  # its socket is reachable from any network namespace
             "-p",
             str(self.port),
         ]
         return subprocess.run(command, check=False).returncode == 0
 
     def kill(self) -> None:
-        """End it as a crash does: whoever is connected is cut off."""
+        """Kill all its processes, as a crash does."""
         assert self._process is not None
-        doomed = psutil.Process(self._process.pid)
-        # Each by itself: those that serve connections have sessions of their own, and one that has
-        # not noticed yet that the others are gone would answer once more.
-        processes = [doomed, *doomed.children(recursive=True)]
+        parent = psutil.Process(self._process.pid)
+        # Processes for connections have sessions of their own, and could answer once more before
+        # they notice that the parent is gone.
+        processes = [parent, *parent.children(recursive=True)]
         for each in processes:
             with suppress(psutil.NoSuchProcess):
                 each.kill()
@@ -127,7 +127,7 @@ class Server:
         psutil.wait_procs(processes, timeout=30)
 
     def close(self) -> None:
-        """Stop it and removes all that it has written."""
+        """Stop the server, and remove its files."""
         if self._process is not None:
             self._process.terminate()
             try:
@@ -149,7 +149,7 @@ def access_server() -> Server:
 
 
 def produce_url(directory: Path, server: Server | None = None) -> str:
-    """Return the URL of an empty place of its own for each directory."""
+    """Return the URL of an empty schema for a directory."""
     import psycopg
 
     server = access_server() if server is None else server
@@ -161,7 +161,7 @@ def produce_url(directory: Path, server: Server | None = None) -> str:
 
 @contextmanager
 def opened(directory: Path, server: Server | None = None) -> Iterator[PostgresqlStore]:
-    """Lend a store in an empty place, and closes its connections."""
+    """Open a store in an empty schema; close its connections at the end."""
     store = PostgresqlStore(produce_url(directory, server))
     try:
         yield store

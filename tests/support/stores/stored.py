@@ -1,4 +1,4 @@
-"""Stores with something of everything in them, and what is in a store, told in one value."""
+"""Stores with random data, and a comparable description of their data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENDED = RunEndedEvent(run_id="run", reason="answered")
 
 
 def describe(store: ConversationStore) -> dict[str, Any]:
-    """Return all that is in a store, but for where its forks leave their parents."""
+    """Return the data of a store, except the fork points."""
     found: dict[str, Any] = {}
     for identity in store.survey():
         history = store.read(identity)
@@ -33,7 +33,7 @@ def describe(store: ConversationStore) -> dict[str, Any]:
 
 
 def add_run(store: ConversationStore, identity: str, text: str) -> None:
-    """Says something in a conversation, with a picture, as a run does that has then ended."""
+    """Add a finished run to a conversation, with an image in its question."""
     picture = ImageContent(mime_type="image/png", data=text.encode(), name=f"{text}.png")
     store.append(identity, [UserCanister([picture]), AssistantCanister(text)])
     log = store.open_log(identity)
@@ -44,35 +44,35 @@ def add_run(store: ConversationStore, identity: str, text: str) -> None:
 
 
 def change_at_random(store: ConversationStore, seed: int, steps: int = 8) -> None:
-    """Does one thing after the other that people do with a store, by chance."""
+    """Perform random operations on a store."""
     chance = random.Random(seed)
     for number in range(steps):
         known = sorted(store.survey())
         identity = chance.choice(known) if known else ""
-        deed = chance.choice(("begin", "say", "fork", "write", "name", "delete", "add"))
-        if deed == "begin" or not known:
+        operation = chance.choice(("begin", "say", "fork", "write", "name", "delete", "add"))
+        if operation == "begin" or not known:
             store.create(f"c{seed}-{number}", ConversationMetadata(name=f"n {seed}", tags=("t",)))
-        elif deed == "say":
+        elif operation == "say":
             add_run(store, identity, f"{seed} {number}")
-        elif deed == "fork":
+        elif operation == "fork":
             whole = len(store.read(identity).canisters)
             index = chance.choice((None, chance.randint(0, whole)))
             store.fork(identity, from_index=index, child=f"f{seed}-{number}")
-        elif deed == "write":
+        elif operation == "write":
             message = MessageReceivedEvent(
                 canister=UserCanister("w"), message_id=f"{seed}-{number}"
             )
             store.open_inbox(identity).put(message)
-        elif deed == "name":
+        elif operation == "name":
             store.update_metadata(identity, name=f"named {number}", model="m:x")
-        elif deed == "delete":
+        elif operation == "delete":
             store.delete(identity)
         else:
             store.contents.add(f"{seed}.{number}".encode(), mime_type="text/plain")
 
 
 def is_whole(store: ConversationStore, source: dict[str, Any]) -> bool:
-    """Return whether each conversation of a store is all that the source has of it."""
+    """Return whether each conversation of a store is equal to that of the source."""
     try:
         found = describe(store)["conversations"]
     except StoreError:

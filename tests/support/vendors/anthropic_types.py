@@ -1,4 +1,4 @@
-"""The types of the anthropic SDK: what they can say, and whether something is said in them."""
+"""Values of the types of the anthropic SDK, and checks of values against them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def access_hints(cls: Any, *, further: bool) -> Mapping[str, Any]:
 
 
 def fabricate(annotation: Any, *, further: bool = False) -> Any:
-    """Create the smallest value of an annotation of the SDK; ``further`` fills in all fields."""
+    """Create the smallest value of an SDK annotation; with ``further``, with all fields."""
     annotation = next(member for member in spread(annotation) if member is not type(None))
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Literal:
@@ -65,13 +65,16 @@ def fabricate(annotation: Any, *, further: bool = False) -> Any:
 
 
 def survey(union: Any) -> list[Any]:
-    """Create two objects for each member of a union, with their type: a small and a full one."""
+    """Create two values for each member of a union: the smallest, and one with all fields."""
     members = [member for member in spread(union) if member is not str]
     return [fabricate(each, further=further) for each in members for further in (False, True)]
 
 
 def find_misfit(value: Any, annotation: Any, path: str = "$") -> str | None:
-    """Return where a value is not of an annotation of the SDK; unknown fields are misfits."""
+    """Return the path at which a value does not match an SDK annotation; ``None`` if it matches.
+
+    Unknown fields do not match.
+    """
     misfits = [_find_misfit(value, member, path) for member in spread(annotation)]
     return None if None in misfits else max((misfit or "" for misfit in misfits), key=len)
 

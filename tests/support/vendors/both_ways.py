@@ -1,4 +1,4 @@
-"""What two ways of reading an answer make of it, without what differs each time."""
+"""Responses without random ids and times, to compare two ways of reading an answer."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def assemble(protocol: str, events: Iterable[StreamEvent]) -> Response:
 
 
 def forget_chance(response: Response) -> str:
-    """Write a response down, without what differs each time; whatever it holds is checked."""
+    """Encode a response without ids and times; check that it can be decoded again."""
     canisters = tuple(
         attrs.evolve(canister, id="i", timestamp=NOW, turn_id="t")  # type: ignore[call-arg]
         for canister in response.canisters

@@ -1,4 +1,4 @@
-"""The embedded model's weights, fetched once for all tests and lent to data directories."""
+"""Weights of the embedded models, downloaded once and linked into data directories."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from vibe_llms.providers.local.weights import acquire_weights
 
 
 class _Agreement:
-    """Consent that is given, and progress that nobody looks at."""
+    """Consent that is always given, and progress that is not shown."""
 
     def ask(self, subject: str, question: str) -> bool:
         return True
@@ -32,7 +32,7 @@ class _Agreement:
 
 @functools.cache
 def acquire_shared_weights(pin: Pin = SMOLLM2) -> Path:
-    """Return the weights in the user's own data directory; fetches them there at first."""
+    """Return the weights in the user's data directory; download them the first time."""
     configuration = load_configuration(command_line={"yes": True})
     context = ProviderContext(
         name="local",
@@ -46,7 +46,7 @@ def acquire_shared_weights(pin: Pin = SMOLLM2) -> Path:
 
 
 def lend_weights(data_directory: Path) -> None:
-    """Put the weights into another data directory, where ``local`` will find them."""
+    """Link the weights into another data directory, where ``local`` finds them."""
     place = compose_stored_path(SMOLLM2, data_directory / "providers" / "local")
     place.parent.mkdir(parents=True, exist_ok=True)
     if not place.exists():
@@ -54,12 +54,12 @@ def lend_weights(data_directory: Path) -> None:
 
 
 def lend_embedder(directory: Path) -> None:
-    """Put the embedder's folder, with its library, into a data directory of the provider."""
+    """Link the embedder's folder, with its library, into a data directory of the provider."""
     lend_folder(choose_pin(), directory)
 
 
 def lend_folder(pin: Pin, directory: Path) -> None:
-    """Put the folder of weights into a data directory of the provider."""
+    """Link a folder of weights into a data directory of the provider."""
     shared = acquire_shared_weights(pin).parent
     place = compose_stored_path(pin, directory).parent
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -68,9 +68,9 @@ def lend_folder(pin: Pin, directory: Path) -> None:
 
 @contextlib.contextmanager
 def keep_loaded(path: Path) -> Iterator[Path]:
-    """Keep weights loaded, as a client would: those of the tests within share them.
+    """Keep weights loaded for the clients of several tests.
 
-    Loading takes longer than most of the answers that a test asks for.
+    Loading takes longer than most answers.
     """
     settings = LoadSettings(
         path=path.absolute(),

@@ -1,4 +1,4 @@
-"""Answers and requests of generateContent, read and written again, for the tests of the dialect."""
+"""Reading and writing of generateContent requests and answers, for tests of the dialect."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def integrate(name: str = "gemini-unheard-of", *, knows_controls: bool = True) -
 
 
 def assemble(events: Iterable[StreamEvent], provider: str = "google") -> Response:
-    """Return the response of which the events tell, with ids that depend on nothing else."""
+    """Return the response from events, with deterministic ids."""
     numbers = itertools.count()
     assembler = Assembler(
         provider=provider,
@@ -78,10 +78,10 @@ def read_turn(*parts: Mapping[str, Any]) -> AnyCanister:
 def round_trip_request(
     body: Mapping[str, Any], kept: dict[str, Any] | None = None, *, knows_controls: bool = False
 ) -> dict[str, Any]:
-    """Return a client's request as it is said again; nothing may be lost on the way.
+    """Read and write a client's request, without losses; return the written one.
 
     Args:
-        kept: Takes the normalized request, under ``request``.
+        kept: Receives the normalized request, under ``request``.
     """
     attributes = integrate(knows_controls=knows_controls)
     read = normalize_request(body, attributes)

@@ -1,4 +1,4 @@
-"""What a vendor could send by mistake or malice: legal answers, and what is made of them."""
+"""Valid answers of simulated vendors, and tools to make faulty ones from them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ PROTOCOLS: Final = {
     "ollama_chat": OLLAMA,
     "responses": RESPONSES,
 }
-"""From each dialect to what simulates its vendor."""
+"""Simulated protocols by dialect."""
 
 _SOURCE: Final = Cite(url="https://example.com/one")
 _WORDS: Final = (Think("I think."), Say("Two words.", (_SOURCE,)))
@@ -72,7 +72,7 @@ _LACKING: Final = {
     "ollama_chat": {"search", "picture", "sound"},
     "responses": {"sound"},
 }
-"""What the vendors of a dialect cannot say."""
+"""Turns that the vendors of a dialect do not support."""
 
 
 def _produce_request(quirk: str) -> SimulatedRequest:
@@ -97,7 +97,7 @@ def _produce_turns(protocol: str) -> Iterator[tuple[ScriptedAnswer, str]]:
 
 
 def produce_streams(protocol: str) -> list[list[Frame]]:
-    """Return legal streams of a vendor, which together have all that its simulator can say."""
+    """Return valid streams of a vendor, which together have all features of its simulator."""
     simulated = PROTOCOLS[protocol]
     streams = []
     for turn, quirk in _produce_turns(protocol):
@@ -109,7 +109,7 @@ def produce_streams(protocol: str) -> list[list[Frame]]:
 
 
 def produce_stream(protocol: str, *parts: Part) -> bytes:
-    """Return the bytes of a stream of a vendor's own, framed as its vendor does."""
+    """Return the bytes of a stream, framed as the vendor does."""
     if protocol == converse.PROTOCOL:
         writer = converse.StreamWriter({})
         return b"".join(map(writer.write, _relay(*parts)))
@@ -123,7 +123,7 @@ def produce_stream(protocol: str, *parts: Part) -> bytes:
 
 
 def _relay(*parts: Part) -> Iterator[StreamEvent]:
-    """Yield what a gateway is told by a vendor of another protocol, and tells in our own."""
+    """Yield the events of an answer that a gateway received in another protocol."""
     simulated_request, decoder = _produce_request(""), produce_decoder("messages")
     assembler = Assembler(provider="parrot", model="m", protocol="messages", limits=Limits())
     frames = MESSAGES.stream(
@@ -162,7 +162,7 @@ def produce_body(protocol: str, *parts: Part) -> bytes:
 
 
 def produce_bodies(protocol: str) -> list[Any]:
-    """Return whole legal responses of a vendor, as plain data."""
+    """Return valid complete responses of a vendor, as plain data."""
     simulated = PROTOCOLS[protocol]
     return [
         copy.deepcopy(simulated.render(turn, SimulatedPrompt(model="m"), _produce_request(quirk)))
@@ -171,7 +171,7 @@ def produce_bodies(protocol: str) -> list[Any]:
 
 
 def produce_problems(protocol: str) -> list[Any]:
-    """Return legal errors of a vendor, as plain data."""
+    """Return valid errors of a vendor, as plain data."""
     refusals = (
         SimulatedRefusal(400, "invalid", "No.", code="bad"),
         SimulatedRefusal(401, "authentication", "Who are you?"),
@@ -203,7 +203,7 @@ def walk_paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ..
 
 
 ABSENT: Final = object()
-"""Takes a value away altogether."""
+"""Marker for :func:`replace_at`: remove the value."""
 
 
 def replace_at(value: Any, path: tuple[Any, ...], other: Any) -> Any:
@@ -237,30 +237,30 @@ def _assemble(protocol: str, events: Iterator[StreamEvent]) -> Response:
         ),
         losses=tuple(assembler.losses),
     )
-    # What a vendor says is stored, and must be read again.
+    # Answers are stored, so they must be readable again.
     return decode_response(encode_response(response))
 
 
 def read_stream(protocol: str, frames: list[Frame]) -> Response:
-    """Read a stream as a provider would, and writes the response down. Raises ConverseError."""
+    """Read a stream as a provider does; encode the response. May raise ConverseError."""
     decoder = produce_decoder(protocol)
 
     def read() -> Iterator[StreamEvent]:
         for data, event in frames:
-            yield from _blame(functools.partial(decoder.decode, data, event))
-        yield from _blame(decoder.finish)
+            yield from _convert_errors(functools.partial(decoder.decode, data, event))
+        yield from _convert_errors(decoder.finish)
 
     return _assemble(protocol, read())
 
 
 def read_body(protocol: str, body: bytes) -> Response:
-    """Read a whole response as a provider would. Raises ConverseError."""
+    """Read a complete response as a provider does. May raise ConverseError."""
     decoder = produce_decoder(protocol)
-    return _assemble(protocol, iter(_blame(lambda: decoder.decode_response(body))))
+    return _assemble(protocol, iter(_convert_errors(lambda: decoder.decode_response(body))))
 
 
-def _blame(decode: Callable[[], list[StreamEvent]]) -> list[StreamEvent]:
-    """Does what ``WireSource`` does with errors of our values."""
+def _convert_errors(decode: Callable[[], list[StreamEvent]]) -> list[StreamEvent]:
+    """Decode; convert validation errors as ``WireSource`` does."""
     try:
         return decode()
     except RequestError as error:

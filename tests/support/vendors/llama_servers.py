@@ -1,4 +1,4 @@
-"""llama.cpp's own server, with real weights, in a process of its own."""
+"""llama.cpp's server with real weights, in a separate process."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ parameters = xllamacpp.CommonParams()
 parameters.model.path = sys.argv[1]
 parameters.api_keys = [sys.argv[2]]
 parameters.port, parameters.n_ctx, parameters.n_parallel, parameters.ui = 0, 512, 1, False
-# Who says nothing of a temperature hears the same each time, and no endless answer by chance.
+# Without a temperature in the request, answers are the same each time and never endless.
 parameters.sampling.temp = 0
-# More threads wait for each other by spinning, which takes ages on a machine that is busy.
+# More threads would wait for each other by spinning, which is slow on a busy machine.
 parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = 1
 server = xllamacpp.Server(parameters)
 print(server.listening_address, flush=True)
@@ -29,10 +29,10 @@ signal.pause()
 
 @contextmanager
 def serve_weights(weights: Path, key: str) -> Iterator[str]:
-    """Start the server, and ends it; yields its address.
+    """Run the server; yield its address.
 
     Args:
-        key: That clients must show.
+        key: API key that clients must send.
     """
     command = [sys.executable, "-c", PROGRAM, str(weights), key]
     with subprocess.Popen(
@@ -48,7 +48,7 @@ def serve_weights(weights: Path, key: str) -> Iterator[str]:
 
 
 def wait_for(url: str) -> None:
-    """Wait until a server answers that it is well."""
+    """Wait until a server reports that it is ready."""
     for _ in range(600):
         try:
             urllib.request.urlopen(url, timeout=5).close()

@@ -50,17 +50,17 @@ def write_call(protocol: str, number: int) -> list[dict[str, Any]]:
             {"role": "user", "parts": [{"functionResponse": response}]},
         ]
     if protocol == "ollama_chat":
-        asked = {"id": identity, "function": {"name": "look", "arguments": arguments}}
-        said = {"role": "tool", "tool_name": "look", "content": result}
-        return [{"role": "assistant", "content": "", "tool_calls": [asked]}, said]
+        call = {"id": identity, "function": {"name": "look", "arguments": arguments}}
+        answer = {"role": "tool", "tool_name": "look", "content": result}
+        return [{"role": "assistant", "content": "", "tool_calls": [call]}, answer]
     function = {"name": "look", "arguments": f'{{"n":{number}}}'}
-    asked = {"id": identity, "type": "function", "function": function}
-    said = {"role": "tool", "tool_call_id": identity, "content": result}
-    return [{"role": "assistant", "content": None, "tool_calls": [asked]}, said]
+    call = {"id": identity, "type": "function", "function": function}
+    answer = {"role": "tool", "tool_call_id": identity, "content": result}
+    return [{"role": "assistant", "content": None, "tool_calls": [call]}, answer]
 
 
 def write_conversation(protocol: str, turns: int, *, with_tools: bool) -> list[dict[str, Any]]:
-    """Return a conversation of a message and so many turns, each of two messages."""
+    """Return a conversation of a message and ``turns`` turns of two messages each."""
     messages = [write_message(protocol, "user", "Begin.")]
     for number in range(turns):
         if with_tools:

@@ -1,4 +1,4 @@
-"""Exchanges in Anthropic Messages: how tests replay them, and what counts as the same."""
+"""Exchanges in Anthropic Messages: replay for tests, and comparison by meaning."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def survey_exchanges() -> Iterator[dict[str, Any]]:
 
 
 def assemble(events: Iterable[StreamEvent]) -> Response:
-    """Put a response together, as a provider does."""
+    """Assemble a response, as a provider does."""
     assembler = Assembler(provider="anthropic", model="asked", protocol="messages")
     last: StreamEvent | None = None
     for event in events:
@@ -61,7 +61,7 @@ def assemble(events: Iterable[StreamEvent]) -> Response:
 
 
 def read_stream(chunks: Iterable[bytes]) -> list[StreamEvent]:
-    """Decode a streamed answer, given as pieces of its bytes."""
+    """Decode a streamed answer from pieces of its bytes."""
     framer, decoder = SseFramer(Limits()), Decoder(provider="anthropic", model="asked")
     events = []
     for chunk in chunks:
@@ -78,16 +78,17 @@ def read_whole(body: Mapping[str, Any] | bytes) -> list[StreamEvent]:
 
 
 def write_whole(response: Response) -> tuple[Any, tuple[Loss, ...]]:
-    """Return the body of a response, and what was lost on the way."""
+    """Return the body of a response, and the losses."""
     translation = nativize_response(response)
     return translation.value, translation.losses
 
 
 def simplify(value: Any) -> Any:
-    """Return JSON in which what means the same is the same.
+    """Return JSON in a normal form, so that values with the same meaning are equal.
 
-    Null is what is not there; a text stands for a list of one block of text; a tool without
-    ``strict`` is not strict; an error is one only if that is said; no results hold nothing.
+    Null and missing are equal, and so are a text and a list with one text block. Without
+    ``strict`` a tool is not strict, and without ``is_error`` a result is not an error. An empty
+    result has no content.
     """
     if isinstance(value, list):
         return [simplify(item) for item in value]
@@ -108,7 +109,7 @@ def simplify(value: Any) -> Any:
 
 
 def simplify_request(request: Mapping[str, Any]) -> Any:
-    """Return a request in which what means the same is the same."""
+    """Return a request in a normal form, so that requests with the same meaning are equal."""
     plain = simplify(dict(request))
     if isinstance(plain.get("system"), str):
         plain["system"] = [{"type": "text", "text": plain["system"]}]

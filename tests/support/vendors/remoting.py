@@ -1,4 +1,4 @@
-"""Remote providers without a network: a function answers in the place of the vendor."""
+"""Remote providers without a network: a function answers instead of the vendor."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def produce_context(
     clock: Clock | None = None,
     **settings: Any,
 ) -> ProviderContext:
-    """Create the context of a provider, with what ships as the data about its models."""
+    """Create the context of a provider, with the shipped data about its models."""
     return ProviderContext(
         name=name,
         settings=settings,
@@ -44,13 +44,13 @@ def produce_context(
 
 @cache
 def access_integrator(name: str) -> ModelsIntegrator:
-    """Return what ships as the data about a provider's models; read once, as nothing changes."""
+    """Return the shipped data about a provider's models; it is read once."""
     return Catalogue().access_integrator(name)
 
 
 @attrs.define
 class Counterpart:
-    """Plays the vendor: gives the answers in turn, and keeps what it was asked."""
+    """Simulated vendor with scripted answers, which records its requests."""
 
     answers: list[MemoryAnswer | Exception]
     requests: list[WireRequest] = attrs.field(factory=list)
@@ -64,14 +64,14 @@ class Counterpart:
 
     @property
     def transport(self) -> MemoryTransport:
-        """The transport that leads here."""
+        """Transport to this vendor."""
         return MemoryTransport(self)
 
 
 def answer_json(
     body: bytes, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> MemoryAnswer:
-    """Create an answer in one piece."""
+    """Create a complete answer."""
     return MemoryAnswer(
         status=status,
         headers={"Content-Type": "application/json", **(headers or {})},
@@ -82,5 +82,5 @@ def answer_json(
 def answer_stream(
     chunks: Iterable[bytes], content_type: str = "text/event-stream", **headers: str
 ) -> MemoryAnswer:
-    """Create an answer that comes in pieces."""
+    """Create a streamed answer."""
     return MemoryAnswer(headers={"Content-Type": content_type, **headers}, chunks=list(chunks))

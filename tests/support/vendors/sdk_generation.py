@@ -1,7 +1,7 @@
 """Values of the types of the official SDKs, generated from their annotations.
 
-What the SDKs say a client may send, and a vendor may answer, in any combination: the tests give
-it to the dialects, which have to bring it back.
+Tests pass all combinations that the SDKs allow in requests and answers through the dialects, which
+must preserve them.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ JSON: Final = st.recursive(
 )
 OBJECTS: Final = st.dictionaries(NAMES, JSON, max_size=2)
 PROBABILITY: Final = 3
-"""One in so many of the fields that may be left out is there."""
+"""One in this many optional fields is present."""
 FEW: Final = settings(max_examples=min(25, settings().max_examples))
-"""For tests with values of large types: each of them tries a great deal at once."""
+"""Settings for values of large types, each of which covers many cases."""
 
 Special: typing.TypeAlias = Mapping[str, st.SearchStrategy[Any]]
 
@@ -42,14 +42,14 @@ def generate(annotation: Any, special: Special | None = None) -> st.SearchStrate
     """Return a strategy for values of an annotation of an SDK, as they are on the wire.
 
     Args:
-        special: For fields of these names, whatever their annotation; ``Class.field`` counts
-            before ``field``.
+        special: Strategies for fields by their names, in place of their annotations;
+            ``Class.field`` takes precedence over ``field``.
     """
     return _Generator(special or {}).generate(annotation)
 
 
 class _Generator:
-    """Makes strategies; of each class one, so that classes may contain themselves."""
+    """Creator of strategies: one for each class, so that classes can contain themselves."""
 
     def __init__(self, special: Special) -> None:
         self._special = special
@@ -108,7 +108,7 @@ _PLAIN: Final[Mapping[Any, st.SearchStrategy[Any]]] = {
 
 
 def survey_fields(cls: Any) -> tuple[dict[str, Any], set[str]]:
-    """Return the annotations of a class by the names on the wire, and which must be there."""
+    """Return the annotations of a class by the names on the wire, and the required names."""
     if is_typeddict(cls):
         hints = get_type_hints(cls)
         needed = get_type_hints(cls, include_extras=True)
@@ -133,13 +133,13 @@ def _is_model(annotation: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
-def sprinkle(value: Any, chance: random.Random, share: float = 0.1) -> Any:
-    """Return a value with fields that nobody knows in some of its objects, at any depth."""
+def add_unknown_fields(value: Any, chance: random.Random, share: float = 0.1) -> Any:
+    """Return a value with unknown fields in some of its objects, at any depth."""
     if isinstance(value, list):
-        return [sprinkle(each, chance, share) for each in value]
+        return [add_unknown_fields(each, chance, share) for each in value]
     if not isinstance(value, dict):
         return value
-    fields = {name: sprinkle(each, chance, share) for name, each in value.items()}
+    fields = {name: add_unknown_fields(each, chance, share) for name, each in value.items()}
     return fields | ({"x_new": chance.choice(_NEW)} if chance.random() < share else {})
 
 
@@ -148,7 +148,7 @@ _NEW: Final[tuple[Any, ...]] = (None, True, "", "a", [], {}, [None], {"a": [1]},
 Whole = typing.TypeVar("Whole", str, bytes)
 
 
-def cut(whole: Whole, chance: random.Random) -> list[Whole]:
+def split_randomly(whole: Whole, chance: random.Random) -> list[Whole]:
     """Return the pieces of a text, or of bytes, split at any places; some may be empty."""
     places: list[int] = sorted(
         chance.randint(0, len(whole)) for _ in range(chance.choice([0, 1, 2, 30]))

@@ -1,4 +1,4 @@
-"""The remote providers that ship, each as it is configured to ask a server of the tests."""
+"""The shipped remote providers, configured for a server of the tests."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ PATIENCE: Final = {"connect_seconds": 5, "first_byte_seconds": 5, "between_chunk
 
 
 SURVEYED: Final = b'{"version": 1, "models": []}'
-"""An answer to a survey, of which nothing can be learnt."""
+"""An answer to a request for models, without any."""
 
 
 def is_survey(line: str) -> bool:
-    """Return whether a request asks what a model is, which some do before they ask the model."""
+    """Return whether a request is for facts about a model, which some providers send first."""
     return "/api/show" in line or "/converse/models" in line
 
 
 @attrs.frozen(kw_only=True)
-class Shipped:
-    """A provider that ships.
+class ShippedProvider:
+    """A shipped provider.
 
     Attributes:
-        folder: Of its plugin.
-        protocol: Of its dialect.
-        model: Any that it may have.
-        path: Behind the server's address, its base URL.
-        simulate: What the simulator is told of the vendor.
-        name: In the configuration; the folder's where empty.
-        framing: The content type of its streams.
+        folder: Folder of its plugin.
+        protocol: Protocol of its dialect.
+        model: Name of any of its models.
+        path: Path of its base URL, after the server's address.
+        simulate: Quirks for the simulator.
+        name: Name in the configuration; by default, the folder.
+        framing: Content type of its streams.
     """
 
     folder: str
@@ -52,7 +52,7 @@ class Shipped:
     async def access(
         self, url: str, directory: Path, *, limits: Limits | None = None, **settings: Any
     ) -> ConverserModel:
-        """Return a model of it that asks a server, once, and waits for nothing long."""
+        """Return a model that uses a server, without retries and with short timeouts."""
         name = self.name or self.folder
         module = importlib.import_module(f"vibe_llms.providers.{self.folder}")
         specifications = {each.name: each for each in module.survey_providers()}
@@ -70,7 +70,7 @@ class Shipped:
         return model
 
     def configure(self, url: str, directory: Path, **settings: Any) -> World:
-        """Return the world in which it asks a server, and waits for nothing long."""
+        """Return a world in which it uses a server, with short timeouts."""
         return World(
             module=f"vibe_llms.providers.{self.folder}",
             name=self.name or self.folder,
@@ -84,8 +84,8 @@ class Shipped:
         )
 
 
-def _complete(name: str, path: str, simulate: str = "") -> Shipped:
-    return Shipped(
+def _complete(name: str, path: str, simulate: str = "") -> ShippedProvider:
+    return ShippedProvider(
         folder="openai_compatible",
         protocol="chat_completions",
         name=name,
@@ -95,28 +95,30 @@ def _complete(name: str, path: str, simulate: str = "") -> Shipped:
 
 
 _ALL: Final = {
-    "anthropic": Shipped(folder="anthropic", protocol="messages", model="claude-sonnet-5"),
-    "google": Shipped(folder="google", protocol="generate_content", model="gemini-3-flash"),
-    "ollama": Shipped(
+    "anthropic": ShippedProvider(folder="anthropic", protocol="messages", model="claude-sonnet-5"),
+    "google": ShippedProvider(folder="google", protocol="generate_content", model="gemini-3-flash"),
+    "ollama": ShippedProvider(
         folder="ollama",
         protocol="ollama_chat",
         model="llama3.2",
         framing="application/x-ndjson",
     ),
-    "openai_conversations": Shipped(
+    "openai_conversations": ShippedProvider(
         folder="openai_conversations", protocol="chat_completions", model="gpt-4.1", path="/v1"
     ),
-    "openai_responses": Shipped(
+    "openai_responses": ShippedProvider(
         folder="openai_responses", protocol="responses", model="gpt-5", path="/v1"
     ),
     "perplexity": _complete("perplexity", "", "perplexity"),
-    "vllm": Shipped(folder="vllm", protocol="chat_completions", path="/v1", simulate="vllm"),
+    "vllm": ShippedProvider(
+        folder="vllm", protocol="chat_completions", path="/v1", simulate="vllm"
+    ),
     "deepseek": _complete("deepseek", ""),
     "groq": _complete("groq", "/openai/v1"),
     "llamacpp": _complete("llamacpp", "/v1", "llama_cpp"),
     "mistral": _complete("mistral", "/v1"),
     "openrouter": _complete("openrouter", "/api/v1"),
-    "remote": Shipped(
+    "remote": ShippedProvider(
         folder="gateway", protocol="converse", name="remote", model="anthropic:claude-sonnet-5"
     ),
     "xai": _complete("xai", "/v1"),
@@ -125,4 +127,4 @@ _ALL: Final = {
 SHIPPED: Final = {
     name: each for name, each in _ALL.items() if find_spec(f"vibe_llms.providers.{each.folder}")
 }
-"""Each by its name in the configuration; a vendor's folder may be taken away."""
+"""Providers by their names in the configuration; a vendor's folder can be deleted."""

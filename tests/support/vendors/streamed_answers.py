@@ -1,4 +1,4 @@
-"""Answers that are written piece by piece: where they come from, and how they are read again."""
+"""Streamed answers: recorded and generated ones, and reading of what a dialect writes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import attrs
 from hypothesis import strategies as st
 
 from support.vendors.messages_exchanges import RECORDINGS
-from support.vendors.sdk_generation import cut
+from support.vendors.sdk_generation import split_randomly
 from vibe_llms.dialects import (
     chat_completions,
     generate_content,
@@ -73,7 +73,7 @@ REQUEST: Final = Request(canisters=(UserCanister("?"),))
 
 
 def complete(events: Iterable[StreamEvent], protocol: str | None) -> list[StreamEvent]:
-    """Return the events as they leave the assembler, the last of them with the response."""
+    """Return the events from the assembler; the last one has the response."""
     assembler = Assembler(provider="vendor", model="asked", protocol=protocol)
     completed = [assembler.feed(event) for event in events]
     last = completed[-1]
@@ -83,7 +83,7 @@ def complete(events: Iterable[StreamEvent], protocol: str | None) -> list[Stream
 
 
 def get_response(events: Sequence[StreamEvent]) -> Response:
-    """Return the response with which completed events end."""
+    """Return the response of the last event."""
     last = events[-1]
     assert isinstance(last, ResponseFinishedEvent)
     assert last.response is not None
@@ -93,7 +93,7 @@ def get_response(events: Sequence[StreamEvent]) -> Response:
 def read_pieces(
     dialect: ModuleType, pieces: Iterable[bytes], framer: type[Any] = SseFramer
 ) -> list[StreamEvent]:
-    """Decode a stream, up to its end."""
+    """Decode a complete stream."""
     cutter, decoder = framer(Limits()), dialect.Decoder(provider="vendor", model="asked")
     frames = [frame for piece in pieces for frame in cutter.feed(piece)] + list(cutter.finish())
     events = [event for frame in frames for event in decoder.decode(frame.data, frame.event)]
@@ -101,7 +101,7 @@ def read_pieces(
 
 
 def survey_recorded() -> Iterator[tuple[str, list[StreamEvent]]]:
-    """Yield the recorded answers of all protocols that come to an end, each by its name."""
+    """Yield the complete recorded answers of all protocols, with their ids."""
     for name, (dialect, framer) in RECORDED.items():
         with (Path(RECORDINGS) / f"{name}.jsonl").open(encoding="utf-8") as lines:
             for exchange in map(json.loads, lines):
@@ -111,7 +111,7 @@ def survey_recorded() -> Iterator[tuple[str, list[StreamEvent]]]:
                 try:
                     yield exchange["id"], read_answer(dialect, framer, data, exchange["stream"])
                 except ConverseError:
-                    continue  # an error in a stream, or one that was cut
+                    continue  # an error in the stream, or an incomplete stream
 
 
 def read_answer(
@@ -127,7 +127,7 @@ def read_answer(
 def write_stream(
     dialect: ModuleType, events: Iterable[StreamEvent], native: Any = None, **options: Any
 ) -> tuple[bytes, Any]:
-    """Return what a dialect writes of events, and the writer."""
+    """Return the bytes that a dialect writes for events, and the writer."""
     events = list(events)
     writer = dialect.StreamWriter(native or {}, model=options.pop("model", ""), **options)
     for event in events:
@@ -137,16 +137,16 @@ def write_stream(
 
 
 def split(data: bytes, seed: int) -> list[bytes]:
-    """Cut bytes anywhere."""
+    """Split bytes at random places."""
     chance = random.Random(seed)
     places = sorted(chance.randrange(len(data) + 1) for _ in range(min(40, len(data))))
     return [data[a:b] for a, b in zip([0, *places], [*places, len(data)], strict=True)]
 
 
 def produce_events(response: Response, chance: random.Random) -> list[StreamEvent]:
-    """Return events that come to a response, as some decoder would have them.
+    """Return events of a response, as a decoder could produce them.
 
-    Contents end as they come, or all of them with the response.
+    Contents end one after the other, or all with the response.
     """
     origin = response.metadata.origin
     events: list[StreamEvent] = []
@@ -182,7 +182,7 @@ def _play_item(
         kind, around = item.type, canister.native
     yield ContentStartedEvent(index=index, kind=kind, group_native=around, **fields)
     for channel, text in _list_texts(item):
-        for piece in cut(text, chance):
+        for piece in split_randomly(text, chance):
             yield ContentDeltaEvent(index, piece, channel)
     for citation in getattr(item, "citations", ()):
         yield ContentCitedEvent(index, citation)
@@ -194,8 +194,8 @@ def _list_texts(item: AnyContent | InvocationCanister | ResultCanister) -> list[
         case TextualContent() | RefusalContent():
             return [("text", item.text)]
         case ReasoningContent():
-            told = ("text", item.text) if item.text else ("summary", "\n\n".join(item.summary))
-            return [told, ("signature", item.signature or "")]
+            readable = ("text", item.text) if item.text else ("summary", "\n\n".join(item.summary))
+            return [readable, ("signature", item.signature or "")]
         case InvocationCanister():
             return [("arguments", item.arguments)]
         case AudioContent():
@@ -236,21 +236,21 @@ _CALLS: Final = st.one_of(
         native=_ELSEWHERE,
     ),
 )
-_SAID: Final = st.builds(
+_MESSAGES: Final = st.builds(
     AssistantCanister, st.lists(_CONTENTS, min_size=1, max_size=3), native=_ELSEWHERE
 )
 
 
 @st.composite
 def answers(draw: st.DrawFn) -> list[StreamEvent]:
-    """Draw the events of an answer of another vendor, of any contents in any order.
+    """Generate the events of an answer of another vendor, with any contents in any order.
 
-    Where one summary ends and the next begins shows only when all of them are there.
+    Answers have at most one summary, because a stream does not show where one ends.
     """
-    said = draw(st.lists(_SAID | _CALLS, min_size=1, max_size=4))
+    canisters = draw(st.lists(_MESSAGES | _CALLS, min_size=1, max_size=4))
     named = [
         attrs.evolve(each, invocation_id=f"call_{place}") if hasattr(each, "owner") else each
-        for place, each in enumerate(said)
+        for place, each in enumerate(canisters)
     ]
     origin = Origin(
         provider="vendor",

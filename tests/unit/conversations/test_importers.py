@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from support.stores.exports import (
     FIXTURES,
     make_chatgpt,
+    make_chatgpt_node,
     make_claude,
-    say,
-    tell,
+    make_claude_message,
     write_database,
     write_zip,
 )
@@ -70,11 +70,11 @@ def test_chatgpt_shows_the_path_that_was_shown_last_and_tells_of_other_branches(
     """A question that was edited, and answers made anew, stay behind and are counted."""
     document = [
         make_chatgpt(
-            say("s", "root", "system", "", "q"),
-            say("q", "s", "user", "Where?", "a1", "a2"),
-            say("a1", "q", "assistant", "Left."),
-            say("a2", "q", "assistant", "Right.", metadata={"model_slug": "gpt-5-2"}),
-            say("q0", "s", "user", "Wher?"),
+            make_chatgpt_node("s", "root", "system", "", "q"),
+            make_chatgpt_node("q", "s", "user", "Where?", "a1", "a2"),
+            make_chatgpt_node("a1", "q", "assistant", "Left."),
+            make_chatgpt_node("a2", "q", "assistant", "Right.", metadata={"model_slug": "gpt-5-2"}),
+            make_chatgpt_node("q0", "s", "user", "Wher?"),
             current="a2",
         )
     ]
@@ -102,13 +102,15 @@ def test_chatgpt_tools_are_invocations_with_their_results(tmp_path: Path) -> Non
     quote = {"content_type": "tether_quote", "text": "a page", "url": "https://example.org"}
     document = [
         make_chatgpt(
-            say("q", "root", "user", "6*7?"),
-            say("t", "q", "assistant", thoughts),
-            say("c", "t", "assistant", code, recipient="python"),
-            say("r", "c", "tool", output, name="python"),
-            say("s", "r", "tool", quote, name="file_search"),
-            say("p", "s", "assistant", {"content_type": "reasoning_recap", "content": "8 s"}),
-            say("a", "p", "assistant", "42", metadata=stop),
+            make_chatgpt_node("q", "root", "user", "6*7?"),
+            make_chatgpt_node("t", "q", "assistant", thoughts),
+            make_chatgpt_node("c", "t", "assistant", code, recipient="python"),
+            make_chatgpt_node("r", "c", "tool", output, name="python"),
+            make_chatgpt_node("s", "r", "tool", quote, name="file_search"),
+            make_chatgpt_node(
+                "p", "s", "assistant", {"content_type": "reasoning_recap", "content": "8 s"}
+            ),
+            make_chatgpt_node("a", "p", "assistant", "42", metadata=stop),
         )
     ]
 
@@ -134,7 +136,7 @@ def test_chatgpt_archives_bring_their_pictures(tmp_path: Path) -> None:
     """In the archive are the bytes that the document only names; without them that is told."""
     pointer = {"content_type": "image_asset_pointer", "asset_pointer": "sediment://file_01ab"}
     parts = {"content_type": "multimodal_text", "parts": [pointer, "What is it?"]}
-    document = [make_chatgpt(say("q", "root", "user", parts))]
+    document = [make_chatgpt(make_chatgpt_node("q", "root", "user", parts))]
     files = {"conversations.json": document, "file_01ab-sanitized.png": PICTURE, "user.json": {}}
     archive = write_zip(tmp_path / "export.zip", files)
 
@@ -157,7 +159,8 @@ def test_chatgpt_archives_in_several_documents_are_read_in_order(tmp_path: Path)
     """Large exports come as conversations-000.json, -001.json and so on."""
     names = ["conversations-001.json", "conversations-000.json"]
     documents = {
-        name: [make_chatgpt(say("q", "root", "user", name), conversation_id=name)] for name in names
+        name: [make_chatgpt(make_chatgpt_node("q", "root", "user", name), conversation_id=name)]
+        for name in names
     }
 
     found = read(write_zip(tmp_path / "export.zip", documents))
@@ -167,7 +170,11 @@ def test_chatgpt_archives_in_several_documents_are_read_in_order(tmp_path: Path)
 
 def test_a_tree_that_goes_in_circles_comes_to_an_end(tmp_path: Path) -> None:
     """Whoever wrote the file, parents that are their own children are followed once."""
-    document = [make_chatgpt(say("a", "b", "user", "A"), say("b", "a", "assistant", "B"))]
+    document = [
+        make_chatgpt(
+            make_chatgpt_node("a", "b", "user", "A"), make_chatgpt_node("b", "a", "assistant", "B")
+        )
+    ]
 
     [found] = read(tmp_path / "conversations.json", document)
 
@@ -187,8 +194,12 @@ def test_claude_keeps_thoughts_tools_and_what_was_attached(tmp_path: Path) -> No
     budget = {"type": "token_budget"}
     document = [
         make_claude(
-            tell("m1", "human", "Read.", attachments=[attachment], files=[{"file_name": "a.png"}]),
-            tell("m2", "assistant", thinking, use, result, "Done.", budget, {"type": "flag"}),
+            make_claude_message(
+                "m1", "human", "Read.", attachments=[attachment], files=[{"file_name": "a.png"}]
+            ),
+            make_claude_message(
+                "m2", "assistant", thinking, use, result, "Done.", budget, {"type": "flag"}
+            ),
             model="claude-sonnet-4-6",
         )
     ]
@@ -216,11 +227,11 @@ def test_claude_keeps_thoughts_tools_and_what_was_attached(tmp_path: Path) -> No
 
 def test_claude_s_old_exports_have_texts_only_and_its_new_ones_branches(tmp_path: Path) -> None:
     """A message without blocks has its text; one that was edited away is told."""
-    old = make_claude(tell("m1", "human") | {"text": "Hello"}, uuid="old")
+    old = make_claude(make_claude_message("m1", "human") | {"text": "Hello"}, uuid="old")
     new = make_claude(
-        tell("m1", "human", "Helo"),
-        tell("m2", "human", "Hello"),
-        tell("m3", "assistant", "Hi", parent_message_uuid="m2"),
+        make_claude_message("m1", "human", "Helo"),
+        make_claude_message("m2", "human", "Hello"),
+        make_claude_message("m3", "assistant", "Hi", parent_message_uuid="m2"),
     )
 
     first, second = read(tmp_path / "conversations.json", [old, new])
@@ -310,7 +321,12 @@ def test_a_log_s_paths_are_not_followed(tmp_path: Path) -> None:
 
 def test_the_same_export_gives_the_same_conversation_each_time(tmp_path: Path) -> None:
     """Names are made of the service's own, so that nothing is kept twice."""
-    document = [make_chatgpt(say("q", "root", "user", "Hi"), say("a", "q", "assistant", "Ho"))]
+    document = [
+        make_chatgpt(
+            make_chatgpt_node("q", "root", "user", "Hi"),
+            make_chatgpt_node("a", "q", "assistant", "Ho"),
+        )
+    ]
 
     [first], [second] = (read(tmp_path / "conversations.json", document) for _ in range(2))
 
@@ -321,7 +337,9 @@ def test_the_same_export_gives_the_same_conversation_each_time(tmp_path: Path) -
 def test_half_a_character_becomes_the_sign_for_it(tmp_path: Path) -> None:
     """Exports break texts in the middle of characters; no store could write that."""
     path = tmp_path / "conversations.json"
-    document = [make_chatgpt(say("q", "root", "user", "half \ud83d, whole \U0001f600"))]
+    document = [
+        make_chatgpt(make_chatgpt_node("q", "root", "user", "half \ud83d, whole \U0001f600"))
+    ]
 
     [found] = read(path, document)
 
@@ -401,8 +419,8 @@ def test_a_foreign_archive_is_told(tmp_path: Path) -> None:
 def test_one_conversation_may_be_only_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """What does not fit is refused by the name of its limit before it fills the memory."""
     monkeypatch.setattr(exports, "CONVERSATION_BYTES", 1_000)
-    long = make_chatgpt(say("q", "root", "user", "x" * 2_000))
-    small = make_chatgpt(say("q", "root", "user", "x"))
+    long = make_chatgpt(make_chatgpt_node("q", "root", "user", "x" * 2_000))
+    small = make_chatgpt(make_chatgpt_node("q", "root", "user", "x"))
 
     with pytest.raises(CodecError, match=r"1,000 bytes \(CONVERSATION_BYTES\). @ \$\[1\]"):
         list(split_objects([json.dumps([small, long])[:-9].encode()]))
@@ -441,9 +459,9 @@ FIELDS = st.sampled_from(["author", "content", "metadata", "create_time"])
 @given(table=st.dictionaries(FIELDS, values))
 def test_a_message_of_any_shape_is_read_or_told(table: dict[str, Any]) -> None:
     """Whatever a service puts where something else is expected, the others are still read."""
-    node = say("odd", "root", "user", "")
+    node = make_chatgpt_node("odd", "root", "user", "")
     node["message"] |= table
-    document = [make_chatgpt(node, say("q", "odd", "user", "Hi"))]
+    document = [make_chatgpt(node, make_chatgpt_node("q", "odd", "user", "Hi"))]
 
     with TemporaryDirectory() as folder:
         [found] = read(Path(folder) / "conversations.json", document)

@@ -21,7 +21,7 @@ from support.stores.bucket_servers import (
     Bucket,
     BucketAnswer,
     BucketRequest,
-    Service,
+    ScriptedBucket,
     served,
 )
 from vibe_llms.conversations.stores import object_stores, objects
@@ -66,8 +66,8 @@ def open_backend(url: str, scheme: str = "s3", steps: str = "bucket/some%20where
     return ObjectBackend(address, locate(address))
 
 
-def produce(stack: ExitStack, *answers: BucketAnswer) -> tuple[ObjectBackend, Service]:
-    service = Service(answers)
+def produce(stack: ExitStack, *answers: BucketAnswer) -> tuple[ObjectBackend, ScriptedBucket]:
+    service = ScriptedBucket(answers)
     return open_backend(stack.enter_context(served(service.answer))), service
 
 
@@ -80,10 +80,10 @@ def test_what_may_succeed_later_is_asked_again(
 
     place.put(ID, DATA, mime_type="image/png", name=None)
 
-    assert [each.method for each in service.asked] == ["PUT"] * 3
-    assert service.asked[0].path == f"/bucket/some where/{ID}"
-    assert service.asked[0].headers["x-amz-content-sha256"] == ID
-    assert service.asked[0].headers["content-type"] == "image/png"
+    assert [each.method for each in service.requests] == ["PUT"] * 3
+    assert service.requests[0].path == f"/bucket/some where/{ID}"
+    assert service.requests[0].headers["x-amz-content-sha256"] == ID
+    assert service.requests[0].headers["content-type"] == "image/png"
 
 
 def test_a_server_that_stays_away_is_an_outage(stack: ExitStack) -> None:
@@ -93,7 +93,7 @@ def test_a_server_that_stays_away_is_an_outage(stack: ExitStack) -> None:
 
     with pytest.raises(StoreUnavailableError, match="status 503, SlowDown: Later"):
         place.read(ID)
-    assert len(service.asked) == 3
+    assert len(service.requests) == 3
     with pytest.raises(StoreUnavailableError, match="error sending request"):
         open_backend("http://127.0.0.1:1").read(ID)
 
@@ -107,7 +107,7 @@ def test_what_was_not_taken_is_an_error(stack: ExitStack, status: int) -> None:
         place.put(ID, DATA, mime_type="image/png", name=None)
 
     assert not isinstance(caught.value, StoreUnavailableError)
-    assert len(service.asked) == 1
+    assert len(service.requests) == 1
 
 
 def test_a_bucket_of_another_region_is_told_with_the_remedy(stack: ExitStack) -> None:
@@ -117,7 +117,7 @@ def test_a_bucket_of_another_region_is_told_with_the_remedy(stack: ExitStack) ->
     with pytest.raises(StoreError, match="Set AWS_REGION to the region") as caught:
         place.read(ID)
     assert not isinstance(caught.value, StoreUnavailableError)
-    assert len(service.asked) == 1
+    assert len(service.requests) == 1
 
 
 def test_an_error_is_told_in_one_line(stack: ExitStack) -> None:
@@ -144,7 +144,7 @@ def test_a_server_that_repeats_what_it_was_sent_tells_no_secret(
     with pytest.raises(StoreError, match="status 400, Bad") as caught:
         place.read(ID)
 
-    assert service.asked[0].headers["x-amz-security-token"] == "canary-of-the-session"
+    assert service.requests[0].headers["x-amz-security-token"] == "canary-of-the-session"
     assert "canary" not in "".join(format_exception(caught.value))
     assert "canary" not in repr(place)
 
@@ -183,7 +183,7 @@ def test_content_is_removed_by_a_plain_request(stack: ExitStack) -> None:
 
     place.remove(ID)
 
-    assert [(each.method, each.path) for each in service.asked] == [
+    assert [(each.method, each.path) for each in service.requests] == [
         ("DELETE", f"/bucket/some where/{ID}")
     ]
 
@@ -205,7 +205,7 @@ def test_what_is_too_large_is_neither_sent_nor_received(
 
     with pytest.raises(StoreError, match=r"has 4 bytes; .* at most 3"):
         place.put(ID, DATA, mime_type="image/png", name=None)
-    assert not service.asked
+    assert not service.requests
     with pytest.raises(StoreError, match=r"has 4 bytes; .* at most 3"):
         place.read(ID)
 
@@ -228,12 +228,12 @@ def test_a_key_is_found_as_amazons_tools_find_it(
     monkeypatch.setenv("AWS_PROFILE", "other")
     place.read(ID)
 
-    assert list(map(read_identity, service.asked)) == [
+    assert list(map(read_identity, service.requests)) == [
         "AKIAIOSFODNN7EXAMPLE",
         "key-default",
         "key-other",
     ]
-    assert service.asked[2].headers["x-amz-security-token"] == "five"
+    assert service.requests[2].headers["x-amz-security-token"] == "five"
     (tmp_path / ".aws" / "credentials").write_text("aws_secret_access_key = two")
     with pytest.raises(ConfigurationError) as caught:
         place.read(ID)
@@ -247,7 +247,7 @@ def test_a_key_that_no_header_can_carry_is_refused(
     place, service = produce(stack, BucketAnswer(200, DATA))
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIA1\n")
     place.read(ID)
-    assert read_identity(service.asked[0]) == "AKIA1"
+    assert read_identity(service.requests[0]) == "AKIA1"
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIA\n1")
     with pytest.raises(ConfigurationError, match="AWS_ACCESS_KEY_ID"):
         place.read(ID)
@@ -266,7 +266,7 @@ def test_the_role_of_a_machine_lends_a_key(
     """Asked for once, and kept until it ends."""
     forget_key(monkeypatch)
     given = [BucketAnswer(200, b"ticket"), BucketAnswer(200, b"role"), lend("lent")]
-    lender = Service(given)
+    lender = ScriptedBucket(given)
     url = stack.enter_context(served(lender.answer))
     monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", url)
     place, service = produce(stack, *[BucketAnswer(200, DATA)] * 2)
@@ -274,9 +274,9 @@ def test_the_role_of_a_machine_lends_a_key(
     place.read(ID)
     place.read(ID)
 
-    assert [read_identity(each) for each in service.asked] == ["lent"] * 2
-    assert service.asked[0].headers["x-amz-security-token"] == "t"
-    assert [each.headers.get("x-aws-ec2-metadata-token") for each in lender.asked] == [
+    assert [read_identity(each) for each in service.requests] == ["lent"] * 2
+    assert service.requests[0].headers["x-amz-security-token"] == "t"
+    assert [each.headers.get("x-aws-ec2-metadata-token") for each in lender.requests] == [
         None,
         "ticket",
         "ticket",
@@ -288,7 +288,7 @@ def test_the_role_of_a_container_lends_a_key(
 ) -> None:
     """With the token in a file; what obstore would ignore, or send openly, is refused."""
     forget_key(monkeypatch)
-    lender = Service([lend("lent")])
+    lender = ScriptedBucket([lend("lent")])
     url = stack.enter_context(served(lender.answer))
     place, service = produce(stack, BucketAnswer(200, DATA))
     monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{url}/key")
@@ -299,8 +299,8 @@ def test_the_role_of_a_container_lends_a_key(
 
     place.read(ID)
 
-    assert lender.asked[0].headers["authorization"] == "ticket"
-    assert read_identity(service.asked[0]) == "lent"
+    assert lender.requests[0].headers["authorization"] == "ticket"
+    assert read_identity(service.requests[0]) == "lent"
     monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://127.0.0.1.evil.test/key")
     with pytest.raises(ConfigurationError, match="only over HTTPS"):
         place.read(ID)
@@ -331,7 +331,7 @@ def test_no_key_at_all_is_told_before_anything_is_sent(
 
     with pytest.raises(StoreError, match=r"bucket is missing\. Set AWS_ACCESS_KEY_ID"):
         place.read(ID)
-    assert not service.asked
+    assert not service.requests
 
 
 def test_settings_that_obstore_refuses_are_told_in_one_line(

@@ -12,26 +12,34 @@ import pytest
 from fidelity.conversations import ask, produce_request
 from fidelity.parties import PARTIES, Party
 from fidelity.structure import find_offence
-from support.stores.exports import FIXTURES, make_chatgpt, make_claude, say, tell
+from support.stores.exports import (
+    FIXTURES,
+    make_chatgpt,
+    make_chatgpt_node,
+    make_claude,
+    make_claude_message,
+)
 from vibe_llms.conversations.exchange import import_conversations
 
 CODE = {"content_type": "code", "language": "python", "text": "print(6*7)"}
 OUTPUT = {"content_type": "execution_output", "text": "42"}
 CHATGPT = [
     make_chatgpt(
-        say("q", "root", "user", "6*7?"),
-        say("c", "q", "assistant", CODE, recipient="python"),
-        say("r", "c", "tool", OUTPUT, name="python"),
-        say("o", "r", "tool", OUTPUT, name="memory"),
-        say("a", "o", "assistant", "It is 42."),
+        make_chatgpt_node("q", "root", "user", "6*7?"),
+        make_chatgpt_node("c", "q", "assistant", CODE, recipient="python"),
+        make_chatgpt_node("r", "c", "tool", OUTPUT, name="python"),
+        make_chatgpt_node("o", "r", "tool", OUTPUT, name="memory"),
+        make_chatgpt_node("a", "o", "assistant", "It is 42."),
     )
 ]
 USE = {"type": "tool_use", "id": "t1", "name": "web_search", "input": {"query": "6*7"}}
 RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "42"}]}
 CLAUDE = [
     make_claude(
-        tell("m1", "human", "6*7?"),
-        tell("m2", "assistant", {"type": "thinking", "thinking": "Hm."}, USE, RESULT, "It is 42."),
+        make_claude_message("m1", "human", "6*7?"),
+        make_claude_message(
+            "m2", "assistant", {"type": "thinking", "thinking": "Hm."}, USE, RESULT, "It is 42."
+        ),
     )
 ]
 LLM = json.loads((FIXTURES / "llm-0.36.json").read_text("utf-8"))

@@ -49,12 +49,12 @@ def test_the_time_of_a_run_stands_still_while_a_person_thinks(turns: list[tuple[
     @invocable(effect="pure", time_limit_seconds=None)
     async def work(turn: int) -> str:
         """Works."""
-        await clock.pass_by(next(works))
+        await clock.advance(next(works))
         return "done"
 
     class Person:
         async def approve(self, request: ApprovalRequest) -> Approval:
-            await clock.pass_by(next(waits))
+            await clock.advance(next(waits))
             return allow(request)
 
     calls = [[invoke("work", turn=turn)] for turn in range(len(turns))]
@@ -80,12 +80,12 @@ async def test_a_step_is_bounded_again_after_a_person_was_asked() -> None:
     @invocable(effect="pure", time_limit_seconds=None)
     async def take_long() -> None:
         """Takes longer than the run may."""
-        await clock.pass_by(RUN_SECONDS + 1)
+        await clock.advance(RUN_SECONDS + 1)
         done.append("too late")
 
     class Person:
         async def approve(self, request: ApprovalRequest) -> Approval:
-            await clock.pass_by(50_000)
+            await clock.advance(50_000)
             return allow(request)
 
     tool = produce_invoker(take_long, needs_approval=True)
@@ -104,7 +104,7 @@ async def test_a_run_that_is_taken_up_has_the_time_that_was_left() -> None:
     @invocable(effect="pure", time_limit_seconds=None)
     async def work() -> None:
         """Works a little longer than there is time."""
-        await clock.pass_by(0.75)
+        await clock.advance(0.75)
         done.append("too late")
 
     stage = Stage(script([invoke("work")], [say("Done.")]), [work])

@@ -163,14 +163,14 @@ async def test_the_log_says_how_long_an_answer_and_a_call_took_and_whether_it_fa
     @invocable(effect="pure", time_limit_seconds=None)
     async def fail() -> None:
         """Takes its time, and fails."""
-        await clock.pass_by(7)
+        await clock.advance(7)
         raise ValueError
 
     stage = Stage(script([invoke("fail")], [say("Done.")]), [fail])
     converse = stage.model.converse
 
     async def think(*arguments: Any, **more: Any) -> Any:
-        await clock.pass_by(3)
+        await clock.advance(3)
         return await converse(*arguments, **more)
 
     with (

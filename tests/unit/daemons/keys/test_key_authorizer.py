@@ -210,9 +210,9 @@ async def test_a_key_ends_at_its_moment(tmp_path: Path) -> None:
     clocks = ManualClocks()
     authorizer = open_authorizer(tmp_path, clocks)
 
-    clocks.pass_by(9.99)
+    clocks.advance(9.99)
     assert (await open_grant(authorizer, text)).subject == "ada"
-    clocks.pass_by(0.01)
+    clocks.advance(0.01)
     with pytest.raises(AccessError, match="has expired") as caught:
         await open_grant(authorizer, text)
     await authorizer.close()
@@ -279,7 +279,7 @@ async def test_bounds_hold_over_processes_and_many_at_once(tmp_path: Path) -> No
     assert len(refusals) == 23
     assert {each.fault for each in refusals} == {ProviderFault.RATE_LIMITED}
     assert {each.retry_after_seconds for each in refusals} == {60.5}
-    clocks.pass_by(60.5)
+    clocks.advance(60.5)
     await grants[0].reserve(produce_demand())
     for each in processes:
         await each.close()
@@ -303,7 +303,7 @@ async def test_what_was_not_used_or_not_sent_can_be_used_by_others(tmp_path: Pat
         await other.reserve(produce_demand())
     assert caught.value.fault is ProviderFault.QUOTA
     assert caught.value.retry_after_seconds == 43_200
-    clocks.pass_by(43_200)
+    clocks.advance(43_200)
     await other.reserve(produce_demand())
     await first.close()
     await second.close()

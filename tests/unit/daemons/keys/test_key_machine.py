@@ -174,7 +174,7 @@ class Gateways(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([0.3, 7.0, 30.0, 59.5, 61.0, 9_000.0]))
     def wait(self, seconds: float) -> None:
-        self.clocks.pass_by(seconds)
+        self.clocks.advance(seconds)
 
     @rule(seconds=st.sampled_from([-90_000.0, -3600.0, 90_000.0]))
     def jump(self, seconds: float) -> None:

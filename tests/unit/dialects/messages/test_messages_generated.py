@@ -23,7 +23,15 @@ from support.vendors.messages_exchanges import (
     read_whole,
     write_whole,
 )
-from support.vendors.sdk_generation import DATA, FEW, NAMES, OBJECTS, cut, generate, sprinkle
+from support.vendors.sdk_generation import (
+    DATA,
+    FEW,
+    NAMES,
+    OBJECTS,
+    add_unknown_fields,
+    generate,
+    split_randomly,
+)
 from vibe_llms.dialects.messages import Quirks, nativize_request, normalize_request
 from vibe_llms.models.integrators import ModelsIntegrator
 
@@ -104,7 +112,7 @@ def settle(request: dict[str, Any]) -> dict[str, Any]:
 @given(request=REQUESTS.map(settle), seed=st.integers(0, 99))
 def test_any_request_round_trips(request: dict[str, Any], seed: int, facts: Any) -> None:
     """With unknown fields at any place, for models with all controls and with none."""
-    native = sprinkle(request, random.Random(seed))
+    native = add_unknown_fields(request, random.Random(seed))
     before = json.dumps(native)
     attributes = ModelsIntegrator(provider="anthropic").integrate(native["model"], facts=facts)
     read = normalize_request(native, attributes)
@@ -120,12 +128,12 @@ def test_any_request_round_trips(request: dict[str, Any], seed: int, facts: Any)
 def test_any_answer_round_trips(answer: dict[str, Any], seed: int) -> None:
     """Complete and streamed, split anywhere, with unknown fields at any place."""
     chance = random.Random(seed)
-    native = sprinkle(answer, chance)
+    native = add_unknown_fields(answer, chance)
     written, losses = write_whole(assemble(read_whole(native)))
     assert losses == ()
     assert mean(written) == mean(native)
     data = "".join(stream(native, chance)).encode()
-    streamed, losses = write_whole(assemble(read_stream(cut(data, chance))))
+    streamed, losses = write_whole(assemble(read_stream(split_randomly(data, chance))))
     assert losses == ()
     assert mean(streamed) == mean(native)
 
@@ -153,16 +161,19 @@ def split(block: dict[str, Any], chance: random.Random) -> tuple[dict[str, Any],
     match block["type"]:
         case "text":
             cited = block.get("citations") or []
-            deltas = [{"type": "text_delta", "text": text} for text in cut(block["text"], chance)]
+            deltas = [
+                {"type": "text_delta", "text": text}
+                for text in split_randomly(block["text"], chance)
+            ]
             deltas += [{"type": "citations_delta", "citation": each} for each in cited]
             return {**block, "text": "", **({"citations": []} if cited else {})}, deltas
         case "thinking":
-            texts = cut(block["thinking"], chance)
+            texts = split_randomly(block["thinking"], chance)
             deltas = [{"type": "thinking_delta", "thinking": text} for text in texts]
             deltas.append({"type": "signature_delta", "signature": block["signature"]})
             return {**block, "thinking": "", "signature": ""}, deltas
         case "tool_use" | "server_tool_use" | "mcp_tool_use":
-            texts = cut(json.dumps(block["input"], ensure_ascii=False), chance)
+            texts = split_randomly(json.dumps(block["input"], ensure_ascii=False), chance)
             deltas = [{"type": "input_json_delta", "partial_json": text} for text in texts]
             return {**block, "input": {}}, deltas
     return block, []

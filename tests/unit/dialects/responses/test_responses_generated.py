@@ -16,7 +16,15 @@ from openai.types.responses import Response as SdkResponse
 from openai.types.responses.response_create_params import ResponseCreateParamsNonStreaming
 
 from fidelity.meanings import distil
-from support.vendors.sdk_generation import DATA, FEW, NAMES, OBJECTS, cut, generate, sprinkle
+from support.vendors.sdk_generation import (
+    DATA,
+    FEW,
+    NAMES,
+    OBJECTS,
+    add_unknown_fields,
+    generate,
+    split_randomly,
+)
 from vibe_llms.dialects.responses import (
     PROTOCOL,
     Decoder,
@@ -128,7 +136,7 @@ KNOWN = describe(KeyRole.CONTROL)
 @given(request=REQUESTS.map(settle), seed=st.integers(0, 99))
 def test_any_request_round_trips(request: dict[str, Any], seed: int, role: KeyRole | None) -> None:
     """With unknown fields at any place, for models with all controls and with none."""
-    native = sprinkle({**request, "model": "model"}, random.Random(seed))
+    native = add_unknown_fields({**request, "model": "model"}, random.Random(seed))
     before = json.dumps(native)
     attributes = describe(role)
     read = normalize_request(native, attributes)
@@ -147,11 +155,11 @@ def test_any_request_round_trips(request: dict[str, Any], seed: int, role: KeyRo
 def test_any_answer_round_trips(answer: dict[str, Any], seed: int) -> None:
     """Complete and streamed, split anywhere, with unknown fields at any place."""
     chance = random.Random(seed)
-    native = sprinkle(answer, chance)
+    native = add_unknown_fields(answer, chance)
     assert write(Decoder(provider="p").decode_response(native)) == mean(native)
     data = "".join(stream(native, chance)).encode()
     framer, decoder = SseFramer(Limits()), Decoder(provider="p")
-    frames = [each for piece in cut(data, chance) for each in framer.feed(piece)]
+    frames = [each for piece in split_randomly(data, chance) for each in framer.feed(piece)]
     events = [
         event
         for each in (*frames, *framer.finish())
@@ -266,7 +274,7 @@ def list_pieces(
     name: str, field: str, text: str, where: dict[str, Any], chance: random.Random
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the deltas of a text, and the complete text."""
-    for piece in cut(text, chance):
+    for piece in split_randomly(text, chance):
         yield f"response.{name}.delta", {**where, "delta": piece}
     yield f"response.{name}.done", {**where, field: text}
 

@@ -11,16 +11,22 @@ from typing import Any
 
 import pytest
 
-from support.stores.exports import make_chatgpt, make_claude, say, tell, write_zip
+from support.stores.exports import (
+    make_chatgpt,
+    make_chatgpt_node,
+    make_claude,
+    make_claude_message,
+    write_zip,
+)
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.exceptions import StoreError
 from vibe_llms.interfaces.cli.errors import ExitCode
 
 Vibe = Callable[..., Any]
 
-QUESTION = say("q", "root", "user", "Where?")
-ANSWER = say("a", "q", "assistant", "Right.")
-AGAIN = say("q2", "a", "user", "And then?")
+QUESTION = make_chatgpt_node("q", "root", "user", "Where?")
+ANSWER = make_chatgpt_node("a", "q", "assistant", "Right.")
+AGAIN = make_chatgpt_node("q2", "a", "user", "And then?")
 
 
 def save(path: Path, *tables: Any) -> Path:
@@ -31,7 +37,11 @@ def save(path: Path, *tables: Any) -> Path:
 def test_an_archive_is_imported_and_can_be_shown(vibe: Vibe, home: Path) -> None:
     """The ZIP file of a service comes in as it is."""
     lost = {"content_type": "reasoning_recap", "content": "8 s"}
-    nodes = (QUESTION, say("r", "q", "assistant", lost), say("a", "r", "assistant", "Right."))
+    nodes = (
+        QUESTION,
+        make_chatgpt_node("r", "q", "assistant", lost),
+        make_chatgpt_node("a", "r", "assistant", "Right."),
+    )
     write_zip(home / "export.zip", {"conversations.json": [make_chatgpt(*nodes)]})
 
     outcome = vibe("import", "export.zip")
@@ -50,7 +60,8 @@ def test_an_archive_is_imported_and_can_be_shown(vibe: Vibe, home: Path) -> None
 def test_what_was_imported_stands_where_it_was_last_talked(vibe: Vibe, home: Path) -> None:
     """Not before what was said here since: ``--continue`` goes on with that."""
     nodes = [
-        say(f"n{hour}", "root", "user", "Where?", at=1_700_000_000 + 3600 * hour) for hour in (1, 5)
+        make_chatgpt_node(f"n{hour}", "root", "user", "Where?", at=1_700_000_000 + 3600 * hour)
+        for hour in (1, 5)
     ]
     old, less_old = (make_chatgpt(n, conversation_id=f"c-{n['id']}", title=n["id"]) for n in nodes)
     save(home / "old.json", less_old, old)
@@ -88,7 +99,7 @@ def test_what_was_imported_is_not_stored_twice(vibe: Vibe, home: Path) -> None:
 
 def test_a_bad_file_leaves_nothing_behind(vibe: Vibe, home: Path) -> None:
     """One mistake in one of several files, however late, and nothing is stored of any."""
-    save(home / "good.json", make_claude(tell("m", "human", "Hi")))
+    save(home / "good.json", make_claude(make_claude_message("m", "human", "Hi")))
     save(home / "bad.json", make_chatgpt(QUESTION), {"mapping": 5})
 
     outcome = vibe("import", "good.json", "bad.json")
@@ -143,7 +154,7 @@ def test_export_and_import_are_inverse(vibe: Vibe, home: Path) -> None:
 
 def test_a_form_can_be_forced_and_a_slip_is_told(vibe: Vibe, home: Path) -> None:
     """``--form`` reads what is not recognized by its name; unknown forms name the nearest."""
-    save(home / "dump.txt", make_claude(tell("m", "human", "Hi")))
+    save(home / "dump.txt", make_claude(make_claude_message("m", "human", "Hi")))
 
     unknown = vibe("import", "dump.txt")
     forced = vibe("import", "--form", "claude", "dump.txt")
@@ -178,7 +189,10 @@ def test_many_conversations_show_on_a_terminal_how_far_they_are(
     vibe: Vibe, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who waits for a large export sees it being read, then being stored; a pipe sees neither."""
-    tables = [make_claude(tell("m", "human", "Hi"), uuid=str(number)) for number in range(25)]
+    tables = [
+        make_claude(make_claude_message("m", "human", "Hi"), uuid=str(number))
+        for number in range(25)
+    ]
     save(home / "export.json", *tables)
 
     silent = vibe("import", "export.json")

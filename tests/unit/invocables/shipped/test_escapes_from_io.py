@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from support.runs.invoking import connected
+from support.runs.invoking import connect_ensembles
 from vibe_llms.invocables import InvocationContext
 from vibe_llms.invocables.shipped.io.ensemble import IoEnsemble
 from vibe_llms.invocables.shipped.io.settings import IoSettings
@@ -167,7 +167,7 @@ def test_no_text_leads_out(world: World, io: IoEnsemble, path: str) -> None:
 )
 async def test_each_known_way_out_is_refused_in_words(world: World, path: str) -> None:
     """Of whatever kind: the model is told what is granted, and nothing else."""
-    async with connected(IoEnsemble(IoSettings(working_directory=world.inside))) as invoke:
+    async with connect_ensembles(IoEnsemble(IoSettings(working_directory=world.inside))) as invoke:
         outcomes = [
             await invoke("read_file", path=path),
             await invoke("write_file", path=path, text="x"),
@@ -184,7 +184,7 @@ async def test_each_known_way_out_is_refused_in_words(world: World, path: str) -
 async def test_ways_that_stay_within_can_be_gone(tmp_path: Path) -> None:
     """Links and ``..`` are no crime: what they lead to counts, also from the absolute path."""
     world = World(tmp_path)
-    async with connected(IoEnsemble(IoSettings(working_directory=world.inside))) as invoke:
+    async with connect_ensembles(IoEnsemble(IoSettings(working_directory=world.inside))) as invoke:
         for path in (
             "a/b/../../secret",
             "a/b/back/secret",
@@ -265,7 +265,7 @@ async def test_a_granted_directory_that_is_replaced_stays_the_one_that_was_grant
         directory.mkdir()
         (directory / "secret").write_text(text)
 
-    async with connected(IoEnsemble(IoSettings(working_directory=inside))) as invoke:
+    async with connect_ensembles(IoEnsemble(IoSettings(working_directory=inside))) as invoke:
         inside.rename(tmp_path / "moved")
         inside.symlink_to(outside)
         read = await invoke("read_file", path="secret")
@@ -287,7 +287,7 @@ async def test_what_is_granted_for_reading_is_not_written(tmp_path: Path) -> Non
         read_only=("library", "work/vendored"),
     )
 
-    async with connected(IoEnsemble(settings)) as invoke:
+    async with connect_ensembles(IoEnsemble(settings)) as invoke:
         for path in (
             "vendored/file",
             "link/file",
@@ -322,7 +322,7 @@ async def test_special_files_neither_wait_nor_are_replaced(tmp_path: Path) -> No
             server.bind("socket")
         finally:
             os.chdir(here)
-        async with connected(IoEnsemble(IoSettings(working_directory=tmp_path))) as invoke:
+        async with connect_ensembles(IoEnsemble(IoSettings(working_directory=tmp_path))) as invoke:
             for name in ("pipe", "directory", "socket"):
                 for call, arguments in (
                     ("read_file", {}),
@@ -360,7 +360,7 @@ async def test_what_takes_the_place_of_a_file_is_neither_waited_for_nor_followed
             os.mkfifo(inside / "a") if kind == "pipe" else (inside / "a").symlink_to(outside)
         return found
 
-    async with connected(IoEnsemble(IoSettings(working_directory=inside))) as invoke:
+    async with connect_ensembles(IoEnsemble(IoSettings(working_directory=inside))) as invoke:
         monkeypatch.setattr(os, "stat", look_and_swap)
         outcome = await invoke("read_file", path="a")
         monkeypatch.undo()
@@ -377,7 +377,7 @@ async def test_a_tree_without_a_bottom_is_left_in_time(tmp_path: Path) -> None:
         deep.mkdir()
     (deep / "needle").write_text("needle")
 
-    async with connected(IoEnsemble(IoSettings(working_directory=tmp_path))) as invoke:
+    async with connect_ensembles(IoEnsemble(IoSettings(working_directory=tmp_path))) as invoke:
         searched = await invoke("search_files", name="needle")
         read = await invoke("read_file", path="d/" * 120 + "needle")
         listed = await invoke("list_files", depth=1_000_000)

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.quality.properties import examples
-from support.runs.invoking import connected, produce_ensemble_context
+from support.runs.invoking import connect_ensembles, produce_ensemble_context
 from vibe_llms.exceptions import ConfigurationError, EnsembleError
 from vibe_llms.invocables import InvocationContext
 from vibe_llms.invocables.invokers import Effect
@@ -37,14 +37,14 @@ def produce_io(directory: Path, **options: Any) -> IoEnsemble:
 
 async def invoke_alone(directory: Path, name: str, /, **arguments: Any) -> tuple[bool, str]:
     """Invokes once; returns whether it went well, and the text."""
-    async with connected(produce_io(directory)) as invoke:
+    async with connect_ensembles(produce_io(directory)) as invoke:
         outcome = await invoke(name, **arguments)
     return not outcome.is_error, outcome.text
 
 
 async def test_a_file_is_written_read_edited_listed_and_found(tmp_path: Path) -> None:
     """What a model does all day; directories on the way are made."""
-    async with connected(produce_io(tmp_path)) as invoke:
+    async with connect_ensembles(produce_io(tmp_path)) as invoke:
         written = await invoke("write_file", path="notes/today.txt", text="eins\nzwei\n")
         edited = await invoke("edit_file", path="notes/today.txt", old="zwei", new="drei")
         read = await invoke("read_file", path="notes/today.txt")
@@ -94,7 +94,7 @@ async def test_all_of_a_file_can_be_read_in_parts(tmp_path: Path) -> None:
     (tmp_path / "a").write_text(text, encoding="utf-8")
     parts, line = [], 1
 
-    async with connected(produce_io(tmp_path)) as invoke:
+    async with connect_ensembles(produce_io(tmp_path)) as invoke:
         while line:
             outcome = await invoke("read_file", path="a", first_line=line)
             part, _, note = outcome.text.partition("\n[")
@@ -216,7 +216,7 @@ async def test_edits_at_once_are_both_there(tmp_path: Path) -> None:
     """One does not undo another that runs beside it."""
     words = [f"word{number}." for number in range(20)]
     (tmp_path / "a").write_text("".join(words))
-    async with connected(produce_io(tmp_path)) as invoke:
+    async with connect_ensembles(produce_io(tmp_path)) as invoke:
         edits = [invoke("edit_file", path="a", old=word, new=word.upper()) for word in words]
         outcomes = await asyncio.gather(*edits)
 
@@ -348,7 +348,7 @@ async def test_a_file_that_is_too_large_is_not_held(tmp_path: Path) -> None:
         file.truncate(1_000_000_000_000)  # without occupying the disk
     ensemble = produce_io(tmp_path, file_bytes=1_000)
 
-    async with connected(ensemble) as invoke:
+    async with connect_ensembles(ensemble) as invoke:
         searched = await invoke("search_files", text="first")
         edited = await invoke("edit_file", path="large", old="first", new="last")
         written = await invoke("write_file", path="new", text="x" * 1_001)

@@ -94,7 +94,7 @@ async def test_what_the_user_says_here_holds_before_what_is_told(tmp_path: Path)
     attributes = model.descriptor.attributes
     assert attributes.access_value("title") == "Ours"
     assert attributes.control_defaults == {"temperature": 0.5, "top_k": 40}
-    assert far.asked[-1]["request"]["controls"] == {"temperature": 0.5}
+    assert far.bodies[-1]["request"]["controls"] == {"temperature": 0.5}
 
 
 async def test_the_models_are_listed_as_the_far_side_lists_them(tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ async def test_what_a_model_does_not_take_is_left_out_there(tmp_path: Path) -> N
             await world.ask(attrs.evolve(lenient, lenient=False))
 
     assert [loss.path for loss in told.losses] == ["controls.no_such"]
-    assert far.asked[-1]["request"]["controls"] == {"no_such": 1}
+    assert far.bodies[-1]["request"]["controls"] == {"no_such": 1}
 
 
 async def test_a_conversation_too_long_is_cut_there(tmp_path: Path) -> None:
@@ -215,7 +215,7 @@ async def test_a_conversation_too_long_is_cut_there(tmp_path: Path) -> None:
         world.model.check(request)
         response = await world.ask(request)
 
-    asked = far.asked[-1]["request"]
+    asked = far.bodies[-1]["request"]
     assert (asked["window"], len(asked["canisters"])) == ("drop", 7)
     assert [loss.kind for loss in response.losses].count(LossKind.DROPPED)
     assert response.text == "Hello."
