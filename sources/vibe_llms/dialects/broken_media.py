@@ -8,7 +8,7 @@ worse than an error.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -75,7 +75,7 @@ def refuse_broken_media(media: Iterable[tuple[int, AnyCanister]]) -> None:
 
 
 def correct_media_types(
-    request: Request, media: Iterable[tuple[int, AnyCanister]]
+    request: Request, media: Sequence[tuple[int, AnyCanister]]
 ) -> Translation[Request]:
     """Return a request with the types of images corrected by their first bytes.
 
@@ -84,6 +84,8 @@ def correct_media_types(
     Args:
         media: The request's canisters that may have media, with their positions.
     """
+    if not media:
+        return Translation(request)
     losses: list[Loss] = []
     canisters = list(request.canisters)
     for index, canister in media:

@@ -1,8 +1,8 @@
 """Prefix cache of conversations: messages that were read for an earlier request are not read again.
 
 An agent sends its whole conversation at each turn, each time a little longer. Requests of a
-conversation begin with equal bytes, and so with equal canisters. As the canisters keep their ids,
-their cached translation for a vendor can be found again.
+conversation begin with equal messages, and so with equal canisters. As the canisters keep their
+ids, their cached translation for a vendor can be found again.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class PrefixStage:
 
     Attributes:
         count: Number of messages that the reader has read.
-        size: The length of their JSON, without a bracket or comma after it.
+        size: The length of these messages when encoded.
         reader: The reader.
     """
 
@@ -62,7 +62,7 @@ class _Prefix:
 
     Attributes:
         key: Key of the prefix in the cache.
-        data: The JSON of its messages, without a closing bracket.
+        data: The encoded messages; see :func:`_encode`.
         stages: The states of the reader after all messages, and before the last ones.
         size_bytes: Approximate size of the prefix in memory.
     """
@@ -75,13 +75,9 @@ class _Prefix:
     def find_stage(self, conversation: bytes) -> PrefixStage | None:
         """Return the last stage from which the reading of a conversation can continue."""
         for stage in self.stages:
-            size = stage.size
-            if conversation[size : size + 1] in _ENDS and conversation.startswith(self.data[:size]):
+            if conversation.startswith(self.data[: stage.size]):
                 return stage
         return None
-
-
-_ENDS: Final = (b",", b"]")
 
 
 class PrefixCache:
@@ -105,9 +101,13 @@ class PrefixCache:
         self._by_key: dict[_CacheKey, tuple[_Prefix, ...]] = {}
         self._sizes: dict[str, int] = {}
 
-    def open(self, client: str) -> ClientPrefixes:
-        """Return the part of the cache that belongs to one client, for one request."""
-        return ClientPrefixes(self, client)
+    def open(self, client: str, *, is_ascii: bool = False) -> ClientPrefixes:
+        """Return the part of the cache that belongs to one client, for one request.
+
+        Args:
+            is_ascii: Whether all texts of the request are ASCII, which take less memory.
+        """
+        return ClientPrefixes(self, client, is_ascii)
 
     def find(
         self, key: _CacheKey, conversation: bytes
@@ -172,21 +172,25 @@ class ClientPrefixes:
 
     _cache: PrefixCache
     _client: str
+    _is_ascii: bool
     _uses: list[tuple[_Prefix | None, _Prefix | None]] = attrs.field(factory=list, init=False)
 
-    def look_up(self, protocol: str, context: object, items: list[Any]) -> PrefixLookup:
-        """Look for the beginning of a conversation.
+    def look_up(self, protocol: str, context: object, items: list[Any]) -> PrefixLookup | None:
+        """Look for the beginning of a conversation; return ``None`` if it cannot be cached.
 
         Args:
             context: Other parts of the request that affect how its messages are read, as plain
                 data.
             items: The messages.
         """
-        start = msgspec.json.encode([context, *items[:2]])
-        key = (self._client, protocol, hash(start))
-        conversation = msgspec.json.encode([context, *items])
+        try:
+            prefix = msgspec.msgpack.encode(context)
+            conversation = prefix + _encode(items)
+        except OverflowError:  # an integer of more than 64 bits, which JSON may have
+            return None
+        key = (self._client, protocol, hash(prefix + _encode(items[:2])))
         previous, stage = self._cache.find(key, conversation)
-        return PrefixLookup(key, conversation, items, previous, stage, self._uses)
+        return PrefixLookup(key, conversation, items, self._is_ascii, previous, stage, self._uses)
 
     def commit(self) -> None:
         """Cache the messages that were read. Not thread-safe."""
@@ -209,6 +213,7 @@ class PrefixLookup:
     _key: _CacheKey
     _conversation: bytes
     _items: list[Any]
+    _is_ascii: bool
     _previous: _Prefix | None
     stage: PrefixStage | None
     _uses: list[tuple[_Prefix | None, _Prefix | None]]
@@ -219,8 +224,7 @@ class PrefixLookup:
 
         Args:
             count: Number of messages that it has read."""
-        new_items = self._items[count:]
-        size = len(self._conversation) - (len(msgspec.json.encode(new_items)) if new_items else 1)
+        size = len(self._conversation) - len(_encode(self._items[count:]))
         self._new.insert(0, PrefixStage(count, size, reader))
 
     def finish(self) -> None:
@@ -234,7 +238,25 @@ class PrefixLookup:
             end = last.count - CHANGEABLE_MESSAGES
             others = [each for each in self._previous.stages if each.count <= end][:1]
         data = self._conversation[: last.size]
-        factor = 2 if data.isascii() else 5  # for the JSON itself, and the texts as strings
+        factor = 2 if self._is_ascii else 5  # for the data, and the texts as strings
         size_bytes = factor * len(data) + _CANISTER_BYTES * len(last.reader.canisters)
         prefix = _Prefix(self._key, data, (last, *others), size_bytes)
         self._uses.append((prefix, self._previous))
+
+
+def _encode(items: list[Any]) -> bytes:
+    """Return messages as MessagePack, one after the other.
+
+    No encoded message is the beginning of another one. Encoding takes a fourth of the time of JSON.
+
+    Raises:
+        OverflowError: An integer has more than 64 bits.
+    """
+    data = msgspec.msgpack.encode(items)
+    count = len(items)
+    return data[1 if count < _SHORT else 3 if count < _LONG else 5 :]  # without their number
+
+
+_SHORT: Final = 16
+_LONG: Final = 65_536
+"""Numbers of items from which MessagePack writes the number of a list as three and five bytes."""

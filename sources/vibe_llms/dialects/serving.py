@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -24,6 +24,7 @@ from vibe_llms.dialects.invocations import (
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.signatures import unwrap_signatures
 from vibe_llms.exceptions import ControlError, ConverseError, RequestError
+from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonObject, JsonValue
 from vibe_llms.messages.canisters import AnyCanister, Origin, StopReason, Usage
 from vibe_llms.messages.contents import Native
@@ -39,6 +40,17 @@ UNKNOWN_MODEL: Final = ModelAttributes(
     address=ModelAddress("client", "client"), genus=Genus.CONVERSER, controls=(), traced_values=()
 )
 """Attributes that stand for a client, which accepts everything."""
+
+
+_T = TypeVar("_T")
+
+
+@frozen(slots=False)
+class PlainTranslation(Translation[_T]):
+    """The translation of a client's conversation, or of its request, that has only plain texts.
+
+    None of the canisters has media, reasoning or native data, so that no code need look for them.
+    """
 
 
 DECODING_ERRORS: Final = (AttributeError, KeyError, TypeError, ValueError, RecursionError)
@@ -97,7 +109,9 @@ def compose_request(
     Args:
         native: The other fields of the client's request.
     """
-    unwrapped, (descriptions, choice) = unwrap_signatures(canisters.value), invocables.value
+    is_plain = isinstance(canisters, PlainTranslation)
+    unwrapped = canisters.value if is_plain else unwrap_signatures(canisters.value)
+    descriptions, choice = invocables.value
     if not unwrapped:
         raise refuse_nothing("canisters")
     request = Request(
@@ -110,7 +124,8 @@ def compose_request(
         continuation=bool(unwrapped) and not is_answerable(unwrapped[-1]),
         native=native,
     )
-    return Translation(request, (*canisters.losses, *invocables.losses, *schema.losses))
+    losses = (*canisters.losses, *invocables.losses, *schema.losses)
+    return PlainTranslation(request, losses) if is_plain else Translation(request, losses)
 
 
 def describe_function(

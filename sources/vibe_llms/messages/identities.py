@@ -32,12 +32,17 @@ def produce_identity() -> str:
     try:
         return _unused_ids.pop()  # atomic, also between threads
     except IndexError:
-        letters = bytearray(os.urandom((_LENGTH + 1) * _BATCH_SIZE).translate(_LETTERS))
-        # A blank after each id: splitting one text is faster than slicing out each id.
-        letters[_LENGTH :: _LENGTH + 1] = b" " * _BATCH_SIZE
-        first, *rest = letters.decode("ascii").split()
+        first, *rest = produce_identities(_BATCH_SIZE)
         _unused_ids.extend(rest)
         return first
+
+
+def produce_identities(count: int) -> list[str]:
+    """Make several ids at once, for a loop that needs many."""
+    letters = bytearray(os.urandom((_LENGTH + 1) * count).translate(_LETTERS))
+    # A blank after each id: splitting one text is faster than slicing out each id.
+    letters[_LENGTH :: _LENGTH + 1] = b" " * count
+    return letters.decode("ascii").split()
 
 
 access_now = functools.partial(datetime.now, UTC)

@@ -50,12 +50,31 @@ def trusted(kind: type[_T]) -> Callable[..., _T]:
     return produce
 
 
-_make_text: Final = trusted(TextualContent)
+def list_defaults(kind: type) -> dict[str, Any]:
+    """Return the fields of a class with their defaults, in the order in which they are written."""
+    return {field.name: field.default for field in attrs.fields(kind)}
+
+
+def find_setter(kind: type) -> Callable[[Any, dict[str, Any]], None]:
+    """Return the function that sets the dictionary of an instance, also of a frozen class."""
+    descriptors = (vars(base).get("__dict__") for base in kind.__mro__)
+    setter: Callable[[Any, dict[str, Any]], None]
+    setter = next(each for each in descriptors if each is not None).__set__
+    return setter
+
+
+_copy_text_fields: Final = list_defaults(TextualContent).copy
+_set_text_fields: Final = find_setter(TextualContent)
+_new: Final = object.__new__
 
 
 def make_text(text: Any, native: Native | None = None) -> TextualContent:
     """Return a plain text as content, much faster than its constructor. Raises RequestError."""
     if text.__class__ is str and (text.isascii() or is_encodable(text)):
-        content: TextualContent = _make_text(text=text, native=native)
+        fields = _copy_text_fields()
+        fields["text"] = text
+        fields["native"] = native
+        content = _new(TextualContent)
+        _set_text_fields(content, fields)
         return content
     return TextualContent(text, native=native)

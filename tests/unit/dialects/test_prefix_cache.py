@@ -229,7 +229,7 @@ def test_an_interrupted_request_is_not_cached() -> None:
 
 
 def test_the_least_recently_used_entry_is_dropped_first() -> None:
-    cache = PrefixCache(share=200_000)
+    cache = PrefixCache(share=300_000)
     talks = [write_conversation("messages", TURNS, with_tools=False) for _ in range(3)]
     for number, talk in enumerate(talks):
         talk[0]["content"] = f"{number} {'x' * 10_000}"
@@ -240,3 +240,38 @@ def test_the_least_recently_used_entry_is_dropped_first() -> None:
     read("messages", talks[2], cache.open("a"))
 
     assert read("messages", talks[0], cache.open("a"))[0] is first[0]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_integers_of_more_than_64_bits_are_read_without_the_cache(protocol: str) -> None:
+    cache = PrefixCache()
+    talk = write_conversation(protocol, TURNS, with_tools=False)
+    talk[0] = {**talk[0], "mark": 2**70}
+
+    first = read(protocol, talk, cache.open("a"))
+
+    assert read(protocol, talk, cache.open("a"))[0] is not first[0]
+    assert mask(first) == mask(read(protocol, talk, None))
+    assert cache.size == 0
+
+
+def test_texts_that_are_not_ascii_count_for_more_memory() -> None:
+    sizes = []
+    for is_ascii in (True, False):
+        cache = PrefixCache()
+        prefixes = cache.open("a", is_ascii=is_ascii)
+        read("messages", write_conversation("messages", TURNS, with_tools=False), prefixes)
+        sizes.append(cache.size)
+
+    assert sizes[0] < sizes[1]
+
+
+@pytest.mark.parametrize(("first", "second"), [(1, True), (0, 0.0), (1, "1")])
+def test_values_that_python_calls_equal_are_different(first: object, second: object) -> None:
+    cache = PrefixCache().open("a")
+    talk = write_conversation("chat_completions", TURNS, with_tools=False)
+    before = read("chat_completions", [{**talk[0], "mark": first}, *talk[1:]], cache)
+
+    after = read("chat_completions", [{**talk[0], "mark": second}, *talk[1:]], cache)
+
+    assert before[0] is not after[0]

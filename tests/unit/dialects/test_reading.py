@@ -11,16 +11,18 @@ import pytest
 
 from support.vendors.long_talks import PROTOCOLS, normalize, write_body, write_conversation
 from vibe_llms.dialects.prefix_cache import PrefixCache
+from vibe_llms.dialects.serving import PlainTranslation
+from vibe_llms.messages.contents import TextualContent
 
 TALK_CALLS = {
-    "chat_completions": 22,
+    "chat_completions": 13,
     "generate_content": 42,
-    "messages": 20,
-    "ollama_chat": 26,
+    "messages": 14,
+    "ollama_chat": 15,
     "responses": 25,
 }
 TOOLS_CALLS = {
-    "chat_completions": 35,
+    "chat_completions": 27,
     "generate_content": 64,
     "messages": 32,
     "ollama_chat": 50,
@@ -80,3 +82,24 @@ def test_a_message_that_was_read_before_takes_no_calls(protocol: str) -> None:
 
     count(20)
     assert (count(200) - count(100)) / 200 <= AT_MOST_KNOWN
+
+
+@pytest.mark.parametrize("mark", [False, True])
+@pytest.mark.parametrize("with_tools", [False, True])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_conversation_is_plain_if_it_has_only_texts(
+    protocol: str, with_tools: bool, mark: bool
+) -> None:
+    """Else its media would not be checked, and the reasoning of other vendors would not return."""
+    talk = write_conversation(protocol, 4, with_tools=with_tools)
+    if mark:
+        talk[2] = {**talk[2], "mark": True}
+
+    normalized = normalize(protocol)(write_body(protocol, talk))
+
+    canisters = normalized.value.canisters
+    contents = {content.__class__ for canister in canisters for content in canister.content}
+    has_native = any(canister.native is not None for canister in canisters)
+    is_plain = contents == {TextualContent} and not has_native
+    assert isinstance(normalized, PlainTranslation) == is_plain
+    assert is_plain or mark or protocol != "chat_completions"

@@ -137,6 +137,6 @@ async def require_same_protocol(call: GatewayCall) -> None:
 
 def _normalize(face: Face, body: bytes, limits: GatewayLimits) -> Request:
     native = decode_body(body)
-    ensure_bounds(native, limits)
+    ensure_bounds(native, limits, body)
     normalized: Translation[Request] = face.dialect.normalize_request(native)
     return normalized.value

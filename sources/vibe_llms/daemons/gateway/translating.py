@@ -21,6 +21,7 @@ from vibe_llms.dialects.broken_media import correct_media_types, find_media, ref
 from vibe_llms.dialects.broken_requests import refuse_broken_schemas
 from vibe_llms.dialects.client_answers import StreamWriter
 from vibe_llms.dialects.prefix_cache import ClientPrefixes
+from vibe_llms.dialects.serving import PlainTranslation
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
     LossEvent,
@@ -51,7 +52,8 @@ async def translate(call: GatewayCall) -> None:
     """
     body, record = call.request.body, call.record
     IS_LARGE_REQUEST.set(len(body) >= LARGE_BYTES)  # for this task, and so for this request
-    prefixes = call.gateway.prefixes.open("" if call.grant is None else call.grant.subject)
+    client = "" if call.grant is None else call.grant.subject
+    prefixes = call.gateway.prefixes.open(client, is_ascii=body.isascii())
     native, request = await perform_sized(body, partial(_read, call, prefixes))
     prefixes.commit()
     record.way = "translate"
@@ -71,8 +73,9 @@ async def translate(call: GatewayCall) -> None:
 
 def _read(call: GatewayCall, prefixes: ClientPrefixes) -> tuple[dict[str, Any], Request]:
     """Return the decoded request, and the normalized one. Raises ConverseError."""
-    native, is_repaired = decode_reporting_repair(call.request.body)
-    ensure_bounds(native, call.gateway.request_limits)
+    body = call.request.body
+    native, is_repaired = decode_reporting_repair(body)
+    ensure_bounds(native, call.gateway.request_limits, body)
     return native, _normalize(call, native, prefixes, _REPAIRED if is_repaired else ())
 
 
@@ -100,7 +103,8 @@ def _normalize(
     if face.is_ours:
         strict = upstream.strict or normalized.value.strict
         return evolve_unchecked(normalized.value, model=upstream.address, strict=strict)
-    media = find_media(normalized.value.canisters)
+    is_plain = isinstance(normalized, PlainTranslation)
+    media = [] if is_plain else find_media(normalized.value.canisters)
     refuse_broken_media(media)
     strict = is_strict(call)
     restricted = offer_allowed(normalized.value, face.find_allowed(native))

@@ -15,7 +15,7 @@ from vibe_llms.dialects.chat_completions.tables import REASONING_DETAILS, REASON
 from vibe_llms.dialects.decoding import is_blank
 from vibe_llms.dialects.extras import MESSAGE, collect_extras, keep_native, make_native, write_json
 from vibe_llms.dialects.prefix_cache import ClientPrefixes
-from vibe_llms.dialects.reading import ConversationReader, read_each
+from vibe_llms.dialects.reading import TEXT_ROLES, ConversationReader, read_each
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.json_types import JsonObject
 from vibe_llms.messages.canisters import AnyCanister
@@ -26,7 +26,6 @@ from vibe_llms.messages.contents import (
     RefusalContent,
     TextualContent,
 )
-from vibe_llms.messages.identities import produce_identity
 from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.messages.trusting import make_text
 
@@ -75,7 +74,7 @@ def normalize_messages(
         protocol="Chat Completions",
         cache=cache,
     )
-    return Translation(tuple(reader.canisters), reader.losses)
+    return reader.finish()
 
 
 @define
@@ -93,14 +92,20 @@ class _MessagesReader(ConversationReader):
 
     def read(self, message: Mapping[str, Any], index: int) -> None:
         """Add the canisters of one message."""
-        match message["role"]:
-            case "user":
-                contents, extras = _read_text_message(message, _TEXT_FIELDS)
-                self.add_user(contents, keep_native(PROTOCOL, extras) if extras else None)
+        role = message["role"]
+        if len(message) == 2 and role in TEXT_ROLES:  # most have only a role and a text
+            content = message.get("content")
+            if content.__class__ is str and content:
+                self.add_text(role, content)
+                return
+        match role:
             case "assistant":
                 self._read_turn(message)
             case "tool":
                 self._read_result(message)
+            case "user":
+                contents, extras = _read_text_message(message, _TEXT_FIELDS)
+                self.add_user(contents, keep_native(PROTOCOL, extras))
             case "system" | "developer" as role:
                 contents, extras = _read_text_message(message, _TEXT_FIELDS)
                 if role != "system":
@@ -115,13 +120,19 @@ class _MessagesReader(ConversationReader):
                 raise TypeError(f"unknown role {role!r}")
 
     def _read_result(self, message: Mapping[str, Any]) -> None:
-        contents, extras = _read_text_message(message, _RESULT_FIELDS)
-        identity = str(message.get("tool_call_id") or "")
+        content, identity = message.get("content"), message.get("tool_call_id")
+        contents: Sequence[AnyContent]
+        if len(message) == 3 and identity and content and content.__class__ is str:
+            contents, native = (make_text(content),), None  # there are no other fields
+        else:
+            contents, extras = _read_text_message(message, _RESULT_FIELDS)
+            native = keep_native(PROTOCOL, extras)
+        identity = str(identity or "")
         if not identity:
             if not self._unanswered:
                 raise TypeError("it has no id of a call")
             identity = self._unanswered.pop(0)  # calls without ids are answered in order
-        self.add_result(contents, identity, self.names.get(identity), keep_native(PROTOCOL, extras))
+        self.add_result(contents, identity, self.names.get(identity), native)
 
     def _generate_id(self, path: str) -> str:
         reason = "the client sent no id; one was generated"
@@ -134,37 +145,52 @@ class _MessagesReader(ConversationReader):
         self.add_result(contents, identity, name, keep_native(PROTOCOL, extras))
 
     def _read_turn(self, message: Mapping[str, Any]) -> None:
-        turn_id = produce_identity()
+        turn_id = self.draw_id()
         contents, extras = _read_model_message(message)
         calls = message.get("tool_calls") or ()
-        known = calls and [call for call in calls if is_known(call)]
-        if len(known) != len(calls):
-            extras["$calls"] = {
-                str(position): call for position, call in enumerate(calls) if not is_known(call)
-            }
+        for call in calls:
+            if call.get("function").__class__ is not dict and not is_known(call):
+                extras["$calls"] = {
+                    str(position): call for position, call in enumerate(calls) if not is_known(call)
+                }
+                calls = [call for call in calls if is_known(call)]
+                break
         legacy = message.get("function_call")
         has_legacy = legacy is not None and not is_blank(legacy)
-        if contents or not (known or has_legacy):
-            self.add_answer(contents, turn_id, keep_native(PROTOCOL, extras) if extras else None)
+        if contents or not (calls or has_legacy):
+            self.add_answer(contents, turn_id, keep_native(PROTOCOL, extras))
             extras = {}
         # Without contents, no other canister could keep the message's native data.
-        for call in known:
+        for call in calls:
             self._read_call(call, turn_id, extras)
             extras = {}
         if has_legacy:
             self._read_legacy_call(message["function_call"], turn_id, extras)
 
     def _read_call(self, call: Mapping[str, Any], turn_id: str, message: JsonObject) -> None:
-        identity, name, arguments, arguments_format, extras = read_call(call)
+        function, identity = call.get("function"), call.get("id")
+        native = None
+        arguments_format: Literal["json", "text"] = "json"
+        if (
+            function.__class__ is dict
+            and len(function) == 2
+            and (arguments := function.get("arguments")).__class__ is str
+            and identity
+            and len(call) == 3
+            and call.get("type") == "function"
+            and not message
+        ):
+            name = function["name"]  # there are no other fields
+        else:
+            identity, name, arguments, arguments_format, extras = _read_any_call(call)
+            if message:
+                extras[MESSAGE] = message
+            native = keep_native(PROTOCOL, extras)
         if not identity:
             identity = self._generate_id("tool_calls")
             self._unanswered.append(identity)
         self.names[identity] = name
-        if message:
-            extras[MESSAGE] = message
-        self.add_call(
-            identity, name, arguments, turn_id, keep_native(PROTOCOL, extras), arguments_format
-        )
+        self.add_call(identity, name, arguments, turn_id, native, arguments_format)
 
     def _read_legacy_call(
         self, function: Mapping[str, Any], turn_id: str, message: JsonObject
@@ -182,7 +208,7 @@ class _MessagesReader(ConversationReader):
         )
 
 
-def read_call(
+def _read_any_call(
     call: Mapping[str, Any],
 ) -> tuple[Any, Any, Any, Literal["json", "text"], dict[str, Any]]:
     """Return id, name, arguments and form of an invocation, and its native fields."""
@@ -212,8 +238,6 @@ def _read_text_message(
 ) -> tuple[Sequence[AnyContent], dict[str, Any]]:
     """Return the contents of a text message, and its native fields."""
     content = message.get("content")
-    if len(message) == 2 and content.__class__ is str and content and known is _TEXT_FIELDS:
-        return (make_text(content),), {}  # fast path: there are no other fields
     extras = collect_extras(message, known)
     contents = read_content(content)
     if len(contents) > 1 and message["role"] != "user":  # a user's contents are always parts
@@ -234,10 +258,11 @@ def read_content(content: str | Sequence[Any] | None) -> Sequence[AnyContent]:
 def _read_model_message(message: Mapping[str, Any]) -> tuple[Sequence[AnyContent], dict[str, Any]]:
     """Return the contents of the model's message, and its native fields."""
     content = message.get("content")
-    if content.__class__ is str and len(message) == 2:  # fast path: only a role and a text
-        return read_content(content), {}
-    if (content is None or content.__class__ is str) and _has_only_content_and_calls(message):
-        return read_content(content), {}
+    if content is None or content.__class__ is str:
+        # The other field is the role.
+        has_more = len(message) > 1 + ("content" in message) + ("tool_calls" in message)
+        if not has_more or _has_only_content_and_calls(message):
+            return (make_text(content),) if content else (), {}
     extras = collect_extras(message, _TURN_FIELDS)
     parts = [_mark_as_own_part(each) for each in read_content(message.get("content"))]
     contents: list[AnyContent] = [*read_reasoning(message), *parts]
@@ -262,8 +287,6 @@ def _has_only_content_and_calls(message: Mapping[str, Any]) -> bool:
 
     Clients may send the null fields of an answer back; these are ignored.
     """
-    if message.keys() <= _COMMON_TURN_FIELDS:
-        return True
     return all(value is None for name, value in message.items() if name not in _COMMON_TURN_FIELDS)
 
 

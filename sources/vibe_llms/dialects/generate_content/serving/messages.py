@@ -75,7 +75,7 @@ def normalize_messages(
         context=system,
         cache=cache,
     )
-    return Translation(tuple(reader.canisters))
+    return reader.finish()
 
 
 def _is_single_content(contents: object) -> bool:
@@ -144,7 +144,7 @@ class _ContentsReader(ConversationReader):
                 if any(name in part for name in VENDOR_CALLS):
                     vendor_id = produce_identity()  # the next result without an id gets it, too
                 read = read_vendor_part({**part, **wrapper}, vendor_id or "call", turn_id)
-                self.canisters.append(read)
+                self.add_canister(read)
             wrapper = {}
         if contents or not parts:
             self.add_answer(contents, turn_id, keep_native(PROTOCOL, wrapper))

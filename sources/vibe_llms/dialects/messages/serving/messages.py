@@ -64,7 +64,7 @@ def normalize_messages(
         context=system,
         cache=cache,
     )
-    return Translation(tuple(reader.canisters))
+    return reader.finish()
 
 
 @define
@@ -77,12 +77,18 @@ class _MessagesReader(ConversationReader):
 
     def read(self, message: Mapping[str, Any], index: int) -> None:
         """Add the canisters of one message. Raises RequestError."""
+        role = message["role"]
+        content: Any = message.get("content")
+        previous = self.canisters[-1] if self.canisters else None
+        follows_result = isinstance(previous, ResultCanister) and previous.owner is Owner.OURS
+        is_text = len(message) == 2 and content.__class__ is str
+        if is_text and (role == "assistant" or (role == "user" and not follows_result)):
+            self.add_text(role, content)  # most have only a role and a text
+            return
         extras = collect_extras(message, _MESSAGE_FIELDS)
-        content = message.get("content")
-        match message["role"]:
+        match role:
             case "user":
-                previous = self.canisters[-1] if self.canisters else None
-                if isinstance(previous, ResultCanister) and previous.owner is Owner.OURS:
+                if follows_result:
                     extras["role"] = "user"  # otherwise the two messages would be sent back as one
                 self._read_user(content, extras)
             case "assistant":
@@ -145,7 +151,7 @@ class _MessagesReader(ConversationReader):
             if canister is None:
                 self._read_call(block, turn_id)
             else:
-                self.canisters.append(attrs.evolve(canister, turn_id=turn_id))
+                self.add_canister(attrs.evolve(canister, turn_id=turn_id))
         if contents or native is not None or not content:
             self.add_answer(contents, turn_id, native)
 

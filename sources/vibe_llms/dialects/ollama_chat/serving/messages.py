@@ -16,7 +16,7 @@ from vibe_llms.dialects.ollama_chat.calling.calls import (
 from vibe_llms.dialects.ollama_chat.calling.media import read_media
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
 from vibe_llms.dialects.prefix_cache import ClientPrefixes
-from vibe_llms.dialects.reading import ConversationReader, read_each
+from vibe_llms.dialects.reading import TEXT_ROLES, ConversationReader, read_each
 from vibe_llms.dialects.unanswered import PendingInvocation, WaitingInvocations
 from vibe_llms.exceptions import RequestError
 from vibe_llms.foundation.attrs_classes import define
@@ -48,7 +48,7 @@ def normalize_messages(
         protocol="Ollama's /api/chat",
         cache=cache,
     )
-    return Translation(tuple(reader.canisters), reader.losses)
+    return reader.finish()
 
 
 @define
@@ -59,8 +59,15 @@ class _MessagesReader(ConversationReader):
 
     def read(self, message: Mapping[str, Any], index: int) -> None:
         """Add the canisters of one message. Raises RequestError."""
-        extras = collect_extras(message, COMMON_FIELDS)
         role = message["role"]
+        if len(message) == 2 and role in TEXT_ROLES:  # most have only a role and a text
+            text = message.get("content")
+            if text.__class__ is str and text:
+                if role == "assistant":
+                    self._unanswered.clear()
+                self.add_text(role, text)
+                return
+        extras = collect_extras(message, COMMON_FIELDS)
         contents = _read_contents(message, extras)
         if role not in ("assistant", "tool") and (thinking := message.get("thinking")):
             extras["thinking"] = thinking

@@ -77,7 +77,7 @@ def normalize_messages(
     else:
         # If the vendor stores the conversation, the input may be empty.
         reader.add_user((), make_native(PROTOCOL, {EMPTY_INPUT_NOTE: True}))
-    return Translation(tuple(reader.canisters))
+    return reader.finish()
 
 
 def is_instruction_text(instructions: Any) -> TypeGuard[str]:
@@ -126,7 +126,7 @@ class _ItemsReader(ConversationReader):
             canister = attrs.evolve(canister, turn_id=self._join_turn())
         else:
             self._turn_id = ""
-        self.canisters.append(canister)
+        self.add_canister(canister)
 
     def _join_turn(self) -> str:
         """Return the id of the current turn of the model; begin one if necessary."""
