@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from vibe_llms.runs.opening import ClaimedRun
 
 WatchedEvent: TypeAlias = LoggedEvent | StreamEvent | VisitEvent
-"""Events for watchers of a run: those of its log, and transient ones that are in no log, such as
-parts of an answer that is still being generated. Watchers may miss transient events."""
+"""Events for watchers of a run: events of the log, and transient events that are in no log, for
+example parts of an answer that is still being generated. Watchers may miss transient events."""
 
 
 class Runner(Protocol):

@@ -295,7 +295,7 @@ class LocalRuns:
 
     @contextmanager
     def hiding_unreadable(self, run_id: str, subject: str) -> Iterator[None]:
-        """Report a run that cannot be read as unknown, so that others learn nothing about it."""
+        """Report a run that cannot be read as unknown, so that other users learn nothing."""
         try:
             yield
         except StoreUnavailableError:

@@ -49,9 +49,9 @@ class _WaitingPage(msgspec.Struct):
 class RemoteRuns(Closing):
     """Implementation of :class:`.interfaces.Runs` over HTTP. The caller must close it.
 
-    The key identifies the caller: a ``subject`` is refused. Requests that read, and those that
-    start a run, are retried if an answer was lost; all others are sent once, unless nothing was
-    sent at all. An event stream that breaks is reconnected where it broke.
+    The key identifies the caller: a ``subject`` is refused. Requests that read or start a run are
+    retried if an answer was lost. Other requests are retried only if nothing was sent. An event
+    stream that breaks is reconnected where it broke.
 
     Args:
         connection: Connection to the daemon. It is closed with this.

@@ -48,7 +48,7 @@ class _Piece(msgspec.Struct):
 
 
 class Follower:
-    """Event stream of one run: each event of its log once, in order, despite lost connections.
+    """Event stream of one run: each event of the log once, in order, despite lost connections.
 
     Args:
         connection: Connection to the daemon that has the run.

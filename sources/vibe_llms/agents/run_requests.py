@@ -27,7 +27,7 @@ def begin_run(
     *,
     claims: bool,
 ) -> ClaimedRun | None:
-    """Create the conversation of a run with its request; do nothing if both exist.
+    """Create the conversation of a run, and its request; do nothing if both exist.
 
     Args:
         claims: Claim the log as well, if the conversation is new.
@@ -82,7 +82,7 @@ def request_run(
     request: RunRequestedEvent,
     ending: Sequence[LogEvent] = (),
 ) -> None:
-    """Write a request into the log of a conversation, unless it has one.
+    """Write a request into the log of a conversation, unless the log has a request.
 
     Args:
         ending: Events to write behind it if the run has nothing to do.

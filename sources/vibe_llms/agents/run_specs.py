@@ -41,7 +41,7 @@ class RunSpec:
         variables: Variables of the task.
         limits: Limits of the run, by the names ``run_…``; others are as configured. For a flow:
             steps, tokens, cents and seconds; the configured limits apply to each visit.
-        attached: Stop the run when it has had no watchers for a while, unless it is detached.
+        attached: Stop the run when there were no watchers for a while, unless the run is detached.
         queue: The queue of a runner with workers; ``runs`` by default.
         priority: In a queue, the highest priority goes first.
         channel: The route of the requests, not a channel of the library: ``vendor`` defers each
@@ -107,7 +107,7 @@ class RunRules:
     limits: Limits = attrs.field(factory=Limits)
 
     def complete(self, spec: RunSpec, application: Application) -> RunSpec:
-        """Return the specification with a model, if it names none and one provider is allowed.
+        """Return the specification with a model: the named one, or a default.
 
         The configured default model is used if its provider is allowed; otherwise the model is that
         of the only allowed provider. For a gateway, that is the gateway's default model.

@@ -93,7 +93,8 @@ class _Active:
 class RunWorker:
     """Worker that executes the runs of a store in this process.
 
-    Several workers may share a store: only the one that has claimed a run's log executes it.
+    Several workers may share a store: only the worker that has claimed a run's log executes the
+    run.
 
     Args:
         executor: Executes one run.
@@ -162,7 +163,7 @@ class RunWorker:
         return not self._room.locked() and not self._is_closing
 
     def wake(self, run_id: str) -> None:
-        """Take on a run that is due; if it was taken on before, notify its task of a message."""
+        """Take on a run that is due; if this worker already has it, notify its task."""
         if (active := self._active.get(run_id)) is not None:
             active.woken.set()
             return
@@ -245,7 +246,7 @@ class RunWorker:
     def survey_open(self) -> list[str]:
         """Return the runs that are due and that this process has not taken on. Does file work.
 
-        Messages of processes that died before they delivered them are delivered.
+        Messages of processes that died before the delivery are delivered.
 
         Raises:
             StoreError: The store cannot be read.
@@ -387,7 +388,7 @@ class RunWorker:
         return await self._settle(run_id, log, execution.exception())
 
     def _listening(self, run_id: str, active: _Active) -> AbstractContextManager[None]:
-        """Wake a run after its execution if it gets a message during it.
+        """Wake a run after its execution if it gets a message during the execution.
 
         Messages from other processes do not wake a run here, and a message may arrive too late for
         the execution to act on it.

@@ -15,7 +15,7 @@ from vibe_llms.runs.patience import retry_in_thread
 
 _PAGE: Final = 500
 _CHUNKS: Final = 64
-"""Number of chunks read at once; the chunks behind them are read when these are complete."""
+"""Number of chunks read at once; further chunks are read when these are complete."""
 _FIRST_SECONDS: Final = 0.1
 _LAST_SECONDS: Final = 1.0
 

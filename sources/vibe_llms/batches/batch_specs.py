@@ -198,7 +198,7 @@ class BatchRunner(Protocol):
         """Submit a batch, or continue one.
 
         Args:
-            inputs: Its inputs. Existing ones are compared, new ones are appended.
+            inputs: Its inputs. Existing inputs are compared, new inputs are appended.
             key: Idempotency key: the same settings and key continue one batch; without a key the
                 batch is always new.
 

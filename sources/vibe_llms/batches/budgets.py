@@ -253,7 +253,8 @@ class BatchBudget:
         """Replace a reservation by the cost of an item that is retried. Raises StoreError.
 
         Args:
-            is_kept: Whether its run continues; a run reports its total cost at the end.
+            is_kept: Whether the run of the input continues; a run reports its total cost at the
+                end.
         """
         replaced = self.measure_replaced(item, reserved)
         await self._ledger.account(account_item(item), replaced, is_kept=is_kept)
@@ -296,7 +297,7 @@ class BatchBudget:
 
         A request that the vendor refused is not billed, and an answer that did not fit the schema
         is accounted for. The cost of an interrupted request is unknown, and so is the reason for a
-        resend. A run reports its usage, however it ended.
+        resend. A run reports its usage, even if it failed.
         """
         error = item.error
         is_known = error is None or isinstance(error, (ProviderError, ParseError))

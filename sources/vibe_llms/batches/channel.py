@@ -109,7 +109,8 @@ class BatchChannel(ItemsChannel[T]):
     Args:
         work: A model or its address: each input is a prompt, and its result is the text of the
             answer. Or an engine: each input is a separate run with the engine's tools. Or an
-            asynchronous function: each input is its argument, and its result is the return value.
+            asynchronous function: each input is the argument of a call, and the result is the
+            return value.
         prompt: Template that renders inputs that are tables of variables.
         parser: Parses answers; a :class:`.Parser` or a kind for one. Without it, results are text.
         concurrency: Number of inputs in progress at once.

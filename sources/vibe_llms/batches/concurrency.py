@@ -23,7 +23,7 @@ _In = TypeVar("_In")
 _Out = TypeVar("_Out")
 
 Perform = Callable[[int, _In], Awaitable[_Out | None]]
-"""Function that processes one input, given its place; a result of ``None`` is not yielded."""
+"""Function that processes one input, given its index; a result of ``None`` is not yielded."""
 
 
 async def perform_all(

@@ -97,7 +97,7 @@ class SqliteBatches:
     """SQLite file, over one connection.
 
     Args:
-        path: The file. It is created if missing; its folder must exist.
+        path: The file. A missing file is created; the folder must exist.
         creates: Whether to create missing tables.
     """
 
@@ -196,7 +196,7 @@ class _SqliteTransaction:
 
 
 class PostgresqlBatches:
-    """PostgreSQL database; it may be the same one that stores conversations.
+    """PostgreSQL database, possibly the database that stores conversations.
 
     Args:
         url: URL in the syntax of PostgreSQL's own tools.

@@ -130,7 +130,7 @@ class DirectBackend:
     async def _try(
         self, run: BatchRun[Any], due: DueInput, retries_left: int
     ) -> BatchItem[Any] | None:
-        """Process an input once; journal its result, unless it will be retried.
+        """Process an input once; journal the result, unless the input will be retried.
 
         Args:
             retries_left: Number of retries that are left.
@@ -223,7 +223,7 @@ async def back_off(turn: int) -> None:
 
 
 async def attempt(work: ProcessInput, due: DueInput) -> BatchItem[Any] | None:
-    """Process one input; return its error as a failed item.
+    """Process one input; return an error as a failed item.
 
     Raises:
         ConverseError: The error would affect every other input as well.

@@ -1,4 +1,4 @@
-"""Result journal as a file with one line per item; it is also the output.
+"""Result journal as a file with one line per item, which is also the output.
 
 A line is written in full before its item is yielded, and never changed. After a kill the file has
 all yielded items, and only inputs in progress are processed again. The last line of an item counts:
@@ -99,8 +99,8 @@ class FileJournal:
         self._batch = batch
         self._disk = Disk()
         self._entries: dict[str | int, DoneItem] = {}
-        # Alternating values for each line: the place of its input and the offset of its beginning.
-        # One array, so that an interrupt leaves both or neither.
+        # Alternating values for each line: index of the input, and offset of the line. One array,
+        # so that an interrupt leaves both values or neither.
         self._offsets = array("q")
         self._stale: set[int] = set()  # offsets of superseded lines
         lock = _open(path)
@@ -219,8 +219,8 @@ class FileJournal:
     def settle(self) -> None:
         """Reduce the file to one line per item, in the order of the inputs.
 
-        If it has another form, replace it atomically: a crash leaves either the old file or the new
-        one.
+        If the file has another form, replace it atomically: a crash leaves either the old or the
+        new file.
 
         Raises:
             StoreError: The file cannot be written.

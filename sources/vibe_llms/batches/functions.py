@@ -49,7 +49,7 @@ def _load(reference: str) -> Function:
         found = importlib.import_module(module)
     except (Exception, SystemExit) as error:  # importing a module may raise SystemExit
         words = " ".join(str(error).split())
-        # Otherwise the module exists, and one that it imports is missing.
+        # Otherwise the module exists, but a module that it imports is missing.
         is_absent = isinstance(error, ModuleNotFoundError) and error.name == module
         remedy = "install it, or add its folder to PYTHONPATH" if is_absent else "fix it"
         cause = f"{reference!r}: cannot import {module}, {type(error).__name__}: {words}"
@@ -87,7 +87,7 @@ class FunctionWork:
     def describe(self) -> Any:
         """Return a description that identifies the function."""
         function = self._function
-        # A callable object does not have a name of its own; its class does.
+        # A callable object has no name; its class has one.
         kind = function if hasattr(function, "__qualname__") else type(function)
         return {"function": f"{kind.__module__}.{kind.__qualname__}"}
 

@@ -38,7 +38,7 @@ CHUNK: Final = 500
 """Default number of inputs per chunk."""
 
 _CHUNK_BYTES: Final = 1 << 24
-"""Maximum size of a chunk's inputs, which are one row; a longer input is a chunk of its own."""
+"""Maximum size of a chunk's inputs, which are one row; a longer input is a separate chunk."""
 
 _DIGITS: Final = 32
 
@@ -161,7 +161,7 @@ class BatchHandover:
                 )
 
     def _withdraw(self) -> None:
-        """Remove the batch; if a worker has taken a chunk of it, stop it instead.
+        """Remove the batch; if a worker has taken a chunk, stop the batch instead.
 
         Keep a batch that another process has handed over completely in the interim.
         """

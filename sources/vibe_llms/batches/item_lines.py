@@ -20,13 +20,13 @@ _NULL = msgspec.Raw(b"null")
 
 # Not tracked by Python's garbage collector: each line has one, and none is part of a cycle.
 class LineHead(msgspec.Struct, gc=False):
-    """Head of a line: the place of its item in the batch, and its error.
+    """Head of a line: the index of the item in the batch, and the item's error.
 
     Attributes:
         batch: Digest of the settings under which it was processed.
         input: Digest of the input.
         index: Place of the input, from 0.
-        id: Its name, if it has one.
+        id: Name of the item, if it has one.
         error: Error of a failure, as JSON; null for a result.
     """
 
@@ -170,7 +170,7 @@ def encode(item: BatchItem[Any], batch: str, input_digest: str) -> tuple[BatchIt
     try:
         return item, encode_item(item, batch=batch, input_digest=input_digest)
     except ConverseError as error:
-        # Keep it as a failure: without a line it would be paid for again in every run.
+        # Keep the item as a failure: without a line it would be paid for again in every run.
         item = BatchItem(index=item.index, id=item.id, error=error, origin=item.origin)
         return item, encode_item(item, batch=batch, input_digest=input_digest)
 

@@ -1,7 +1,7 @@
 """Result journal of a batch: keeps each result before it is yielded.
 
 If one process executes the batch, the journal is a file of lines (``file_journals``); if several
-do, it is rows of a database (``row_journals``).
+processes do, the journal is rows of a database (``row_journals``).
 """
 
 from __future__ import annotations

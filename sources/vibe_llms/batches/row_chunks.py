@@ -22,7 +22,7 @@ class InputRow(msgspec.Struct, frozen=True, gc=False):
 
     Attributes:
         number: Its place in the batch, from 0.
-        name: Its name, if it has one.
+        name: Name of the input, if it has one.
         digest: Digest of the input.
         input: The input in its stored form.
         alone_attempts: How often it was processed alone without a result.
@@ -42,7 +42,8 @@ class TakenChunk(NamedTuple):
         batch: The id of its batch.
         chunk: Its place in the batch, from 0.
         epoch: Epoch under which it was taken (fencing token).
-        attempts: How often it was taken, this time included; workers that released it do not count.
+        attempts: How often workers took the chunk, including this time, but without workers that
+            released it.
         spec: Specification of the batch, in its stored form.
         cap: Maximum cost of the batch; ``None`` for no cap.
         rows: Inputs without a result.
@@ -99,7 +100,8 @@ def read_due(transaction: Transaction, batch: str = "", number: int = -1) -> lis
 def find_start(transaction: Transaction, priority: int) -> int:
     """Return the position in the queue at which a new batch starts.
 
-    It is the position of the first waiting chunk: batches of one priority take turns from there.
+    The number is the position of the first waiting chunk, from which batches of one priority take
+    turns.
     """
     ((start,),) = transaction.fetch(
         "SELECT COALESCE(MIN(b.start + c.number), 0) FROM vibe_batches b JOIN vibe_chunks c"
@@ -251,7 +253,8 @@ def begin_alone(database: BatchDatabase, batch: str, chunk: int, number: int) ->
 def settle(transaction: Transaction, batch: str) -> None:
     """Mark a batch as done if all its chunks are.
 
-    The batch is locked first: of two whose chunks end at the same moment, the later one sees both.
+    The batch is locked first: of two workers whose chunks end at the same moment, the later worker
+    sees both ends.
     """
     transaction.change("UPDATE vibe_batches SET total = total WHERE id = ?", batch)
     transaction.change(

@@ -30,7 +30,7 @@ _LOGGER = logging.getLogger(__name__)
 _GATHERING_SECONDS: Final = 0.05
 """Time to gather results that are written together, if no caller waits for them."""
 _GROUP_BYTES: Final = 1 << 24
-"""Maximum size of a row, since a database limits it; a longer single line is a row of its own."""
+"""Maximum size of a row, since a database limits it; a longer single line is a separate row."""
 _PAUSE_SECONDS: Final = 0.5
 """Pause between two attempts to write to an unreachable database."""
 _PATIENCE_SECONDS: Final = 900.0

@@ -31,7 +31,8 @@ class BatchSource(Protocol):
         """Admit an input; return the journal's entry if it must not be processed again.
 
         Raises:
-            RequestError: Another input has its name, or the journal has its place for another.
+            RequestError: Another input has this name, or the journal has another input at this
+                index.
         """
 
     async def restore(self, entry: DoneItem) -> BatchItem[Any]:

@@ -111,7 +111,7 @@ class InputSource:
             )
         try:
             return write_input(await self._work.compose_input(due.value))
-        except ConverseError:  # it will not be processed; its error has the reason
+        except ConverseError:  # it will not be processed; the error has the reason
             return ""
 
     async def release(self, due: DueInput) -> None:

@@ -141,7 +141,7 @@ class Submitter:
     async def add(
         self, due: DueInput, translation: Translation[BatchRequest]
     ) -> dict[str, DueInput]:
-        """Add an input with its request; return the inputs submitted to make room for it.
+        """Add an input with its request; return the inputs that were submitted to make room.
 
         Returns:
             The submitted inputs, by their names at the vendor.

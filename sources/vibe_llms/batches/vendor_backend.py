@@ -208,7 +208,7 @@ class VendorBackend(Generic[T]):
         """Cancel the batches at the vendor; return their number.
 
         Raises:
-            ConverseError: The vendor cannot be asked, or it is unknown what it has.
+            ConverseError: The vendor cannot be asked, or it is unknown which batches it has.
         """
         await self._resume()
         chunks = [chunk for chunk in self._log.open_chunks if chunk.vendor]
@@ -270,7 +270,7 @@ class VendorBackend(Generic[T]):
         return item if item.error is not None else translated[0]
 
     async def _submit(self, run: BatchRun[T], inputs: Inputs) -> AsyncGenerator[BatchItem[T], None]:
-        """Submit inputs without a result; yield the others, and those that cannot be submitted."""
+        """Submit inputs without a result; yield all others, and inputs that cannot be submitted."""
         async for place, raw_input in _number(inputs):
             due = await self._admit(run, place, raw_input)
             if due is None:

@@ -49,8 +49,8 @@ class VendorBatchChannel(ItemsChannel[T]):
 
     Args:
         work: A model, or its address.
-        journal: Journal file; each item is written as a line before it is yielded. A file beside
-            it, with ``.chunks`` appended to its name, lists the submitted chunks until all their
+        journal: Journal file; each item is written as a line before it is yielded. A second file,
+            with ``.chunks`` appended to the name, lists the submitted chunks until all their
             results are read.
         prompt: Template that renders inputs that are tables of variables.
         parser: Parses answers. An answer that does not fit is a failure; it is not retried.
@@ -133,7 +133,7 @@ class VendorBatchChannel(ItemsChannel[T]):
             RequestError: The journal is of other settings or of other inputs; two inputs have
                 the same name.
             StoreError: The journal cannot be used; its contents are intact.
-            ConverseError: The vendor refuses the batch, or it is unknown whether it has one.
+            ConverseError: The vendor refuses the batch, or it is unknown whether it has the batch.
         """
         self.tally = BatchTally(total=measure(inputs) if total is None else total)
         async with AsyncExitStack() as stack:
@@ -164,7 +164,7 @@ class VendorBatchChannel(ItemsChannel[T]):
             Number of batches for which cancellation was requested.
 
         Raises:
-            ConverseError: The vendor cannot be asked, or it is unknown what it has.
+            ConverseError: The vendor cannot be asked, or it is unknown which batches it has.
         """
         async with AsyncExitStack() as stack:
             _, backend = await self._open(stack)

@@ -31,8 +31,9 @@ class ChunkEnd(enum.StrEnum):
     Attributes:
         READ: Its results were read.
         REFUSED: The vendor refused it.
-        ABSENT: The vendor does not have it: its items are submitted again in another chunk.
-        LOST: The vendor had it, but its results were deleted or cannot be read: its items failed.
+        ABSENT: The vendor does not have the chunk: its items are submitted again in another chunk.
+        LOST: The vendor had the chunk, but the results were deleted or cannot be read: the items
+            failed.
     """
 
     READ = "read"
@@ -46,9 +47,9 @@ class ChunkItem(msgspec.Struct, array_like=True, gc=False):
 
     Attributes:
         index: Place of its input, from 0.
-        id: Name of its input, if it has one.
+        id: Name of the input, if it has one.
         digest: Digest of its input.
-        had_failed: Whether the output listed it as failed when it was submitted.
+        had_failed: Whether the output listed the item as failed when it was submitted.
         losses: Losses of its translation, a line each.
     """
 
@@ -71,10 +72,11 @@ class Chunk(msgspec.Struct, kw_only=True):
         chunk: Own name of the chunk.
         batch: Digest of the settings under which its items are processed, by its name in the file.
         at: Time just before it was submitted, in seconds since 1970.
-        sent: Time just before it was last resubmitted; 0 if it was not.
-        items: Its requests; the name of each at the vendor contains its place here.
+        sent: Time just before the chunk was last resubmitted; 0 if it was not.
+        items: Requests of the chunk. A request's name at the vendor contains its index in this
+            list.
         format: Format version of this line.
-        vendor: The vendor's name for it; empty until it is known.
+        vendor: The vendor's name for the chunk; empty until it is known.
         end: Reason why it has ended; empty while results are expected.
     """
 

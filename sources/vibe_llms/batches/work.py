@@ -40,12 +40,12 @@ _make_item = trusted(BatchItem)
 T = TypeVar("T")
 
 Ask: TypeAlias = Callable[[Any], Awaitable[BatchItem[Any]]]
-"""Returns the result of one input; the run adds its place and its duration."""
+"""Returns the result of one input; the run adds the index and the duration."""
 
 
 @frozen(kw_only=True)
 class InputComposer:
-    """Composer of inputs: it renders them with a prompt, or leaves them unchanged.
+    """Composer of inputs, which renders inputs with a prompt or leaves them unchanged.
 
     Attributes:
         prompt: Renders inputs that are tables of variables as canisters.
@@ -157,7 +157,7 @@ class ModelWork:
         assert self._parser is not None
         parser, request = self._parser, await self._compose_request(value)
         model: Any = self._target
-        answers: list[Response] = []  # all of them were billed, even if the last one fails
+        answers: list[Response] = []  # all answers were billed, even if the last one fails
         ask = partial(
             model.parse_with_response,
             request,
@@ -356,7 +356,7 @@ async def _wait_for_queue(error: LimitError, ask: Callable[[], Awaitable[T]]) ->
 
 
 def produce_outcome(answer: Answer) -> BatchItem[Any]:
-    """Return the item of an answered input: the text of its answer and its usage.
+    """Return the item of an answered input: the text and the usage of the answer.
 
     If the answer is missing or incomplete, the item has failed; see :class:`.Shortfall`.
     """

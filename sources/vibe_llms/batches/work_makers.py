@@ -235,7 +235,7 @@ class WorkMaker:
     Attributes:
         application: Application with the models and the configured ensembles.
         store: Store of the engines' runs.
-        produce_tools: Creates ensembles from their names; by default the configured ones.
+        produce_tools: Creates ensembles from their names; by default the configured ensembles.
         functions: Functions of this process, by their names.
     """
 

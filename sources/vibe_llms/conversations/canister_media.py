@@ -96,7 +96,7 @@ def needs_content_store(canisters: Iterable[AnyCanister]) -> bool:
 def replace_media(
     canister: _Canister, replace: Callable[[MediaContent], MediaContent]
 ) -> _Canister:
-    """Return the canister with its media replaced, or the same canister if nothing changes."""
+    """Return the canister with its media replaced, or the given canister if nothing changes."""
     # Fast path: most canisters have no media.
     for content in canister.content:
         if isinstance(content, MEDIA_CLASSES):

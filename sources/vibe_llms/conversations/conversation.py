@@ -50,8 +50,9 @@ class Conversation:
     Attributes:
         id: Its unique id.
         notices: Notices from restoring and saving, such as about an incomplete line in its file.
-        companions: Objects that live with it in this process, by their class, such as the log of
-            its runs if it has no store. Copies share them; a fork inherits them.
+        companions: Objects that live as long as the conversation in this process, by class; for
+            example the log of the runs of a conversation without a store. Copies share this
+            dictionary; a fork inherits it.
     """
 
     id: str
@@ -104,7 +105,7 @@ class Conversation:
         return self._own_canisters()
 
     def _own_canisters(self) -> list[AnyCanister]:
-        # A fork shares its parent's list until its own canisters are needed, so that forking takes
+        # A fork shares its parent's list until it has canisters of its own, so that forking takes
         # constant time. That is safe, as the list only grows and so keeps its beginning. `save` may
         # read both fields in another thread: it reads `_shared_count` first, which is set last.
         if self._shared_count is not None:
@@ -140,7 +141,7 @@ class Conversation:
         return canister
 
     def copy(self) -> Conversation:
-        """Return an independent copy of the same conversation.
+        """Return an independent copy of the conversation, with the same id.
 
         After one copy is saved, the other must be saved with ``merge``.
         """
@@ -162,13 +163,13 @@ class Conversation:
         return _rebuild, (self.id, tuple(self.canisters), self.metadata, self.notices)
 
     def replace_loaded(self, canisters: Sequence[AnyCanister]) -> None:
-        """Replace the canisters by equal ones that have the bytes of their media."""
+        """Replace the canisters by equal canisters with the bytes of their media."""
         self._canisters, self._shared_count = list(canisters), None
 
     def fork(self, from_index: int | None = None) -> Conversation:
         """Return a new conversation that shares the beginning of this one.
 
-        A stored fork takes only the space of its own canisters; the stored beginning is shared.
+        A stored fork takes only the space of new canisters; the stored beginning is shared.
 
         Args:
             from_index: Number of shared canisters, so that ``canisters[from_index]`` is the first
@@ -216,12 +217,12 @@ class Conversation:
     def save(self, store: ConversationStore, *, merge: bool = False) -> None:
         """Store new canisters and changed metadata.
 
-        When it returns, they survive a crash. Saving to a second store copies the conversation
-        there; the copy is complete, and has no parent.
+        When this method returns, the canisters survive a crash. Saving to a second store copies the
+        conversation there; the copy is complete, and has no parent.
 
         Args:
-            merge: If others have appended to the same conversation, read their canisters and
-                append the new ones after them.
+            merge: If other writers have appended to the conversation, read their canisters first,
+                and append the new canisters after them.
 
         Raises:
             StaleConversationError: Others have appended, and ``merge`` is false. Nothing is lost:
@@ -335,7 +336,8 @@ class Conversation:
             stored_ids = {canister.id for canister in history.canisters}
             known = {canister.id: canister for canister in self._own_canisters()}
             new = self._canisters_since(stored.canisters)
-            # Keep our objects, as those from the store lack the bytes of their media.
+            # Keep the objects in memory, as the objects from the store lack the bytes of their
+            # media.
             merged = [known.get(canister.id, canister) for canister in history.canisters]
             self._canisters = [*merged, *(each for each in new if each.id not in stored_ids)]
         return attrs.evolve(stored, position=history.position, canisters=len(history.canisters))

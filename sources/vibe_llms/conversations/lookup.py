@@ -14,8 +14,8 @@ def resolve(store: ConversationStore, prefix: str) -> str:
     """Return the only id that begins with a prefix.
 
     Raises:
-        UnknownConversationError: No id begins with it, or it is blank.
-        AmbiguousIdentityError: Several ids begin with it; the error names them.
+        UnknownConversationError: No id begins with the text, or the text is blank.
+        AmbiguousIdentityError: Several ids begin with the text; the error names these ids.
     """
     identity_prefix = prefix.strip().lower()
     candidates = [identity for identity in store.survey() if identity.startswith(identity_prefix)]
@@ -40,7 +40,7 @@ def survey_dated(
     Skips conversations with unreadable metadata.
 
     Raises:
-        StoreError: All of them are unreadable.
+        StoreError: All conversations are unreadable.
     """
     dated, last_error = [], None
     for identity in store.survey():

@@ -21,16 +21,16 @@ def order_tags(tags: Iterable[str]) -> tuple[str, ...]:
 
 @frozen(kw_only=True)
 class ParentLink:
-    """Fork point: a fork reads everything before it from its parent.
+    """Fork point: a fork reads everything before this point from its parent.
 
-    A parent only grows, so the part before the point never changes. It is measured in canisters or
-    in bytes, and only one of these is set.
+    A parent only grows, so the part before the point never changes. A fork point is measured in
+    canisters or in bytes; only one of the two is set.
 
     Attributes:
         identity: Id of the parent.
         canisters: Number of canisters shared, of the parent's whole history.
-        bytes: Number of bytes shared, of the parent's own file, in addition to everything that
-            the parent inherits. Only the store that counted them can interpret it.
+        bytes: Number of shared bytes of the parent's file, in addition to everything that the
+            parent inherits. Only the store that counted the bytes can interpret this number.
     """
 
     identity: str
@@ -54,7 +54,7 @@ class ConversationMetadata:
     Attributes:
         name: For people; need not be unique. ``None`` for an unnamed conversation.
         created: Time of its creation.
-        updated: Time of its last message; stores derive it.
+        updated: Time of the last message, which stores derive.
         tags: The tags, in the order in which they were added, without duplicates.
         model: Address of the model last used, such as ``local:smollm2``.
         parent: Fork point, if it is a fork.

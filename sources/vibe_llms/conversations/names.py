@@ -16,7 +16,7 @@ _INVALID_CATEGORIES: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 
 def read_name(text: str) -> str | None:
-    """Check a new name and strip it; return ``None`` for a blank one.
+    """Check and strip a new name; return ``None`` for a blank name.
 
     Names that a store already has are not checked.
 

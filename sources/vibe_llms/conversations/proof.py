@@ -145,7 +145,7 @@ def collect_content(
 ) -> Collection:
     """Remove the content of a plan, except content that is used by now.
 
-    Holds the store's lock, so that no other program adds content at the same time.
+    Holds the store's lock, so that no other program adds content meanwhile.
 
     Returns:
         The content removed.

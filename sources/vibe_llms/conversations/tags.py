@@ -1,4 +1,4 @@
-"""Tags with a meaning for this package; all others are the user's own."""
+"""Tags with a meaning for this package; all other tags belong to the user."""
 
 from __future__ import annotations
 

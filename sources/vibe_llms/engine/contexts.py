@@ -18,7 +18,7 @@ RunEvent: TypeAlias = LogEvent | StreamEvent
 
 
 class RunContext(Protocol):
-    """Log of a run, its listeners, and the messages sent to it."""
+    """Log of a run, its listeners, and messages to the run."""
 
     @property
     def run_id(self) -> str:
@@ -46,7 +46,7 @@ class RunContext(Protocol):
         """
 
     async def receive(self) -> Sequence[LogEvent]:
-        """Move new messages to the run into its log and return them.
+        """Move new messages to the run into the log, and return them.
 
         These are user messages, answers to approval requests, and stops.
         """

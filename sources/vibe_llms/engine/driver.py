@@ -258,8 +258,8 @@ class Driver:
         if state is not self._state:
             self._state = state
             event = StateEnteredEvent(state=state.value, turn=self._readings.steps)
-            # Written together with the next event, which follows at once. Not with several calls:
-            # they emit their events in tasks of their own.
+            # Written together with the next event, which follows at once. Not with several calls,
+            # which emit their events in separate tasks.
             is_shared = isinstance(command, Execute) and len(command.calls) > 1
             await self._context.emit(event, soon=not is_shared)
 
@@ -280,8 +280,8 @@ class Driver:
     async def _recover(self) -> None:
         """Continue where an earlier run was cut off.
 
-        Add the messages that it received to this run, and record the outcome of its last
-        generation.
+        Add the messages that the earlier run received to this run, and record the outcome of its
+        last generation.
         """
         known_ids = {canister.id for canister in self._journal.canisters}
         self._user_messages = [

@@ -64,7 +64,7 @@ class Executor:
     async def execute(self, calls: Sequence[Call]) -> None:
         """Execute the calls of a turn; on return, each has its result.
 
-        Identical calls share one execution if it is pure.
+        Identical calls share one execution if the invocable is pure.
 
         Raises:
             StoreError: A result could not be stored; results in the log are not lost.
@@ -85,7 +85,7 @@ class Executor:
     async def _perform_groups(self, groups: Sequence[Sequence[Call]]) -> None:
         """Execute groups of calls concurrently.
 
-        The first one that raises cancels the others; its error is raised when they have ended.
+        The first call that raises cancels all others; the error is raised when they have ended.
         """
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -110,7 +110,7 @@ class Executor:
         return list(groups.values())
 
     async def _perform_group(self, calls: Sequence[Call]) -> None:
-        """Execute a call once, and give its outcome to all calls that are identical to it."""
+        """Execute a call once, and give the outcome to all identical calls."""
         started = time.monotonic()
         outcome, is_fault = await self._perform(calls[0])
         seconds = time.monotonic() - started
@@ -128,8 +128,9 @@ class Executor:
             if is_fault:
                 self._readings.faults += 1
             self._record.add(event)
-            # The conversation stores a result that is delivered at once. One that waits for others
-            # is only in the log until then; without it, a side effect would be repeated.
+            # The conversation stores a result that is delivered at once. A result that waits for
+            # other results is only in the log until then; without the log, a side effect would be
+            # repeated.
             await self._context.emit(event, durable=self._is_only_logged(call))
         await self._deliver()
 

@@ -1,4 +1,4 @@
-"""Prepared invocation: its invoker and arguments, and the approval that it needs."""
+"""Prepared invocation: invoker, arguments, and the required approval."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Call:
         invoker: Executes it; ``None`` if it cannot be executed, for the reason in ``fault``.
         arguments: Arguments of the invocation.
         canonical: Arguments as text, with sorted keys.
-        fault: Why it cannot be executed, for the model; empty if it can.
+        fault: Why the call cannot be executed, for the model; empty if it can.
         request: Approval request, if an approval is needed.
         approval: Answer to the request.
     """
@@ -118,7 +118,7 @@ def _prepare_valid(
     canonical: str,
     record: Record,
 ) -> Call:
-    """Prepare a call that can be executed: find its approval request, and the answer to it."""
+    """Prepare a call that can be executed: find its approval request, and the answer."""
     call = Call(canister=canister, invoker=invoker, arguments=arguments, canonical=canonical)
     if not _may_need_approval(canister, invoker, record):
         return call

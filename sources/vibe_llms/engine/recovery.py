@@ -88,7 +88,7 @@ class Record:
         return bool(self._calls or self._names)
 
     def forget_approval(self, key: str) -> None:
-        """Drop the approval of one call: it was for an attempt that has started."""
+        """Drop the approval of one call, as it was for an attempt that has started."""
         self._approvals.pop(key, None)
 
     def _add_approval(self, event: ApprovalAnsweredEvent) -> None:

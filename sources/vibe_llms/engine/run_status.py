@@ -1,4 +1,4 @@
-"""State of a run, computed from its conversation and its log alone, without side effects.
+"""State of a run, computed only from its conversation and log, without side effects.
 
 The driver uses the same functions. So the next command of a run can be computed for any moment,
 and is the same in every process that resumes the run.
@@ -44,7 +44,7 @@ class ModelTurn:
 
     Attributes:
         canisters: Number of its canisters; 0 for an empty response.
-        shortfall: Why it is not an answer, if its canisters do not show that.
+        shortfall: Why the last response is not an answer, if its canisters do not show that.
         failures: Number of consecutive failed turns, including this one.
     """
 

@@ -25,7 +25,7 @@ class Situation:
         tail: Last turn.
         length: Number of canisters.
         calls: Prepared invocations of the turn that have no result.
-        is_waiting: Whether one of these waits for an approval.
+        is_waiting: Whether a pending call waits for an approval.
         final: Result of a final invocation in the turn, which ends the run.
         is_silent: Whether the model was just asked and returned nothing.
         shortfall: Why the last turn is not an answer; ``None`` if it is one, or is from an earlier

@@ -1,7 +1,7 @@
 """Tail of a conversation: its last turn, which alone determines what comes next.
 
-The canisters of one response share a turn id; our results follow them. Input of any kind (from the
-user, a supervisor, a document) is a tail by itself.
+The canisters of one response share a turn id. Results that the engine added follow them. Input of
+any kind (from the user, a supervisor, a document) is a tail by itself.
 """
 
 from __future__ import annotations

@@ -129,12 +129,12 @@ class UniversalAdapter:
         Args:
             task: The path of a file, or the same as plain data.
             variables: Values for ``{{name}}`` in prompts, in addition to those in the task.
-            run_id: Id of the run and of its conversation; a new one by default.
+            run_id: Id of the run and of its conversation; by default a new id.
             conversation: Alternative to ``run_id``: existing conversation of a run whose flow has
                 not started.
             claimed: The same run, if its log was already claimed.
-            temporary_errors: They do not end the run: the result contains them, and the run can
-                be resumed.
+            temporary_errors: Such errors do not end the run: the result contains the error, and the
+                run can be resumed.
         """
         strict = self.config.strict_validation
         try:
@@ -165,7 +165,7 @@ class UniversalAdapter:
     ) -> AdapterResult:
         """Resume a run that stopped before its end; return the result of an ended run again.
 
-        The run keeps the task with which it started, and its limits except those that this
+        The run keeps the task with which it started, and its limits, except limits that this
         adapter's config changes.
 
         Args:
@@ -207,7 +207,7 @@ class UniversalAdapter:
     ) -> AdapterResult:
         """Repeat a run from a node on: earlier visits are kept, later ones may differ.
 
-        It keeps the limits of the run, except those that this adapter's config changes.
+        The run keeps its limits, except limits that this adapter's config changes.
 
         Args:
             node: Id of the node.

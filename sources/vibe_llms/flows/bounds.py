@@ -78,7 +78,7 @@ def bound_flow(check: TaskCheck, provision: Provision | None = None) -> FlowBoun
 
 
 def check_budget(bound: FlowBound, config: AdapterConfig, reading: TaskReading) -> list[Finding]:
-    """Find the budgets that a run could exceed; with any of these findings it does not start."""
+    """Find the budgets that a run could exceed. With such a finding, a run does not start."""
     found = []
     for name, maximum, unit in (
         ("max_requests", bound.requests, "requests"),
@@ -246,7 +246,7 @@ class _Bounder:
         return part
 
     def _measure_prompt(self, index: int) -> _Part:
-        """Measure an engine's run: one request, or turns that each include the previous ones."""
+        """Measure an engine's run: one request, or turns that each include all previous turns."""
         sizer, limits = self.sizer, self.provision.limits
         carried = sizer.measure_template(self.check.templates[index])
         if self.check.task.prompts[index].role == "system":

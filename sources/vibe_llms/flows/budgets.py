@@ -155,7 +155,7 @@ class Budget:
         return part
 
     def settle(self, identities: Iterable[str]) -> Spending:
-        """Settle a finished visit; return its usage in all of its conversations."""
+        """Settle a finished visit; return the usage of all its conversations."""
         identities = list(identities)
         spending = self._add(identities)
         for identity in identities:

@@ -214,7 +214,7 @@ def _describe_words(response: str, spots: Sequence[Spot]) -> str:
 
 
 def _choose(found: Sequence[Category]) -> Category:
-    """Return the first category; its evidence names the others."""
+    """Return the first category, with evidence that names the other categories."""
     first = found[0]
     if len(found) == 1:
         return first

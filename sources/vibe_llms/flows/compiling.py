@@ -1,4 +1,4 @@
-"""Compile a diagram to a flow: the kind of each node follows from its id and its shape."""
+"""Compile a diagram to a flow: the id and the shape of a node determine its kind."""
 
 from __future__ import annotations
 

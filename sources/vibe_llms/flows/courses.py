@@ -171,7 +171,7 @@ class Course:
 
     @property
     def states(self) -> Mapping[str, VisitState]:
-        """State of each reached node: that of its unfinished visit, otherwise of its last one."""
+        """State of each reached node: of the unfinished visit, or else of the last visit."""
         found: dict[str, VisitState] = {}
         for visit in self.visits:
             if found.get(visit.node) not in (VisitState.RUNNING, VisitState.WAITING):

@@ -81,7 +81,7 @@ class _Line:
 
 
 def compare_prompts(old: PromptTemplate | None, new: PromptTemplate | None) -> Iterator[_Line]:
-    """Yield the lines of both prompts, each with a mark of its change."""
+    """Yield the lines of both prompts, each with a mark for added, removed or unchanged."""
     tags = {"-": "del", "+": "ins", " ": ""}
     before, after = (_survey_lines(each) for each in (old, new))
     for line in difflib.ndiff(before, after):

@@ -116,7 +116,7 @@ def compare_tasks(old: Task, new: Task) -> TaskDifference:
 
 
 def draw_difference(old: Task, new: Task, styles: Mapping[str, str] = STYLES) -> str:
-    """Return two versions of a task as one diagram: the new one, with removed parts appended.
+    """Return two versions of a task as one diagram: the new version, with removed parts appended.
 
     Args:
         styles: Styles of added, removed and changed nodes; the names of the classes are the keys,
@@ -244,7 +244,7 @@ def _escape_keyword(id_: str) -> str:
 
 
 def _style_edges(count: int, difference: TaskDifference) -> dict[int, str]:
-    """Return the styles of edges by their numbers in the complete diagram, removed ones last."""
+    """Return the styles of edges by number in the complete diagram; removed edges are last."""
     removed = [each for each in difference.edges if each.change is Change.REMOVED]
     added = [each for each in difference.edges if each.change is Change.ADDED]
     return {

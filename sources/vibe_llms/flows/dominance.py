@@ -111,7 +111,7 @@ def find_cycles(successors: Successors) -> list[list[str]]:
 
 
 def find_components(successors: Successors) -> list[list[str]]:
-    """Return the strongly connected components, each before those that lead to it."""
+    """Return the strongly connected components, each before the components that lead to it."""
     numbers: dict[str, int] = {}
     lows: dict[str, int] = {}
     open_: list[str] = []

@@ -20,7 +20,7 @@ class Example:
     """Example task.
 
     Attributes:
-        name: Name of the example: that of its file, without the suffix.
+        name: Name of the example: the name of the file, without the suffix.
         path: The file.
     """
 

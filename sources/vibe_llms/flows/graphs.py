@@ -108,7 +108,7 @@ class Exits:
         return tuple(edge.index for edge in edges)
 
     def split(self, inside: Container[str]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Split a loop's edges, except errors, into those into a round and those out of it."""
+        """Split a loop's edges, except errors: edges into a round, and edges out of the loop."""
         edges = [*self.plain, *self.choices, *([self.default] if self.default else [])]
         again = tuple(edge.index for edge in edges if edge.target in inside)
         return again, tuple(edge.index for edge in edges if edge.target not in inside)
@@ -163,7 +163,7 @@ class Flow:
 
     @functools.cached_property
     def joins(self) -> Mapping[str, str]:
-        """Join of each split, where its branches wait for each other: its nearest post-dominator.
+        """Join of each split, where the branches wait for each other: the nearest post-dominator.
 
         Every path from the split to an end contains that node, so that all branches reach it,
         independent of their choices. A split from which no end is reachable has no join. A loop

@@ -56,7 +56,7 @@ class Judgment:
 
 
 async def judge_category(judge: Judge, response: str, descriptions: Mapping[str, str]) -> Judgment:
-    """Ask to which of some categories a response belongs; ``""`` if it belongs to none of them.
+    """Ask to which of some categories a response belongs; the answer ``""`` means to none.
 
     Args:
         descriptions: Description of each category, by its name; empty if the name suffices.

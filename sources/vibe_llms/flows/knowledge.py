@@ -60,8 +60,8 @@ class Knowledge:
     def is_certain(self, speaker: str, node: str) -> bool:
         """Tell whether a node has certainly responded before the other one, on every path.
 
-        This holds if every path leads through it; or if it is on every path of a branch of a split,
-        and the branches have already met, because all branches are followed.
+        This holds if every path leads through the node; or if the node is on every path of a branch
+        of a split, and the branches have already met, because all branches are followed.
         """
         dominators, name = self._dominators, self._responded[speaker]
         if name != node and dominators.dominates(name, node):

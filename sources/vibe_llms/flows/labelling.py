@@ -78,7 +78,8 @@ def style_edges(diagram: Diagram, styles: Mapping[int, str]) -> Iterator[str]:
     """Yield the lines that add styles to edges."""
     numbers_by_style: dict[str, list[int]] = {}
     for number, style in styles.items():
-        # A linkStyle replaces an earlier one: repeat its styles. Mermaid itself adds fill:none.
+        # A linkStyle replaces an earlier linkStyle: repeat the earlier styles. Mermaid itself adds
+        # fill:none.
         own_styles = [each for each in diagram.edges[number].styles if each != "fill:none"]
         combined = ",".join([*(each.replace(",", "\\,") for each in own_styles), style])
         numbers_by_style.setdefault(combined, []).append(number)

@@ -1,4 +1,4 @@
-"""Outline of a flow's run, for clients that draw it themselves: its diagram and its nodes."""
+"""Outline of a flow's run, for clients that draw it themselves: the diagram and the nodes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ class OutlinedNode:
         id: Id in the diagram.
         title: Text on the node, or its id.
         kind: Kind of the node.
-        state: State of its unfinished visit, otherwise of its last; ``unreached`` without visits.
+        state: State of the unfinished visit, or else of the last visit; ``unreached`` without
+            visits.
         visits: Number of visits.
-        conversation_id: Id of the conversation of its last visit; empty without one.
+        conversation_id: Id of the conversation of the last visit; empty without a visit.
     """
 
     id: str

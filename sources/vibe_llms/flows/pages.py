@@ -164,7 +164,7 @@ def _encode_mermaid() -> str:
 
 @functools.cache
 def _name_mermaid() -> str:
-    # A browser hashes the script that it runs, which is the unpacked one.
+    # A browser hashes the script that it runs, which is the unpacked script.
     return compose_source(gzip.decompress(_read_mermaid()).decode("utf-8"))
 
 

@@ -67,7 +67,7 @@ def gather_predicates(argument: PredicatesArgument) -> Predicates:
     """Return predicates by name; functions in a list are named by themselves.
 
     Raises:
-        TypeError: One of them is not a function, or has no name, or two have the same.
+        TypeError: A predicate is not a function or has no name, or two predicates have equal names.
     """
     if isinstance(argument, Mapping):
         return {name: _adapt(each) for name, each in argument.items()}
@@ -135,7 +135,7 @@ async def ask_predicate(
 
     Raises:
         UnknownNameError: No predicate has this name.
-        PluginError: It raised an error, or its return value is invalid.
+        PluginError: The predicate raised an error, or its return value is invalid.
     """
     predicate = access_predicate(predicates, name)
     try:

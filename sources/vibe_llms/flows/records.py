@@ -50,9 +50,9 @@ class FlowRecord:
 
     Attributes:
         run_id: Id of its conversation.
-        started: First of its events, with which it started.
+        started: First event of the visit.
         reading: The task as it was then, read again.
-        log: All its events, each with its time.
+        log: All events of the visit, each with its time.
     """
 
     run_id: str
@@ -169,7 +169,7 @@ def measure_run(store: ConversationStore, identity: str) -> Spending:
 def transfer_visits(
     before: Iterable[NodeFinishedEvent], node: str, flow: Flow, other: Flow
 ) -> tuple[NodeFinishedEvent, ...]:
-    """Return visits of one flow as visits of another flow that is the same on their path.
+    """Return visits of one flow as visits of another flow that is equal on the path of the visits.
 
     Args:
         before: Visits of a run of the first flow.
@@ -199,7 +199,7 @@ def transfer_visits(
 
 
 def _index_edges(flow: Flow, name: str) -> dict[tuple[object, ...], int]:
-    """Return the outgoing edges of a node by their meaning, which includes that of the node."""
+    """Return the outgoing edges of a node by their meaning, which includes the node's meaning."""
     node = flow.nodes.get(name)
     kind = None if node is None else node.kind
     return {
@@ -221,7 +221,7 @@ def replay_flow(flow: Flow, events: Iterable[FlowEvent], *, max_iterations: int)
     """Replay a run without asking a model: its responses are in the events.
 
     Raises:
-        CorruptionError: The flow cannot take one of its steps.
+        CorruptionError: The flow cannot take a step of the recorded run.
     """
     state = FlowState.begin(flow)
     for event in events:

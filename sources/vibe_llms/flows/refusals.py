@@ -1,4 +1,4 @@
-"""Checks of a task's model: requests that it would refuse, and whether it still exists.
+"""Checks of a task's model: requests that the model would refuse, and whether it still exists.
 
 Uses only known data about the model: sends no request and loads nothing.
 """

@@ -49,7 +49,7 @@ class Spot:
         word: Word that was searched for.
         start: Index of its first character.
         end: Index after its last character.
-        is_negated: Whether its clause negates it.
+        is_negated: Whether the clause negates the word.
     """
 
     word: str
@@ -73,8 +73,9 @@ def quote(text: str, start: int, end: int) -> str:
 def find_words(text: str, words: Iterable[str]) -> list[Spot]:
     """Find whole words and phrases, ignoring their case and white space.
 
-    If one is part of another, as ``retry`` of ``retry later``, the longer one is found. A word that
-    the clause before it negates (only English is understood) is found and marked as negated.
+    If one phrase is part of another, for example ``retry`` of ``retry later``, the longer phrase is
+    found. A word that the clause before it negates (only English is understood) is found and marked
+    as negated.
 
     Returns:
         The last place of each word that was found, preferably one that is not negated; ordered by

@@ -34,13 +34,14 @@ class AdapterConfig:
         debug_mode: Log each visit under ``vibe_llms.flows``; to standard error if logging is not
             configured.
         strict_validation: Treat harmless findings in a task as errors.
-        require_all_conditions: The goal is met when all of its conditions are; otherwise when one
-            is.
+        require_all_conditions: The goal is met only if all conditions are met; otherwise one
+            condition suffices.
         max_requests: Maximum number of model responses, including subflows and questions about the
             goal; a run that could need more does not start. ``None`` for no limit, as below.
         max_tokens: Maximum number of input and output tokens.
         max_cost_cents: Maximum cost in US cents.
-        ensure_budgets: Do not start a run that could exceed these; otherwise it stops when it does.
+        ensure_budgets: Do not start a run that could exceed the budgets. By default, such a run
+            starts, and stops when it exceeds a budget.
         model: Model to use instead of the task's, as ``provider:model``.
     """
 

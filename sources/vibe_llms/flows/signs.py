@@ -99,7 +99,7 @@ def find_sign(response: str, category: str = "") -> Sign:
 
 
 def _read_label(text: str) -> bool | None:
-    """Tell whether a category or status means success; ``None`` if it means neither or both."""
+    """Tell whether a category or status means success; ``None`` if it means neither, or both."""
     for labels, is_good in ((_GOOD_LABELS, True), (_BAD_LABELS, False)):
         if normalize(text) in labels:
             return is_good

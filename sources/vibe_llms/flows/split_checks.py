@@ -40,7 +40,7 @@ def find_split_faults(flow: Flow, acting: Mapping[str, str]) -> Iterator[FlowFau
     side_effects: dict[str, dict[str, str]] = {}
     reached = flow.dominators.immediate
     early = flow.find_postdominators(set(EdgeKind) - set(_FAILURES)) if flow.joins else {}
-    # Inner splits come first, and outer ones step over them: no node is visited twice.
+    # Inner splits come first, and outer splits skip them: no node is visited twice.
     for name in reversed([each for each in reached if each in flow.joins]):
         paths = _follow_branches(flow, name, acting, side_effects)
         side_effects[name] = {what: node for what, (_, node) in paths.side_effects.items()}
@@ -70,8 +70,7 @@ def _follow_branches(
             _add_side_effects(paths, place, {acting[name]: name} if name in acting else {})
             if name in flow.joins:
                 _add_side_effects(paths, place, inner.get(name, {}))
-                # An inner split is already done: one edge from it to its join represents all of
-                # it.
+                # An inner split is already done: one edge to its join represents all its nodes.
                 inner_join = flow.joins[name]
                 first_edge = flow.leaving[name][0]
                 pending.append(

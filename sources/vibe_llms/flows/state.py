@@ -32,7 +32,7 @@ class Branch:
         visit: Number of this visit of the node, over all branches. Counted on arrival, so that two
             branches at one node have different numbers.
         response: Last response on its path.
-        parent: Branch that was split into this one and others; ``None`` outside of splits.
+        parent: Branch that was split into this branch and others; ``None`` outside of splits.
         place: Index among the branches of its split, in the order of the diagram's edges.
         loops: Loops that it is in, outermost first, with the number of completed rounds.
     """

@@ -37,7 +37,7 @@ class TaskReading:
         task: The task, as far as it could be read; unreadable parts are named in ``unreadable`` and
             empty.
         document: Document of the task.
-        errors: Mistakes in the task; it does not run with any of these.
+        errors: Mistakes in the task. A task with a mistake does not run.
         warnings: Harmless findings.
         unreadable: Parts of the task that could not be read.
         strict: Whether harmless findings are errors.

@@ -1,4 +1,4 @@
-"""One run of a task: check the task, connect its tools, and drive its flow."""
+"""One run of a task: check the task, connect the tools, and drive the flow."""
 
 from __future__ import annotations
 
@@ -358,6 +358,6 @@ def _survey_tools(registry: Registry) -> Tools:
 async def _answer(
     state: FlowState, conversation: Conversation, journal: ConversationJournal
 ) -> None:
-    """Add the flow's last response to its conversation, unless it is already there."""
+    """Add the flow's last response to the flow's conversation, unless it is already there."""
     if state.final and isinstance(conversation.last_message, UserCanister):
         await journal.append([AssistantCanister(state.final)])

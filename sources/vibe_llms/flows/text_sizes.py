@@ -1,4 +1,4 @@
-"""Maximum tokens of the texts of a flow: its templates, and the responses of its nodes."""
+"""Maximum tokens of a flow's texts: templates, and responses of nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of a flow's tools: that they exist, fit their arguments, and are guarded."""
+"""Checks of a flow's tools: that tools exist, accept the given arguments, and are guarded."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class Verdict:
 
 @frozen(kw_only=True)
 class GoalVerification:
-    """Verification of a goal: whether it is met, and the verdicts on its conditions, in order."""
+    """Verification of a goal: the result, and the verdicts on the conditions, in order."""
 
     is_met: bool
     verdicts: tuple[Verdict, ...] = ()
@@ -92,7 +92,7 @@ async def verify(
 ) -> GoalVerification:
     """Evaluate all conditions of a goal.
 
-    A flow that has not ended has not met its goal; its conditions are still evaluated if that costs
+    A flow that has not ended has not met its goal. Conditions are still evaluated if that costs
     nothing.
 
     Args:
@@ -141,7 +141,7 @@ class _Evaluator:
             return is_met, 1.0, f"The last choice found the category {category!r}, {end}."
         found = await categorize(
             self.outcome.response,
-            # The result is one of these names, so the expected one is spelt as in the task.
+            # The result is one of these names, so the expected name is spelt as in the task.
             [expected, *(name for name in self.rules if normalize(name) != normalize(expected))],
             self.rules,
             predicates=self.predicates,

@@ -198,7 +198,7 @@ class VisitPerformer:
         )
 
     def produce_judge(self, visit: VisitNode, purpose: str, emit: EmitStart) -> Judge:
-        """Return a function that asks the model in a conversation of its own; it can be resumed."""
+        """Return a function that asks the model in a separate, resumable conversation."""
 
         async def judge(question: str, schema: JsonObject) -> JsonValue:
             identity = await self.begin(visit, purpose, emit)

@@ -44,7 +44,7 @@ class MaximumSum:
         """
         heaviest = max((weights.get(name, 0) for name in self.visits), default=0)
         maximum = heaviest * self._iterations
-        # No run costs more than one with all of its visits at the most expensive node.
+        # No run costs more than a run whose visits are all at the most expensive node.
         try:
             return min(
                 maximum, _Sum(self._flow, weights, self._half, self._iterations).add(self._loops)
@@ -119,7 +119,7 @@ class _Sum:
         return name
 
     def _add_part(self, inside: set[str], start: str, end: str) -> float:
-        """Add up one path through a part of the graph; it ends when it reaches ``end``."""
+        """Add up one path through a part of the graph, up to the node ``end``."""
         following = {}
         for name in inside:
             merged = map(self._find, self._successors[name])

@@ -55,7 +55,7 @@ TAG = "flow"
 def begin_conversation(
     task: Task, run_id: str | None = None, enclosing_run_id: str | None = None
 ) -> Conversation:
-    """Create the conversation of a flow: its goal, and at the end its last response.
+    """Create the conversation of a flow: the goal, and at the end the last response.
 
     Args:
         run_id: Id of the run; a new one by default.
@@ -76,7 +76,7 @@ class VisitOutcome:
 
     Attributes:
         response: Response or result; ``None`` without a new one.
-        failure: Why it failed; empty if it did not.
+        failure: Reason of a failure; empty for a success.
         limit: Name of the limit that was reached, if that is the reason.
         error: The failure as an error, if there is one.
         waits: Description of what it waits for; the other fields are empty then.

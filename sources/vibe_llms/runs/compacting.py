@@ -105,7 +105,7 @@ def compact_log(store: ConversationStore, identity: str, before: datetime) -> Co
     Raises:
         UnknownConversationError: The conversation does not exist.
         CorruptionError: The log or the conversation cannot be read.
-        StoreError: A run of it is active, or it could not be written.
+        StoreError: A run of the conversation is active, or the conversation could not be written.
     """
     log = store.open_log(identity)
     if not _has_ends(log, before):

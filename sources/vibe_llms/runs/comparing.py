@@ -112,7 +112,7 @@ def _represent(canister: AnyCanister) -> JsonValue:
 
 
 def _represent_content(content: AnyContent) -> JsonValue:
-    """Return a content without its bytes, which its ``content_id`` names, and vendors' extras."""
+    """Return a content without extras and without bytes, which ``content_id`` identifies."""
     fields: dict[str, JsonValue] = {"type": content.type}
     for field in attrs.fields(type(content)):
         value = getattr(content, field.name)

@@ -104,12 +104,12 @@ def copy_store(
     the content is moved there.
 
     Args:
-        identities: Copy only these conversations, those they were forked from, and the content
-            that they refer to; by default everything.
+        identities: Copy only these conversations, the conversations from which they were forked,
+            and referenced content; by default everything.
         progress: Called for each conversation.
 
     Raises:
-        StoreError: Both are the same store, or one cannot be read at all.
+        StoreError: Source and target are one store, or a store cannot be read at all.
     """
     if source == target:
         return _move_contents(source, target)
@@ -265,7 +265,7 @@ class _Copier:
     def _copy_references(self, snapshot: Snapshot) -> None:
         """Copy the content that a conversation refers to; it must exist before the conversation."""
         for content_id in sorted(snapshot.references - self._contents):
-            # Content may be missing here if it has a URL or a file id; if it has neither, the
+            # Content may be missing in the source if it has a URL or a file id; otherwise the
             # target refuses the conversation.
             if self._source.contents.contains(content_id):
                 self._copy_content(content_id)
@@ -281,8 +281,8 @@ class _Copier:
         back = take_snapshot(self._target, snapshot.identity)
         # A message that was in the inbox during an earlier copy may also be in the log by now.
         digest = [each for each in map(encode_event, back.messages) if each in messages]
-        # Count from the same canister on both sides: if the parent was deleted in the meantime, the
-        # target has fewer inherited canisters, and more of its own.
+        # Count from the same canister on both sides: if the parent was deleted meanwhile, the
+        # target has fewer inherited canisters, and more in the conversation itself.
         self._target_measure.take(back, snapshot.inherited, digest)
 
     def copy_contents(self, content_ids: Iterable[str]) -> None:
@@ -292,7 +292,7 @@ class _Copier:
     def copy_each_content(
         self, content_ids: Iterable[str], copy_one: Callable[[str], None]
     ) -> None:
-        """Copy content to the target, and read it back from its new place."""
+        """Copy content to the target, and read it back from the target."""
         for content_id in sorted(content_ids):
             self._source_measure.add("contents", [content_id.encode()])
             try:

@@ -130,7 +130,7 @@ def take_messages(
 def _compose_end(
     events: Sequence[LogEvent], run_id: str, stop: StopRequestedEvent
 ) -> RunEndedEvent | FlowEndedEvent | None:
-    """Return the end of a run that was stopped at rest; ``None`` if its log already has one."""
+    """Return the end of a run that was stopped at rest; ``None`` if the log has the end."""
     turns = [each for each in events if isinstance(each, _TURNS)]
     if not turns or (isinstance(turns[-1], ENDS) and turns[-1].reason != "waiting"):
         return None
@@ -165,7 +165,7 @@ def deliver(
 ) -> bool:
     """Move the messages of a conversation to its log. Does file work.
 
-    If a run has claimed the log, that run moves them, and this function waits for it briefly.
+    If a run has claimed the log, that run moves the messages, and this function waits briefly.
 
     Returns:
         Whether all messages are in the log by now.

@@ -80,7 +80,7 @@ class _Entry:
 
     @property
     def kind(self) -> tuple[bool, str | None, frozenset[RunState]]:
-        """Key of the order that the entry is in: whether it is a part, its owner, and states."""
+        """Key of the entry's order: whether the entry is a part, the owner, and states."""
         return self.is_part is True, self.owner, self.possible
 
 
@@ -356,7 +356,7 @@ def survey_runs(
 
 
 def _is_same_log(known: object, stamp: object) -> bool:
-    """Tell whether a log is still the same one, though it may have grown."""
+    """Tell whether a log is still the same log, which may have grown."""
     if not (isinstance(known, tuple) and isinstance(stamp, tuple)):
         return False
     is_same: bool = known[0] == stamp[0] and known[1] <= stamp[1]

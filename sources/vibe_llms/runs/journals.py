@@ -56,7 +56,8 @@ class ConversationJournal:
     async def append(self, canisters: Sequence[AnyCanister]) -> None:
         """Append canisters, all or none.
 
-        After an error or a cancellation, the conversation contains them only if they are stored.
+        After an error or a cancellation, the conversation contains the canisters only if they are
+        stored.
         """
         store = self._store
         # Results from the log of a crashed run lack the bytes of media.

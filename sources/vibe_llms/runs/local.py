@@ -1,4 +1,4 @@
-"""Context of a run: its log, its listener, and the messages sent to it."""
+"""Context of a run: log, listener, and messages to the run."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class LocalRunContext:
     Args:
         run_id: Name of the run.
         log: Log of the run, already claimed.
-        listener: Called with each event after it was written. If it raises, one warning is logged
-            and the run continues.
+        listener: Called with each event after it was written. If the listener raises an error, one
+            warning is logged and the run continues.
         earlier: Events of earlier runs; by default all that the log holds.
         inbox: Inbox of the run.
         pending: Messages that were moved from the inbox to the log, but not received yet.

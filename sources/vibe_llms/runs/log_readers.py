@@ -26,7 +26,7 @@ _FULL_BYTES: Final = 1 << 16
 
 
 class LogReader:
-    """Reader of one run's log: it takes lines as they are published, and reads all others.
+    """Reader of one run's log, which receives published lines and reads all other lines.
 
     Attributes:
         run_id: The run.
@@ -69,7 +69,7 @@ class LogReader:
     # --- lines in --------------------------------------------------------------------------------
 
     def receive(self, line: LogLine) -> None:
-        """Take a published line; if it is not the next one, the log has to be read."""
+        """Receive a published line; if it is not the next line, the log has to be read."""
         self.is_written_here = True
         if line.sequence == self._received + 1 and self._pending_bytes <= KEPT_BYTES:
             self._add(line)

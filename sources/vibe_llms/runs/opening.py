@@ -144,7 +144,7 @@ class _Opening:
 
     Attributes:
         log: Log of the run, as soon as it is claimed.
-        inbox: Inbox of the run, if it has one.
+        inbox: Inbox of the run, if any.
         pending: Messages to the run that were not received yet.
         earlier: Events of earlier runs.
     """
@@ -206,7 +206,7 @@ def _claim_memory_log(conversation: Conversation) -> RunLog:
     except StoreError:
         if read_tail(conversation.canisters).pending_calls:  # or a call might be executed twice
             raise
-        # Copies may be answered at the same time: this one goes its own way.
+        # Copies may be answered at the same time, so this copy is independent.
         conversation.companions = conversation.companions.new_child()
         log = _access_memory_log(conversation)
         log.claim()

@@ -19,8 +19,9 @@ def read_owner(
 ) -> str | None:
     """Return the owner of a conversation. Does file work.
 
-    The owner is the user who requested its run. Without a request, it is the user named by its
-    tag. A part of another conversation, such as a visit of a flow, has the owner of that one.
+    The owner is the user who requested its run. Without a request, the owner is the user in the
+    conversation's tag. A part of another conversation, such as a visit of a flow, has the owner of
+    that one.
 
     Args:
         metadata: Metadata of the conversation, if the caller has already read it.

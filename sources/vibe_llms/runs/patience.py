@@ -48,5 +48,5 @@ async def retry_for(seconds: float, work: Callable[[], Awaitable[_T]]) -> _T:
 async def retry_in_thread(
     seconds: float, work: Callable[_P, _T], *arguments: _P.args, **options: _P.kwargs
 ) -> _T:
-    """Do blocking work in a thread, to its end; retry it as :func:`retry_for` does."""
+    """Do blocking work in a thread until it ends, with the retries of :func:`retry_for`."""
     return await retry_for(seconds, lambda: finish(asyncio.to_thread(work, *arguments, **options)))

@@ -44,7 +44,7 @@ def settle_calls(
         conversation: The conversation.
         store: Store of the conversation; ``None`` if it is in memory only.
         log: Claimed log of its runs.
-        save: Stores new canisters, and loads those that others have added.
+        save: Stores new canisters, and loads canisters that other writers have added.
 
     Raises:
         StoreError: The log could not be read, or the conversation could not be stored.
@@ -57,7 +57,7 @@ def settle_calls(
     conversation.remove_unsaved(later)  # removes only those that are not stored
     unsaved = later[len(conversation) - position :]
     try:
-        save()  # others may have settled them by now
+        save()  # another writer may have settled them by now
         owed = _find_abandoned([*conversation.canisters, *unsaved])
         if owed:
             events = [*survey_inherited(store, conversation, _CALL_EVENTS), *read_events(log)]

@@ -22,7 +22,7 @@ from vibe_llms.runs.compacting import shorten
 from vibe_llms.runs.summaries import RunFold
 
 _MAX_READS: Final = 16
-"""Maximum number of reads of a fork that others keep writing to, until one is consistent."""
+"""Maximum number of attempts to read a fork consistently while other processes write to it."""
 
 
 @frozen(kw_only=True)
@@ -38,7 +38,7 @@ class Snapshot:
         canister_lines: The canisters as lines.
         events: Lines of its log.
         messages: Messages in its inbox, oldest first.
-        position: Position of its end in the store that it was read from.
+        position: Position of the end in the store from which the conversation was read.
         is_working: Whether a run of it is active, or was cut off.
         notices: Notices from reading it.
     """
@@ -88,11 +88,11 @@ class Snapshot:
 
 
 def take_snapshot(store: ConversationStore, identity: str) -> Snapshot:
-    """Read a conversation with its log and inbox, while others may add to it.
+    """Read a conversation with its log and inbox, while other processes may append.
 
-    Data that is read first is never ahead of data that is read later. A message may be in both the
-    inbox and the log, which is harmless, but is in at least one of them. The conversation may be
-    ahead of the log, as after a run was killed.
+    Data that is read first is never ahead of data that is read later. A message is in the inbox or
+    in the log; it may harmlessly be in both. The conversation may be ahead of the log, as after a
+    run was killed.
 
     Raises:
         UnknownConversationError: The conversation does not exist.
@@ -185,8 +185,8 @@ def extend(store: ConversationStore, snapshot: Snapshot, existing: Snapshot) -> 
         existing: Current data in the store, a prefix of the snapshot.
 
     Raises:
-        StoreError: A run of it is active in that store, others have added to it in the meantime,
-            or the store cannot be written to.
+        StoreError: A run of the conversation is active in that store, another process has appended
+            to the conversation meanwhile, or the store cannot be written to.
     """
     old, new = existing.metadata, snapshot.metadata
     with store.transact():
@@ -203,7 +203,7 @@ def _find_last(lines: Sequence[bytes]) -> int:
 
 
 def is_prefix(existing: Snapshot, snapshot: Snapshot) -> bool:
-    """Tell whether the events of one snapshot are a prefix of those of the other.
+    """Tell whether the events of one snapshot are a prefix of the other snapshot's events.
 
     Events that a later compaction has removed from the log are ignored.
     """

@@ -34,7 +34,7 @@ _PAUSE_SECONDS: Final = 0.2
 
 
 class DurableRunner:
-    """Enqueues runs in a database; with queues of its own, executes them as a worker.
+    """Enqueues runs in a database; with own queues, also executes runs as a worker.
 
     Args:
         url: URL of the database.
@@ -197,7 +197,7 @@ class DurableRunner:
             if not self._is_leaving:
                 self._host.wake(run_id)
                 if not await self._host.rest(run_id):
-                    return "unknown"  # the next scan enqueues it again, unless its log is damaged
+                    return "unknown"  # the next scan enqueues it again, unless damaged
             state = await asyncio.to_thread(self._read_state, run_id)
             if state not in OPEN:
                 return state

@@ -168,7 +168,8 @@ class _Reader:
         # A result will name its tool, not its call.
         self.pending[recipient] = node
         form = "json" if _is_object(text) else "text"
-        # The service has executed it. If it was ours, the engine would have to execute it.
+        # The service has executed it. If its owner was not the vendor, the engine would have to
+        # execute the call.
         self.draft.add_invocation(node, recipient, text, form, Owner.VENDOR)
 
     def _read_result(self, node: str, kind: str, content: dict[str, Any], name: str) -> None:
@@ -247,7 +248,7 @@ class _Reader:
 
 
 def _find_path(mapping: dict[str, Any], current: object) -> list[str]:
-    """Return the nodes from the root to the current one; without it, to the newest leaf."""
+    """Return the nodes from the root to the current node, or else to the newest leaf."""
     if not (isinstance(current, str) and isinstance(mapping.get(current), dict)):
         parents = {read_table(node).get("parent") for node in mapping.values()}
         leaves = [name for name, node in mapping.items() if name not in parents and node]

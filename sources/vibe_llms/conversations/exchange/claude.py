@@ -1,4 +1,4 @@
-"""Importer of claude.ai's export: messages of each conversation, with blocks like those of its API.
+"""Importer of claude.ai's export: conversations as messages with blocks, as in the API.
 
 The format is undocumented. This reads the fields found in Anthropic's exports up to 2026, and
 reports all others as losses.
@@ -238,6 +238,6 @@ def _find_path(messages: list[Any], current: object) -> set[int]:
     while index not in path:
         path.add(index)
         parent = read_text(read_table(messages[index]).get("parent_message_uuid"))
-        # Without a known parent the index stays the same, which ends the loop.
+        # Without a known parent the index does not change, which ends the loop.
         index = numbers.get(parent, index)
     return path

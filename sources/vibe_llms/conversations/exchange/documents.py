@@ -1,4 +1,4 @@
-"""Built-in formats. They use the same hooks as those of plugins, and are imported when used."""
+"""Built-in formats. Built-in formats use the hooks of plugins, and are imported on demand."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def _import_on_call(reference: str) -> Callable[..., Any]:
-    """Return a function that imports another one when called, and calls it."""
+    """Return a function that, when called, imports another function and calls it."""
     module, _, name = reference.partition(":")
 
     def call(*arguments: Any) -> Any:
@@ -49,7 +49,7 @@ def survey_exporters() -> list[ExporterSpecification]:
 
 @hook
 def survey_importers() -> list[ImporterSpecification]:
-    """Return the four import formats: our own JSON, and those of other services."""
+    """Return the four import formats: this library's JSON, and formats of other services."""
     from vibe_llms.plugins.specification.conversations import ImporterSpecification
 
     own_summary = "the output of `vibe export --format json`"
@@ -75,7 +75,7 @@ def survey_importers() -> list[ImporterSpecification]:
 def import_conversations(path: Path) -> Iterator[Translation[Conversation]]:
     """Import a file in any built-in format, which is detected.
 
-    The conversations do not belong to a store yet, and have the same ids at each import.
+    The conversations do not belong to a store yet. Each import gives them the same ids.
 
     Raises:
         RequestError: The file cannot be read, or its format is unknown.

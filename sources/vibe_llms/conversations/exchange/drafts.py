@@ -39,7 +39,7 @@ UNKNOWN_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def derive_identity(*parts: str) -> str:
-    """Derive an id from a service's key, so that it is the same at each import."""
+    """Derive an id from a service's key, so that each import gives the same id."""
     # Use a separator, so that "a", "bc" and "ab", "c" are different.
     text = "\0".join(parts)
     # A key may contain a lone surrogate and is still valid.
@@ -123,7 +123,7 @@ class Draft:
         self.losses.append(Loss(kind=kind, path=f"{self.place}{place}", reason=reason))
 
     def begin(self, key: str, moment: datetime | None) -> None:
-        """Begin a message; the canisters that are added next belong to it.
+        """Begin a message; canisters that are added next belong to this message.
 
         Args:
             key: The key of the message at the source; the canisters' ids are derived from it.
@@ -179,7 +179,10 @@ class Draft:
         is_error: bool = False,
         owner: Owner,
     ) -> None:
-        """Add the result of a call. That of a vendor's own call is part of the model's turn."""
+        """Add the result of a call.
+
+        The result of a call that the vendor executed is part of the model's turn.
+        """
         fields = self._identify_turn() if owner is Owner.VENDOR else self._identify()
         self.canisters.append(
             ResultCanister(
@@ -213,7 +216,7 @@ class Draft:
         return {"id": identity, "timestamp": self._moment or self.created or UNKNOWN_TIME}
 
     def _identify_turn(self) -> dict[str, Any]:
-        """Return the same for a canister of a model, with its origin and turn."""
+        """Return the common fields of a model's canister, with origin and turn."""
         fields = self._identify()
         self._turn = self._turn or str(fields["id"])
         return {**fields, "origin": self.origin, "turn_id": self._turn}

@@ -1,6 +1,6 @@
 """Export files of services: JSON, or a ZIP archive that contains it.
 
-They may not fit into memory, so a document is read as a stream, one conversation at a time.
+Exports may not fit into memory, so a document is read as a stream, one conversation at a time.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Export:
         return b""
 
     def read_tables(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield the objects of the document's list, or its only object, each after its place.
+        """Yield the objects of the document's list, or its only object, each with its path.
 
         Raises:
             CodecError: The document is not JSON, is truncated, or has other contents.
@@ -140,7 +140,7 @@ def open_export(path: Path) -> Iterator[Export]:
 
 
 def split_objects(chunks: Iterable[bytes], prefix: str = "") -> Iterator[tuple[str, bytes]]:
-    """Split JSON into the objects of its list, or its only object; yield each after its place.
+    """Split JSON into the objects of its list, or its only object; yield each with its path.
 
     Raises:
         CodecError: The document has other contents, is truncated, or an object is too long.

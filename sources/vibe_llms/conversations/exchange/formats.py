@@ -1,4 +1,4 @@
-"""Selection of a document format, among the built-in ones and those of plugins."""
+"""Selection of a document format, among built-in formats and formats of plugins."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def choose_exporter(formats: Sequence[ExporterSpecification], path: Path) -> Exp
 
 
 def choose_importer(formats: Sequence[ImporterSpecification], path: Path) -> ImporterSpecification:
-    """Detect the format of a file: the first one that recognizes it.
+    """Detect the format of a file: the first format that recognizes the file.
 
     Raises:
         RequestError: The file cannot be read, or no format recognizes it.

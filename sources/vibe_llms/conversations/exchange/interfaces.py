@@ -22,4 +22,4 @@ class Exportable(Protocol):
 
     @property
     def canisters(self) -> Sequence[AnyCanister]:
-        """All canisters, including those of its parents, oldest first."""
+        """All canisters, including inherited canisters, oldest first."""

@@ -1,8 +1,8 @@
 """Importer of the logs of Simon Willison's ``llm``: output of ``llm logs --json``, and ``logs.db``.
 
 The database has two formats: up to 0.35 one row per response, and since then messages in a tree, in
-which forked conversations share their common part. One file may contain both. Paths of attachments
-are never followed, so that a received log cannot read local files.
+which forked conversations share their common part. One file may contain both formats. Paths of
+attachments are never followed, so that a received log cannot read local files.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _read_responses(
             yield _read_conversation(str(key), group)
             group = []
         key = row_key
-        # Conversations in both formats were read in the newer one.
+        # Conversations in both formats were read in the newer format.
         if key not in known:
             entry = {**dict(row), "conversation_name": names.get(key)}
             _add_related_rows(database, tables, entry)
@@ -209,7 +209,8 @@ def _read_entry(draft: Draft, entry: dict[str, Any]) -> None:
 def _read_prompt(entry: Mapping[str, Any], field: str) -> str:
     """Return the prompt with its fragments.
 
-    Newer versions of ``llm`` store a prompt that includes them; otherwise they precede it.
+    Newer versions of ``llm`` store a prompt that includes the fragments; otherwise the fragments
+    precede the prompt.
     """
     text = read_text(entry.get(field))
     rows = read_tables(entry.get(f"{field}_fragments"))

@@ -72,7 +72,7 @@ def _find_owner(row: Mapping[str, Any]) -> Owner:
 
 
 def read_attachment(draft: Draft, place: str, attachment: Mapping[str, Any]) -> list[AnyContent]:
-    """Create content of an attachment, if the log contains its bytes or its URL."""
+    """Create the content of an attachment, if the log contains its bytes or its URL."""
     mime_type = read_text(attachment.get("type")) or "application/octet-stream"
     data, url = attachment.get("content"), read_text(attachment.get("url")) or None
     if isinstance(data, bytes):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def read_threads(database: sqlite3.Connection) -> Iterator[tuple[str, Translation[Conversation]]]:
-    """Yield each thread after its id; messages that several threads share are in each of them."""
+    """Yield each thread after its id; shared messages are in each thread."""
     query = "select * from threads where tip_message_hash is not null order by datetime_utc, id"
     for thread in database.execute(query):
         yield str(thread["id"]), _Reader(database, dict(thread)).read()

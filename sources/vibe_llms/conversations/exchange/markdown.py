@@ -1,8 +1,9 @@
 """Export of a conversation as Markdown, with its metadata as front matter.
 
-Answers are Markdown, and are written unchanged. If an answer leaves a block open, such as a fenced
-code block, the following text would become part of it; so the block is closed, or the answer is
-quoted. User messages are quoted. Everything else is in fences longer than any fence inside.
+Answers are Markdown, and are written unchanged. If an answer leaves a block open, for example a
+fenced code block, the following text would become part of the block. So the block is closed, or the
+answer is quoted. User messages are quoted. Everything else is in fences longer than any fence
+inside.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 def export_markdown(conversation: Exportable, content_store: ContentStore) -> str:
     """Write a conversation as Markdown.
 
-    Media are links: to their files below the data directory, or to their URL.
+    Media become links to their files below the data directory, or to their URL.
 
     Args:
         content_store: Store with the existing media; their bytes are not read.

@@ -129,7 +129,7 @@ def _survey_facts(conversation: Exportable) -> Mapping[str, str | None]:
 
 
 def compose_facts(facts: Mapping[str, str | None]) -> str:
-    """Return a list of terms with their descriptions; skip terms with an empty one."""
+    """Return a list of terms with their descriptions; skip terms without a description."""
     return "\n".join(
         f"<div><dt>{escape(term)}</dt><dd><bdi>{escape(fact)}</bdi></dd></div>"
         for term, fact in facts.items()
@@ -148,8 +148,8 @@ def compose_message(
 
     Args:
         content_store: Store of the bytes of media.
-        usage: Usage of its turn, if it is the last message of the turn.
-        anchor: Anchor for links to it.
+        usage: Usage of the turn, if the message is the last one of the turn.
+        anchor: Anchor for links to the message.
         level: Level of its heading.
     """
     label = f"<bdi>{escape(label_canister(canister))}</bdi>"

@@ -1,10 +1,11 @@
 """Index of conversations: a cache in SQLite for lists and full-text search.
 
 The database can always be rebuilt from the files of the conversations. It is updated before each
-list or search, and not when messages are appended. A store without files has an index of its own,
-or is read as a whole (``reading_index``). For ``vibe list``, this package imports little more than
-``os`` and ``sqlite3``, and parsers only if a file has changed. It may import the errors and the
-stores' folder layout; except for ``reading_index``, it must not know canisters as objects.
+list or search, and not when messages are appended. A store without files has another index, or is
+read completely each time (``reading_index``). For ``vibe list``, this package imports little more
+than ``os`` and ``sqlite3``, and parsers only if a file has changed. This package may import the
+errors and the stores' folder layout. Except for ``reading_index``, it must not know canisters as
+objects.
 """
 
 from __future__ import annotations

@@ -17,7 +17,10 @@ from vibe_llms.foundation.files import open_handle
 from vibe_llms.logs.locks import locked
 
 VERSION = 4
-"""Version of the schema and of the indexed data. Increase it when these or the tokenizer change."""
+"""Version of the schema and of the indexed data.
+
+Increase this number when the tables or the tokenizer change.
+"""
 
 LOCK_TIMEOUT_SECONDS = 2.0
 """Maximum wait while another process locks the database; then the files are read instead."""
@@ -97,7 +100,7 @@ class UnusableIndexError(Exception):
 
 
 def compose_database_path(cache: str | os.PathLike[str], directory: str | os.PathLike[str]) -> str:
-    """Return the path of the database of a store in the cache directory: each has its own.
+    """Return the path of a store's database in the cache directory; each store has one.
 
     Args:
         cache: Cache directory.
@@ -145,8 +148,8 @@ def _lock(path: str, *, shared: bool) -> AbstractContextManager[None]:
 
 
 def _connect(path: str) -> sqlite3.Connection:
-    # Created here, as SQLite would create a file that all users can read. An existing file must
-    # not be opened here: closing it would release the locks of other threads.
+    # Create the file, as SQLite would create a file that all users can read. An existing file must
+    # not be opened: closing it would release the locks of other threads.
     try:
         open_handle(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600).close()
     except FileExistsError:
@@ -168,7 +171,7 @@ def discard_database(path: str) -> None:
     """Remove the database when no process uses it.
 
     Raises:
-        OSError: Other processes used it until the timeout, or it cannot be removed.
+        OSError: Other processes used the database until the timeout, or it cannot be removed.
     """
     with _lock(path, shared=False):
         for suffix in ("", "-wal", "-shm", "-journal"):

@@ -1,7 +1,7 @@
 """Extract the indexed text and metadata from stored lines.
 
-Lines are parsed as plain JSON, and unexpected parts are skipped: an index must not fail, and it is
-the store that verifies its files.
+Lines are parsed as plain JSON, and unexpected parts are skipped: an index must not fail, and
+verifying files is the task of the store.
 """
 
 from __future__ import annotations

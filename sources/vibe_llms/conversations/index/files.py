@@ -22,7 +22,7 @@ class ShardScan(NamedTuple):
 
     Attributes:
         shard: Name of the shard.
-        changed: Time of its folder before the scan; 0 if a later change could have the same time.
+        changed: Time of the folder before the scan; 0 if a later change could have an equal time.
         fingerprint: Digest of all stamps.
         present: Stamps of the message files, by the ids of the conversations.
     """

@@ -40,10 +40,10 @@ _Result = TypeVar("_Result")
 class ConversationIndex:
     """Lists and full-text search of the conversations in a directory.
 
-    Each call sees the files as they were at its start. The database is a cache: if it is missing,
-    damaged or of another version, it is rebuilt; if it is locked or read-only, calls read the
-    files, which takes longer. Calls block; on an event loop use ``asyncio.to_thread``. Threads and
-    processes can use it at the same time.
+    Each call sees the files as they were when the call began. The database is a cache: if it is
+    missing, damaged or of another version, it is rebuilt; if it is locked or read-only, calls read
+    the files, which takes longer. Calls block; on an event loop use ``asyncio.to_thread``. Threads
+    and processes can use it at the same time.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class ConversationIndex:
 
         Args:
             conversations: Directory with a folder for each conversation.
-            database: File of the cache; its directory is created if it is missing.
+            database: File of the cache; a missing directory is created.
             progress: Shows the progress of indexing many megabytes.
         """
         # The database stores this name of the directory, without symbolic links.
@@ -68,7 +68,7 @@ class ConversationIndex:
     def open_cached(
         cls, conversations: Path, cache: Path, progress: Progress | None = None
     ) -> ConversationIndex:
-        """Return the index of a store; its database is one of several in the cache directory.
+        """Return the index of a store; the cache directory has a database for each store.
 
         Args:
             conversations: Directory with a folder for each conversation.
@@ -142,7 +142,7 @@ class ConversationIndex:
         return self._run(read)
 
     def survey_stamps(self) -> dict[str, str]:
-        """Return a stamp for each conversation, by its id; it changes with the messages."""
+        """Return a stamp for each conversation, by id. A stamp changes with the messages."""
         from vibe_llms.conversations.index.messages import survey_stamps
 
         def read(connection: sqlite3.Connection) -> list[tuple[str, str]]:
@@ -152,7 +152,7 @@ class ConversationIndex:
         return dict(self._run(read))
 
     def read_messages(self, identities: Iterable[str]) -> list[IndexedConversation]:
-        """Return the own messages of some conversations with their texts.
+        """Return the messages of some conversations with their texts, without inherited messages.
 
         Deleted conversations are left out.
         """
@@ -189,7 +189,7 @@ class ConversationIndex:
     ) -> list[_Result]:
         if not _exists(self._conversations):
             return []
-        # If the database is unusable, it is removed, and the second attempt creates a new one.
+        # If the database is unusable, it is removed, and the second attempt creates a new database.
         for _ in range(2):
             try:
                 with open_database(self._database, self._conversations) as connection:

@@ -97,8 +97,8 @@ def update_conversations(
                 stamps[identity], keys[identity] = stamp, known[identity][0]
 
     def order(identity: str) -> tuple[int, int]:
-        # Known conversations first, in the order of their rows; then new ones by age, so that newer
-        # conversations get higher rows.
+        # Known conversations first, in the order of their rows; then new conversations by age, so
+        # that newer conversations get higher rows.
         key = keys.get(identity)
         return (1, stamps[identity][2]) if key is None else (0, key)
 
@@ -200,11 +200,11 @@ def _index_conversation(
     Checks the file again, as another process may have indexed it in the meantime.
 
     Args:
-        shard: Its shard when it was scanned.
+        shard: Shard of the conversation at the scan.
         known: Its present row.
 
     Yields:
-        Its new row, if it has changed.
+        New row of the conversation, if it has changed.
     """
     opened = _open_messages(compose_folder(directory, shard, identity))
     if opened is None:  # it has no messages, or was moved in the meantime

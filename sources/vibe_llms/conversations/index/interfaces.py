@@ -56,10 +56,10 @@ class Index(Protocol):
         """
 
     def survey_stamps(self) -> dict[str, str]:
-        """Return a stamp for each conversation, by its id; it changes with the messages."""
+        """Return a stamp for each conversation, by id. A stamp changes with the messages."""
 
     def read_messages(self, identities: Iterable[str]) -> list[IndexedConversation]:
-        """Return the own messages of some conversations with their texts.
+        """Return the messages of some conversations with their texts, without inherited messages.
 
         Deleted conversations are left out.
         """

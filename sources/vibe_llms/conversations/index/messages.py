@@ -16,11 +16,11 @@ class IndexedMessage(NamedTuple):
     """A canister with its text.
 
     Attributes:
-        canister_id: The canister's own id.
+        canister_id: Id of the canister.
         index: Index in its conversation, from 0, including inherited canisters.
         role: Stable name of its role, such as ``user``.
         timestamp: Time of the message, in nanoseconds since 1970.
-        text: All its text, as a search sees it; may be empty.
+        text: All text of the message, as a search sees it; may be empty.
     """
 
     canister_id: str
@@ -31,7 +31,7 @@ class IndexedMessage(NamedTuple):
 
 
 class IndexedConversation(NamedTuple):
-    """A conversation's own messages, without those that it inherits.
+    """Messages of a conversation, without inherited messages.
 
     Attributes:
         id: The id of the conversation.
@@ -45,7 +45,7 @@ class IndexedConversation(NamedTuple):
 
 
 def survey_stamps(connection: sqlite3.Connection) -> dict[str, str]:
-    """Return a stamp for each conversation, by its id; it changes with the messages."""
+    """Return a stamp for each conversation, by id. A stamp changes with the messages."""
     rows = connection.execute("SELECT id, inode, searchable FROM conversations")
     return {identity: f"{inode}:{size}" for identity, inode, size in rows}
 

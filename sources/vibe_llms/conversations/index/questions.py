@@ -27,8 +27,8 @@ class Ancestry(NamedTuple):
     """Inherited part of a conversation.
 
     Attributes:
-        inherited: Number of canisters before its own.
-        first_words: The user's first words, inherited or its own.
+        inherited: Number of inherited canisters.
+        first_words: The user's first words, possibly inherited.
         first_index: Index of their canister, from the beginning of the history.
     """
 
@@ -50,7 +50,7 @@ class _Link(NamedTuple):
 class Lineage:
     """Numbers of canisters that conversations inherit from their parents.
 
-    They are computed on demand, and cached for the rows of one result.
+    Inherited values are computed on demand, and cached for the rows of one result.
 
     Attributes:
         counted: Numbers of inherited canisters that were not in the database yet, by the key of
@@ -98,7 +98,7 @@ class Lineage:
         """Return the number of own canisters that a conversation had at a size in bytes.
 
         Canisters that were moved there from deleted parents precede these bytes and are included.
-        ``None`` if its file is not the one that the database describes.
+        ``None`` if the file differs from the file that the database describes.
         """
         from vibe_llms.conversations.index.synopses import count_before
 

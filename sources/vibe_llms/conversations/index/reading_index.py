@@ -1,4 +1,4 @@
-"""Lists and search for any store. They read its conversations each time, without a cache."""
+"""Lists and search for any store. Conversations are read each time, without a cache."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from vibe_llms.exceptions import StoreError
 class ReadingIndex:
     """Index through the protocol of stores; see :class:`.Index`.
 
-    A list reads the metadata of all conversations, and the history of those that it shows. A
+    A list reads the metadata of all conversations, and the history of the shown conversations. A
     search reads every history. Damaged and deleted conversations are skipped.
     """
 
@@ -64,7 +64,7 @@ class ReadingIndex:
             canisters = self._store.read(identity, tolerant=True).canisters
         except StoreError:
             return []
-        # Read from their stored form, so that this gives the same results as the index of files.
+        # Read from their stored form, so that the results equal those of the index of files.
         lines = encode_canisters(canisters).splitlines()
         return [entry for entry in map(read_entry, lines) if entry is not None]
 
@@ -101,11 +101,11 @@ class ReadingIndex:
                 return search_canisters(connection, match, limit, Lineage(connection, ""))
 
     def survey_stamps(self) -> dict[str, str]:
-        """Return a stamp for each conversation, by its id; it changes with the messages."""
+        """Return a stamp for each conversation, by id. A stamp changes with the messages."""
         return {identity: str(updated) for updated, identity, _ in survey_dated(self._store)}
 
     def read_messages(self, identities: Iterable[str]) -> list[IndexedConversation]:
-        """Return the own messages of some conversations with their texts.
+        """Return the messages of some conversations with their texts, without inherited messages.
 
         Deleted conversations are left out.
         """

@@ -1,7 +1,7 @@
 """Comparison of the index with the files: find the conversations that have changed.
 
-A store sets the modification time of a shard's folder when it changes a conversation in it; the
-file system does so when a conversation is added or removed. So only the conversations in shards
+A store sets the modification time of a shard's folder when it changes a conversation in the shard.
+The file system does so when a conversation is added or removed. So only the conversations in shards
 with a new time are compared, which takes one ``stat`` each. All conversations are compared once a
 day, after a restart of the machine, which may have lost times of folders, and for a list of all.
 Conversations outside of shards are always compared.
@@ -42,7 +42,7 @@ set the time of a folder at each change (:data:`.layout.RENEWAL_NS`).
 
 _COMPARISON_NS = 24 * 3600 * 1_000_000_000
 _RESTART_NS = 2_000_000_000
-"""Maximum difference between two computed times of the same start of the machine."""
+"""Maximum difference between two computed times of one start of the machine."""
 
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", None)  # Linux; others count from the start as well
 
@@ -167,14 +167,14 @@ def _measure(directory: str, shard: str, entries: Sequence[str]) -> tuple[list[s
     """Measure the messages of all conversations in a shard.
 
     Returns:
-        The ids of the conversations, and the numbers of their stamps in one flat list: the caller
-        pairs them only if something has changed.
+        The ids of the conversations, and the numbers of their stamps in one flat list. The caller
+        pairs ids and stamps only if something has changed.
     """
     names: list[str] = []
     numbers: list[int] = []
     stat, folder = os.stat, f"{directory}/{shard}" if shard else directory
     for name in entries:
-        if name[0] in "._":  # locks, the store's own folders, and shards
+        if name[0] in "._":  # locks, shards, and other folders of the store
             continue
         try:
             status = stat(f"{folder}/{name}/{MESSAGES}")

@@ -40,7 +40,7 @@ class SearchHit(NamedTuple):
             listed again.
         name: Name of that conversation.
         index: Index of the canister in that conversation, from 0, including inherited ones.
-        canister_id: The canister's own id.
+        canister_id: Id of the canister.
         role: Stable name of its role, such as ``user``.
         timestamp: Time of the canister, in UTC.
         snippet: The text around the first match, on one line.

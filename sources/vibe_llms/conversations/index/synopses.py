@@ -1,6 +1,6 @@
 """Synopses of conversations for lists: number of messages, first words, last model.
 
-Only the beginning and the end of a long file are read, if its tally has the number of its lines.
+Only the beginning and the end of a long file are read, if the tally has the number of lines.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _read_first_words(lines: list[bytes], synopsis: Synopsis) -> Synopsis:
 
 
 def _find_first_words(descriptor: int, end: int, synopsis: Synopsis) -> Synopsis:
-    """Read the user's first words, in blocks that double until they have them."""
+    """Read the user's first words, in blocks that double until a block has the words."""
     size, start = _BLOCK_BYTES, synopsis.indexed
     while True:
         block = read_at(descriptor, start, min(size, end - start))

@@ -1,9 +1,9 @@
 """Tokenization of text, for the index and for queries.
 
 SQLite's ``unicode61`` treats adjacent letters as one word. Scripts without spaces between words
-(Chinese, Japanese, Thai …) and emoji would then match only as whole sequences. So each of their
-characters becomes a separate word, with an invisible space around it, and a query in such a script
-becomes a phrase: any part of a sequence matches, at the cost of a few bytes. The ``trigram``
+(Chinese, Japanese, Thai …) and emoji would then match only as whole sequences. So each character of
+these scripts becomes a separate word, with an invisible space around it, and a query in such a
+script becomes a phrase: any part of a sequence matches, at the cost of a few bytes. The ``trigram``
 tokenizer was tried and rejected: it finds only words of three or more characters, but most Chinese
 and Japanese words have one or two; its index is three times as large.
 """
@@ -28,7 +28,7 @@ _SINGLE_CHARACTERS = (
     "\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uff9f"  # CJK
     "\U0001f000-\U0001faff\U00020000-\U0003ffff"  # emoji, rare CJK
 )
-"""Characters that are words of their own."""
+"""Characters that are separate words."""
 
 # Compiled when it is first used.
 _BORDER = rf"(?<=[{_SINGLE_CHARACTERS}])(?=\S)|(?<=\S)(?=[{_SINGLE_CHARACTERS}])"
@@ -48,7 +48,7 @@ def clean_text(text: str) -> str:
 
 
 def prepare_text(text: str) -> str:
-    """Normalize a text for the index, and split it where words have no spaces between them."""
+    """Normalize a text for the index, and separate words of scripts without spaces."""
     text = clean_text(text)
     return text if text.isascii() else re.sub(_BORDER, _SEPARATOR, text)
 
@@ -67,7 +67,7 @@ def compose_match(query: str, role: str | None, *, any_word: bool = False) -> st
     Args:
         query: The query as the user typed it.
         role: Only canisters of this role, by its stable name; ``None`` for all.
-        any_word: Match any of the words rather than all of them.
+        any_word: Match any of the words instead of all words.
 
     Raises:
         UnknownNameError: The role is unknown.

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from vibe_llms.conversations.stores.postgresql.database import Database
 
 LEASE_SECONDS: Final = 15.0
-"""Duration of a lease, for claims and for workers' heartbeats; it is renewed every third of it.
+"""Duration of a lease, for claims and for workers' heartbeats.
 
-If the process of a run dies, another process can continue the run after this time.
+A lease is renewed whenever a third of this time has passed. If the process of a run dies, another process can continue the run after this time.
 """
 
 _RENEW = """

@@ -71,7 +71,7 @@ class DatabaseInbox:
         return self._decode(rows)
 
     def empty(self, handle: Callable[[Sequence[RunMessage]], None]) -> None:
-        """Pass all messages to a function, which writes its events in the same transaction."""
+        """Pass all messages to a function, which writes its events in this transaction."""
         with self._database.transact() as connection:
             rows: list[tuple[int, str]] = connection.execute(
                 "SELECT number, letter FROM vibe_letters WHERE conversation = %s"

@@ -42,8 +42,9 @@ if TYPE_CHECKING:
 
     from vibe_llms.conversations.stores.postgresql.database import Database
 
-# A lease ends within its duration. If one seems to end much later, the database's clock was set
-# back after it was made, and it counts as expired. Small corrections of the clock are tolerated.
+# A lease ends within its duration. If a lease seems to end much later, the database's clock was set
+# back after the claim, and the lease counts as expired. Small corrections of the clock are
+# tolerated.
 _IS_VALID = "until BETWEEN clock_timestamp() AND clock_timestamp() + %(valid)s"
 # Return no row if another process has a valid claim.
 _CLAIM = f"""
@@ -65,7 +66,7 @@ WHERE conversation = %(id)s AND epoch = %(epoch)s AND %(number)s = 1 + (
     SELECT coalesce(max(sequence), 0) FROM vibe_events WHERE conversation = %(id)s
 ) FOR UPDATE OF vibe_claims
 """
-# The same, without waiting for the disk.
+# Append lines without waiting for the disk.
 _APPEND = _APPEND_SURELY.replace(
     "FROM vibe_claims,", "FROM vibe_claims, set_config('synchronous_commit', 'off', true),"
 )

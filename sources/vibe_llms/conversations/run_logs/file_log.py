@@ -55,7 +55,7 @@ LOCK = "runs.lock"
 
 
 class FileLog(LogDefaults):
-    """Log of one conversation in its folder; see :class:`.log.RunLog`.
+    """Log of one conversation in the conversation's folder; see :class:`.log.RunLog`.
 
     Opens and creates nothing before it is claimed, read or written to.
 
@@ -272,7 +272,7 @@ class FileLog(LogDefaults):
         return logged if len(logged) == len(results) else None
 
     def measure(self) -> tuple[object, int] | None:
-        """Return the file's number in its file system, and its size."""
+        """Return the number of the file in its file system, and the size of the file."""
         try:
             status = os.stat(self.path)  # fast, as it is called often, for all logs
         except OSError:

@@ -1,9 +1,9 @@
 """Inbox of a run: messages from any process, which the holder of the log moves to the log.
 
-A log has only one writer, and a run may hold it for hours. So other processes put their messages
-into the inbox beside the log: an approval, a user's message, a request to stop. A message is an
-event of the log. The holder of the log, or the next one, moves it there. Each message has an id
-in its field ``message_id``, so that it is not moved twice.
+A log has only one writer, and a run may hold the log for hours. So other processes put their
+messages into the inbox beside the log: an approval, a user's message, a request to stop. A message
+is an event of the log. The current or the next holder of the log moves the message into the log.
+The field ``message_id`` prevents that a message is moved twice.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Log of a conversation's runs: numbered events, in order, append-only.
 
-One run at a time may write to it; any process may read it concurrently, from any number on.
+One run at a time may write to a log; any process may read it concurrently, from any number on.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ class LoggedEvent:
     """An event and its place in the log.
 
     Attributes:
-        sequence: Number of the event in the conversation's log, over all its runs, from 1. Pass it
-            to read the events after it. Numbers are missing only where the log was compacted.
+        sequence: Number of the event in the conversation's log, over all its runs, from 1. Pass
+            this position to read the events after it. Numbers are missing only where the log was
+            compacted.
         timestamp: Time of the write, in UTC.
         run_id: Id of the run in which it happened.
         event: The event itself.
@@ -76,7 +77,10 @@ class LogLine:
 
 
 class LogTail(Protocol):
-    """Reader of the events after a number. It may do file I/O; use it in one thread at a time."""
+    """Reader of the events after a number.
+
+    A log may do file I/O; use it in one thread at a time.
+    """
 
     def read(self) -> Sequence[LogLine]:
         """Return the next piece of events, oldest first; empty only if there are none yet.
@@ -101,7 +105,8 @@ class LogTail(Protocol):
 class RunLog(Protocol):
     """Log in which a conversation's runs record their events.
 
-    A writer claims the log before it reads the events of earlier runs, then writes, then closes it.
+    A writer claims the log before it reads the events of earlier runs, then writes, then closes the
+    log.
     """
 
     @property
@@ -120,12 +125,12 @@ class RunLog(Protocol):
     async def write(self, run_id: str, *events: LogEvent, durable: bool = False) -> int:
         """Append events; after this returns, they survive the end of this process.
 
-        Several tasks may write at the same time; each event gets its own number. If the task is
+        Several tasks may write at the same time; each event gets a unique number. If the task is
         cancelled during the write, the cancellation is raised after all is written.
 
         Args:
             run_id: Id of the run in which they happened.
-            events: Events that happened at the same time.
+            events: Events that happened together.
             durable: Whether the caller will call :meth:`secure` next. A log may then secure the
                 events in the same step, if that is faster.
 
@@ -181,8 +186,8 @@ class RunLog(Protocol):
     def measure(self) -> tuple[object, int] | None:
         """Return the identity of the log and its size; ``None`` if it is empty.
 
-        If the measure is the same as before, nothing was added. Callers poll it often, for all logs
-        of a store. A log without a size returns ``(0, number of its last event)``.
+        If the measure has not changed, nothing was added. Callers poll it often, for all logs of a
+        store. A log without a size returns ``(0, number of its last event)``.
         """
 
     def tail(self, after: int = 0) -> LogTail:
@@ -203,7 +208,7 @@ class RunLog(Protocol):
         """True if a living process has claimed the log. Does file I/O."""
 
     def adopt(self, lines: Sequence[bytes]) -> None:
-        """Append lines of another log, all or none; their numbers continue those of this log.
+        """Append lines of another log, all or none; the numbering of this log continues.
 
         Raises:
             StoreError: The lines could not be written, or the log is not claimed.
@@ -264,7 +269,7 @@ def claim_soon(
     is_unnecessary: Callable[[], bool] = lambda: False,
     wait_seconds: float = PATIENCE_SECONDS,
 ) -> bool:
-    """Claim a log for a short time; retry while its holder may be releasing it. Does file I/O.
+    """Claim a log for a short time; retry while its holder may be releasing the log. Does file I/O.
 
     Args:
         log: Log to claim.
@@ -291,7 +296,7 @@ def claim_soon(
 
 
 def claim_at_once(log: RunLog) -> bool:
-    """Claim a log unless another process holds it or it is unavailable now. Does file I/O.
+    """Claim a log, unless another process holds it or it is unavailable. Does file I/O.
 
     Raises:
         CorruptionError: The log is damaged and cannot be continued.
@@ -331,7 +336,7 @@ async def wait_for_room(error: Exception) -> None:
     """Sleep briefly after a disk-full error, since space may be freed.
 
     Raises:
-        Exception: The error, if it is another one, or if the task is being cancelled.
+        Exception: The error, if it is another error, or if the task is being cancelled.
     """
     task = asyncio.current_task()
     is_ending = task is not None and task.cancelling()

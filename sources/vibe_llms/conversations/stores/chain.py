@@ -1,4 +1,4 @@
-"""Read a conversation with its inherited history: its own part, and those of its ancestors.
+"""Read a conversation with its inherited history, from its file and the files of its ancestors.
 
 The caller holds the lock of the store's structure, so that no parent is deleted concurrently.
 Parents may grow; the part before a fork point does not change.
@@ -45,7 +45,7 @@ def describe_unknown(layout: Layout, identity: str) -> UnknownConversationError:
 
 
 def read_whole_lines(path: str, size: int | None = None) -> bytes:
-    """Read a file of messages up to a size, or all of it but an incomplete last line.
+    """Read a file of messages up to a size, or completely without an incomplete last line.
 
     Raises:
         CorruptionError: The file does not exist.

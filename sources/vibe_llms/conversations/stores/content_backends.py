@@ -63,7 +63,7 @@ class ContentBackend(Protocol):
         """Remove incomplete files of crashed programs; the caller has the lock."""
 
     def claim(self, mark: str) -> str:
-        """Write the mark unless the backend has one; return the mark that it has."""
+        """Write the mark unless the backend already has a mark; return the backend's mark."""
 
     def read_mark(self) -> str:
         """Return the mark; empty for an unmarked backend."""
@@ -74,7 +74,7 @@ class ContentBackend(Protocol):
 
 @define(eq=False)
 class DirectoryBackend:
-    """Folder with the same path on all machines; see :class:`ContentBackend`."""
+    """Folder with one path on all machines; see :class:`ContentBackend`."""
 
     address: str
     _directory: ContentDirectory = attrs.field(init=False)

@@ -75,7 +75,8 @@ class ContentDirectory:
                 write_new_file(self.disk, f"{temporary}/metadata.toml", metadata)
                 self.disk.synchronize_folder(temporary)
                 self._move_into_place(temporary, content_id, len(data))
-        # Also if it existed: the process that has added it may not have executed this yet.
+        # Also if the content existed: the process that has added it may not have synced the folder
+        # yet.
         self.disk.synchronize_folder(parent_folder)
         return content_id
 
@@ -97,7 +98,7 @@ class ContentDirectory:
             if not self.has_size(content_id, size):  # damaged: replace it with the intact data
                 self.remove(content_id)
                 self.disk.rename(temporary, folder)
-            else:  # another process has added the same data first
+            else:  # another process has added these data first
                 remove_tree(self.disk, temporary)
 
     @mapping_errors
@@ -170,7 +171,7 @@ class ContentDirectory:
 
     @mapping_errors
     def remove(self, content_id: str) -> None:
-        """Remove the content: first make it inaccessible, then delete it from the disk."""
+        """Remove the content: first make it inaccessible, then delete the data from the disk."""
         folder = self._folder(content_id)
         parent_folder = os.path.dirname(folder)
         trash = f"{parent_folder}/.{content_id}.{os.urandom(4).hex()}"

@@ -18,7 +18,7 @@ FORMS: Final = (
 SCHEMES: Final = frozenset(
     f"{vendor}{suffix}" for vendor in ("s3", "gs", "az") for suffix in ("", "+https", "+http")
 )
-"""Schemes of object stores: a vendor's own service, or another server with its protocol."""
+"""Schemes of object stores: a vendor's service, or another server with the vendor's protocol."""
 
 
 def split_content_address(url: str) -> tuple[str, str]:
@@ -41,7 +41,7 @@ def split_content_address(url: str) -> tuple[str, str]:
 
 @lru_cache(maxsize=64)
 def produce_backend(address: str) -> ContentBackend:
-    """Return the backend of a URL, without connecting to it.
+    """Return the backend of a URL, without connecting to the backend.
 
     Raises:
         ConfigurationError: The URL is invalid.
@@ -55,7 +55,7 @@ def produce_backend(address: str) -> ContentBackend:
         # The URL is not shown: it may have a key.
         message = "The URL of a content backend must not contain keys: set environment variables."
         raise ConfigurationError.at("store", message)
-    # These parts would be ignored, so that two URLs would mean the same backend.
+    # These parts would be ignored, so that different URLs would mean one backend.
     if not is_plain or "?" in address or "#" in address:
         raise _refuse(address)
     if parts.scheme == "file" and not parts.netloc and parts.path.strip("/"):

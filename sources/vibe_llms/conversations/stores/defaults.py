@@ -49,7 +49,7 @@ class StoreDefaults:
         return {identity: self.open_log(identity).measure() for identity in self.survey()}
 
     def open_log(self, identity: str) -> RunLog:
-        """Return a new log in memory, which exists as long as the caller refers to it."""
+        """Return a new log in memory, which exists as long as the caller refers to the log."""
         from vibe_llms.conversations.run_logs.memory_log import MemoryLog
 
         return MemoryLog()

@@ -96,7 +96,7 @@ def decode_table(data: bytes, path: str) -> Table:
     try:
         table = tomli.loads(data.decode())
         format_number = table["format"]
-        # Access required fields here, where the error can name the file.
+        # Access required fields in this block, where the error can name the file.
         _ = table["conversation"]["created"], table.get("parent", {}).get("id")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CorruptionError(

@@ -64,7 +64,7 @@ class DirectoryStore(StoreDefaults):
         wait_seconds: Timeout for locks.
     """
 
-    layout: Layout  # stores of one directory are equal, however they reach it
+    layout: Layout  # stores of one directory are equal, with any spelling of its path
     disk: Disk = attrs.field(eq=False)
     guards: Guards = attrs.field(eq=False)
     contents: ContentDirectory = attrs.field(eq=False)
@@ -78,7 +78,7 @@ class DirectoryStore(StoreDefaults):
         disk: Disk | None = None,
         wait_seconds: float = locks.WAIT_SECONDS,
     ) -> None:
-        # Absolute, so that the same directory is the same store after a change of the working
+        # Absolute, so that a directory stays the same store after a change of the working
         # directory, and with another spelling of the path.
         root = os.path.abspath(path)
         self.disk = Disk() if disk is None else disk
@@ -110,7 +110,7 @@ class DirectoryStore(StoreDefaults):
         events: Sequence[bytes] = (),
         messages: Sequence[RunMessage] = (),
     ) -> Position:
-        """Create a conversation with its canisters, the log of its runs and its inbox."""
+        """Create a conversation with canisters, a log of runs and an inbox."""
         ensure_distinct(canisters)
         other_files = compose_run_files(events, messages)
         table = toml.produce_table(identity, metadata)
@@ -185,7 +185,7 @@ class DirectoryStore(StoreDefaults):
         return merged
 
     def _set_time(self, path: str, moment: datetime, previous_ns: int) -> None:
-        """Set the file's time to that of the canisters, so that old ones do not count as new.
+        """Set the file's time to the canisters' time, so that old canisters are not new.
 
         If the file system does not allow it, the file keeps the time of writing.
         """
@@ -256,7 +256,7 @@ class DirectoryStore(StoreDefaults):
 
     @mapping_errors
     def delete(self, identity: str) -> None:
-        """Delete a conversation; first copy to its forks what they need of it."""
+        """Delete a conversation; first copy shared lines to its forks."""
         from vibe_llms.conversations.stores import removal
 
         self.layout.folder(identity)  # raises for an invalid identity, before anything is locked
@@ -298,11 +298,11 @@ class DirectoryStore(StoreDefaults):
             levels = chain.walk_to_root(self.layout, identity)
             return chain.read_inherited(self.layout, levels), None
         except CorruptionError as error:
-            # A tolerant reader continues with the conversation's own lines only.
+            # A tolerant reader continues with the lines of the conversation's file only.
             return [], error
 
     def _read_part(self, identity: str, table: toml.Table) -> _OwnPart:
-        """Read the complete lines of one conversation's own file."""
+        """Read the complete lines of one conversation's file, without inherited lines."""
         path = self.layout.messages(identity)
         with self.guards.opened(identity, reading=True) as log:
             data = log.read()
@@ -389,7 +389,7 @@ class DirectoryStore(StoreDefaults):
 
     @mapping_errors
     def examine(self, identity: str, *, seen: Seen | None = None) -> Examination:
-        """Verify each of the conversation's own lines, and its link."""
+        """Verify the lines of the conversation's file, and the link to its parent."""
         from vibe_llms.conversations.stores.examining import Examiner
 
         return Examiner(self.layout, self.guards, {} if seen is None else seen).examine(identity)
@@ -397,7 +397,7 @@ class DirectoryStore(StoreDefaults):
 
 @frozen(kw_only=True)
 class _OwnPart:
-    """The conversation's own part, as it was read.
+    """The content of the conversation's file.
 
     Attributes:
         part: The complete lines.

@@ -1,4 +1,4 @@
-"""Verify a conversation in a directory: its own lines, their number, and its link to its parent."""
+"""Verify a conversation in a directory: lines, number of lines, and the link to its parent."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from vibe_llms.messages.canisters import AnyCanister
 class Extent:
     """Lengths of a conversation's history, to verify the fork points of its forks.
 
-    They stay valid while other processes append and delete: a history only grows, and if a parent
-    is deleted, its lines are moved to the fork, whose history stays the same.
+    The measurements stay valid while other processes append and delete: a history only grows, and
+    if a parent is deleted, its lines are moved to the fork, whose history does not change.
 
     Attributes:
-        inherited: Number of lines before its own.
-        merged: Number of its own bytes that were merged from deleted parents.
-        ends: End offset of each of its own lines.
+        inherited: Number of inherited lines.
+        merged: Number of bytes in the file that were merged from deleted parents.
+        ends: End offset of each line in the file.
     """
 
     inherited: int
@@ -103,7 +103,7 @@ class Examiner:
     # --- the link ----------------------------------------------------------------------------
 
     def _examine_link(self, identity: str, table: Table, data: bytes) -> CorruptionError | None:
-        """Measure a conversation, and those of its ancestors that were not measured yet."""
+        """Measure a conversation, and ancestors that were not measured yet."""
         try:
             levels = chain.walk_to_root(
                 self.layout, identity, table=table, ends_at=self._is_measured

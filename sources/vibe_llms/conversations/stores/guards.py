@@ -59,7 +59,7 @@ class Guards:
         return self._lock(identity)[0]
 
     def _lock(self, identity: str) -> tuple[FileIO, str]:
-        """Lock one conversation; return its folder, too, which does not move until the release."""
+        """Lock one conversation; also return its folder, which does not move until the release."""
         folder = self.layout.shard_folder(identity)  # most are there; others are searched below
         while True:
             try:
@@ -76,7 +76,7 @@ class Guards:
                     removal.restore_lock(self.layout, identity)
 
     def opened(self, identity: str, *, reading: bool = False) -> Log:
-        """Open the messages of one conversation, locked until they are closed.
+        """Open the file of one conversation's messages, which is locked until it is closed.
 
         Args:
             reading: Change nothing, so that a full or read-only disk does not matter: an incomplete
@@ -86,7 +86,7 @@ class Guards:
         return self._open(lock, folder, reading=reading)
 
     def open_to_append(self, identity: str, after: Position | None) -> tuple[Log, OpenLog | int]:
-        """Open the messages of one conversation, locked, or use those that are still open.
+        """Open and lock the messages of one conversation, or use files that are still open.
 
         Args:
             after: Position of the messages when the caller last saw them.

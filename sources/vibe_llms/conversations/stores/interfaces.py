@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 @frozen(kw_only=True)
 class Position:
-    """Position in a conversation: the stored size of its own part at a time.
+    """Position in a conversation: the stored size at a time, without the inherited part.
 
-    Callers pass it back to the store, which alone interprets its numbers.
+    Callers pass a position back to the store, which alone interprets the numbers.
 
     Attributes:
-        size: Size of the own part, including merged canisters.
+        size: Size without the inherited part, but with merged canisters.
         merged: Part of that size that was merged from deleted parents.
         acknowledged: Number of lines that the store had acknowledged; ``None`` if unknown. Ignored
             when positions are compared.
@@ -72,7 +72,7 @@ class History:
     Attributes:
         identity: The id of the conversation.
         metadata: Its name, tags, model, times and parent.
-        canisters: All of them, those of its ancestors first. Media bytes are not loaded:
+        canisters: All canisters; inherited canisters first. Media bytes are not loaded:
             :func:`vibe_llms.conversations.canister_media.hydrate` does that.
         position: End of the conversation when it was read.
         notices: Findings of the read.
@@ -87,7 +87,7 @@ class History:
 
 @frozen(kw_only=True)
 class Examination:
-    """Result of the verification of a conversation's own part.
+    """Result of the verification of a conversation, without the inherited part.
 
     Attributes:
         canisters: Number of verified lines.
@@ -103,7 +103,7 @@ class Examination:
 
 
 Seen: TypeAlias = dict[str, object]
-"""Cache for the verification of several conversations, by their ids; only the store reads it."""
+"""Cache for the verification of several conversations, by id; only the store reads it."""
 
 
 @frozen(kw_only=True)
@@ -191,7 +191,8 @@ class ContentBackends(Protocol):
         """Move content from another backend to that for new content; verify it before removal.
 
         Raises:
-            StoreError: The content cannot be read or written; then it stays in its old location.
+            StoreError: The content cannot be read or written; the content stays in its old
+                location.
         """
 
     def survey_strays(self, *, grace_seconds: float) -> Iterator[LeftBytes]:
@@ -209,9 +210,9 @@ class ConversationStore(Protocol):
     """Store of conversations, each an append-only sequence of canisters with some metadata.
 
     Identities are 1 to 64 lower-case letters, digits, ``-`` and ``_``; any other is refused with a
-    StoreError before anything is touched. Methods that take one raise UnknownConversationError if
-    the conversation does not exist, and StoreError if another process keeps it locked for longer
-    than the store's timeout.
+    StoreError before anything is touched. Methods that take an id raise UnknownConversationError if
+    the conversation does not exist, and StoreError if another process keeps the conversation locked
+    for longer than the store's timeout.
 
     :class:`.defaults.StoreDefaults` has default implementations of the members from ``index`` to
     ``plant``.
@@ -275,10 +276,10 @@ class ConversationStore(Protocol):
         events: Sequence[bytes] = (),
         messages: Sequence[RunMessage] = (),
     ) -> Position:
-        """Create a conversation with its canisters, the log of its runs and its inbox.
+        """Create a conversation with canisters, a log of runs and an inbox.
 
         Args:
-            canisters: Its own canisters, without those of its parent.
+            canisters: Canisters of the conversation, without inherited canisters.
             events: Lines of the log.
             messages: Messages of the inbox, oldest first.
 
@@ -288,7 +289,7 @@ class ConversationStore(Protocol):
         """
 
     def create(self, identity: str, metadata: ConversationMetadata) -> Position:
-        """Create a conversation. Its parent, if it has one, must exist.
+        """Create a conversation. A parent in the metadata must exist.
 
         Raises:
             StoreError: The identity already exists.
@@ -308,8 +309,8 @@ class ConversationStore(Protocol):
 
         Raises:
             StaleConversationError: Others have appended since ``after``.
-            StoreError: Referenced content is missing, two canisters have the same id, or writing
-                failed. Nothing was added then.
+            StoreError: Referenced content is missing, two canisters have one id, or writing failed.
+                Nothing was added then.
         """
 
     def secure(self, identity: str) -> None:
@@ -360,7 +361,7 @@ class ConversationStore(Protocol):
         """
 
     def delete(self, identity: str) -> None:
-        """Delete a conversation; first copy to its forks what they need of it."""
+        """Delete a conversation; first copy shared lines to its forks."""
 
     def survey(self) -> Iterator[str]:
         """Yield the identities of all conversations, in arbitrary order."""
@@ -375,9 +376,9 @@ class ConversationStore(Protocol):
         """Yield the ids of all content that conversations need, even in damaged lines."""
 
     def examine(self, identity: str, *, seen: Seen | None = None) -> Examination:
-        """Verify each of the conversation's own lines, and its link.
+        """Verify the lines of the conversation's file, and the link to its parent.
 
         Args:
-            seen: A dictionary, empty at first, passed with each conversation that is verified in
-                the same pass, so that history shared by many forks is read only once.
+            seen: A dictionary, empty at first, that is passed with each conversation of one
+                verification, so that history shared by many forks is read only once.
         """

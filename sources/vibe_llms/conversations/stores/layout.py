@@ -51,7 +51,7 @@ class Layout:
 
     @property
     def deleting(self) -> str:
-        """Folder of a deletion; exists only during one, or after a crash interrupted it."""
+        """Folder of a deletion; exists only during a deletion, or after a crash."""
         return f"{self.root}/.deleting"
 
     def folder(self, identity: str) -> str:
@@ -59,7 +59,7 @@ class Layout:
         return find_folder(self.root, ensure_identity(identity))
 
     def shard_folder(self, identity: str) -> str:
-        """Return the folder of one conversation if it is in a shard, as most are."""
+        """Return the folder of one conversation if it is in a shard, the usual place."""
         return f"{self.root}/{name_shard(ensure_identity(identity))}/{identity}"
 
     def metadata(self, identity: str) -> str:

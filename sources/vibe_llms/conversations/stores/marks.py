@@ -31,7 +31,7 @@ class ChangeMarks:
         """Set the time of the shard of a conversation that changes, or has changed.
 
         Args:
-            path: Path of one of its files.
+            path: Path of a file in the folder.
         """
         shard = path.rsplit("/", 2)[0]
         now = time.time_ns()

@@ -17,7 +17,7 @@ _Canister = TypeVar("_Canister", bound=AnyCanister)
 
 
 def ensure_distinct(canisters: Sequence[AnyCanister]) -> None:
-    """Raise StoreError if two canisters have the same id, as merges compare ids."""
+    """Raise StoreError if two canisters have one id, as merges compare ids."""
     if len(canisters) < 2:
         return
     seen: set[str] = set()
@@ -36,7 +36,7 @@ def detach_media(
     *,
     add: Callable[..., str] | None = None,
 ) -> list[_Canister]:
-    """Return canisters in their stored form: the bytes of their media are in a content store.
+    """Return canisters in their stored form, with the bytes of media in a content store.
 
     Args:
         add: Called instead of the content store's ``add``, for example if the caller has its lock.

@@ -127,12 +127,13 @@ class _Entry:
     """A stored conversation.
 
     Attributes:
-        metadata: Its metadata; :meth:`describe` returns them with the time of the last append.
+        metadata: Metadata of the conversation; :meth:`describe` returns them with the time of the
+            last append.
         own: Its canisters, without those that it inherits from its parent.
         merged: Number of these that were copied from deleted parents.
         last_append: Time of the last append, if the metadata do not contain it yet.
-        log: The log of its runs, created when it is first opened.
-        inbox: The inbox of its runs, created when it is first opened.
+        log: Log of the conversation's runs, created when it is first opened.
+        inbox: Inbox of the conversation's runs, created when it is first opened.
     """
 
     metadata: ConversationMetadata
@@ -143,7 +144,10 @@ class _Entry:
     inbox: MemoryInbox | None = None
 
     def describe(self) -> ConversationMetadata:
-        """Return the current metadata. They are not created at each append, which would slow it."""
+        """Return the current metadata.
+
+        They are not created at each append, which would slow appending.
+        """
         if self.last_append is not None:
             self.metadata, self.last_append = (
                 attrs.evolve(self.metadata, updated=self.last_append),
@@ -276,7 +280,7 @@ class MemoryStore(StoreDefaults):
         return child
 
     def delete(self, identity: str) -> None:
-        """Delete a conversation; first copy to its forks what they need of it."""
+        """Delete a conversation; first copy shared lines to its forks."""
         with self._lock:
             deleted = self._access(identity)
             grandparent = deleted.metadata.parent
@@ -287,8 +291,9 @@ class MemoryStore(StoreDefaults):
                     continue
                 count = link.canisters or 0
                 share = deleted.own[: max(0, count - inherited)]
-                # The fork becomes a child of the grandparent. It inherits fewer canisters than the
-                # deleted one if its fork point is before the own canisters of the deleted one.
+                # The fork becomes a child of the grandparent. A fork inherits fewer canisters than
+                # the deleted conversation if the fork point is in the part that the deleted
+                # conversation inherits.
                 if grandparent is not None:
                     grandparent = attrs.evolve(grandparent, canisters=min(count, inherited))
                 child.own[:0] = share

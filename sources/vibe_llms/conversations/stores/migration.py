@@ -1,7 +1,7 @@
 """Migration of a store from the former layout, in which all conversations were in one folder.
 
-Each conversation is moved by one rename, so that after a crash it is in its old place or in the new
-one, and the store finds it in either. An interrupted migration can be repeated.
+Each conversation is moved by one rename, so that after a crash it is in either the old or the new
+place, and the store finds it in both. An interrupted migration can be repeated.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Object stores of Amazon, Google and Azure: their URLs, their keys, and obstore's clients.
+"""Object stores of Amazon, Google and Azure: URLs, keys, and obstore's clients.
 
 obstore signs requests and supports the roles of machines, containers and clusters. This module
 reads Amazon's credentials file, which obstore does not, and checks settings that obstore would
@@ -27,7 +27,7 @@ from vibe_llms.foundation.secrets import Secret, is_secret_name
 from vibe_llms.providers.credentials import ensure_key
 
 REQUEST_SECONDS: Final = 600
-"""Time limit of one request, its body included."""
+"""Time limit of one request, including its body."""
 
 FIRST_WAIT: Final = timedelta(seconds=0.5)
 """Wait before the first retry; later ones double."""
@@ -42,11 +42,11 @@ _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")
 
 @frozen(kw_only=True)
 class ObjectLocation:
-    """A bucket, and a prefix in it.
+    """A bucket, and a prefix in the bucket.
 
     Attributes:
         cloud: ``s3``, ``gs`` or ``az``.
-        endpoint: URL of the server; empty for the vendor's own.
+        endpoint: URL of the server; empty for the vendor's server.
         account: The storage account of Azure; empty for other vendors.
         bucket: The name of the bucket, which Azure calls a container.
         prefix: Prefix of the objects' names.
@@ -82,7 +82,7 @@ def locate(address: str) -> ObjectLocation:
 
 
 def open_object_store(location: ObjectLocation, keys: dict[str, str]) -> Any:
-    """Return obstore's client of a bucket; it connects when it is first used.
+    """Return obstore's client of a bucket, which connects on first use.
 
     Args:
         keys: From :func:`find_keys`.

@@ -1,6 +1,6 @@
 """Cache of the open files of conversations that were appended to last.
 
-Opening the lock, the messages and the tally takes more than half of an append. A store keeps them
+Opening the lock, the messages and the tally takes more than half of an append. A store keeps files
 open for a few conversations, and uses them again if the folder of the conversation is unchanged:
 then the paths still belong to the open files. A deletion, a merge, a migration, and a user who
 replaces a file, all change the folder.
@@ -30,7 +30,7 @@ class OpenLog(NamedTuple):
         folder: Folder of the conversation.
         inode, changed: Inode and time of change of the folder, when the files were opened. Not the
             time of modification, which tools that restore backups set.
-        process: Id of the process that opened them, as a child process would share their locks.
+        process: Id of the process that opened the files, as a child process would share the locks.
     """
 
     log: Log
@@ -50,7 +50,7 @@ class LogCache:
         """Lock the messages of a conversation, and take them out of the cache.
 
         Returns:
-            ``None`` if they are not open, or are no longer those of the conversation.
+            ``None`` if no files are open, or if they no longer belong to the conversation.
 
         Raises:
             StoreError: Another process held the lock for too long.

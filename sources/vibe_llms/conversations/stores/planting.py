@@ -57,7 +57,7 @@ def put_in_place(
 
     Args:
         metadata: Bytes of the file that makes the folder a conversation.
-        files: Other files in it, by name.
+        files: Other files in the folder, by name.
         written_ns: Time of its last message, if that is not now.
 
     Raises:

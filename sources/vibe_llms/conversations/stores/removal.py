@@ -40,8 +40,9 @@ class Inheritance:
     """The lines and the link that a fork receives from its deleted parent.
 
     Attributes:
-        size: Number of bytes from the start of the parent's own messages.
-        link: Its new link, to the parent of the deleted one; ``None`` if that has none.
+        size: Number of bytes from the start of the parent's file.
+        link: New link of the fork, to the parent of the deleted conversation; ``None`` if that has
+            none.
     """
 
     size: int
@@ -105,7 +106,7 @@ def _remove_lock(
     with suppress(FileNotFoundError):  # it may be missing after a crash
         stack.callback(locks.release, locks.acquire(path, wait_seconds=wait_seconds))
         disk.remove(path)
-    # Otherwise a power failure could restore the lock, and with it appends to the old file.
+    # Otherwise a power failure could restore the lock, and so allow appends to the old file.
     disk.synchronize_folder(layout.folder(identity))
 
 
@@ -140,7 +141,8 @@ def _compute_inheritance(parent: _DeletedParent, link: ParentLink) -> Inheritanc
         return Inheritance(size=parent.merged + link.bytes, link=parent.link)
     count = link.canisters or 0
     if parent.link is not None and count <= parent.inherited:
-        # The fork point is before the parent's own lines: the grandparent has all that is needed.
+        # The fork point is in the part that the parent inherits: the grandparent has all needed
+        # lines.
         return Inheritance(size=0, link=ParentLink(identity=parent.link.identity, canisters=count))
     size = measure_lines(parent.data, count - parent.inherited)
     return Inheritance(size=len(parent.data) if size is None else size, link=parent.link)
@@ -182,7 +184,8 @@ def recover(layout: Layout, disk: Disk) -> None:
     if not os.path.lexists(layout.deleting):
         return
     if os.path.lexists(f"{layout.deleting}/{_DELETED}"):
-        # The metadata are last: while they are here, the other files of the fork are moved again.
+        # The metadata are moved last: while they are in this folder, the other files of the fork
+        # are moved again.
         targets = {
             _NEW_MESSAGES: layout.messages,
             _NEW_TALLY: layout.tally,
@@ -211,5 +214,5 @@ def restore_lock(layout: Layout, identity: str) -> None:
     path = layout.conversation_lock(identity)
     if not os.path.exists(layout.metadata(identity)):
         raise chain.describe_unknown(layout, identity)
-    # If several processes create it at the same time, all of them get the same file.
+    # If several processes create the file at the same time, all processes get one file.
     locks.make_lock(path)

@@ -1,8 +1,8 @@
 """Distribution of a store's conversations over subfolders (shards).
 
 So no folder has millions of entries. A shard is a folder below ``conversations``, named by a
-checksum of the ids in it. Conversations directly below ``conversations`` are found, too: those of
-the former layout, and those that a user puts there.
+checksum of the ids in the shard. Conversations directly below ``conversations`` are found, too:
+conversations in the former layout, and conversations that a user puts there.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def survey_shards(names: Iterator[str] | list[str]) -> Iterator[str]:
 def belongs(identity: str, shard: str) -> bool:
     """Return whether the store uses a folder of this name in this shard.
 
-    Otherwise a user has copied it, or moved it to a wrong shard.
+    Otherwise a user has copied the folder, or moved it to a wrong shard.
     """
     return bool(is_identity_form(identity)) and shard in (NO_SHARD, name_shard(identity))
 
@@ -84,7 +84,8 @@ def measure_files(root: str, file: str) -> dict[str, tuple[int, int]]:
         OSError: A shard is not readable.
     """
     found: dict[str, tuple[int, int]] = {}
-    # Conversations without a shard last, as one with the same id in a shard has precedence.
+    # Conversations without a shard last, as a conversation with an equal id in a shard has
+    # precedence.
     for shard in (*survey_shards(_list_folder(root)), NO_SHARD):
         try:
             # Relative to an open folder, the system need not resolve the whole path each time.
@@ -105,8 +106,8 @@ def _measure_shard(
     number = int(shard[1:], 16) if shard else None
     for name in os.listdir(descriptor):
         path = f"{name}/{file}"
-        # If the folder before has no such file, this one probably has none, either: check first, as
-        # an exception takes longer.
+        # If the previous folder has no such file, this folder probably has none, either. So check
+        # first, as an exception takes longer.
         if not exists and not access(path, os.F_OK, dir_fd=descriptor):
             continue
         try:

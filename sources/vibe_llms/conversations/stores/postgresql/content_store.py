@@ -90,7 +90,8 @@ class PostgresqlContents:
             connection.execute(_INSERT, (*row, None, address))
         self._backend.put(content_id, data, mime_type=mime_type, name=name)
         with self._database.begin() as connection:
-            # Set the backend again: a concurrent writer of the same data may have recorded its own.
+            # Set the backend again: a concurrent writer of these data may have recorded another
+            # backend.
             connection.execute(
                 "UPDATE vibe_contents SET data = NULL, size = %s, place = %s WHERE id = %s",
                 (len(data), address, content_id),
@@ -106,7 +107,7 @@ class PostgresqlContents:
         """Move content to the backend for new content; verify it before removing the original.
 
         Raises:
-            StoreError: The content cannot be read or written; then it stays in its old backend.
+            StoreError: The content cannot be read or written; the content stays in its old backend.
         """
         with self._hold_as_mover():
             data, old, about = self._access(content_id, "data, place, about")
@@ -117,7 +118,7 @@ class PostgresqlContents:
             if self._backend is not None:
                 self._require_own(self.address)
             if data is not None and old is not None:
-                # Remove leftovers of a crash before the upload, as they may be in the same backend.
+                # Remove leftovers of a crash before the upload, as they may be in the new backend.
                 self._remove_from(old, content_id)
                 old = None
             if self._backend is None:
@@ -155,8 +156,8 @@ class PostgresqlContents:
 
     def _renew(self, content_id: str, size: int) -> bool:
         """Restart the age of content; return whether it exists."""
-        # Existing content need not be sent again. For a backend, this is a transaction of its own,
-        # as the caller's transaction would keep the row locked until its end.
+        # Existing content need not be sent again. For a backend, this is a separate transaction, as
+        # the caller's transaction would keep the row locked until its end.
         database = self._database
         with database.transact() if self._backend is None else database.begin() as connection:
             row = connection.execute(
@@ -311,11 +312,11 @@ class PostgresqlContents:
 
     @cached_property
     def _owner(self) -> str:
-        """Identity of this database in backends: its own id and its location.
+        """Identity of this database in backends: the database's id and its location.
 
-        The location distinguishes a copy of the database, which has the same id, but does not know
-        which content the original needs. It is the same for a copy of the server's files, and for
-        a standby server.
+        The location distinguishes a copy of the database, which has the id of the original, but
+        does not know which content the original needs. It is the same for a copy of the server's
+        files, and for a standby server.
         """
         with self._database.begin(reading=True) as connection:
             (owner,) = connection.execute("SELECT owner FROM vibe_format").fetchone() or ("",)

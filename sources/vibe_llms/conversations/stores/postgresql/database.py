@@ -79,7 +79,7 @@ class Fence:
 
 
 class _ThreadState(threading.local):
-    """State of one thread: its open transaction, and the claim that its changes require."""
+    """State of one thread: the open transaction, and the claim that its changes require."""
 
     connection: psycopg.Connection[Any] | None = None
     fence: Fence | None = None
@@ -90,8 +90,8 @@ class Database:
     """PostgreSQL database; several threads and processes may use it.
 
     Attributes:
-        url: URL in the syntax of PostgreSQL's own tools; omitted parts come from their variables
-            and files, such as ``PGPASSWORD`` and ``~/.pgpass``.
+        url: URL in the syntax of PostgreSQL's tools; omitted parts come from their variables and
+            files, such as ``PGPASSWORD`` and ``~/.pgpass``.
     """
 
     url: str
@@ -110,7 +110,7 @@ class Database:
 
     @contextmanager
     def transact(self, *, reading: bool = False) -> Iterator[psycopg.Connection[Any]]:
-        """Run a transaction: apply all changes or none; join a transaction of the same thread.
+        """Run a transaction: apply all changes or none; join an open transaction of the thread.
 
         Args:
             reading: Whether the transaction is read-only, with a snapshot. If the tables do not
@@ -169,7 +169,7 @@ class Database:
             self._thread_state.fence = previous
 
     def perform(self, statement: str, parameters: Mapping[str, Any]) -> psycopg.Cursor[Any]:
-        """Execute one statement as its own transaction, in one round trip.
+        """Execute one statement as a separate transaction, in one round trip.
 
         If this thread has an open transaction, join it.
 

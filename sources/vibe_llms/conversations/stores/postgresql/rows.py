@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import psycopg
 
 Lines: TypeAlias = Sequence[tuple[int, str]]
-"""Lines of a history with their numbers in it, in order."""
+"""Lines of a history with their numbers, in order."""
 
 # From a conversation up to its root: the lines of each that the conversation inherits.
 _HISTORY = """
@@ -55,7 +55,7 @@ def encode_fields(metadata: ConversationMetadata) -> str:
 
 
 class StoredConversation(NamedTuple):
-    """Conversation as its row describes it.
+    """Conversation as described by its row.
 
     Attributes:
         place: Name of the conversation in errors.
@@ -121,7 +121,7 @@ class StoredConversation(NamedTuple):
         )
 
     def read_own(self, connection: psycopg.Connection[Any]) -> Lines:
-        """Return the conversation's own lines."""
+        """Return the lines of the conversation, without inherited lines."""
         return connection.execute(_OWN, (self.identity,)).fetchall()
 
     def read_history(self, connection: psycopg.Connection[Any]) -> Lines:

@@ -1,4 +1,4 @@
-"""Conversation store in PostgreSQL: one row per conversation, and one per line."""
+"""Conversation store in PostgreSQL: one row per conversation, and one row per line."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ class PostgresqlStore(StoreDefaults):
         events: Sequence[bytes] = (),
         messages: Sequence[RunMessage] = (),
     ) -> Position:
-        """Create a conversation with its canisters, the log of its runs and its inbox."""
+        """Create a conversation with canisters, a log of runs and an inbox."""
         with self.database.transact() as connection:
             position = super().plant(
                 identity, metadata, canisters, events=events, messages=messages
@@ -177,8 +177,9 @@ class PostgresqlStore(StoreDefaults):
         ensure_identity(identity)
         ensure_distinct(canisters)
         needs_hold = needs_content_store(canisters)
-        # Content is added first, each in its own transaction, as two writers of the same content in
-        # a different order would deadlock. The shared lock lasts until a line refers to it.
+        # Content is added first, each in a separate transaction, as two writers of equal content in
+        # a different order would deadlock. The shared lock lasts until a line refers to the
+        # content.
         with self.contents.hold() if needs_hold else nullcontext():
             add = self.contents.add_while_locked
             stored = detach_media(canisters, self.contents, add=add) if needs_hold else canisters
@@ -258,7 +259,7 @@ class PostgresqlStore(StoreDefaults):
         """Create a fork, which shares the history of another conversation; return its identity."""
         child = produce_identity() if child is None else child
         with self.database.transact() as connection:
-            # Lock the parent, so that it is not deleted before the fork refers to it.
+            # Lock the parent against deletion until the fork refers to it.
             row = self._access(connection, identity, locks=True)
             count = row.next if from_index is None else from_index
             link = ParentLink(identity=identity, canisters=count)
@@ -266,7 +267,7 @@ class PostgresqlStore(StoreDefaults):
         return child
 
     def delete(self, identity: str) -> None:
-        """Delete a conversation; first copy to its forks what they need of it."""
+        """Delete a conversation; first copy shared lines to its forks."""
         with self.database.transact() as connection:
             # Lock order: the conversation, then its forks.
             row = self._access(connection, identity, locks=True)
@@ -335,7 +336,7 @@ class PostgresqlStore(StoreDefaults):
         return iter([each for (each,) in rows])
 
     def examine(self, identity: str, *, seen: Seen | None = None) -> Examination:
-        """Verify each of the conversation's own lines, and its link."""
+        """Verify the lines of the conversation's rows, and the link to its parent."""
         with self.database.transact(reading=True) as connection:
             row = self._access(connection, identity)
             lines, history = row.read_own(connection), row.read_history(connection)
