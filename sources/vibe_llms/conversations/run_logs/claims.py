@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 LEASE_SECONDS: Final = 15.0
 """Duration of a lease, for claims and for workers' heartbeats.
 
-A lease is renewed whenever a third of this time has passed. If the process of a run dies, another process can continue the run after this time.
+A lease is renewed whenever a third of this time has passed. If the process of a run dies, another
+process can continue the run after this time.
 """
 
 _RENEW = """
