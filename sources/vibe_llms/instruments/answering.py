@@ -50,7 +50,7 @@ class Answer(Protocol):
     def shortfall(self) -> Shortfall | None:
         """The reason why the model's turn is not an answer.
 
-        ``None`` if it is one, or if there is no answer for a reason outside of the turn.
+        ``None`` if the turn is an answer, or if the reason is outside of the turn.
         """
 
 

@@ -49,14 +49,14 @@ class Embedder(CallInstrument):
     async def embed(self, texts: str | Iterable[str], *, purpose: Purpose | None = None) -> Vectors:
         """Return the vectors of texts, in their order.
 
-        Many texts are split into requests of the size that the vendor allows, several at once.
-        If one fails, the others are cancelled.
+        Many texts are split into requests of the size that the vendor allows, several at once. If a
+        request fails, all others are cancelled.
 
         Args:
-            purpose: The use of these vectors; by default that of the embedder.
+            purpose: The use of these vectors; by default the embedder's use.
 
         Raises:
-            RequestError: There are no texts, or one of them is blank.
+            RequestError: There are no texts, or a text is blank.
             TranslationLossError: The translation loses something, and the embedder is strict.
             ConverseError: A request failed.
         """

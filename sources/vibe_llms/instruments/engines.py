@@ -144,15 +144,15 @@ class Run:
 
 
 class Engine(Closing):
-    """A model with tools: ask it, execute its calls, and repeat until it has answered.
+    """A model with tools: ask the model, execute its calls, and repeat until it answers.
 
     ::
 
         engine = Engine("local:smollm2", tools=[weather, stock_price])
         conversation = await engine.run(conversation)
 
-    As an asynchronous context manager, it keeps its ensembles connected between runs; otherwise
-    each run connects and disconnects them.
+    As an asynchronous context manager, an engine keeps its ensembles connected between runs;
+    otherwise each run connects and disconnects them.
 
     Args:
         client: A model: its address, a :class:`.Model`, or a model of a provider.
@@ -212,7 +212,7 @@ class Engine(Closing):
         return self._limits or Limits()
 
     def survey_local_arguments(self) -> list[str]:
-        """Return the names of those of its arguments that cannot be sent to another process."""
+        """Return the names of the engine's arguments that cannot be sent to another process."""
         local = {
             "approver": self.approver,
             "store": self.store,
@@ -362,7 +362,7 @@ class Engine(Closing):
 
     @asynccontextmanager
     async def access_registry(self) -> AsyncIterator[Registry]:
-        """Provide the connected ensembles: the shared ones, or new ones for one run."""
+        """Provide the connected ensembles: the shared ensembles, or new ensembles for one run."""
         registry = self._given_registry or self._registry
         if registry is not None:
             yield registry

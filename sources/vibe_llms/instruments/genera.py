@@ -118,7 +118,7 @@ async def call_in_parts(model: CallModel[In, Out], call: In, concurrency: int) -
 async def call_all(model: CallModel[_In, Out], calls: Sequence[_In], concurrency: int) -> list[Out]:
     """Make several calls at once, and return their results in order.
 
-    If one fails, the others are cancelled.
+    If a request fails, all others are cancelled.
 
     Raises:
         ConverseError: The first error.

@@ -73,7 +73,7 @@ class Illustrator(CallInstrument):
         """Draw new images, or edit existing ones.
 
         If the vendor returns fewer images per request than ``count``, several requests are sent at
-        once. If one fails, the others are cancelled.
+        once. If a request fails, all others are cancelled.
 
         Args:
             prompt: Description of the image, or of the change.

@@ -347,7 +347,7 @@ def _write_call(canister: InvocationCanister) -> str:
 def _replace_instructions(
     canisters: tuple[AnyCanister, ...], instructions: str | None
 ) -> tuple[AnyCanister, ...]:
-    """Replace the last instructions in a conversation; if it has none, insert them at the start.
+    """Replace the last instructions in a conversation, or insert them at the start.
 
     Empty instructions remove the recorded ones.
     """

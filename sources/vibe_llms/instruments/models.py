@@ -377,7 +377,7 @@ class Model(Closing):
     async def join_reactors(
         self, reactors: ConversationReactors | None
     ) -> ConversationReactors | None:
-        """Return the reactors of an answer: the model's, these ones, and the application's."""
+        """Return all reactors of an answer: of the model, the call and the application."""
         shared = await self.application.produce_reactors()
         if self._reactors is None and reactors is None and not shared:
             return None

@@ -33,7 +33,7 @@ class Moderator(CallInstrument):
         """Return a verdict about each text, in their order.
 
         Raises:
-            RequestError: There are no texts, or one of them is blank.
+            RequestError: There are no texts, or a text is blank.
             ConfigurationError: The moderator has no address.
             ConverseError: A request failed.
         """

@@ -48,8 +48,8 @@ class RequestOptions(EngineOptions, total=False):
 
     Attributes:
         system: Instructions, inserted before the prompt.
-        tools: Tools that the model may call: functions, invokers, descriptions and ensembles, or
-            one of them. The answer contains its calls; an :class:`.Engine` executes them.
+        tools: Tools that the model may call: functions, invokers, descriptions and ensembles, or a
+            single tool. The answer contains its calls; an :class:`.Engine` executes them.
         invocables: Descriptions of further tools.
         continuation: Let the model continue its own last turn.
     """

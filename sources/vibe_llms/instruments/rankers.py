@@ -26,7 +26,7 @@ class Ranker(CallInstrument):
     """A model that orders texts by their relevance to a query.
 
     An embedder can replace a ranker: then texts are ordered by the similarity of their vectors to
-    that of the query, which is reported as a loss.
+    the query's vector, and a loss is reported.
 
     Use it as an asynchronous context manager, or close it at the end.
 
@@ -47,7 +47,7 @@ class Ranker(CallInstrument):
             max_results: Maximum number of returned texts, the most relevant ones; ``None`` for all.
 
         Raises:
-            RequestError: There are no texts, or one of them or the query is blank.
+            RequestError: There are no texts, or a text or the query is blank.
             TranslationLossError: An embedder replaces the ranker, and the ranker is strict.
             ConverseError: A request failed.
         """

@@ -18,7 +18,7 @@ _SUITE = "vibe_llms.testing.contracts.suite"
 
 @frozen(kw_only=True)
 class Promise:
-    """One promise of the contract, and whether the plugin keeps it.
+    """One promise of the contract, and whether the plugin keeps the promise.
 
     Attributes:
         name: The name of its test, in words.

@@ -54,7 +54,7 @@ class AsyncChannel(ContinuedConversation[T], Closing):
         print(reply.value.name)
 
     A channel renders the prompt and runs the conversation with an :class:`.Engine`. As an
-    asynchronous context manager, it keeps its tools connected between questions.
+    asynchronous context manager, the channel keeps its tools connected between questions.
 
     Args:
         model: Its address, a :class:`.Model`, or a model of a provider.
@@ -197,7 +197,7 @@ class AsyncChannel(ContinuedConversation[T], Closing):
         """Return a channel with a fork of the conversation; see
         :meth:`.Conversation.fork`.
 
-        It shares the tools; closing the first channel disconnects them for both.
+        The copy shares the tools; closing the first channel disconnects the tools for both.
         """
         forked: AsyncChannel[T] = AsyncChannel.__new__(type(self))
         forked.prompt, forked.parser, forked._shared = self.prompt, self.parser, self._shared

@@ -14,7 +14,7 @@ from vibe_llms.messages.canisters import AnyCanister
 class Composing(Protocol):
     """An object that turns values into canisters, such as a ``Prompt``.
 
-    By default, a class that inherits it requires all its variables and has no schema.
+    By default, a subclass requires all its variables and has no schema.
     """
 
     @property

@@ -77,7 +77,7 @@ async def add_parser(engine: _Engine, parser: Parser[Any]) -> tuple[_Engine, Mod
     if choice.mode is Mode.NATIVE:
         options["schema"] = parser.kind.sent_schema
     elif choice.mode is Mode.TOOL:
-        # With other tools, the model may call those first; otherwise it can only answer.
+        # With other tools, the model may call these tools first; otherwise it can only answer.
         options["invocation_choice"] = "required" if has_tools else parser.name
         answer_tools = (FunctionsEnsemble("answer", (parser.produce_invoker(),)),)
     return engine.vary(answer_tools, options), choice

@@ -23,7 +23,8 @@ class Reply(Generic[T]):
     """Reply of a channel.
 
     Attributes:
-        outcomes: One per run: the first, and one for each answer that had to be corrected.
+        outcomes: One entry per run: the first run, and a run for each answer that had to be
+            corrected.
         choice: The mode of structured output; ``None`` without a parser.
     """
 

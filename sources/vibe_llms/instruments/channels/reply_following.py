@@ -40,7 +40,7 @@ class ReplyFollowing(Closing, Generic[T]):
         self._steps: AsyncGenerator[Any, None] | None = None
         self._reply: Reply[T] | None = None
         self._follower: AnswerFollower | None = None
-        # Holds one value: the answer waits until the caller has received it.
+        # Queue of one value: the model's answer waits until the caller has received the value.
         self._partials: asyncio.Queue[Any] = asyncio.Queue(1)
 
     def __aiter__(self) -> AsyncIterator[Any]:

@@ -1,4 +1,4 @@
-"""A channel as a tool: one model calls another model that has a purpose of its own."""
+"""A channel as a tool: one model calls another model for a purpose."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ class ToolChannel(Closing):
     Args:
         model: As for :class:`.AsyncChannel`, like the arguments not listed here.
         name: The name by which the other model calls it.
-        description: Its purpose, which is all that the other model knows about it.
-        prompt: Its variables are the arguments; by default there is one argument, ``text``.
+        description: Purpose of the tool, which is all that the calling model knows about it.
+        prompt: The prompt, whose variables are the arguments; by default there is one argument,
+            ``text``.
         parser: Its value is the result; by default that is the text of the answer.
         conversation: The start of each call's conversation.
         depth: Maximum depth of channels that call channels, including this one.

@@ -82,7 +82,7 @@ class TextReader:
 
 @define
 class AnswerFollower:
-    """Collects the part of an answer received so far: of its invocation, or of its text.
+    """Collects the part of an answer received so far: of the invocation, or of the text.
 
     Attributes:
         kind: The type of the answer.

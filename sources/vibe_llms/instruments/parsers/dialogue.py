@@ -32,7 +32,7 @@ _Out = TypeVar("_Out", bound=Answer)
 
 @frozen(kw_only=True)
 class ParseAttempt:
-    """One answer, and its faults.
+    """One answer with its faults.
 
     Attributes:
         number: Number of the attempt, from 1.
@@ -188,7 +188,7 @@ class Dialogue(Repair[T, Response], Generic[T]):
 
 
 def compose_correction(parser: Parser[T], mode: Mode, faults: Sequence[ArgumentFault]) -> str:
-    """Return a text for the model that lists the faults of its answer and asks to correct them."""
+    """Return a text for the model that lists the faults of its answer and asks for a correction."""
     lines = "\n".join(f"- {fault}" for fault in faults)
     instruction = (
         f"Call {parser.name} again with the whole, corrected answer."

@@ -375,7 +375,7 @@ def read_values(text: str, openings: str = "{") -> Iterator[tuple[Any, int, int]
     """Find the JSON values in a text that start with one of the characters in ``openings``.
 
     Yields:
-        Each value with its start and its end; the values do not overlap.
+        Each value with start and end; the values do not overlap.
     """
     index, opening = 0, re.compile(f"[{re.escape(openings)}]")
     # Each try may read to the end: without a limit, a text of brackets takes quadratic time.

@@ -314,7 +314,7 @@ class Parser(Generic[T]):
         """Yield the partial value whenever it grows; the complete value last.
 
         The partial value of an object is a :class:`Partial`, whose attributes are ``ABSENT`` until
-        they are received; that of an array is a sequence of the items received so far.
+        they are received; the partial value of an array is a sequence of the items received so far.
 
         Raises:
             ParseError: The answer is invalid, which is known only at the end.
@@ -328,7 +328,7 @@ class Parser(Generic[T]):
     @overload
     def follow_items(self, stream: SyncStream) -> Iterator[Any]: ...
     def follow_items(self, stream: AsyncStream | SyncStream) -> AsyncIterator[Any] | Iterator[Any]:
-        """Yield the items of a list, each as soon as it is complete, as a value of its type.
+        """Yield the items of a list as values of their type, each as soon as it is complete.
 
         Raises:
             RequestError: The parser's value is not a list.

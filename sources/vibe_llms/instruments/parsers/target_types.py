@@ -186,7 +186,7 @@ def _return_unchanged(plain: Any) -> Any:
 
 
 def _inline_root(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema with its definitions; a reference at its root is replaced by its target."""
+    """Return a schema with its definitions; a reference at the root is replaced by its target."""
     name = str(schema.get("$ref", "")).removeprefix("#/$defs/")
     root = {**definitions[name], **schema} if name in definitions else dict(schema)
     if name in definitions:

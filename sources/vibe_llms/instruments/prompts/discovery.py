@@ -1,4 +1,4 @@
-"""Reads the templates of a prompt with all their partials, and finds their faults."""
+"""Reads the templates of a prompt with all partials, and finds faults."""
 
 from __future__ import annotations
 

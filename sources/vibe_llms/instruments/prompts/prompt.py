@@ -151,8 +151,8 @@ class Prompt:
     def render_contents(self, /, **values: Any) -> tuple[AnyContent, ...]:
         """Render the prompt to contents; values that are contents, such as images, are unchanged.
 
-        The text is split at their positions; blank parts between them are omitted. Raises the same
-        errors as :meth:`render`.
+        The text is split at the positions of these contents; blank parts between them are omitted.
+        Raises the same errors as :meth:`render`.
         """
         return self._render(_TEXT, self._inputs.check(values))
 

@@ -1,7 +1,7 @@
 """Budgets for rendering a prompt: characters and time.
 
-Templates may be untrusted. Their output is counted before it is created, so that a large text never
-exists, even for a moment.
+Templates may be untrusted. The size of an output is counted before the output is created, so that a
+large text never exists, even for a moment.
 """
 
 from __future__ import annotations

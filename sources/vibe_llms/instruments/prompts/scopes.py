@@ -75,7 +75,7 @@ class _GuardedRemover(NodeTransformer):
         return self._visit_both(node, truth=False)
 
     def _visit_both(self, node: nodes.And | nodes.Or, *, truth: bool) -> nodes.Node:
-        """Visit both sides; the right one is reached only if the left one has this result."""
+        """Visit both sides; the right side is reached only if the left side has this result."""
         reached = self.present | _find_present(node.left, truth=truth)
         node.left = self.visit(node.left)
         (node.right,) = self._visit_where(reached, [node.right])
@@ -107,10 +107,10 @@ def _find_present(test: nodes.Node, *, truth: bool) -> Names:
 class Variables:
     """The variables of a template.
 
-    Attributes:
-        known: All variables that the template reads.
-        required: The variables without which the template cannot be rendered.
-    """
+        Attributes:
+                known: All variables that the template reads.
+            required: The variables without which the template cannot be rendered.
+        """
 
     known: frozenset[str]
     required: frozenset[str]
@@ -122,7 +122,7 @@ def find_variables(tree: nodes.Template) -> Variables:
     Jinja cannot tell whether a name is always set before its use if it is set in branches of an
     ``if``. So the variables are found twice: in the unmodified tree, and in a tree with a separate
     scope for each branch, which is followed by the names that all branches set. Both results may
-    contain too many names, but miss none; so only names in both are variables.
+    contain too many names, but all variables; so only names in both results are variables.
     """
     whole = meta.find_undeclared_variables(tree)
     _Separator().visit(tree)

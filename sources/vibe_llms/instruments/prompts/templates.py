@@ -30,7 +30,7 @@ _COUNT_CONTENTS: Final = "count contents"
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
-    """Sandbox of one prompt's templates: its own text and its partials.
+    """Sandbox of one prompt's templates: the text of the prompt, and partials.
 
     Args:
         sources: The texts, by name.

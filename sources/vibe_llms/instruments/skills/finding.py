@@ -120,8 +120,8 @@ def survey_skills(configuration: Configuration) -> tuple[FoundSkill, ...]:
 def find_skill(name: str, application: Application) -> Skill:
     """Find a skill by its name, or read it from a path.
 
-    A skill in the project's folder was written by the folder's author. Before its first use, the
-    user is asked to trust it, and again after each change of its file.
+    A skill in the project's folder was written by the folder's author. Before the first use of a
+    skill, and after each change of its file, the user is asked to trust it.
 
     Args:
         name: A name such as ``reviewer``; or a path that ends in ``.toml``, which is read without

@@ -259,8 +259,8 @@ def restore_conversation(store: ConversationStore, continued: str | None) -> Con
 def survey_addresses(configuration: Configuration, provider: str = "") -> list[str]:
     """List the addresses of known models; make no requests and load no provider.
 
-    These are the models in the vendor's last list, or else the default and those of the built-in
-    data. Each provider's own name precedes its models.
+    These are the models in the vendor's last list, or else the default model and the models in the
+    built-in data. Each provider's own name precedes its models.
 
     Args:
         provider: Only models of this provider; empty for all providers.

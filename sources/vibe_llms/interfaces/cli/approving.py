@@ -120,7 +120,7 @@ def write_arguments(request: ApprovalRequest) -> str:
 
 
 def _show(request: ApprovalRequest) -> bool:
-    """Show the request; return whether its arguments were cut, because they are too long."""
+    """Show the request; return whether arguments were cut because of their length."""
     arguments = write_arguments(request)
     is_cut = len(arguments) > _CHARACTERS_LIMIT
     if is_cut:

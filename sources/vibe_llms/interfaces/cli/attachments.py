@@ -22,7 +22,7 @@ Attachment: TypeAlias = DocumentCanister | MediaContent
 
 
 def recognize_type(data: bytes, name: str = "") -> str:
-    """Return the media type of data, by its content; if that is inconclusive, by its name."""
+    """Return the media type of data, by content; if the content is inconclusive, by name."""
     recognized = recognize(data)
     if recognized:
         return _refine_zip(name) if recognized == "application/zip" else recognized

@@ -124,7 +124,7 @@ def survey_providers(incomplete: str) -> Candidates:
 
 
 def survey_models(incomplete: str) -> Candidates:
-    """Providers and aliases; after a colon, or if only one provider matches, its models."""
+    """Providers and aliases; after a colon, or if one provider matches, its models."""
     configuration = load_configuration()
     names = {**dict.fromkeys(configuration.providers, ""), **configuration.aliases}
     providers = _select(names, incomplete)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def survey_mistakes(application: Application, *, about: Sequence[str] = ()) -> Iterator[Finding]:
-    """Yield all mistakes, each with file and line if it has one.
+    """Yield all mistakes, each with its file and, if known, its line.
 
     Args:
         about: The parts of a setting's name, to report only mistakes in its table.
@@ -110,6 +110,6 @@ def _survey_names(application: Application) -> Iterator[Finding]:
 
 
 def _read_error(error: ConverseError, place: str, message: str) -> tuple[Finding, ...]:
-    """Return the findings of an error; if it has none, one with this place and message."""
+    """Return the findings of an error; without findings, make one of the place and the message."""
     findings = error.findings if isinstance(error, ConfigurationError) else ()
     return findings or (Finding(place=place, message=message),)

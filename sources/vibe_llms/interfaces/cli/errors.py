@@ -97,7 +97,7 @@ def report_error(error: Exception, *, as_json: bool) -> ExitCode:
 
 
 def compose_lines(error: Exception) -> list[str]:
-    """Compose the text for users: one line, or one per finding in a configuration."""
+    """Compose the text for users: one line, or a line per finding in a configuration."""
     from vibe_llms.exceptions import ConfigurationError, ConverseError, end_sentence
     from vibe_llms.interfaces.cli.output import sanitize
     from vibe_llms.interfaces.cli.program import respell

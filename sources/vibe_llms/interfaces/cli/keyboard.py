@@ -1,8 +1,8 @@
 """Read lines from the user at the terminal, from any thread.
 
 All code of the command line uses this module, because it prevents two deadlocks. A thread that
-waits for a line cannot be cancelled, so it polls whether its work has ended. And a read never
-blocks: before an available line is read, Ctrl-C may discard it, or another process may change the
+waits for a line cannot be cancelled, so the thread polls whether to stop. And a read never blocks:
+before an available line is read, Ctrl-C may discard it, or another process may change the
 terminal's mode.
 """
 
@@ -92,7 +92,7 @@ def ask_line(prompt: str) -> str:
 
 async def ask_text_async(prompt: str) -> str | None:
     """Ask for a line without blocking the loop; cancellation releases the terminal."""
-    with begin_work():  # a thread cannot be cancelled: this signals it, and waits for it
+    with begin_work():  # a thread cannot be cancelled: signal it, and wait for its end
         return await asyncio.to_thread(ask_text, prompt)
 
 

@@ -136,7 +136,8 @@ runner_option = click.option(
 class Command(click.Command):
     """Command with ``--debug``, which `command_line` finds at any position.
 
-    Its function may be asynchronous: then it runs in its own event loop, and Ctrl-C cancels it.
+    The function of a command may be asynchronous: then it runs in a new event loop, and Ctrl-C
+    cancels it.
     """
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:

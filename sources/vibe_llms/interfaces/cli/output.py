@@ -259,7 +259,7 @@ def _compose_row(row: Sequence[str], widths: Sequence[int], styles: Sequence[str
 
 
 def write_explanations(rows: Iterable[tuple[str, str, str]]) -> None:
-    """Write names with their values and, below each, its source; nothing is cut.
+    """Write names with their values and, below each value, its source; nothing is cut.
 
     In a file or pipe, each is one line, separated by tabs.
     """

@@ -68,7 +68,7 @@ def remember_names(configuration: Configuration) -> None:
 def is_option_value(option: str, value: str) -> bool:
     """Return whether a text is certainly the value of an option that may have none.
 
-    It is uncertain if other arguments follow: the text may be the first of them.
+    The result is uncertain if other arguments follow: the text may be the first argument.
     """
     return _arguments[-2:] == [option, value] or f"{option}={value}" in _arguments
 

@@ -160,7 +160,7 @@ async def open_session(session: ChatSession, options: Mapping[str, Any], screen:
 def ensure_allowed(allowed: Sequence[str], registry: Registry | None) -> None:
     """Check that the names in ``--allow`` exist; a misspelled name would silently allow nothing.
 
-    If more invocables may appear later, such as those of an MCP server, it only warns.
+    If more invocables may appear later, for example of an MCP server, only warn.
 
     Raises:
         UnknownNameError: An invocable does not exist.

@@ -43,7 +43,7 @@ class CallModelContract:
     settings: ClassVar[Mapping[str, Any]] = {}
 
     def produce_client(self, directory: Path) -> GenusClient:
-        """Make the client under test; override it if it needs more than settings.
+        """Make the client under test; override this if a client needs more than settings.
 
         Args:
             directory: An empty directory for its data.

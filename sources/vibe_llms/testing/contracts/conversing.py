@@ -1,4 +1,4 @@
-"""Promises about answers: their events, their end, and equal results with and without streams."""
+"""Promises about answers: events, end, and equal results with and without streams."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ class ConversingPromises(ComposingPromises):
     async def test_cancelling_passes_through(self, world: World) -> None:
         """A task that is cancelled while it waits for an answer ends as cancelled."""
         task = asyncio.ensure_future(world.ask(self.ask_for_words()))
-        await asyncio.sleep(0)  # let it start before it is cancelled
+        await asyncio.sleep(0)  # let the task start before it is cancelled
         task.cancel()
 
         with expect(

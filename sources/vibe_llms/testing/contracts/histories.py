@@ -371,7 +371,7 @@ class HistoryPromises:
             store.append("b", make_messages("four"), after=position)
 
     def test_deleting_does_not_count_as_saying_something(self, tmp_path: Path) -> None:
-        """A fork that received its parent's canisters keeps the time of its last message."""
+        """A fork that received its parent's canisters keeps its own last time."""
         store = self.produce_store(tmp_path)
         create_with_texts(store, "a", "one")
         store.fork("a", child="b")

@@ -60,7 +60,7 @@ class ProviderContract(ConversingPromises, TranslatingPromises):
 
     @contextlib.contextmanager
     def prepare(self, directory: Path) -> Iterator[World]:
-        """Prepare the world of one promise; override it to start a server."""
+        """Prepare the world of one promise; override this to start a server."""
         yield World(
             module=self.module,
             name=self.name,

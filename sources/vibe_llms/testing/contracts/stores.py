@@ -46,7 +46,7 @@ class StoreContract(HistoryPromises):
     """Contract of every store of conversations; override ``produce_store`` to make yours."""
 
     def test_bytes_of_media_go_to_the_content_store(self, tmp_path: Path) -> None:
-        """A stored message refers to its pictures; their bytes are stored once and loadable."""
+        """A stored message refers to pictures, whose bytes are stored once and loadable."""
         store = self.produce_store(tmp_path)
         store.create("a", ConversationMetadata())
         store.append("a", [UserCanister([TextualContent("Look."), PICTURE])])
@@ -322,7 +322,7 @@ class StoreContract(HistoryPromises):
         holder.close()
 
     def test_events_are_numbered_over_all_runs(self, tmp_path: Path) -> None:
-        """A log is read from any number on, in one piece or line by line; its size grows."""
+        """A log can be read from any number on, completely or line by line, while it grows."""
         store = self.produce_store(tmp_path)
         if not store.keeps_logs:
             return
@@ -354,7 +354,7 @@ class StoreContract(HistoryPromises):
         require(is_one_line and last == 4, f"It reads {data!r} up to {last}.", remedy)
 
     def test_letters_wait_in_the_inbox_until_a_run_takes_them(self, tmp_path: Path) -> None:
-        """For a store that keeps logs: others add messages, a run receives each of them once."""
+        """For a store that keeps logs: a run receives each message to its inbox once."""
         store = self.produce_store(tmp_path)
         if not store.keeps_logs:
             return
@@ -386,7 +386,7 @@ class StoreContract(HistoryPromises):
         )
 
     def test_a_conversation_is_planted_with_all_that_belongs_to_it(self, tmp_path: Path) -> None:
-        """Its canisters, its log and its inbox exist; a second one of its name is refused."""
+        """Canisters, log and inbox exist; a second conversation with this id is refused."""
         store = self.produce_store(tmp_path)
         if not store.keeps_logs:
             return

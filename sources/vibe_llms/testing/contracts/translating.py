@@ -76,8 +76,8 @@ class TranslatingPromises(ComposingPromises):
     """True if the provider uses this package's own format, and so has no losses."""
 
     foresees_losses = True
-    """True if it reports the losses before it sends a request; otherwise a strict request fails
-    later."""
+    """True if the provider reports losses before it sends a request; otherwise a strict request
+    fails later."""
 
     @promise
     async def test_an_invocation_is_asked_for_and_its_result_is_heard(self, world: World) -> None:

@@ -32,7 +32,7 @@ class World:
         name: The provider's name; empty for the only one of the plugin.
         model_name: The model's name; empty for the provider's default.
         settings: The provider's table in the configuration.
-        directory: The directory for its data, its cache and its configuration.
+        directory: The directory for data, cache and configuration of the provider.
     """
 
     module: str
@@ -62,7 +62,7 @@ class World:
         await self.client.close()
 
     def can(self, capability: str) -> bool:
-        """Return whether the model may have a capability: it is not known to lack it."""
+        """Return whether the model may have a capability: the capability is present or unknown."""
         attributes = self.model.descriptor.attributes
         return attributes.access_capability(capability) is not Capability.NO
 

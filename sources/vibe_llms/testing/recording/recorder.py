@@ -1,4 +1,4 @@
-"""Recorder: a transport that records its exchanges, without their secrets."""
+"""Recorder: a transport that records exchanges without their secrets."""
 
 from __future__ import annotations
 
@@ -56,10 +56,9 @@ def scrub_query(query: str, scrubber: Scrubber) -> str:
 class Recorder:
     """Records the exchanges of another transport, one line of JSON each.
 
-    Headers of requests are not recorded, and those of answers only if :data:`KEPT_HEADERS` has
-    them. The secrets of a request are redacted everywhere else, in every form that
-    :class:`Scrubber` knows. An exchange is written when its body has been read to the end, or when
-    it is closed.
+    Headers of requests are not recorded, and of answers only the headers in :data:`KEPT_HEADERS`.
+    The secrets of a request are redacted everywhere else, in every form that :class:`Scrubber`
+    knows. An exchange is written when its body was read completely, or when the exchange is closed.
 
     Args:
         transport: The real transport.
@@ -86,7 +85,7 @@ class Recorder:
 
 
 class _RecordedExchange(Closing):
-    """Exchange that collects its body and writes the recording at its end."""
+    """Exchange that collects the body, and writes the recording when it ends."""
 
     def __init__(
         self, exchange: Exchange, request: WireRequest, scrubber: Scrubber, path: Path

@@ -23,16 +23,15 @@ from vibe_llms.wire.scrubbing import Scrubber
 class UnrecordedRequestError(LookupError):
     """No recording matches a request; the message names the most similar one and the differences.
 
-    It is not a ConverseError, so that no provider handles it and a test sees it.
+    This is not a ConverseError, so that no provider handles the error and a test sees it.
     """
 
 
 class Replayer:
     """Answers requests from recordings with the same method, path and body.
 
-    Hosts, headers and queries are ignored. Several matching recordings are used in their order, and
-    the last one repeatedly. An answer that was not recorded to its end fails at the same
-    place.
+    Hosts, headers and queries are ignored. Several matching recordings are used in their order; the
+    last recording is repeated. An answer that was not recorded to its end fails at the same place.
 
     Args:
         path: A file of recordings, as :class:`Recorder` writes it; or the recordings.

@@ -64,8 +64,8 @@ async def answer(
         route: The protocol and the purpose of the request.
         path: The path without the part that sets conditions.
         own_conditions: The faults and quirks that the request itself sets.
-        scope: The text that sets the request's own conditions. Requests with the same text share
-            one count of refusals and one of redirects.
+        scope: The text that sets the request's own conditions. Requests with equal texts share one
+            count of refusals and one count of redirects.
         state: State of the simulator.
     """
     conditions = state.conditions.merge(own_conditions)
@@ -161,8 +161,8 @@ def understand(protocol: SimulatedProtocol, request: SimulatedRequest) -> Simula
     """Check and read a request.
 
     Raises:
-        SimulatedRefusal: The vendor would refuse it, or it violates the protocol in a way for which
-            there is no check.
+        SimulatedRefusal: The vendor would refuse the request, or the request violates the protocol
+            in a way for which there is no check.
     """
     try:
         protocol.check(request)

@@ -1,7 +1,7 @@
 """Batches of requests, answered later: Anthropic's Message Batches, and OpenAI's over files.
 
-A batch advances when it is polled; the condition ``batch_polls`` sets the poll at which it ends.
-Its requests are then answered by the protocols that also answer single requests.
+A batch advances when it is polled; the condition ``batch_polls`` sets the poll at which the batch
+ends. Its requests are then answered by the protocols that also answer single requests.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Batch:
         created: When it was created, in seconds since the epoch.
         polls: Number of polls until it ends.
         status: ``open``, ``canceling`` or ``ended``.
-        results: The results by custom ids, each a pair of its kind (``succeeded``, ``errored``,
-            ``canceled`` or ``expired``) and its content.
+        results: The results by custom ids. Each result is a pair of a kind (``succeeded``,
+            ``errored``, ``canceled`` or ``expired``) and a content.
         ended: When it ended, in seconds since the epoch.
         fields: Fields specific to one vendor.
     """
@@ -159,7 +159,7 @@ def _write_time(seconds: int | None) -> str | None:
 
 
 def describe_batch(batch: Batch, request: SimulatedRequest) -> dict[str, Any]:
-    """Describe a batch of messages; its counts change only when all of its requests have ended."""
+    """Describe a batch of messages; the counts change only when all requests have ended."""
     has_ended = batch.status == "ended"
     kinds = ("succeeded", "errored", "canceled", "expired")
     host = request.headers.get("host", "")

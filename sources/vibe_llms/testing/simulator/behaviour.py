@@ -1,7 +1,7 @@
 """Answers of a simulated model without a script: deterministic, decided by the request.
 
-It echoes the user's text, and follows words in it: ``call NAME``, ``use tools``, ``think``,
-``cite``, ``search``, ``refuse``, ``draw``, ``speak``.
+The model echoes the user's text, and obeys some words in the text: ``call NAME``, ``use tools``,
+``think``, ``cite``, ``search``, ``refuse``, ``draw``, ``speak``.
 """
 
 from __future__ import annotations
@@ -176,8 +176,8 @@ def respond(prompt: SimulatedPrompt) -> ScriptedAnswer:
         prompt: The content of the request.
 
     Returns:
-        An answer within the limits of the request: its stop texts, its maximum tokens, its
-        tool choice and its schema.
+        An answer within the limits of the request: stop texts, maximum tokens, tool choice and
+        schema.
     """
     parts: list[Part] = []
     if prompt.wants_reasoning or _mentions(prompt.text, "think"):

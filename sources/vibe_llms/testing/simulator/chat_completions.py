@@ -130,7 +130,7 @@ def render(
 
 def _assign_ids(turn: ScriptedAnswer, request: SimulatedRequest) -> list[tuple[Part, str]]:
     def mint() -> str:
-        # Mistral's ids have nine characters, and it accepts no others.
+        # Mistral's ids have nine characters, and Mistral accepts no other ids.
         return request.mint("", 9) if "mistral" in request.conditions else request.mint("call_", 24)
 
     return assign_ids(turn, request, mint)
@@ -207,7 +207,7 @@ def stream(
     usage_in_last_choice = {"mistral", "deepseek", "groq", "perplexity"} & conditions.values.keys()
     usage = None if "no_usage" in conditions else _write_usage(turn, prompt, request)
     chunk_usage: dict[str, Any] = {}
-    # With usage requested, OpenAI writes a null into each chunk before the one that has it.
+    # With usage requested, OpenAI writes a null into each chunk before the chunk with the usage.
     if usage_requested and not usage_in_last_choice and "usage_only_at_end" not in conditions:
         chunk_usage["usage"] = None
     if "usage_every_chunk" in conditions and usage:

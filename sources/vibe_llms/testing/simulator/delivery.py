@@ -34,8 +34,8 @@ TEXT_HEADER_TYPE = 7
 def encode_event(data: bytes) -> bytes:
     """Wrap the JSON of one event in a message of Amazon's event stream.
 
-    A message consists of its length and that of its headers, a checksum of both, the headers, the
-    payload, and a checksum of everything.
+    A message consists of its length, the length of its headers, a checksum of both lengths, the
+    headers, the payload, and a checksum of everything.
     """
     names = {
         ":event-type": "chunk",

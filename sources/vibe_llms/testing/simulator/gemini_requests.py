@@ -25,7 +25,7 @@ DATA_FIELDS = (
     *("text", "inlineData", "fileData", "functionCall", "functionResponse"),
     *("executableCode", "codeExecutionResult", "toolCall", "toolResponse"),
 )
-"""Fields of a part, of which it must have exactly one."""
+"""Fields of a part; each part must have exactly one of these fields."""
 
 
 def get(value: Mapping[str, Any], name: str) -> Any:

@@ -226,7 +226,7 @@ def _write_usage(turn: ScriptedAnswer, prompt: SimulatedPrompt, *, last: bool) -
     if tokens.cached:
         usage["cachedContentTokenCount"] = tokens.cached
     if last:
-        # Gemini counts thoughts separately from the answer, others include them.
+        # Gemini counts thoughts separately from the answer; other vendors include thoughts.
         usage["candidatesTokenCount"] = tokens.produced - tokens.reasoning
     if tokens.reasoning and last:
         usage["thoughtsTokenCount"] = tokens.reasoning

@@ -38,7 +38,7 @@ Deltas = list[dict[str, Any]]
 def produce_blocks(
     turn: ScriptedAnswer, prompt: SimulatedPrompt, request: SimulatedRequest
 ) -> Iterator[tuple[Part, dict[str, Any], Deltas]]:
-    """Yield the blocks of an answer, each with its part and with its deltas in a stream."""
+    """Yield the blocks of an answer, each with its part and its deltas in a stream."""
     for part, identity in assign_ids(turn, request, lambda: request.mint("toolu_01", 22)):
         for block, deltas in _produce_blocks(part, identity, prompt, request):
             yield part, block, deltas

@@ -1,4 +1,4 @@
-"""Messages: validation of thinking blocks, their signatures and their places."""
+"""Messages: validation of the signatures and the positions of thinking blocks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def _check_order(messages: list[dict[str, Any]], body: Mapping[str, Any]) -> Non
             limit is None or limit > budget,
             "`max_tokens` must be greater than `thinking.budget_tokens`.",
         )
-    # Only the last turn must begin with its thinking; clients may leave out that of earlier turns.
+    # Only the last turn must begin with its thinking; clients may omit the thinking of earlier
+    # turns.
     for index, message in enumerate(messages[-2:]):
         kinds = [block["type"] for block in message["content"]]
         thoughts = [i for i, kind in enumerate(kinds) if kind in ("thinking", "redacted_thinking")]

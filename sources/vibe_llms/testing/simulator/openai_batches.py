@@ -46,7 +46,7 @@ class StoredFile:
 
 
 def read_form(data: bytes, content_type: str) -> dict[str, tuple[str, bytes]]:
-    """Parse a multipart form: map the name of each part to its file name and its bytes."""
+    """Parse a multipart form: map the name of each part to a file name and bytes."""
     boundary = re.search('boundary="?([^";]+)"?', content_type)
     require(boundary, "The request is not a multipart form.")
     assert boundary is not None

@@ -91,7 +91,7 @@ def sends_no_arguments(conditions: Conditions) -> bool:
 
 
 def drop_arguments(call: dict[str, Any], field: str, conditions: Conditions) -> dict[str, Any]:
-    """Return an invocation with null arguments, or without their field, if a fault requires it."""
+    """Return an invocation; if a fault requires it, with null or missing arguments."""
     if "absent_arguments" in conditions:
         return {name: value for name, value in call.items() if name != field}
     return {**call, field: None} if "null_arguments" in conditions else call
@@ -108,7 +108,7 @@ def read_arguments(invoke: Invoke) -> Any:
 
 
 def is_broken(turn: ScriptedAnswer, conditions: Conditions) -> bool:
-    """True if a vendor that parses the arguments of invocations cannot parse one of them."""
+    """True if the arguments of an invocation are invalid for vendors that parse arguments."""
     calls = [part for part in turn.parts if isinstance(part, Invoke)]
     return bool(calls) and (
         "broken_arguments" in conditions
@@ -119,7 +119,7 @@ def is_broken(turn: ScriptedAnswer, conditions: Conditions) -> bool:
 def assign_ids(
     turn: ScriptedAnswer, request: SimulatedRequest, mint: Callable[[], str]
 ) -> list[tuple[Part, str]]:
-    """Give each invocation an id: its own, a generated one, or one set by a fault."""
+    """Give each invocation an id: its own id, a generated id, or an id from a fault."""
     conditions = request.conditions
     assigned: list[tuple[Part, str]] = []
     first_id = ""

@@ -17,7 +17,7 @@ START_FIELDS: dict[str, dict[str, Any]] = {
     "custom_tool_call": {"input": "", "status": "in_progress"},
     "web_search_call": {"status": "in_progress", "action": {"type": "search"}},
 }
-"""Fields of an item at its start, by its type, before its deltas fill them."""
+"""Fields of an item at its start, by type; deltas fill them later."""
 
 
 def stream_items(items: list[dict[str, Any]], conditions: Conditions) -> Iterator[Event]:

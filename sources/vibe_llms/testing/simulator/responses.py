@@ -179,7 +179,7 @@ def _write_response(
     *,
     started: bool = False,
 ) -> dict[str, Any]:
-    """Return the response object, at its start or its end."""
+    """Return the response object, at the start or the end of the response."""
     body = request.body
     reason = None if started else INCOMPLETE.get(turn.ending)
     status = "incomplete" if reason else "completed"

@@ -73,7 +73,7 @@ class Simulator:
         """Set the answer to the next request.
 
         Args:
-            parts: Each ScriptedAnswer answers one request; all other parts together form one more
+            parts: Each ScriptedAnswer answers one request; all other parts together are one further
                 answer.
             simulate: Faults and quirks for these answers alone.
         """

@@ -40,7 +40,7 @@ def check_strict_schema(schema: Any, subject: str, param: str) -> None:
 
 
 def _walk(schema: Any, context: tuple[str, ...]) -> Any:
-    """Yield a schema and all schemas in it, each with its path."""
+    """Yield a schema and all nested schemas, each with its path."""
     if not isinstance(schema, Mapping):
         return
     yield context, schema

@@ -129,7 +129,7 @@ def _confirm(forecast: Forecast, *, is_agreed: bool) -> None:
 
 
 def describe_prices(forecast: Forecast) -> list[str]:
-    """Describe the submission and its known cost on both channels."""
+    """Describe the submission, with the known cost on both channels."""
     unfit = f"; {forecast.unfit:,} more cannot be asked" if forecast.unfit else ""
     lines = [
         f"{forecast.requests:,} requests to {forecast.provider}:{forecast.name}, about "

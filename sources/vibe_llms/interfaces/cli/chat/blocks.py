@@ -54,8 +54,7 @@ class BlockSplitter:
             if re.fullmatch(rf" {{0,3}}{mark}{{{len(self._fence)},}}[ \t]*", line):
                 self._fence = ""
             return ""
-        # A long list is one block: parsing it after each line would take quadratic time in its
-        # length.
+        # A long list is one block: parsing the list after each line would take quadratic time.
         if not line.strip() or len(self._lines) < self._next_parse:
             return ""
         return self._parse()
@@ -72,7 +71,7 @@ class BlockSplitter:
         last_start = blocks[-1].map[0] if blocks and blocks[-1].map else 0
         if blocks and blocks[-1].type == "fence" and last_start == len(self._lines) - 1:
             self._fence = blocks[-1].markup
-        # The last block may continue on the next line; only those before it are final.
+        # The last block may continue on the next line; only the blocks before it are final.
         if len(blocks) < 2:
             self._next_parse = len(self._lines) + len(self._lines) // _PARSED_LINES
             return ""

@@ -1,4 +1,4 @@
-"""Console of a chat: its conversation, its input and its display."""
+"""Console of a chat: conversation, input and display."""
 
 from __future__ import annotations
 

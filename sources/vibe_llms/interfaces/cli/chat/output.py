@@ -28,7 +28,7 @@ from vibe_llms.messages.contents import (
 from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.views import text_of
 
-if TYPE_CHECKING:  # their import costs time, and only invocations need them
+if TYPE_CHECKING:  # importing them takes time, and only invocations need them
     from vibe_llms.events.flow import LogEvent
 
 _CALL_COLUMNS = 160

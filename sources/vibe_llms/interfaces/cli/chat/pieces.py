@@ -1,4 +1,4 @@
-"""Convert a complete answer to stream events, so that it is displayed like a streamed one."""
+"""Convert a complete answer to stream events, so that it is displayed like a streamed answer."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class ChatSession(Closing):
         odometer: Measures durations; ``None`` if they are not needed.
         tools: Ensembles of invocables for the model; connected from ``open`` to ``close``.
         approver: Approves invocations that need it.
-        limits: Limits of one answer; by default those of the configuration.
+        limits: Limits of one answer; by default the limits of the configuration.
         summaries: Origins of the summaries made in this session.
         tool_options: The options that give a later command the same tools.
     """
@@ -101,7 +101,7 @@ class ChatSession(Closing):
 
     @property
     def model_name(self) -> str:
-        """The address of the model, also if it is the configured one."""
+        """The address of the model, even if the configuration chose the model."""
         return self.address or self.application.configuration.model
 
     @property
@@ -156,13 +156,14 @@ class ChatSession(Closing):
         return attachment
 
     async def add_message(self, text: str) -> None:
-        """Add the user's message with its attachments; it is stored when this returns.
+        """Add the user's message with its attachments, and store it before returning.
 
         A message that the model cannot accept is discarded, because every later request would fail
-        too. After other errors, such as a missing key, it is kept and waits for its answer.
+        too. After other errors, for example because of a missing key, the message is kept and waits
+        for its answer.
 
         Raises:
-            RequestError: The model cannot accept it; its attachments are removed.
+            RequestError: The model cannot accept the message; its attachments are removed.
             ConverseError: The model cannot be asked.
         """
         documents = [item for item in self.attachments if isinstance(item, DocumentCanister)]
@@ -222,8 +223,8 @@ class ChatSession(Closing):
     async def compact(self) -> Summary:
         """Continue in a new conversation, which begins with a summary of the former one.
 
-        It has the same name. An unanswered message becomes its last one. The former conversation
-        is unchanged.
+        It has the same name. An unanswered message becomes the last message of the new
+        conversation. The former conversation is unchanged.
 
         Raises:
             RequestError: There is nothing to summarize.
@@ -326,7 +327,7 @@ class ChatSession(Closing):
             self.conversation.notices += (notice,)
 
     async def switch_model(self, address: str) -> None:
-        """Switch to another model if it can be used; otherwise keep the former one.
+        """Switch to another model if it can be used; otherwise keep the current model.
 
         Raises:
             ConverseError: The model does not exist, lacks something, or has other controls.

@@ -18,7 +18,10 @@ from vibe_llms.interfaces.cli.output import measure_text
 
 @define
 class Echo:
-    """Echo of typed text on a terminal. While it is off, text is not lost: the prompt shows it."""
+    """Echo of typed text on a terminal.
+
+    While the echo is off, text is not lost: the prompt shows the text.
+    """
 
     _file: TextIO
     _former: list[Any] | None = attrs.field(default=None, init=False)
@@ -88,7 +91,7 @@ class LiveTail:
         return max(3, self.measure().lines // 2)
 
     def draw(self, lines: Sequence[ScreenLine]) -> None:
-        """Replace the tail by these lines; by the last ones if they do not fit."""
+        """Replace the tail by these lines, or by the last of them if not all fit."""
         lines = lines[-self.room :]
         if lines != self._shown or self.measure().columns != self._columns:
             text = self._compose(lines)
@@ -109,8 +112,7 @@ class LiveTail:
         if columns == self._columns:
             while same < min(len(lines), len(self._shown)) and lines[same] == self._shown[same]:
                 same += 1
-            # The last line is always written again: it has the cursor, which must stay at its
-            # end.
+            # The last line is always written again, as the cursor must stay at its end.
             same = max(0, min(same, len(self._shown) - 1, len(lines) - 1))
         rows = sum(self._count_rows(line, columns) for line in self._shown[same:])
         text = f"\x1b[{rows - 1}A\r" if rows > 1 else "\r"

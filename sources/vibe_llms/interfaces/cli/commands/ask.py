@@ -227,7 +227,7 @@ def _read_stdin(session: ChatSession, text: str) -> str:
     piped_text = text_of(piped).strip()
     if piped_text and text.strip():
         return text
-    # Not a document: it is the question, or it is empty, as often in scripts.
+    # Not a document, but the question, or empty, which is common in scripts.
     session.attachments.remove(piped)
     return text if text.strip() else piped_text
 

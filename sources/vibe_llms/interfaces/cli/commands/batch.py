@@ -220,7 +220,7 @@ def _choose_format(prompts: str, options: dict[str, Any]) -> InputFormat:
 
 
 def _open_source(prompts: str, input_format: InputFormat) -> tuple[Inputs, int | None]:
-    """Return the inputs, and their number if they are in a file, which is checked first."""
+    """Return the inputs, and their number if they are in a file; a file is checked first."""
     from pathlib import Path
 
     from vibe_llms.interfaces.cli.batches.inputs import check_file, read_file, read_pipe

@@ -40,7 +40,7 @@ def conformance(
     """
     import importlib
 
-    # Imported by its name, because the package must not depend on its test kit.
+    # Imported by name, because the package must not depend on its test kit.
     kit = importlib.import_module("vibe_llms.testing.conformance")
     promises: list[PromiseResult] = kit.run_contract(
         module,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from vibe_llms.messages.contents import ImageContent
 
 _FORMATS: Final = {".jpg": "jpeg", ".jpeg": "jpeg", ".webp": "webp"}
-"""File formats by suffix; without one of these, vendors return PNG."""
+"""File formats by suffix; for any other suffix, vendors return PNG."""
 
 
 @command("draw")

@@ -177,7 +177,7 @@ def _open_register() -> Register:
 def _survey_spending() -> tuple[
     Mapping[SpendingBucket, KeySpending], Mapping[SpendingBucket, KeySpending]
 ]:
-    """Return the spending of finished requests, and that of running ones."""
+    """Return the spending of finished requests, and the spending of running requests."""
     import time
 
     directory = _find_directory()

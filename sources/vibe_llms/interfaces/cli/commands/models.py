@@ -108,7 +108,7 @@ def _find_genus(application: Application, address: str) -> str:
 
 
 def _select_ready(application: Application, providers: Sequence[str]) -> list[str]:
-    """Return the providers that lack nothing, such as a key; note the others in one line."""
+    """Return the usable providers; name all others in one line, for example without a key."""
     from vibe_llms.plugins.missing_requirements import survey_missing
 
     missing = survey_missing(application.plugins, providers)

@@ -39,7 +39,7 @@ _TEXT_CHARACTERS: Final = 400
 class PictureView:
     """Live picture of a flow's nodes at the bottom of a terminal; the last state remains.
 
-    The nodes are in execution order, those of branches indented by one step. Below them are the
+    The nodes are in execution order; nodes of branches are indented by one step. Below them are the
     last words of answers that are being received. If there are more nodes than rows, those around
     the running node are shown.
 

@@ -25,7 +25,7 @@ class Revision(NamedTuple):
 
 
 def read_revisions(file: Path, between: str) -> list[Revision]:
-    """Return the file's content at a revision, and at each later one that changed it.
+    """Return the file's content at a revision, and at each later revision that changed the file.
 
     Args:
         file: A file in the work tree of a repository; it may have been deleted.

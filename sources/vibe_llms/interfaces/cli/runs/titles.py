@@ -28,7 +28,7 @@ class Titles:
     async def name(
         self, runs: LocalRuns | RemoteRuns, rows: Sequence[RunSummary]
     ) -> tuple[RunSummary, ...]:
-        """Return the runs, unnamed ones titled with their first words. Raises ConverseError."""
+        """Return the runs; the title of an unnamed run is its first words. Raises ConverseError."""
         unknown = [each.id for each in rows if not each.name and each.id not in self._known]
         if unknown:
             self._known |= dict.fromkeys(unknown, "") | await _read_first_words(runs)
