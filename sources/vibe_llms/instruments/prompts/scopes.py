@@ -107,10 +107,10 @@ def _find_present(test: nodes.Node, *, truth: bool) -> Names:
 class Variables:
     """The variables of a template.
 
-        Attributes:
-                known: All variables that the template reads.
-            required: The variables without which the template cannot be rendered.
-        """
+    Attributes:
+        known: All variables that the template reads.
+        required: The variables without which the template cannot be rendered.
+    """
 
     known: frozenset[str]
     required: frozenset[str]

@@ -25,11 +25,11 @@ _BRANCH = "\N{BOX DRAWINGS LIGHT VERTICAL} "
 class NodeRow:
     """Row of a node and its state.
 
-        Attributes:
-            node: The id of the node.
-                state: State of the node; ``None`` if it was not reached.
-                head: Mark and label of the node, indented by one step for each enclosing split.
-            cells: Visits, time, tokens and costs; empty if there is nothing to show.
+    Attributes:
+        node: The id of the node.
+        state: State of the node; ``None`` if it was not reached.
+        head: Mark and label of the node, indented by one step for each enclosing split.
+        cells: Visits, time, tokens and costs; empty if there is nothing to show.
     """
 
     node: str

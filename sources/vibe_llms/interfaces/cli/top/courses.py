@@ -54,11 +54,11 @@ _RUN_EVENTS: Final = (
 class CourseLine:
     """One event of a run.
 
-        Attributes:
-            number: The number of the event; 0 for events within a visit, which has its own numbers.
-                moment: Time of the event; ``None`` if unknown.
-                text: Description of the event, in one line.
-            is_tool: Whether it concerns a call.
+    Attributes:
+        number: The number of the event; 0 for events within a visit, which has its own numbers.
+        moment: Time of the event; ``None`` if unknown.
+        text: Description of the event, in one line.
+        is_tool: Whether it concerns a call.
     """
 
     number: int
