@@ -47,8 +47,8 @@ def decode_json(data: bytes) -> tuple[Any, tuple[LossEvent, ...]]:
 
     Raises:
         msgspec.DecodeError: It is not JSON.
-        UnicodeDecodeError: It is not UTF-8.
-        RecursionError: It is too deep.
+        UnicodeDecodeError: The data are not UTF-8.
+        RecursionError: The data are nested too deeply.
     """
     try:
         return msgspec.json.decode(data), ()

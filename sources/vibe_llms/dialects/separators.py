@@ -55,14 +55,14 @@ class Separators:
         self._contents.append(content)
 
     def find_before_text(self, content: GrowingContent) -> str:
-        """Return the separator before the next piece of a text."""
+        """Return the separator before the next piece of a text, and record that there is a text."""
         if content.last_channel:
             return ""
         has_text, self._has_text = self._has_text, True
         return BOUNDARY if has_text and self._is_separated(content) else ""
 
     def find_before_reasoning(self, content: GrowingContent, channel: str) -> str:
-        """Return the separator before the next piece of reasoning."""
+        """Return the separator before the next piece of reasoning, and record the reasoning."""
         has_reasoning, self._has_reasoning = self._has_reasoning, True
         return BOUNDARY if has_reasoning and content.last_channel != channel else ""
 

@@ -45,7 +45,7 @@ def decode_event(data: bytes | str) -> AnyEvent:
     """Decode an event.
 
     Raises:
-        CodecError: It is invalid; the error has the path and the known kinds.
+        CodecError: The event is invalid; the error has the path and the known kinds.
     """
     mirror = access_mirror(LogEvent)
     try:  # the log of a run has many of these

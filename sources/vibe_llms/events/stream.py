@@ -79,7 +79,7 @@ class ContentStartedEvent:
         form: For an invocation, the intended format of its arguments.
         native: Other vendor data at its beginning, for callers that pass the stream on; the
             authoritative data come with the end.
-        group_native: The same for the vendor's message around it.
+        group_native: Other vendor data of the message that contains the content.
     """
 
     type: Literal["content.started"] = attrs.field(default="content.started", init=False)
@@ -150,10 +150,10 @@ class ContentFinishedEvent:
         item: The content, invocation or result itself. Decoders set it only if the vendor sends an
             authoritative final copy, or if there were no deltas; otherwise the assembler fills it
             in.
-        native: Other vendor data about it; the assembler puts them on an item that it makes
-            itself.
-        group_native: The same for the vendor's message around it; it is put on the canister of the
-            content's group.
+        native: Other vendor data about the item; the assembler adds them to an item that it
+            creates.
+        group_native: Other vendor data of the message that contains the item; they are put on the
+            canister of the content's group.
     """
 
     type: Literal["content.finished"] = attrs.field(default="content.finished", init=False)

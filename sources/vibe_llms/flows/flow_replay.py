@@ -130,7 +130,7 @@ async def replay_flow_run(
 
     Raises:
         UnknownConversationError: The run does not exist.
-        StoreError: It is not a run of a flow.
+        StoreError: The id is not that of a flow's run.
         ConfigurationError: The task has mistakes.
     """
     record = read_record(store, identity)

@@ -37,7 +37,7 @@ def begin_fork(
     Raises:
         UnknownConversationError: The run does not exist.
         RequestError: The run has not reached that visit.
-        StoreError: It is not a run of a flow, or something cannot be written.
+        StoreError: The id is not that of a flow's run, or the store cannot be written.
     """
     record = read_record(store, run_id)
     before = record.cut(node, visit)

@@ -25,7 +25,7 @@ def read_outline(store: ConversationStore, run_id: str) -> Outline:
 
     Raises:
         UnknownConversationError: The store has no such conversation.
-        StoreError: It is not a run of a flow.
+        StoreError: The id is not that of a flow's run.
         ConfigurationError: The stored task is invalid.
     """
     try:

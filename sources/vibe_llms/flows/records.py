@@ -108,7 +108,7 @@ def read_record(store: ConversationStore, run_id: str) -> FlowRecord:
 
     Raises:
         UnknownConversationError: The store has no such conversation.
-        StoreError: It is not a run of a flow, or the store keeps no logs.
+        StoreError: The id is not that of a flow's run, or the store keeps no logs.
         ConfigurationError: The stored task is invalid.
     """
     require_logs(store)

@@ -46,7 +46,7 @@ def read_run_page(store: ConversationStore, run_id: str) -> str:
 
     Raises:
         UnknownConversationError: The store has no such conversation.
-        StoreError: It is not a run of a flow.
+        StoreError: The id is not that of a flow's run.
         ConfigurationError: The stored task is invalid.
     """
     return _RunPage(store, read_record(store, run_id)).compose()

@@ -79,9 +79,9 @@ class TaskRun:
         config: Limits of the run.
         listener: Receives events of visits, and events within visits.
         budget: Budget of the run; part of another run's budget if it is a subflow.
-        claimed: The same run, if its log was already claimed.
-        temporary_errors: They do not end the run: the log has no end, and the run can be resumed
-            later.
+        claimed: The run, if its log was already claimed.
+        temporary_errors: Errors that do not end the run: the log has no end, and the run can be
+            resumed later.
     """
 
     resources: TaskResources

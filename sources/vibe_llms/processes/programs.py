@@ -32,7 +32,7 @@ class Program:
         environment: Environment variables of the program; ``None`` for those of this process.
         directory: Its working directory: a path, or the descriptor of an open directory; ``None``
             for that of this process.
-        takes_input: It has a standard input, which :meth:`open_input` writes to.
+        takes_input: Whether the program gets a standard input; :meth:`open_input` writes to it.
         errors_apart: Give standard error a stream of its own, instead of merging it into the
             output.
 

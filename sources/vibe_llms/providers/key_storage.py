@@ -29,7 +29,7 @@ def store_key(provider: str, directory: Path, key: Secret) -> str:
         directory: The provider's data folder.
 
     Raises:
-        StoreError: It cannot be stored.
+        StoreError: The key cannot be stored.
     """
     keyring = _access_keyring()
     try:

@@ -79,7 +79,7 @@ def decode_answer(
         clean: Sanitizes the error.
 
     Raises:
-        ConverseError: It is invalid JSON.
+        ConverseError: The answer is invalid JSON.
     """
     try:
         value: JsonValue = msgspec.json.decode(answer)

@@ -126,7 +126,7 @@ def open_database(path: str, directory: str) -> Iterator[sqlite3.Connection]:
         directory: Directory of the conversations.
 
     Raises:
-        UnusableIndexError: It has another version or directory.
+        UnusableIndexError: The index has another version or directory.
         sqlite3.Error, OSError: It is unavailable or damaged; see :func:`is_damage`.
     """
     os.makedirs(os.path.dirname(path), exist_ok=True)

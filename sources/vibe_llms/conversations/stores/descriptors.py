@@ -88,7 +88,7 @@ def decode_table(data: bytes, path: str) -> Table:
     """Read ``metadata.toml``.
 
     Raises:
-        CorruptionError: It is not valid TOML, or lacks a required field.
+        CorruptionError: The file is not valid TOML, or lacks a required field.
         StoreError: A later version has written it.
     """
     import tomli

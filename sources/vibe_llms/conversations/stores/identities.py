@@ -21,7 +21,7 @@ def ensure_identity(identity: str) -> str:
     """Return the identity if it can name a folder.
 
     Raises:
-        StoreError: It could escape the store, or has different meanings on different file systems.
+        StoreError: The name could escape the store, or its meaning depends on the file system.
     """
     # Also on other systems, as a store may be copied to Windows, where these are devices.
     if is_identity_form(identity) is None or identity in _WINDOWS_DEVICES:

@@ -25,7 +25,7 @@ def check_binding(settings: ServerSettings, *, is_guarded: bool) -> None:
         is_guarded: Whether the application authenticates its callers.
 
     Raises:
-        ConfigurationError: It would listen beyond loopback without TLS or without authentication;
+        ConfigurationError: The server would listen beyond loopback without TLS or authentication;
             ``insecure`` allows that.
     """
     if settings.insecure or is_loopback(settings.host):

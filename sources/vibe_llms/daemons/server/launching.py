@@ -47,7 +47,7 @@ def run(
         on_reload: Called with the application, in the event loop that serves it.
 
     Raises:
-        ConfigurationError: It would be open to other machines by mistake, or cannot listen there.
+        ConfigurationError: The server would be open to other machines, or cannot listen.
         ConverseError: The application reports that it cannot start.
     """
     check_binding(settings, is_guarded=is_guarded)

@@ -67,7 +67,7 @@ def decode(answer: bytes, kind: Any) -> Any:
     """Decode an answer.
 
     Raises:
-        ValueError: It is not JSON, or a field has the wrong type.
+        ValueError: The answer is not JSON, or a field has the wrong type.
     """
     try:
         return msgspec.json.decode(answer, type=kind)

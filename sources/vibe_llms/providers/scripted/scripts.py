@@ -140,7 +140,7 @@ def produce_script(document: Document) -> Script:
     """Make the script in a document.
 
     Raises:
-        ConfigurationError: It is invalid; lists all findings.
+        ConfigurationError: The script is invalid; the error lists all findings.
     """
     reader = document.produce_reader()
     entries = reader.read_fields(_SCRIPT, document.tree).get("responses", ())

@@ -74,7 +74,7 @@ BATCH_FAULTS: Mapping[str, str] = MappingProxyType(
         "batch_unanswered": "A batch is accepted, but the socket is closed without an answer.",
     }
 )
-"""The same for faults that affect only the vendors' batches."""
+"""Descriptions of faults that affect only the vendors' batches."""
 
 QUIRKS: Mapping[str, str] = MappingProxyType(
     {

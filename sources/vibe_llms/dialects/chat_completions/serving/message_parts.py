@@ -92,7 +92,7 @@ def read_part(part: Any) -> AnyContent:
     """Return the content of a part; unknown parts are kept whole.
 
     Raises:
-        TypeError: It is not a part.
+        TypeError: The value is not a part.
     """
     if part.__class__ is not dict and not isinstance(part, Mapping):
         raise TypeError(f"a part must be an object, not {type(part).__name__}")

@@ -27,7 +27,7 @@ def list_events(answer: AnswerBody) -> Iterator[StreamEvent]:
     """Yield the events, without the losses and the end.
 
     Raises:
-        ValueError: It has a canister that a model cannot produce.
+        ValueError: The answer has a canister that a model cannot produce.
     """
     origin = answer.metadata.origin
     yield ResponseStartedEvent(

@@ -73,7 +73,7 @@ def normalize_count(data: JsonValue, provider: str) -> TokenCount:
         provider: The provider that reported it, for errors.
 
     Raises:
-        ConverseError: It is invalid, or has another version.
+        ConverseError: The answer is invalid, or has another version.
     """
     count = _read(data, _Count, provider)
     return TokenCount(tokens=count.tokens, error_tokens=count.error_tokens)

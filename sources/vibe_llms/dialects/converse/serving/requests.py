@@ -16,7 +16,7 @@ def normalize_request(native: Mapping[str, Any]) -> Translation[Request]:
     """Return the request in a body; the field ``stream`` is left to the caller.
 
     Raises:
-        RequestError: It has another version, or is invalid.
+        RequestError: The request has another version, or is invalid.
     """
     ensure_request_version(native.get("version"))
     try:

@@ -69,7 +69,7 @@ async def find_run(runs: LocalRuns | RemoteRuns, word: str) -> RunSummary:
     Raises:
         UnknownConversationError: No run matches.
         AmbiguousIdentityError: Several runs match.
-        StoreError: It is a conversation without a run.
+        StoreError: The conversation has no run.
     """
     from vibe_llms.agents.local import LocalRuns
 
@@ -141,7 +141,7 @@ def open_run(word: str) -> tuple[ConversationStore, RunSummary]:
     Raises:
         UnknownConversationError: No run matches.
         AmbiguousIdentityError: Several runs match.
-        StoreError: It is a conversation without a run.
+        StoreError: The conversation has no run.
     """
     from vibe_llms.interfaces.cli.access import open_store
 
