@@ -1,4 +1,4 @@
-"""Cache of compiled methods of attrs classes, stored beside the byte code of modules.
+"""Cache of compiled generated source, stored beside the byte code of modules.
 
 attrs generates the source of each class's methods and compiles it whenever a program starts, which
 takes half of the time to define a class. The same source gives the same code, so it is compiled
@@ -24,7 +24,7 @@ _OURS: Final = "vibe_llms."
 
 
 class MethodCache:
-    """Replacement for ``compile`` in the module of attrs that compiles methods.
+    """Replacement for ``compile``, for the module of attrs that compiles methods and for ours.
 
     Args:
         path: File of the compiled methods.
@@ -72,7 +72,11 @@ class MethodCache:
             return
 
 
+compile_generated: Final = MethodCache(f"{cache_from_source(__file__)}.methods")
+"""Compiles generated source like ``compile``; the name of the file must have our package in it."""
+
+
 def install() -> None:
     """Make attrs use the cache of this installation."""
     # In the module, this name has precedence over the built-in function.
-    attr._make.compile = MethodCache(f"{cache_from_source(__file__)}.methods")  # type: ignore[attr-defined]
+    attr._make.compile = compile_generated  # type: ignore[attr-defined]

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 import attrs
 
 from vibe_llms.foundation.json_types import is_encodable
+from vibe_llms.foundation.method_cache import compile_generated
 from vibe_llms.messages.contents import Native, TextualContent
 
 _T = TypeVar("_T")
@@ -45,7 +46,8 @@ def trusted(kind: type[_T]) -> Callable[..., _T]:
         f"{''.join(lines)}"
         "    return _value\n"
     )
-    exec(compile(source, f"<trusted {kind.__qualname__}>", "exec"), namespace)
+    name = f"<trusted {kind.__module__}.{kind.__qualname__}>"
+    exec(compile_generated(source, name, "exec"), namespace)
     produce: Callable[..., _T] = namespace["produce"]
     return produce
 

@@ -40,9 +40,11 @@ def parse_controls(
     Raises:
         click.UsageError: ``=`` is missing, or a name is duplicate.
     """
+    controls: dict[str, Any] = {}
+    if not assignments:
+        return controls
     import json
 
-    controls: dict[str, Any] = {}
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
         name = name.strip()

@@ -5,7 +5,6 @@ Invalid data are examined a second time, slowly, to find what is wrong and where
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import msgspec
@@ -62,6 +61,8 @@ def _upgrade_seals(data: bytes | str) -> object:
             return table
         is_upgraded = True
         return {("signature" if name == "seal" else name): table[name] for name in table}
+
+    import json  # few lines are of an earlier version
 
     try:
         tree = json.loads(data, object_hook=upgrade)

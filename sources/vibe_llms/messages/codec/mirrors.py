@@ -9,7 +9,6 @@ takes as long as the rest. Tests check that both give equal values, field by fie
 from __future__ import annotations
 
 import functools
-import hashlib
 import threading
 import types
 import typing
@@ -33,6 +32,8 @@ def derive_id(canister: _Canister) -> _Canister:
     Args:
         canister: The canister; its present id is ignored.
     """
+    import hashlib  # few lines lack an id
+
     without_id = attrs.evolve(canister, id="")
     digest = hashlib.sha256(msgspec.json.encode(without_id)).digest()
     return attrs.evolve(canister, id=b32encode(digest[:10]).decode("ascii").lower())

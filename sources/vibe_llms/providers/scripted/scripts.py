@@ -26,7 +26,6 @@ ends without a terminator), ``stall`` (no more data arrive) and ``garbage`` (an 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -165,6 +164,12 @@ def _read_response(
     return ScriptedResponse(parts=tuple(filter(None, parts)), **values)
 
 
+def _write_json(value: object) -> str:
+    import json  # few scripts need it
+
+    return json.dumps(value)
+
+
 def _read_part(reader: TableReader, entry: Mapping[str, Any], path: KeyPath) -> Part | None:
     values = reader.read_fields(_PART, entry, path)
     if len(entry) != 1:
@@ -176,7 +181,7 @@ def _read_part(reader: TableReader, entry: Mapping[str, Any], path: KeyPath) -> 
         arguments = call.get("arguments", "{}")
         return Part(
             kind=kind,
-            text=arguments if isinstance(arguments, str) else json.dumps(arguments),
+            text=arguments if isinstance(arguments, str) else _write_json(arguments),
             name=call.get("name"),
             identity=call.get("id"),
         )
