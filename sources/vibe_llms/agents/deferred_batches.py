@@ -90,7 +90,7 @@ class DeferredBatches:
             self._watch_soon()
 
     def put(self, conversation_id: str, request: Request) -> None:
-        """Defer a request; do nothing if it is here already."""
+        """Defer a request; do nothing if it is deferred already."""
         name = f"{conversation_id}/{request.canisters[-1].id}"
         known_names = (self._gathered, self._being_submitted, self._list_submitted())
         if any(name in names for names in known_names):

@@ -226,7 +226,7 @@ class DeferredRequests:
         return run_ids
 
     def _find_deferred(self, run_id: str) -> str:
-        """Return the key of the request that a run has deferred here; empty if there is none.
+        """Return the key of the request that a run has deferred to this process; may be empty.
 
         A request that may be in an unreadable file is not returned, so that it is not sent twice.
         """

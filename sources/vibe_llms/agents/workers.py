@@ -186,7 +186,7 @@ class RunWorker:
             active.execution.cancel()
             await asyncio.wait([active.execution])
 
-    async def rest(self, run_id: str) -> bool:
+    async def wait_until_idle(self, run_id: str) -> bool:
         """Wait until this process has no work on a run; return ``False`` after an error."""
         task: asyncio.Task[None] | None = None
         while (active := self._active.get(run_id)) is not None:
@@ -390,8 +390,8 @@ class RunWorker:
     def _listening(self, run_id: str, active: _Active) -> AbstractContextManager[None]:
         """Wake a run after its execution if it gets a message during the execution.
 
-        Messages from other processes do not wake a run here, and a message may arrive too late for
-        the execution to act on it.
+        Messages from other processes do not wake a run in this process, and a message may arrive
+        too late for the execution to act on it.
         """
         topic = self.store.open_log(run_id).topic
         if topic is None:  # the log does not publish its lines

@@ -200,7 +200,7 @@ class ChunkExecutor:
             retries=spec.retries,
             budget=None if taken_chunk.cap is None else work.budget,
             room=work.room,
-            must_stop=lambda: bool(journal.must_stop or source.must_stop or self.is_leaving),
+            must_stop=lambda: bool(journal.stop_reason or source.must_stop or self.is_leaving),
         )
         run: BatchRun[Any] = BatchRun(source, journal, backend, BatchTally())
         await source.open()

@@ -125,8 +125,8 @@ class RowJournal:
             self._failure = error
 
     @property
-    def must_stop(self) -> str:
-        """Reason to begin no new inputs, as of the last write; empty if there is none."""
+    def stop_reason(self) -> str:
+        """Reason to begin no new inputs, known from the last write; empty if there is none."""
         return self._stopped if self._failure is None else str(self._failure)
 
     async def finish(self) -> None:

@@ -21,7 +21,7 @@ _GROUPS: Final = ("functionDeclarations", "function_declarations", "tools")
 """The fields of a tool with several descriptions."""
 
 
-def refuse_nothing(path: str) -> RequestError:
+def explain_missing_message(path: str) -> RequestError:
     """Return the error for a request without a message."""
     return RequestError(
         path=path,

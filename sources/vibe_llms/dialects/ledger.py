@@ -215,12 +215,12 @@ class Ledger:
             is_routine = is_bookkeeping(name, value, is_request=path == "request")
             (routine_fields if is_routine else other_fields)[name] = value
         for is_routine, selected in ((False, other_fields), (True, routine_fields)):
-            if names := _list_names(selected):
+            if names := _join_names(selected):
                 self.withhold(f"{path}.native", f"{names}: {reason}", is_routine=is_routine)
 
 
-def _list_names(fields: Mapping[str, Any]) -> str:
-    """Return the names of the fields that have a value, without notes of dialects.
+def _join_names(fields: Mapping[str, Any]) -> str:
+    """Join the names of the fields that have a value, without notes of dialects.
 
     Some notes contain a name under which their loss is reported.
     """

@@ -38,7 +38,7 @@ class ReaderState(Protocol):
     canisters: list[AnyCanister]
 
     def fork(self) -> Self:
-        """Return an independent reader that continues from here."""
+        """Return an independent reader that continues from the state of this reader."""
 
 
 @frozen

@@ -87,7 +87,7 @@ class ConversationReader:
         raise NotImplementedError
 
     def fork(self) -> Self:
-        """Return an independent reader that continues from here."""
+        """Return an independent reader that continues from the state of this reader."""
         copy = object.__new__(self.__class__)
         for field in attrs.fields(self.__class__):
             value = getattr(self, field.name)

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from vibe_llms.dialects.broken_requests import refuse_nothing
+from vibe_llms.dialects.broken_requests import explain_missing_message
 from vibe_llms.dialects.extras import keep_native, make_native
 from vibe_llms.dialects.invocations import (
     NO_ARGUMENTS,
@@ -59,7 +59,7 @@ DECODING_ERRORS: Final = (AttributeError, KeyError, TypeError, ValueError, Recur
 
 @contextmanager
 def refuse_invalid(subject: str, protocol: str, path: str = "") -> Iterator[None]:
-    """Convert errors of decoding foreign data to RequestError.
+    """Convert errors of decoding a client's data to RequestError.
 
     Args:
         subject: The name of the data, for the error.
@@ -74,7 +74,7 @@ def refuse_invalid(subject: str, protocol: str, path: str = "") -> Iterator[None
 
 
 def explain_invalid(subject: str, protocol: str, path: str, error: Exception) -> RequestError:
-    """Return the error for foreign data that could not be decoded."""
+    """Return the error for a client's data that could not be decoded."""
     return RequestError(
         path=path,
         detail=f"{subject} is invalid: {_explain(error)}.",
@@ -113,7 +113,7 @@ def compose_request(
     unwrapped = canisters.value if is_plain else unwrap_signatures(canisters.value)
     descriptions, choice = invocables.value
     if not unwrapped:
-        raise refuse_nothing("canisters")
+        raise explain_missing_message("canisters")
     request = Request(
         canisters=unwrapped,
         model=model,

@@ -84,7 +84,7 @@ class ApprovalGate:
         return tuple(unanswered)
 
     async def _wait(self, call: Call, request: ApprovalRequest) -> Approval | None:
-        """Ask, and wait for an answer here or in the log."""
+        """Ask the approver, and wait for an answer by the approver or in the log."""
         if self._approver is None:
             return await self._find_answer(request)
         asking = asyncio.create_task(self._find_answer(request))

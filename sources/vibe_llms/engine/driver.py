@@ -295,7 +295,7 @@ class Driver:
         canisters = self._journal.canisters
         position = next((i for i, each in enumerate(canisters) if each.id == started.key), None)
         later = () if position is None else canisters[position + 1 :]
-        # An earlier response may have broken off here: its canisters do not answer this request.
+        # An earlier response may have broken off at this place: it does not answer this request.
         stored = [each for each in later if each.id not in self._record.broken]
         finished = describe_stored(started, stored[: find_end(stored)], self._price)
         if self._adds_usage:  # the readings of earlier runs do not include this generation

@@ -308,7 +308,7 @@ class InvocationFinishedEvent:
 
 @frozen(kw_only=True, slots=False)
 class RunSuspendedEvent:
-    """The run waits for approvals that cannot be given here, or for a deferred answer.
+    """The run waits for approvals that this process cannot give, or for a deferred answer.
 
     Attributes:
         run_id: Id of the run.

@@ -316,11 +316,11 @@ class LiveComparison(Closing):
 
     def _compare(self, then: ModelAction, now: ModelAction) -> str:
         if then.calls != now.calls:
-            return f"the model now calls {_list_calls(now.calls)}, not {_list_calls(then.calls)}"
+            return f"the model now calls {_join_calls(now.calls)}, not {_join_calls(then.calls)}"
         return "its answer differs" if self._words and then.text != now.text else ""
 
 
-def _list_calls(calls: Sequence[str]) -> str:
+def _join_calls(calls: Sequence[str]) -> str:
     return ", ".join(calls) or "nothing"
 
 

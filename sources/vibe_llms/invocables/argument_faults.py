@@ -86,8 +86,8 @@ def explain_faults(name: str, faults: Sequence[ArgumentFault]) -> str:
     return f"{name} was not executed, because its arguments are invalid:\n{lines}"
 
 
-def list_faults(faults: Sequence[ArgumentFault]) -> str:
-    """List the faults of a result, one per line; their paths start with ``result``."""
+def write_fault_lines(faults: Sequence[ArgumentFault]) -> str:
+    """Format the faults of a result, one per line; their paths start with ``result``."""
     return "".join(
         f"\n- {fault.path.replace('arguments', 'result', 1)}: {fault.rule}" for fault in faults
     )

@@ -23,7 +23,7 @@ import attrs
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.foundation.attrs_classes import define
 from vibe_llms.foundation.json_types import JsonObject
-from vibe_llms.invocables.argument_faults import Misfit, explain_faults, list_faults
+from vibe_llms.invocables.argument_faults import Misfit, explain_faults, write_fault_lines
 from vibe_llms.invocables.bindings import Bound
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.eagerness import start_eagerly
@@ -127,7 +127,7 @@ async def _check_result(invoker: Invoker, outcome: Outcome) -> Outcome:
     if not faults:
         return outcome
     problem = f"{invoker.name} was executed, but its result does not match its own schema:"
-    return fail(problem + list_faults(faults))
+    return fail(problem + write_fault_lines(faults))
 
 
 def _bind(invoker: Invoker, arguments: JsonObject, context: InvocationContext) -> Bound | Outcome:

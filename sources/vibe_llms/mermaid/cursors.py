@@ -71,7 +71,7 @@ class Cursor:
         """Create the error with the found token and the violated rule.
 
         Args:
-            since: Start of the element without an end, if the text ends here.
+            since: Start of the element without an end, if the text ends at the cursor.
         """
         token = self.token
         if since is not None and token.kind == END:

@@ -162,7 +162,7 @@ def ensure_members(
 
     Args:
         values: Several values; a text or a mapping counts as one value and is refused.
-        classes: Classes of ours, or ``str``.
+        classes: Classes of this library, or ``str``.
         field: The name of the field, for the error.
 
     Raises:

@@ -19,7 +19,7 @@ class LossKind(enum.StrEnum):
     """Kind of a loss.
 
     ``COERCED``: sent in another form. ``DROPPED``: not sent. ``SYNTHESIZED``: made up, because the
-    vendor requires it. ``WITHHELD``: not sent here, but kept for the vendor it belongs to.
+    vendor requires it. ``WITHHELD``: not sent, but kept for the vendor it belongs to.
     """
 
     COERCED = "coerced"

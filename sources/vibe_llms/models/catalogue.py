@@ -26,7 +26,7 @@ class Catalogue:
 
     Attributes:
         directory: The data, with one folder for each provider; by default the shipped data.
-        providers: Names of the configured providers; empty for all that have data here.
+        providers: Names of the configured providers; empty for all providers in ``directory``.
         plugin_directories: Further folders with data, by provider; they may not exist.
         overrides: The user's own attributes, the strongest last.
     """

@@ -44,7 +44,7 @@ INVOCABLE_OVERHEAD: Final = TokenCount(tokens=12, error_tokens=12)
 """Tokens around the description of one invocable: about those of its JSON syntax."""
 
 _UNKNOWN_MEDIA: Final = TokenCount(tokens=1500, error_tokens=1500)
-"""Guess for a document, audio or video whose data are not here. It may be far too low."""
+"""Guess for a document, audio or video whose data are unknown. It may be far too low."""
 
 
 def estimate_request(

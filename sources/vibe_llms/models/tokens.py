@@ -66,16 +66,16 @@ class TokenCount:
 
 
 def count_text(text: str, attributes: ModelAttributes | None = None) -> TokenCount:
-    """Count the tokens of a text, as exactly as possible here; see :func:`count_texts`."""
+    """Count the tokens of a text without asking the vendor; see :func:`count_texts`."""
     return count_texts((text,), attributes)
 
 
 def count_texts(texts: Sequence[str], attributes: ModelAttributes | None = None) -> TokenCount:
-    """Count the tokens of some texts together, as exactly as possible here.
+    """Count the tokens of some texts together without asking the vendor.
 
-    Exact if the model's attribute ``token_encoding`` names a public encoding and the optional
-    package is installed. Otherwise it is an estimate, with a larger error if the encoding is
-    unknown.
+    The count is exact if the model's attribute ``token_encoding`` names a public encoding and the
+    optional package is installed. Otherwise it is an estimate, with a larger error if the encoding
+    is unknown.
     """
     encoding = attributes.access_value("token_encoding") if attributes else None
     if encoding not in ENCODINGS:

@@ -38,7 +38,7 @@ class Moment:
     meaning: tuple[JsonValue, ...]
 
     def is_like(self, other: Moment) -> bool:
-        """Tell whether another run did the same here."""
+        """Tell whether another run did the same at this step."""
         return self.step == other.step and is_same(self.meaning, other.meaning)
 
 

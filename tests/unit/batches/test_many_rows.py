@@ -37,5 +37,5 @@ async def test_results_of_a_batch_that_was_deleted_are_let_go(tmp_path: Path) ->
     async with asyncio.timeout(60):
         item: BatchItem[Any] = BatchItem(index=0, text="late", value="late")
         await journal.put(item, "d")
-    assert journal.must_stop == "The batch was deleted."
+    assert journal.stop_reason == "The batch was deleted."
     database.close()

@@ -80,9 +80,9 @@ async def test_the_first_result_counts_whoever_writes_it(database: BatchDatabase
     other = produce_journal(database)
     await keep(other, 0, "of the other")
     await asyncio.gather(keep(paused, 0, "late"), keep(paused, 1, "paid for"))
-    assert paused.must_stop == "Another worker has taken the chunk."
+    assert paused.stop_reason == "Another worker has taken the chunk."
     await asyncio.gather(keep(other, 1, "late, too"), keep(other, 2))
-    assert not other.must_stop
+    assert not other.stop_reason
 
     assert await read(database) == [(0, "of the other"), (1, "paid for"), (2, "fine")]
     found = await look(database).find(BATCH)

@@ -136,7 +136,7 @@ class DurableRunner:
         with suppress(TimeoutError):
             async with asyncio.timeout(self._host.settings.grace_seconds):
                 for run_id in self.working:
-                    await self._host.rest(run_id)
+                    await self._host.wait_until_idle(run_id)
         await finish(chunks)
         await self._host.close()
         await finish(asyncio.gather(*self._waking, return_exceptions=True))
@@ -196,7 +196,7 @@ class DurableRunner:
         while True:
             if not self._is_leaving:
                 self._host.wake(run_id)
-                if not await self._host.rest(run_id):
+                if not await self._host.wait_until_idle(run_id):
                     return "unknown"  # the next scan enqueues it again, unless damaged
             state = await asyncio.to_thread(self._read_state, run_id)
             if state not in OPEN:

@@ -1,4 +1,4 @@
-"""Draft of an imported conversation, and the reading of foreign values."""
+"""Draft of an imported conversation, and the reading of values in exported files."""
 
 from __future__ import annotations
 

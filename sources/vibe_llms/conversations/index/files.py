@@ -39,7 +39,7 @@ def clamp_stamp(stamp: Stamp) -> Stamp:
     return (inode & _MAXIMUM_INTEGER, size, max(0, min(changed, _MAXIMUM_INTEGER)))
 
 
-def measure_file(descriptor: int) -> Stamp:
+def read_file_stamp(descriptor: int) -> Stamp:
     """Return the stamp of an open file."""
     return read_stamp(os.fstat(descriptor))
 
@@ -49,7 +49,7 @@ def read_stamp(status: os.stat_result) -> Stamp:
     return clamp_stamp((status.st_ino, status.st_size, status.st_mtime_ns))
 
 
-def measure_metadata(folder: str) -> str:
+def read_metadata_stamp(folder: str) -> str:
     """Return a stamp that changes with the metadata of a conversation; empty without metadata."""
     try:
         return describe_stamp(os.stat(f"{folder}/{METADATA}"))

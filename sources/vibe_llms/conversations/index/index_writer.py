@@ -18,7 +18,7 @@ from vibe_llms.conversations.index.files import (
     ShardScan,
     Stamp,
     describe_stamp,
-    measure_metadata,
+    read_metadata_stamp,
     read_stamp,
 )
 from vibe_llms.conversations.index.synopses import Synopsis, digest_tail, read_synopsis
@@ -213,7 +213,7 @@ def _index_conversation(
     folder = compose_folder(directory, shard, identity)
     synopsis, stamp = Synopsis(), NOTHING
     if opened is None:
-        if not measure_metadata(folder):
+        if not read_metadata_stamp(folder):
             if known is not None:  # neither messages nor metadata: it was deleted
                 remove_texts(connection, known.key)
                 connection.execute("DELETE FROM conversations WHERE key = ?", (known.key,))

@@ -26,7 +26,7 @@ from vibe_llms.conversations.index.files import (
     ShardScan,
     Stamp,
     clamp_stamp,
-    measure_metadata,
+    read_metadata_stamp,
 )
 from vibe_llms.conversations.stores.sharding import NO_SHARD, belongs, find_folder, survey_shards
 
@@ -210,7 +210,7 @@ def refresh_metadata(
         for (description,) in connection.execute(
             "SELECT description FROM conversations WHERE id = ?", (identity,)
         ):
-            if description != measure_metadata(find_folder(directory, identity)):
+            if description != read_metadata_stamp(find_folder(directory, identity)):
                 stale.append(identity)
     if not stale:
         return False

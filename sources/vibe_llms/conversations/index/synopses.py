@@ -14,7 +14,7 @@ from vibe_llms.conversations.index.extraction import (
     read_record,
     survey_texts,
 )
-from vibe_llms.conversations.index.files import MESSAGES, measure_file
+from vibe_llms.conversations.index.files import MESSAGES, read_file_stamp
 from vibe_llms.foundation.files import open_regular
 from vibe_llms.logs.lines import count_lines, find_line_start, read_at
 from vibe_llms.logs.tallies import read_tally
@@ -91,7 +91,7 @@ def count_before(folder: str, inode: int, size: int) -> int | None:
     """
     try:
         with open_regular(f"{folder}/{MESSAGES}") as file:
-            is_same = measure_file(file.fileno())[0] == inode
+            is_same = read_file_stamp(file.fileno())[0] == inode
             return count_lines(file.fileno(), size) if is_same else None
     except OSError:
         return None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from vibe_llms.conversations.index.database import KEY_SHIFT, transaction
 from vibe_llms.conversations.index.extraction import read_entry
-from vibe_llms.conversations.index.files import MESSAGES, measure_file
+from vibe_llms.conversations.index.files import MESSAGES, read_file_stamp
 from vibe_llms.conversations.index.index_writer import showing_progress
 from vibe_llms.conversations.stores.sharding import compose_folder
 from vibe_llms.foundation.files import open_regular
@@ -72,7 +72,7 @@ def _index_texts(connection: sqlite3.Connection, directory: str, key: int) -> No
     identity, shard, inode, end, start, position = row
     try:
         with open_regular(f"{compose_folder(directory, shard, identity)}/{MESSAGES}") as file:
-            if measure_file(file.fileno())[0] != inode:  # replaced since it was listed
+            if read_file_stamp(file.fileno())[0] != inode:  # replaced since it was listed
                 return
             data = read_at(file.fileno(), start, end - start)
     except OSError:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from vibe_llms.daemons.asgi import refuse_body
 from vibe_llms.daemons.bodies import read_head, replace_field
-from vibe_llms.dialects.broken_requests import refuse_nothing
+from vibe_llms.dialects.broken_requests import explain_missing_message
 from vibe_llms.dialects.client_answers import ErrorAnswer, StreamWriter
 from vibe_llms.dialects.prefix_cache import ClientPrefixes
 from vibe_llms.exceptions import ConverseError
@@ -186,7 +186,7 @@ def read_client_request(face: Face, body: bytes) -> ClientRequest:
     """Read the model's name, and whether to stream, from a body. Raises RequestError."""
     head = read_head(_HEAD, body)
     if _EMPTY_LIST.fullmatch(head.messages):
-        raise refuse_nothing("messages")
+        raise explain_missing_message("messages")
     streaming = face.streams_by_default if head.stream is None else head.stream
     return ClientRequest(body=body, model=head.model, streaming=streaming)
 

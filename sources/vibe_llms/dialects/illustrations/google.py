@@ -80,7 +80,7 @@ class GeneratedContent(msgspec.Struct, rename="camel"):
         return next((reason for reason in reasons if reason and reason != "STOP"), "")
 
 
-def refuse_nothing(provider: str, reason: str, what: str) -> Exception:
+def explain_missing_media(provider: str, reason: str, what: str) -> Exception:
     """Return the error for an answer without media.
 
     Args:
@@ -151,7 +151,7 @@ def read(answer: bytes, request: IllustrationRequest, model: ModelDescriptor) ->
     parsed: GeneratedContent = decode(answer, GeneratedContent)
     images = tuple(_read_image(each) for each in parsed.list_data())
     if not images:
-        raise refuse_nothing(model.provider, parsed.find_reason(), "images")
+        raise explain_missing_media(model.provider, parsed.find_reason(), "images")
     usage = None if parsed.usage_metadata is None else normalize_usage(parsed.usage_metadata)
     origin = produce_origin(
         model, PROTOCOL, usage, reported_model=parsed.model_version, response_id=parsed.response_id

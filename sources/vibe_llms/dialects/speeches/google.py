@@ -12,7 +12,11 @@ from typing import Any, Final
 from vibe_llms.dialects.calls import CallFormat, NativeCall, StreamFormat
 from vibe_llms.dialects.embeddings.results import decode
 from vibe_llms.dialects.generate_content.calling.usage import normalize_usage
-from vibe_llms.dialects.illustrations.google import GeneratedContent, InlineData, refuse_nothing
+from vibe_llms.dialects.illustrations.google import (
+    GeneratedContent,
+    InlineData,
+    explain_missing_media,
+)
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.payloads import decode_base64
 from vibe_llms.dialects.speeches.audio import PCM_RATE, SampleDecoder
@@ -110,5 +114,5 @@ class SpeechDecoder:
     def finish(self) -> Speech:
         """Return the whole audio. Raises ValueError or ProviderError if there is none."""
         if self._samples is None:
-            raise refuse_nothing(self._model.provider, self._reason, "audio")
+            raise explain_missing_media(self._model.provider, self._reason, "audio")
         return self._samples.finish(self._usage, **self._facts)

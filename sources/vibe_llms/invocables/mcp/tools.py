@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.foundation.attrs_classes import frozen
 from vibe_llms.foundation.json_types import JsonObject
-from vibe_llms.invocables.argument_faults import list_faults
+from vibe_llms.invocables.argument_faults import write_fault_lines
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.invokers import Effect, Invoker
 from vibe_llms.invocables.mcp.connections import ServerConnection, perform_request
@@ -191,7 +191,7 @@ class ToolFunction:
             return f"its result cannot be checked. {error}"
         if not faults:
             return ""
-        return f"its result does not match its schema:{list_faults(faults)}\n"
+        return f"its result does not match its schema:{write_fault_lines(faults)}\n"
 
     def _explain(self, error: ConverseError, connection: ServerConnection) -> str:
         text = str(error)

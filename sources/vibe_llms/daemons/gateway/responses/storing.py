@@ -181,7 +181,7 @@ def needs_storage(request: ClientRequest) -> bool:
 async def _find_chain(
     call: GatewayCall, storage: ResponseStorage, options: _StorageOptions
 ) -> Chain | None:
-    """Return the conversation that a request continues, or ``None`` if it is not stored here."""
+    """Return the conversation that a request continues; ``None`` if it is not in the storage."""
     subject, upstream = call.record.subject, call.upstream
     conversation = read_conversation(options.conversation)
     previous = options.previous_response_id

@@ -111,7 +111,7 @@ def is_simplified(native_choice: Any, choice: str) -> bool:
     return choice == "auto" and native_choice not in ("auto", {"type": "auto"})
 
 
-def compare_choice(
+def is_choice_unchanged(
     native: Mapping[str, Any], choice: str, invocables: Sequence[InvocableDescription]
 ) -> bool:
     """Return whether a choice would be written exactly as the client wrote it."""

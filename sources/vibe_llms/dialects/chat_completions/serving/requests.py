@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.serving.invocations import (
-    compare_choice,
+    is_choice_unchanged,
     is_simplified,
     normalize_invocables,
     normalize_schema,
@@ -63,7 +63,7 @@ def normalize_request(
     schema = normalize_schema(native)
     invocables, choice = tools.value
     extras = collect_extras(native, (*_READ_ELSEWHERE, *list_fields(native, controls.value)))
-    if native.get("tool_choice") and not compare_choice(native, choice, invocables):
+    if native.get("tool_choice") and not is_choice_unchanged(native, choice, invocables):
         extras["$choice"] = {"said": native["tool_choice"], "meant": choice}
         if is_simplified(native["tool_choice"], choice):
             extras["$choice"][REPORTED_AS] = "tool_choice"

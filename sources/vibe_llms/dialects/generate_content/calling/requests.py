@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from vibe_llms.dialects.broken_requests import refuse_nothing
+from vibe_llms.dialects.broken_requests import explain_missing_message
 from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.generate_content.calling.invocations import (
     nativize_schema,
@@ -28,7 +28,7 @@ def _compose_body(draft: BodyDraft) -> dict[str, Any]:
     for part in (parts.controls, nativize_schema(schema), draft.extras):
         body = merge(body, part)
     if not body.get("contents"):  # instructions alone are not a question
-        raise refuse_nothing("canisters")
+        raise explain_missing_message("canisters")
     return restore_schema(body, schema)
 
 

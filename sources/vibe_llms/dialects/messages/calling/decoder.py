@@ -56,7 +56,7 @@ _decode_chunk: Final = msgspec.json.Decoder(_Chunk).decode
 
 
 class Decoder(ResponseDecoder):
-    """Decodes the events of a stream, or one complete response, to ours."""
+    """Decodes the events of a stream, or one complete response, to events of this library."""
 
     frame = "an event"
     produce_error = staticmethod(produce_error)

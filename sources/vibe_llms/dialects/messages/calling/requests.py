@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from vibe_llms.dialects.broken_requests import refuse_nothing
+from vibe_llms.dialects.broken_requests import explain_missing_message
 from vibe_llms.dialects.extras import AS_IT_IS, merge, without
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.messages.calling.invocations import nativize_schema
@@ -38,7 +38,7 @@ def _compose_body(draft: BodyDraft) -> dict[str, Any]:
     for part in (parts.controls, parts.invocations, schema, parts.messages, extras):
         body = merge(body, part)
     if not body.get("messages"):  # there are only instructions
-        raise refuse_nothing("canisters")
+        raise explain_missing_message("canisters")
     _complete_choice(body, extras.get("tool_choice"), draft.ledger)
     _complete_limit(body, draft)
     if _thinks(body):
