@@ -109,6 +109,9 @@ def _count_parts(messages: Iterable[object]) -> int:
     count = 0
     for message in messages:
         if isinstance(message, dict):
+            is_text = message.get("content").__class__ is str
+            if is_text and len(message) == 2 and "role" in message:
+                continue  # most messages
             for name, value in message.items():
                 if value.__class__ is list and name in _PARTS:
                     count += len(value)
