@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from vibe_llms.daemons.gateway.api_description import describe_routes
+from vibe_llms.daemons.gateway.faces import batches
 from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.gateway.settings import GatewaySettings, read_settings
 from vibe_llms.daemons.routes import Route
@@ -109,9 +110,14 @@ class Tables:
         if self._service is not None:
             passing = self._survey_passing()
             replaced = {(route.method, route.pattern) for route in passing}
-            # A path in a table's passthrough takes precedence over its translation.
+            # A path in a table's passthrough takes precedence over its translation, and over all of
+            # the gateway's own files or batches.
+            prefixes = {batches.find_prefix(route.pattern) for route in passing} - {""}
             routes = [
-                route for route in self._routes if (route.method, route.pattern) not in replaced
+                route
+                for route in self._routes
+                if (route.method, route.pattern) not in replaced
+                and batches.find_prefix(route.pattern) not in prefixes
             ]
             self._service.adopt_routes((*routes, *passing))
         if not models:  # one upstream for each name, as without a file
@@ -137,7 +143,9 @@ class Tables:
         from vibe_llms.daemons.gateway.routing.extra_paths import produce_routes
 
         fixed = {  # paths that a table cannot replace
-            (route.method, route.pattern) for route in self._routes if not is_call(route.pattern)
+            (route.method, route.pattern)
+            for route in self._routes
+            if not is_call(route.pattern) and not batches.find_prefix(route.pattern)
         }
         routes = produce_routes(self._gateway, self._access_router, allowed)
         passing = [route for route in routes if (route.method, route.pattern) not in fixed]

@@ -18,6 +18,14 @@ _MESSAGE_BATCHES = "/v1/messages/batches"
 _MESSAGE_BATCH = f"{_MESSAGE_BATCHES}/{{id}}"
 
 
+_PREFIXES = ("/v1/files", "/v1/batches", _MESSAGE_BATCHES)
+
+
+def find_prefix(path: str) -> str:
+    """Return the beginning of the paths of files or batches that a path belongs to; else empty."""
+    return next((each for each in _PREFIXES if path == each or path.startswith(f"{each}/")), "")
+
+
 def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
     """Return the routes; none for a gateway without storage."""
     runner = gateway.batches
